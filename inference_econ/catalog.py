@@ -1,0 +1,200 @@
+"""Names to specifications: the one place that knows where files are (floor 3).
+
+Names are paths below the folder of their kind without the suffix: ``h100_sxm``,
+``paper/h100``. Anything that ends in ``.yaml`` or exists as a file is read from there.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from inference_econ.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from inference_econ.spec._base import Spec
+    from inference_econ.spec._yaml import Document, Value
+    from inference_econ.spec.assumptions import Assumptions
+    from inference_econ.spec.hardware import HardwareSpec
+    from inference_econ.spec.model import ModelSpec
+    from inference_econ.spec.scenario import Scenario
+
+Kind = Literal["hardware", "models", "scenarios", "assumptions"]
+SpecT = TypeVar("SpecT", bound="Spec")
+
+_SINGULAR = {"hardware": "hardware", "models": "model", "scenarios": "scenario", "assumptions": "assumptions"}
+_PACKAGE = Path(__file__).resolve().parent
+
+
+@cache
+def folder(kind: Kind) -> Path:
+    """The folder that holds the files of one kind: in the installed package, or in a checkout.
+
+    Raises
+    ------
+    InputError
+        If neither has it.
+    """
+    below = {"assumptions": "scenarios/assumptions"}.get(kind, kind)
+    installed, checkout = _PACKAGE / "_catalog" / below, _PACKAGE.parent / below
+    if installed.is_dir():
+        return installed
+    if checkout.is_dir() and (_PACKAGE.parent / "pyproject.toml").is_file():
+        return checkout
+    raise InputError(f"the folder {below!r} is neither in the installed package ({installed}) nor in a checkout ({checkout})")
+
+
+@cache
+def names(kind: Kind) -> tuple[str, ...]:
+    """Every name of one kind that comes with the package, sorted."""
+    root = folder(kind)
+    found = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
+    hidden = {"scenarios": "assumptions/", "assumptions": "collectives/"}.get(kind, "\0")
+    return tuple(sorted((name for name in found if not name.startswith(hidden)), key=lambda n: (n.count("/"), n)))
+
+
+def locate(kind: Kind, name: str) -> Path:
+    """The file behind a name or path.
+
+    Raises
+    ------
+    UnknownNameError
+        With the nearest names.
+    InputError
+        If a path was given and there is no such file.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise InputError(f"{name}: no such file")
+        return path
+    known = names(kind)
+    if name in known:
+        return folder(kind) / f"{name}.yaml"
+    if path.is_file():
+        return path
+    raise UnknownNameError(_unknown(kind, name, known))
+
+
+def _unknown(kind: Kind, name: str, known: Sequence[str]) -> str:
+    word = _SINGULAR[kind]
+    wanted = name.lower().replace("-", "_").replace(" ", "_")
+    bare = {full.rsplit("/", 1)[-1]: full for full in reversed(known)}
+    near = [bare[match] for match in difflib.get_close_matches(wanted, list(bare), n=3, cutoff=0.5)]
+    near += [full for full in known if wanted and wanted in full and full not in near]
+    hint = f"did you mean {', '.join(near[:4])}?" if near else f"known: {', '.join(known)}"
+    return f"unknown {word} {name!r}; {hint} ('inference-econ {kind}' lists all; a path to a YAML file works too)"
+
+
+def hardware(name: str, *, changes: Iterable[str] = ()) -> HardwareSpec:
+    """Read hardware by name or path.
+
+    Parameters
+    ----------
+    name : str
+        ``h100_sxm``, ``paper/h100``, or a path.
+    changes : iterable of str
+        ``"hbm_bytes_per_second=6.7 TB/s"``: fields to override, validated like the file.
+
+    Raises
+    ------
+    UnknownNameError, SpecError, InputError
+        With one message that says what to do.
+    """
+    from inference_econ.spec.hardware import HardwareSpec
+
+    return _load(HardwareSpec, "hardware", name, tuple(changes))
+
+
+def model(name: str, *, changes: Iterable[str] = ()) -> ModelSpec:
+    """Read a language model by name or path; see :func:`hardware` for ``changes`` and errors."""
+    from inference_econ.spec.model import ModelSpec
+
+    return _load(ModelSpec, "models", name, tuple(changes))
+
+
+def assumptions(name: str, *, changes: Iterable[str] = ()) -> Assumptions:
+    """Read a preset of assumptions by name or path; see :func:`hardware` for ``changes`` and errors."""
+    from inference_econ.spec.assumptions import Assumptions
+
+    return _load(Assumptions, "assumptions", name, tuple(changes))
+
+
+def scenario(name: str, *, changes: Iterable[str] = ()) -> Scenario:
+    """Read a scenario by name or path; see :func:`hardware` for ``changes`` and errors."""
+    from inference_econ.spec.scenario import Scenario
+
+    return _load(Scenario, "scenarios", name, tuple(changes))
+
+
+@cache
+def _load(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
+    document = _read(kind, name)
+    for change in changes:
+        _apply(document, change, _SINGULAR[kind])
+    if kind == "assumptions":
+        _graft_collectives(document)
+    return cls.from_document(document)
+
+
+def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
+    from inference_econ.spec import _yaml
+
+    document = _yaml.read(locate(kind, name))
+    base = document.data.get("extends") if kind == "assumptions" else None
+    if base is None:
+        return document
+    if base in (*readers, name) or not isinstance(base, str):
+        raise InputError(f"{document.where(('extends',))}: {base!r} cannot be extended: {' -> '.join((*readers, name))}")
+    return _yaml.merge(_read(kind, base, (*readers, name)), document)
+
+
+def _apply(document: Document, change: str, word: str) -> None:
+    from inference_econ.spec import _yaml
+
+    path, sign, text = change.partition("=")
+    if not sign or not path.strip():
+        raise InputError(f"--set {change!r}: write {word}.FIELD=VALUE")
+    location = tuple(path.strip().split("."))
+    value = _value(text.strip(), f"--set {word}.{change}")
+    _yaml.assign(document, location, value, f"--set {word}.{change}")
+    sources = document.data.setdefault("sources", {})
+    if isinstance(sources, dict):
+        sources[path.strip()] = {"ref": "user", "where": f"--set {word}.{change}", "kind": "assumed"}
+
+
+def _value(text: str, origin: str) -> Value:
+    from inference_econ.spec import _yaml
+
+    if text.startswith(("[", "{")):
+        return _yaml.parse(f"value: {text}", origin).data["value"]
+    return _yaml.scalar(text)
+
+
+def _graft_collectives(document: Document) -> None:
+    """Replace names of collectives by the files they name."""
+    from inference_econ.spec import _yaml
+
+    places = [("collectives",)]
+    families = document.data.get("per_family")
+    if isinstance(families, dict):
+        places += [("per_family", family, "collectives") for family in families]  # type: ignore[misc]
+    for place in places:
+        holder: Value = document.data
+        for key in place:
+            holder = holder.get(key) if isinstance(holder, dict) else None
+        if isinstance(holder, str):
+            part = _yaml.read(_collectives_file(holder, document.where(place)))
+            _yaml.graft(document, place, part)
+
+
+def _collectives_file(name: str, where: str) -> Path:
+    root = folder("assumptions") / "collectives"
+    path = root / f"{name}.yaml"
+    if path.is_file():
+        return path
+    known = ", ".join(sorted(found.stem for found in root.glob("*.yaml")))
+    raise InputError(f"{where}: unknown collectives {name!r}; known: {known}")

@@ -1,0 +1,48 @@
+"""The errors that a user can cause, each with one clear message.
+
+Floor 0: this module knows words only. The command line turns an
+:class:`InputError` into exit code 2 and a :class:`NothingFitsError` into exit code 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class InferenceEconError(Exception):
+    """Base of every error that this library raises on purpose."""
+
+
+class InputError(InferenceEconError):
+    """Something given by the user cannot be used; the message says what, and what is allowed."""
+
+
+class UnitError(InputError):
+    """A quantity has an unknown unit, the wrong dimension, or is no finite number."""
+
+
+class UnknownNameError(InputError):
+    """A name is not in the catalogue; the message lists the nearest names."""
+
+
+class SpecError(InputError):
+    """One or more mistakes in a specification file, each with its file and line.
+
+    Parameters
+    ----------
+    mistakes : iterable of str
+        One line per mistake, each already carrying ``file:line``.
+    """
+
+    def __init__(self, mistakes: Iterable[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        if len(self.mistakes) == 1:
+            message = self.mistakes[0]
+        else:
+            bullets = "\n".join(f"  - {mistake}" for mistake in self.mistakes)
+            message = f"{len(self.mistakes)} mistakes:\n{bullets}"
+        super().__init__(message)
+
+
+class NothingFitsError(InferenceEconError):
+    """No deployment of the grid is feasible; the message counts the reasons."""

@@ -1,0 +1,217 @@
+"""Time of a collective operation between accelerators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Kind = Literal["all_reduce", "all_to_all", "point_to_point"]
+
+
+class Protocol(NamedTuple):
+    """Constants of one NCCL protocol, tree algorithm."""
+
+    name: str
+    """LL, LL128 or Simple."""
+    base_seconds: float
+    """Paid once per collective [s]."""
+    rank_seconds: float
+    """Per further rank inside a domain [s]."""
+    domain_seconds: float
+    """Per doubling of the number of domains [s]."""
+    bandwidth_factor: float
+    """Share of the link that carries payload [1]."""
+
+
+class CollectiveTime(NamedTuple):
+    """Time of a collective in its two parts."""
+
+    latency_seconds: Array
+    """Independent of the size [s]."""
+    bandwidth_seconds: Array
+    """Proportional to the size [s]."""
+    protocol: npt.NDArray[np.intp]
+    """Index of the protocol that was fastest; -1 where nothing is sent."""
+
+
+def transfer_seconds_per_byte(
+    ranks: npt.ArrayLike,
+    domains: npt.ArrayLike,
+    inside_bytes_per_second: float,
+    between_bytes_per_second: float,
+    *,
+    overlap: bool = True,
+) -> Array:
+    """Time per byte of a hierarchical all-reduce at full bandwidth.
+
+    Parameters
+    ----------
+    ranks, domains : array_like, shape (...)
+        Participants R, and link domains n that they are spread over evenly [1]; fractions allowed.
+    inside_bytes_per_second, between_bytes_per_second : float
+        One-way bandwidth per rank inside a domain, and between domains [B/s]. An all-reduce moves every byte
+        twice, so half of each counts. ``inf`` is allowed: a free link.
+    overlap : bool
+        Traffic inside and between domains runs at the same time (the published code), or one after the
+        other (eqs. (28) and (39)).
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [s/B] of the tensor that one group of R ranks owns; 0 for a single rank.
+
+    Notes
+    -----
+    Eqs. (26), (28), (39), (41) and (42) of Erdil (2025), with the n of the published code.
+    """
+    size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
+    inside = groups * np.maximum(size / groups - 1.0, 0.0) / (size * (inside_bytes_per_second / 2))
+    between = (groups - 1.0) / (size * (between_bytes_per_second / 2))
+    return np.maximum(inside, between) if overlap else inside + between
+
+
+def nccl_seconds(
+    kind: Kind,
+    ranks: npt.ArrayLike,
+    domains: npt.ArrayLike,
+    size_bytes: npt.ArrayLike,
+    protocols: Sequence[Protocol],
+    seconds_per_byte: npt.ArrayLike,
+) -> Array:
+    """Time of a collective under the fastest protocol.
+
+    Parameters
+    ----------
+    kind : {'all_reduce', 'all_to_all', 'point_to_point'}
+        An all-reduce passes the tree twice, the others once and with half of the traffic.
+    ranks, domains : array_like, shape (...)
+        Participants and link domains that they are spread over [1].
+    size_bytes : array_like, shape (...)
+        Tensor that one group of ranks owns [B].
+    protocols : sequence of Protocol
+        To choose from.
+    seconds_per_byte : array_like, shape (...)
+        From :func:`transfer_seconds_per_byte` [s/B].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [s]; 0 for at most one rank.
+
+    Notes
+    -----
+    Latency by the tree formula of NCCL's tuning model (``src/graph/tuning.cc``), eqs. (23) and (40) of Erdil
+    (2025); the smallest of the protocols' sums is taken, as in the published code.
+
+    Examples
+    --------
+    >>> ll = Protocol("LL", 6.8e-6, 0.6e-6, 5e-6, 0.5)
+    >>> round(float(nccl_seconds("all_reduce", 8, 1, 0.0, [ll], 0.0)) * 1e6, 3)
+    15.2
+    """
+    size = np.asarray(ranks, dtype=float)
+    best: Array | None = None
+    for latency, transfer in _each_protocol(kind, size, domains, size_bytes, protocols, seconds_per_byte):
+        total = latency + transfer
+        best = total if best is None else np.minimum(best, total)
+    assert best is not None
+    return np.where(size > 1.0, best, 0.0)
+
+
+def nccl_parts(
+    kind: Kind,
+    ranks: npt.ArrayLike,
+    domains: npt.ArrayLike,
+    size_bytes: npt.ArrayLike,
+    protocols: Sequence[Protocol],
+    seconds_per_byte: npt.ArrayLike,
+) -> CollectiveTime:
+    """The same as :func:`nccl_seconds`, in its parts.
+
+    Parameters
+    ----------
+    kind, ranks, domains, size_bytes, protocols, seconds_per_byte
+        As in :func:`nccl_seconds` [1], [B] and [s/B].
+
+    Returns
+    -------
+    CollectiveTime
+        Latency [s], transfer [s] and the fastest protocol, each of shape (...).
+
+    Notes
+    -----
+    Eqs. (23), (28) and (40) of Erdil (2025).
+    """
+    size = np.asarray(ranks, dtype=float)
+    times = [
+        np.broadcast_arrays(latency, transfer, size)
+        for latency, transfer in _each_protocol(kind, size, domains, size_bytes, protocols, seconds_per_byte)
+    ]
+    latencies = np.stack([time[0] for time in times])
+    transfers = np.stack([time[1] for time in times])
+    fastest = np.argmin(latencies + transfers, axis=0)
+    alone = size <= 1.0
+    latency = np.take_along_axis(latencies, fastest[None], axis=0)[0]
+    transfer = np.take_along_axis(transfers, fastest[None], axis=0)[0]
+    return CollectiveTime(
+        np.where(alone, 0.0, latency), np.where(alone, 0.0, transfer), np.where(alone, -1, fastest)
+    )
+
+
+def _each_protocol(
+    kind: Kind,
+    ranks: Array,
+    domains: npt.ArrayLike,
+    size_bytes: npt.ArrayLike,
+    protocols: Sequence[Protocol],
+    seconds_per_byte: npt.ArrayLike,
+) -> Iterator[tuple[Array, Array]]:
+    passes, share = (2.0, 1.0) if kind == "all_reduce" else (1.0, 0.5)
+    groups = np.asarray(domains, dtype=float)
+    steps = passes * (ranks / groups - 1.0)
+    doublings = passes * np.log2(groups)
+    transfer = np.multiply(size_bytes, share * np.asarray(seconds_per_byte))
+    for protocol in protocols:
+        latency = steps * protocol.rank_seconds + (doublings * protocol.domain_seconds + protocol.base_seconds)
+        yield latency, transfer * (1.0 / protocol.bandwidth_factor)
+
+
+def mesh_parts(
+    kind: Kind,
+    ranks: npt.ArrayLike,
+    size_bytes: npt.ArrayLike,
+    hop_seconds: float,
+    bytes_per_second_one_way: float,
+) -> CollectiveTime:
+    """Time of a collective on a mesh of chips that pass data from neighbour to neighbour.
+
+    Parameters
+    ----------
+    kind : {'all_reduce', 'all_to_all', 'point_to_point'}
+        An all-reduce goes around twice, the others once.
+    ranks : array_like, shape (...)
+        Participants [1].
+    size_bytes : array_like, shape (...)
+        Tensor that one group of ranks owns [B].
+    hop_seconds : float
+        Time between neighbours [s].
+    bytes_per_second_one_way : float
+        Bandwidth of a chip, one direction [B/s].
+
+    Returns
+    -------
+    CollectiveTime
+        Latency [s] and transfer [s], each of shape (...).
+
+    Notes
+    -----
+    m (n - 1) t_hop + (n - 1) X / (n b / 2): the variant that the code of Erdil (2025) uses for TPU and Groq.
+    """
+    passes = 2.0 if kind == "all_reduce" else 1.0
+    size = np.maximum(np.asarray(ranks, dtype=float), 1.0)
+    transfer = (size - 1.0) / size * np.asarray(size_bytes, dtype=float) / (bytes_per_second_one_way / 2)
+    return CollectiveTime(passes * (size - 1.0) * hop_seconds, transfer, np.where(size > 1.0, 0, -1))

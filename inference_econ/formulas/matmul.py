@@ -1,0 +1,117 @@
+"""Memory traffic of a weight matrix that is split over several accelerators."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+def balanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Array, Array]:
+    """How a (rows x columns) matrix over ``ranks`` is cut so that the pieces are as square as possible.
+
+    Parameters
+    ----------
+    rows, columns : float
+        Shape of the weight matrix [1].
+    ranks : array_like, shape (...)
+        Accelerators that hold a piece each, at least 1 [1].
+
+    Returns
+    -------
+    (ndarray, ndarray), each of shape (...)
+        Times that an element of the column side, and of the row side, is moved over all ranks [1].
+        Their product is ``ranks``; neither is below 1.
+
+    Notes
+    -----
+    Erdil (2025), published code, final state: t1 = clip(sqrt(m t / k), 1, t), t2 = t / t1.
+    Symmetric in rows and columns.
+    """
+    split = np.asarray(ranks, dtype=float)
+    column_copies = np.clip(np.sqrt(split * (rows / columns)), 1.0, split)
+    return column_copies, split / column_copies
+
+
+def unbalanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Array, Array]:
+    """The same by the rule that the published code used until 22 May 2025.
+
+    Parameters
+    ----------
+    rows, columns : float
+        Shape of the weight matrix [1].
+    ranks : array_like, shape (...)
+        Accelerators that hold a piece each, at least 1 [1].
+
+    Returns
+    -------
+    (ndarray, ndarray), each of shape (...)
+        Copies of the column side and of the row side [1]; their product may exceed ``ranks``.
+
+    Notes
+    -----
+    t1 = max(1, t sqrt(m / k)), t2 = max(1, t sqrt(k / m)); the state behind Table 5.
+    """
+    split = np.asarray(ranks, dtype=float)
+    aspect = np.sqrt(rows / columns)
+    return np.maximum(1.0, split * aspect), np.maximum(1.0, split / aspect)
+
+
+def single_copy(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Array, Array]:
+    """Every input and output element moves once, however many ranks there are.
+
+    Parameters
+    ----------
+    rows, columns : float
+        Shape of the weight matrix [1]; without effect.
+    ranks : array_like, shape (...)
+        Accelerators that hold a piece each [1].
+
+    Returns
+    -------
+    (ndarray, ndarray), each of shape (...)
+        Ones.
+
+    Notes
+    -----
+    Eq. (35) of Erdil (2025), which has no factors for tensor parallelism.
+    """
+    ones = np.ones_like(np.asarray(ranks, dtype=float))
+    return ones, ones
+
+
+#: The rules by the name that assumptions use.
+SPLITS = {"balanced": balanced_split, "unbalanced": unbalanced_split, "single_copy": single_copy}
+
+
+def activation_elements_per_token(
+    rows: float, columns: float, ranks: npt.ArrayLike, split: str = "balanced"
+) -> Array:
+    """Elements read and written per token around one weight matrix, over all ranks.
+
+    Parameters
+    ----------
+    rows, columns : float
+        Shape of the weight matrix [1].
+    ranks : array_like, shape (...)
+        Accelerators that hold a piece each [1].
+    split : str
+        A key of :data:`SPLITS`.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        t1 k + t2 m [1].
+
+    Notes
+    -----
+    Section 3.6 of Erdil (2025), eq. (35), with the copies of the published code.
+
+    Examples
+    --------
+    >>> float(activation_elements_per_token(8192, 28672, 1))
+    36864.0
+    """
+    column_copies, row_copies = SPLITS[split](rows, columns, ranks)
+    return column_copies * columns + row_copies * rows

@@ -1,0 +1,107 @@
+"""Which points nothing else beats."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+
+def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
+    """Indices of the points that no other point matches in one and beats in the other.
+
+    Parameters
+    ----------
+    seconds : array_like, shape (n,)
+        Time per token, smaller is better [s].
+    dollars : array_like, shape (n,)
+        Cost, smaller is better [USD].
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        Ascending in seconds and strictly descending in dollars. Of equal points the first is kept.
+
+    Notes
+    -----
+    Sort by time, then keep each point below the running minimum of cost: exact, O(n log n).
+
+    Examples
+    --------
+    >>> undominated([3.0, 1.0, 2.0, 2.5], [1.0, 9.0, 4.0, 5.0])
+    array([1, 2, 0])
+    """
+    time, cost = np.asarray(seconds, dtype=float), np.asarray(dollars, dtype=float)
+    order = np.lexsort((cost, time))
+    sorted_cost = cost[order]
+    best_before = np.minimum.accumulate(np.concatenate(([np.inf], sorted_cost[:-1])))
+    return order[sorted_cost < best_before]
+
+
+def ceiling(
+    frontier_seconds: npt.ArrayLike, frontier_dollars: npt.ArrayLike, dollars_per_second: npt.ArrayLike
+) -> Array:
+    """Time at which a point whose cost grows in proportion to its time falls behind a frontier.
+
+    Parameters
+    ----------
+    frontier_seconds, frontier_dollars : array_like, shape (m,)
+        A frontier, ascending in seconds [s] and descending in dollars [USD].
+    dollars_per_second : array_like, shape (...)
+        Cost over time of the points in question [USD/s].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        Above this time some frontier point is at least as fast and as cheap [s]; ``inf`` without a frontier.
+
+    Notes
+    -----
+    min over i of max(tau_i, c_i / r). tau rises and c falls, so the two neighbours of tau_i = c_i / r decide.
+
+    Examples
+    --------
+    >>> ceiling([1.0, 2.0], [8.0, 2.0], [1.0, 4.0, 100.0])
+    array([2., 2., 1.])
+    """
+    time = np.concatenate(([0.0], np.asarray(frontier_seconds, dtype=float), [np.inf]))
+    cost = np.concatenate(([np.inf], np.asarray(frontier_dollars, dtype=float), [0.0]))
+    rate = np.asarray(dollars_per_second, dtype=float)
+    after = np.searchsorted(-(cost[1:-1] / time[1:-1]), -rate) + 1
+    return np.minimum(time[after], cost[after - 1] / rate)
+
+
+def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:
+    """The part of a frontier that a logarithmic scan over latency limits would visit.
+
+    Parameters
+    ----------
+    seconds : array_like, shape (m,)
+        Times of an exact frontier, ascending [s].
+    points : int
+        Latency limits to try [1].
+    decades : float
+        Span of the limits above the smallest time [1].
+
+    Returns
+    -------
+    ndarray, shape (k,)
+        Indices into the frontier: for each limit the cheapest point at or below it.
+
+    Notes
+    -----
+    Erdil (2025), published code: 1,000 limits over two decades, the cheapest point within each. On an exact
+    frontier that is the slowest point within the limit, so the scan is one binary search.
+
+    Examples
+    --------
+    >>> sampled([1.0, 2.0, 2.1, 50.0, 300.0], points=3, decades=2)
+    array([0, 2, 3])
+    """
+    time = np.asarray(seconds, dtype=float)
+    if time.size == 0:
+        return np.empty(0, dtype=np.intp)
+    limits = time[0] * 10.0 ** np.linspace(0.0, decades, points)
+    return np.unique(np.searchsorted(time, limits, side="right") - 1)

@@ -1,0 +1,40 @@
+"""Pipeline depths that a study tries."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+def logarithmic_degrees(deepest: npt.ArrayLike, steps: int) -> Array:
+    """Depths from 1 to the deepest allowed one in equal ratios.
+
+    Parameters
+    ----------
+    deepest : array_like, shape (...)
+        Largest depth [1], at least 1.
+    steps : int
+        Ratios between the first depth and the last [1].
+
+    Returns
+    -------
+    ndarray, shape (steps + 1, ...)
+        deepest^(j / steps) for j = 0 .. steps [1]; real numbers, the last exactly ``deepest``.
+
+    Notes
+    -----
+    Erdil (2025), published code: the depths are powers of two of evenly spaced logarithms, so
+    the last one could round above ``deepest``; here it is exact, as the study intends.
+
+    Examples
+    --------
+    >>> logarithmic_degrees(64.0, 3).round(6)
+    array([ 1.,  4., 16., 64.])
+    """
+    top = np.asarray(deepest, dtype=float)
+    exponents = (np.arange(steps + 1) / steps).reshape(-1, *([1] * top.ndim))
+    degrees = top**exponents
+    degrees[-1] = top
+    return np.asarray(degrees)

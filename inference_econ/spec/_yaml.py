@@ -1,0 +1,290 @@
+"""The one YAML reader: strict, small, and aware of lines.
+
+PyYAML's own resolver takes ``3.35e12`` for text, ``no`` for false, and keeps the last
+of two equal keys. This module reads PyYAML's *events* and builds the data itself:
+YAML 1.2 scalars, duplicate keys refused, every value's line kept, and neither aliases
+nor deep nesting accepted, so that a small file cannot grow into a large one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from inference_econ.errors import InputError, SpecError
+
+#: Path of a value inside a document: keys and list indices.
+Location = tuple[str | int, ...]
+Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
+
+_MAX_BYTES = 1_000_000
+_MAX_DEPTH = 24
+_MAX_DIGITS = 300
+_INTEGER = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)*")
+_FLOAT = re.compile(r"[-+]?(?:[0-9]+(?:_[0-9]+)*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.?(?:inf|nan|infinity)", re.IGNORECASE)
+_WORDS: Mapping[str, Value] = {"true": True, "false": False, "null": None, "~": None, "": None}
+
+
+@dataclass(slots=True)
+class Document:
+    """Plain data read from a file, with the line of every value.
+
+    Attributes
+    ----------
+    data : dict
+        The top-level mapping.
+    origin : str
+        What to call the file in messages.
+    lines : dict
+        ``location -> (origin, line)``; a document merged from two files keeps both.
+    """
+
+    data: dict[str, Value]
+    origin: str
+    lines: dict[Location, tuple[str, int]] = field(default_factory=dict)
+
+    def where(self, location: Location) -> str:
+        """``file:line`` of a value, or of the nearest enclosing one that was written."""
+        while location and location not in self.lines:
+            location = location[:-1]
+        origin, line = self.lines.get(location, (self.origin, 1))
+        return f"{origin}:{line}"
+
+
+def read(path: Path) -> Document:
+    """Read one YAML file whose top level is a mapping.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is larger than 1 MB.
+    SpecError
+        If it is not YAML, repeats a key, uses an alias, nests too deep, or holds NaN or infinity.
+    """
+    origin = str(path)
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise InputError(
+                f"{origin}: {path.stat().st_size / 1e6:.1f} MB is too large for a specification; "
+                f"at most {_MAX_BYTES / 1e6:.0f} MB is read"
+            )
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{origin}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise SpecError([f"{origin}:1: not a text file in UTF-8 ({error.reason})"]) from error
+    return parse(text, origin)
+
+
+def parse(text: str, origin: str) -> Document:
+    """Read YAML text; see :func:`read` for the errors."""
+    builder = _Builder(origin)
+    try:
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            builder.feed(event)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        line = mark.line + 1 if mark is not None else 1
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+        raise SpecError([f"{origin}:{line}: not valid YAML: {problem}"]) from error
+    if builder.mistakes:
+        raise SpecError(builder.mistakes)
+    if not isinstance(builder.root, dict):
+        kind = type(builder.root).__name__ if builder.root is not None else "nothing"
+        raise SpecError([f"{origin}:1: a mapping of field names to values is needed, found {kind}"])
+    return Document(builder.root, origin, builder.lines)
+
+
+class _Builder:
+    """Turns a stream of YAML events into data; keeps a stack instead of recursing."""
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+        self.root: Value = None
+        self.lines: dict[Location, tuple[str, int]] = {}
+        self.mistakes: list[str] = []
+        self._stack: list[tuple[dict[str, Value] | list[Value], Location]] = []
+        self._key: list[str | None] = []
+        self._documents = 0
+
+    def feed(self, event: yaml.Event) -> None:
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent):
+            self._stop(line, "aliases (*name) are not accepted; write the value out")
+        elif isinstance(event, yaml.DocumentStartEvent):
+            self._documents += 1
+            if self._documents > 1:
+                self._stop(line, "a second document (---) in one file is not accepted")
+        elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            self._open({} if isinstance(event, yaml.MappingStartEvent) else [], line)
+        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            self._stack.pop()
+            self._key.pop()
+        elif isinstance(event, yaml.ScalarEvent):
+            self._scalar(event, line)
+
+    def _open(self, container: dict[str, Value] | list[Value], line: int) -> None:
+        if len(self._stack) >= _MAX_DEPTH:
+            self._stop(line, f"nested deeper than {_MAX_DEPTH} levels")
+        if self._awaits_key():
+            self._stop(line, "a mapping or list cannot be a key")
+        location = self._add(container, line)
+        self._stack.append((container, location))
+        self._key.append(None)
+
+    def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
+        if self._awaits_key():
+            container, location = self._stack[-1]
+            assert isinstance(container, dict)
+            if event.value in container:
+                self.mistakes.append(f"{self._at(line)}: {event.value!r} is given twice; keep one")
+            self._key[-1] = event.value
+            container[event.value] = None
+            self.lines[(*location, event.value)] = (self.origin, line)
+            return
+        self._add(self._resolve(event, line), line)
+
+    def _add(self, value: Value, line: int) -> Location:
+        if not self._stack:
+            self.root = value
+            self.lines[()] = (self.origin, line)
+            return ()
+        container, parent = self._stack[-1]
+        if isinstance(container, list):
+            container.append(value)
+            location = (*parent, len(container) - 1)
+            self.lines[location] = (self.origin, line)
+        else:
+            key = self._key[-1]
+            assert key is not None
+            container[key] = value
+            self._key[-1] = None
+            location = (*parent, key)
+        return location
+
+    def _awaits_key(self) -> bool:
+        return bool(self._stack) and isinstance(self._stack[-1][0], dict) and self._key[-1] is None
+
+    def _resolve(self, event: yaml.ScalarEvent, line: int) -> Value:
+        if not event.implicit[0]:
+            if event.tag not in (None, "tag:yaml.org,2002:str", "!"):
+                self._stop(line, f"the tag {event.tag!r} is not accepted")
+            return event.value
+        if _NOT_FINITE.fullmatch(event.value):
+            self.mistakes.append(f"{self._at(line)}: {event.value} is not accepted; write a finite number")
+            return None
+        return scalar(event.value)
+
+    def _at(self, line: int) -> str:
+        return f"{self.origin}:{line}"
+
+    def _stop(self, line: int, problem: str) -> None:
+        raise SpecError([*self.mistakes, f"{self._at(line)}: {problem}"])
+
+
+def scalar(text: str) -> Value:
+    """One plain scalar by the rules of YAML 1.2: ``3.35e12`` is a number, ``no`` is text.
+
+    Examples
+    --------
+    >>> scalar("3.35e12"), scalar("no"), scalar("true"), scalar("1_000")
+    (3350000000000.0, 'no', True, 1000)
+    """
+    if text.lower() in _WORDS and text in (text.lower(), text.upper(), text.capitalize()):
+        return _WORDS[text.lower()]
+    if _INTEGER.fullmatch(text) and len(text) < _MAX_DIGITS:
+        return int(text.replace("_", ""))
+    if _FLOAT.fullmatch(text) and any(digit.isdigit() for digit in text):
+        number = float(text.replace("_", ""))
+        if math.isfinite(number):
+            return number
+    return text
+
+
+def merge(base: Document, changes: Document) -> Document:
+    """Lay one document over another, mapping by mapping.
+
+    Lists, scalars and empty mappings replace what was there.
+    """
+    lines = dict(base.lines)
+    data = _merge(base.data, changes.data, (), lines, changes.lines)
+    return Document(data, changes.origin, lines)
+
+
+def _merge(
+    old: dict[str, Value],
+    new: dict[str, Value],
+    location: Location,
+    lines: dict[Location, tuple[str, int]],
+    new_lines: dict[Location, tuple[str, int]],
+) -> dict[str, Value]:
+    merged = dict(old)
+    for key, value in new.items():
+        place = (*location, key)
+        before = merged.get(key)
+        if isinstance(before, dict) and isinstance(value, dict) and value:
+            merged[key] = _merge(before, value, place, lines, new_lines)
+            continue
+        merged[key] = value
+        for stale in [known for known in lines if known[: len(place)] == place]:
+            del lines[stale]
+        lines.update({known: at for known, at in new_lines.items() if known[: len(place)] == place})
+    return merged
+
+
+def graft(document: Document, location: Location, part: Document) -> None:
+    """Put ``part`` where ``location`` names it in ``document``; its sources move to the top with the location."""
+    content = {key: value for key, value in part.data.items() if key != "sources"}
+    target = document.data
+    for key in location[:-1]:
+        below = target[str(key)]
+        assert isinstance(below, dict)
+        target = below
+    target[str(location[-1])] = content
+    document.lines.update({(*location, *known): at for known, at in part.lines.items() if known[:1] != ("sources",)})
+    sources = document.data.setdefault("sources", {})
+    added = part.data.get("sources", {})
+    if isinstance(sources, dict) and isinstance(added, dict):
+        prefix = ".".join(str(key) for key in location)
+        document.data["sources"] = {**sources, **{f"{prefix}.{key}": value for key, value in added.items()}}
+
+
+def assign(document: Document, location: Location, value: Value, origin: str) -> None:
+    """Set one value, as ``--set`` does; ``origin`` stands for the file in messages.
+
+    Raises
+    ------
+    InputError
+        If the path leads through something that is no mapping or list.
+    """
+    target: Value = document.data
+    for depth, key in enumerate(location[:-1]):
+        below = _step(target, key)
+        if below is None and isinstance(target, dict):
+            below = target[str(key)] = {}
+        if not isinstance(below, (dict, list)):
+            path = ".".join(str(part) for part in location[: depth + 1])
+            raise InputError(f"{origin}: {path!r} is no mapping or list, so it has no {location[depth + 1]!r}")
+        target = below
+    last = location[-1]
+    if isinstance(target, list):
+        if _step(target, last) is None:
+            raise InputError(f"{origin}: the list has {len(target)} entries, counted from 0; got {last!r}")
+        target[int(last)] = value
+    elif isinstance(target, dict):
+        target[str(last)] = value
+    document.lines[location] = (origin, 1)
+
+
+def _step(container: Value, key: str | int) -> Value:
+    if isinstance(container, dict):
+        return container.get(str(key))
+    if isinstance(container, list) and str(key).isdigit() and int(key) < len(container):
+        return container[int(key)]
+    return None

@@ -1,0 +1,167 @@
+"""Opinions: everything that two honest people could set differently.
+
+Each quirk of the published model is one field here, so that "why is ours different?" is a
+difference of two YAML files. The ``paper`` preset is ``scenarios/assumptions/paper.yaml``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from inference_econ.spec._base import Fraction, Seconds, SourcedSpec, Spec
+
+Steps = Annotated[int, Field(ge=0, le=64)]
+NonNegative = Annotated[int | float, Field(ge=0, allow_inf_nan=False)]
+ProtocolName = Literal["LL", "LL128", "Simple"]
+TensorLayout = Literal["1d", "2d"]
+
+
+class ProtocolConstants(Spec):
+    """One NCCL protocol under the tree algorithm."""
+
+    base: Seconds
+    """Paid once per collective [s]."""
+    per_rank: Seconds
+    """Per further rank inside a link domain [s]."""
+    per_domain_doubling: Seconds
+    """Per doubling of the number of domains [s]."""
+    bandwidth_factor: Fraction
+    """Share of the link that carries payload [1]."""
+
+
+class NcclTree(Spec):
+    """NCCL's latency-plus-bandwidth model, best of the protocols given."""
+
+    kind: Literal["nccl_tree"]
+    """Names this model of collectives."""
+    version: str
+    """NCCL versions that ship these constants."""
+    protocols: Annotated[dict[ProtocolName, ProtocolConstants], Field(min_length=1)]
+    """Protocols to choose from, each time the fastest."""
+    domains_overlap: bool = True
+    """Traffic inside and between link domains runs at the same time."""
+
+
+class Mesh(Spec):
+    """Neighbours pass data on: TPU tori and the Groq LPU in the published study."""
+
+    kind: Literal["mesh"]
+    """Names this model of collectives."""
+    hop: Seconds
+    """Time between neighbours [s]."""
+
+
+class Free(Spec):
+    """Communication takes no time: for bounds."""
+
+    kind: Literal["free"]
+    """Names this model of collectives."""
+
+
+Collectives = Annotated[NcclTree | Mesh | Free, Field(discriminator="kind")]
+
+
+class FamilyAssumptions(Spec):
+    """What is assumed differently for one family of chips."""
+
+    math_efficiency: Fraction | None = None
+    """See :class:`Assumptions`."""
+    hbm_efficiency: Fraction | None = None
+    """See :class:`Assumptions`."""
+    launch: Seconds | None = None
+    """See :class:`Assumptions`."""
+    collectives: Collectives | None = None
+    """See :class:`Assumptions`."""
+
+
+class Assumptions(SourcedSpec):
+    """One consistent set of opinions about how a model is served."""
+
+    extends: str | None = None
+    """Preset that this file changes; everything not written here is taken from it."""
+
+    # Rates of the chip
+    math_efficiency: Fraction
+    """Sustained share of the dense arithmetic peak [1]."""
+    hbm_efficiency: Fraction
+    """Sustained share of the memory bandwidth [1]."""
+    launch: Seconds
+    """Time to launch one kernel [s]."""
+    launches_per_layer: NonNegative
+    """Kernel launches that a layer waits for [1]."""
+    overlap: Literal["step", "operator", "none"]
+    """What hides behind what: max of the step's arithmetic and memory time, the sum over operators of their
+    max, or the sum of both."""
+    math_unit_follows: Literal["weights", "widest"]
+    """The maths unit of a matrix product is that of its weights, or of the wider operand."""
+    per_family: dict[str, FamilyAssumptions] = Field(default_factory=dict)
+    """Exceptions by :attr:`HardwareSpec.family`."""
+
+    # Network
+    collectives: Collectives
+    """Latency and bandwidth of collectives, or the name of a file in ``assumptions/collectives``."""
+    pipeline_hop: Literal["between_domains", "nearest"]
+    """A pipeline hand-off is priced between link domains always, or inside a domain while the stages fit one."""
+
+    # How work is laid out
+    tensor_layouts: Annotated[tuple[TensorLayout, ...], Field(min_length=1, strict=False)]
+    """Ways to cut weight matrices: along one dimension, or along both."""
+    attention_scale_down_steps: Steps
+    """Attention may run on fewer accelerators than the feed-forward part: T^(j/steps), j = 0..steps; 0: never."""
+    pipeline_steps: Steps
+    """Pipeline depths tried: deepest^(j/steps)."""
+    pipeline_deepest: Literal["layers", "layers_or_batch"]
+    """Deepest pipeline tried: the number of layers, or of requests if there are fewer."""
+    expert_parallel: bool
+    """Experts are spread over accelerators before matrices are cut."""
+    expert_parallel_min_requests_per_sparsity: NonNegative
+    """Expert parallelism is used from this many requests per micro-batch and unit of sparsity on."""
+
+    # What must be done
+    activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
+    """How often a matrix's inputs and outputs move when it is cut: see :mod:`inference_econ.formulas.matmul`."""
+    expert_sparsity: Literal["floor", "exact"]
+    """Experts over active experts, as a whole number or exactly."""
+    shared_experts: Literal["routed", "apart"]
+    """A shared expert counts as one more routed and active expert, or is a dense part of its own."""
+    expert_all_reduce: Literal["every_active_expert", "once"]
+    """An all-reduce of the feed-forward part carries the output of each active expert, or their sum."""
+    all_to_all_ranks: Literal["reached", "expert_parallel"]
+    """Ranks in the dispatch of tokens: as many as a token can reach, or the whole expert-parallel group."""
+    all_to_all_copies: Literal["reached", "active_experts"]
+    """Copies of a token that are sent: one per rank it reaches, or one per active expert."""
+    latent_traffic: Literal["one_matrix", "exact"]
+    """MLA's up-projections are read as one matrix over both ranks, or each over its own."""
+    embedding_flop: Literal["both", "output"]
+    """Arithmetic of the embeddings: input and output, or the output embedding only."""
+    scale_down_repeats_embedding: bool
+    """Where attention runs on fewer accelerators, the embedding's arithmetic does so too."""
+    kv_reads: Literal["micro_batch", "batch"]
+    """Cache that a stage reads per micro-batch: of its own sequences, or of the whole batch (an early state of
+    the study's code)."""
+    verify_context: Literal["start", "mean"]
+    """Context seen by the proposed tokens of one verification: as at its start, or on average."""
+
+    # What must fit
+    kv_capacity: Literal["micro_batch", "batch"]
+    """KV cache that must fit: of one micro-batch, or of all that are in the pipeline."""
+    draft_in_capacity: bool
+    """The draft model's weights and cache must fit as well."""
+
+    # Speculation
+    expected_tokens: Literal["draft_length", "draft_length_plus_one"]
+    """Series of accepted tokens: over the drafted ones (the study), or one more (Leviathan et al. 2023)."""
+
+    def for_family(self, family: str) -> Assumptions:
+        """These assumptions with the exceptions of one family of chips applied."""
+        exceptions = self.per_family.get(family)
+        if exceptions is None:
+            return self
+        changes = {
+            name: value
+            for name in FamilyAssumptions.model_fields
+            if (value := getattr(exceptions, name)) is not None
+        }
+        return self.model_copy(update={**changes, "per_family": {}})

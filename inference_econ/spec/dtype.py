@@ -1,0 +1,88 @@
+"""Number formats: how many bytes an element takes, and on which maths unit it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from inference_econ.errors import InputError
+
+Dtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4", "mxfp4", "nvfp4"]
+
+#: Stored bytes per element, block scales included: MXFP4 is 4 bits and an 8-bit scale per
+#: 32 elements (OCP Microscaling Formats v1.0, section 5), NVFP4 4 bits and an 8-bit scale
+#: per 16 elements (NVIDIA, NVFP4 format description).
+BYTES_PER_ELEMENT: Mapping[str, float] = {
+    "fp32": 4.0,
+    "bf16": 2.0,
+    "fp16": 2.0,
+    "fp8": 1.0,
+    "int8": 1.0,
+    "fp4": 0.5,
+    "int4": 0.5,
+    "mxfp4": 0.5 + 1 / 32,
+    "nvfp4": 0.5 + 1 / 16,
+}
+
+_SIXTEEN_BIT = ("bf16", "fp16")
+#: Maths units that can run a format, the narrowest first. A 16-bit format has one choice only.
+_UNITS: Mapping[str, tuple[str, ...]] = {
+    "fp32": ("fp32",),
+    "bf16": ("bf16",),
+    "fp16": ("fp16",),
+    "fp8": ("fp8", *_SIXTEEN_BIT),
+    "int8": ("int8", *_SIXTEEN_BIT),
+    "fp4": ("fp4", "fp8", *_SIXTEEN_BIT),
+    "int4": ("int4", "int8", *_SIXTEEN_BIT),
+    "mxfp4": ("fp4", "fp8", *_SIXTEEN_BIT),
+    "nvfp4": ("fp4", "fp8", *_SIXTEEN_BIT),
+}
+
+
+def check_dtype(name: str, role: str) -> str:
+    """Return ``name`` if it is a known format.
+
+    Raises
+    ------
+    InputError
+        Naming the role (weights, activations, kv) and the known formats.
+    """
+    if name not in BYTES_PER_ELEMENT:
+        raise InputError(f"{role}: unknown number format {name!r}; known: {', '.join(BYTES_PER_ELEMENT)}")
+    return name
+
+
+def math_unit(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str:
+    """The maths unit that a format runs on: its own, or else the next wider one.
+
+    Parameters
+    ----------
+    dtype : str
+        A key of :data:`BYTES_PER_ELEMENT`.
+    peaks : mapping
+        Dense peak of each maths unit of the chip [FLOP/s].
+    hardware_name : str
+        For the message.
+
+    Returns
+    -------
+    str
+        A key of ``peaks``.
+
+    Raises
+    ------
+    InputError
+        If the chip has no unit that is wide enough.
+
+    Examples
+    --------
+    >>> math_unit("fp8", {"bf16": 312e12, "int8": 624e12}, "A100")
+    'bf16'
+    """
+    for unit in _UNITS[check_dtype(dtype, "number format")]:
+        if unit in peaks:
+            return unit
+    raise InputError(
+        f"{hardware_name} has no peak for {dtype} nor for a wider format that could run it; "
+        f"it has: {', '.join(peaks)}"
+    )

@@ -1,0 +1,28 @@
+"""Where a number comes from."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SourceKind = Literal["measured", "published", "derived", "assumed"]
+
+
+class Source(BaseModel):
+    """The origin of one field of a specification.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        If a key is unknown or a value is empty.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    ref: str = Field(min_length=1)
+    """Key of the reference in ``references.bib``, or ``user`` for a value given on the command line."""
+    where: str = Field(min_length=1)
+    """Page, table, field or file inside the reference, and how the value was derived from it."""
+    kind: SourceKind
+    """How sure it is: measured by somebody, published by the vendor, derived by a formula, or assumed."""
