@@ -127,7 +127,7 @@ class StepCosts:
     parts : mapping of str to ndarray
         Seconds by part, keys :data:`PARTS`; they add up to the total.
     busy : mapping of str to ndarray
-        Seconds that arithmetic ("compute") and memory ("memory") are at work, hidden or not.
+        Seconds that arithmetic and each kind of memory traffic take, hidden or not.
     """
 
     seconds: Array
@@ -183,15 +183,15 @@ def evaluate(question: Question, plans: Plans) -> StepCosts:
     """
     work = question.work(plans)
     parts = {name: np.zeros(plans.shape) for name in PARTS}
-    busy = {"compute": np.zeros(plans.shape), "memory": np.zeros(plans.shape)}
+    busy = {name: np.zeros(plans.shape) for name in ("compute", "weights", "activations", "kv_cache")}
     for roofline in _rooflines(question, work):
         memory_bound = roofline.compute <= roofline.memory
         shown = question.assumptions.overlap == "none"
         parts["compute"] += np.where(memory_bound & (not shown), 0.0, roofline.compute)
         for name in ("weights", "activations", "kv_cache"):
             parts[name] += np.where(memory_bound | shown, getattr(roofline, name), 0.0)
-        busy["compute"] += roofline.compute
-        busy["memory"] += roofline.memory
+        for name, seconds in busy.items():
+            seconds += getattr(roofline, name)
     for operator in work.operators:
         for collective in operator.collectives:
             time = collective_parts(question, collective, work.tokens)

@@ -245,8 +245,8 @@ def token_seconds(
     if draft is None or draft.acceptance == 0.0 or not draft.rounds():
         return TokenTimes(best, drafted)
     limit = np.minimum(limit, best)
-    longest_gain = max((one.tokens * limit for one in draft.rounds()), key=np.max)
-    proposing = fastest(draft.question, accelerators, batch, layouts, ceiling=longest_gain).seconds
+    useful = limit * max(one.tokens / one.drafted for one in draft.rounds())
+    proposing = fastest(draft.question, accelerators, batch, layouts, ceiling=useful).seconds
     for one in draft.rounds():
         part = np.flatnonzero(one.drafted * proposing < one.tokens * limit)
         verify_ceiling = one.tokens * limit[part] - one.drafted * proposing[part]

@@ -1,0 +1,374 @@
+"""Choose: the plans that nothing beats in both speed and cost (floor 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ import memory
+from inference_econ.engine import PARTS, Question, evaluate, useful_flop_per_token
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import money, pareto
+from inference_econ.plans import Grid, Plans
+from inference_econ.serving import Draft, chosen_plans, fastest, token_seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+#: Called with the share of the work done, 0 to 1, and what is being done.
+Progress = Callable[[float, str], None]
+
+#: Every so many sizes and batches make the coarse grid that finds a first frontier.
+_COARSE = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """A logarithmic scan of latency limits instead of the exact frontier.
+
+    Attributes
+    ----------
+    points : int
+        Limits [1].
+    decades : float
+        Their span [1].
+    """
+
+    points: int
+    decades: float
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One deployment on a frontier.
+
+    Attributes
+    ----------
+    tokens_per_second_per_user : float
+        Speed [tokens/s].
+    dollars_per_million_output_tokens : float
+        Cost [USD per 1e6 tokens].
+    accelerators, batch : float
+        Instance size and sequences served together [1].
+    layout : dict
+        pp, attention ranks, expert-parallel ranks, cut, and draft length [1].
+    mfu : float
+        Useful arithmetic over the theoretical peak [1].
+    bandwidth_utilization : float
+        Weights and cache read over what the theoretical memory bandwidth could read in the time [1].
+    limited_by : str
+        The largest part of a step.
+    parts : dict
+        Seconds per token by part [s].
+    """
+
+    tokens_per_second_per_user: float
+    dollars_per_million_output_tokens: float
+    accelerators: float
+    batch: float
+    layout: Mapping[str, float | str]
+    mfu: float
+    bandwidth_utilization: float
+    limited_by: str
+    parts: Mapping[str, float]
+
+    def record(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+        return {
+            "tokens_per_second_per_user": self.tokens_per_second_per_user,
+            "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
+            "accelerators": self.accelerators,
+            "batch": self.batch,
+            "layout": dict(self.layout),
+            "mfu": self.mfu,
+            "bandwidth_utilization": self.bandwidth_utilization,
+            "limited_by": self.limited_by,
+            "seconds_per_token": dict(self.parts),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """A cost-speed frontier, slowest and cheapest point first.
+
+    Attributes
+    ----------
+    question : Question
+        What, on what, how.
+    draft : Draft or None
+        The speculation, if any.
+    grid : Grid
+        Where the points come from.
+    dollars_per_accelerator_hour : float
+        [USD/h]
+    seconds, dollars : ndarray, shape (n,)
+        Time per token [s] and cost [USD per 1e6 tokens], both strictly ordered.
+    accelerators, batch : ndarray, shape (n,)
+        [1]
+    """
+
+    question: Question
+    draft: Draft | None
+    grid: Grid
+    dollars_per_accelerator_hour: float
+    seconds: Array
+    dollars: Array
+    accelerators: Array
+    batch: Array
+
+    def __len__(self) -> int:
+        return self.seconds.size
+
+    @property
+    def tokens_per_second(self) -> Array:
+        """Speed of one user [tokens/s], shape (n,)."""
+        return 1.0 / self.seconds
+
+    @property
+    def mfu(self) -> Array:
+        """Useful arithmetic over the theoretical peak [1], shape (n,)."""
+        question = self.question
+        peak = question.hardware.dense_flops_per_second[question.unit(question.precision.weights)]  # type: ignore[index]
+        work = useful_flop_per_token(question) * self.batch
+        return work / (self.accelerators * peak * self.seconds)
+
+    def point(self, index: int) -> Point:
+        """One point with its layout and the parts of its step."""
+        return _describe(self, np.arange(len(self))[index : index + 1 or None])[0]
+
+    def points(self) -> list[Point]:
+        """Every point with its layout, the fastest last."""
+        return _describe(self, np.arange(len(self)))
+
+    def fastest(self) -> Point:
+        """The fastest point."""
+        return self.point(len(self) - 1)
+
+    def preferred(self, exponent: float = 3.0) -> Point:
+        """The point that maximises speed^exponent / cost (eq. 45)."""
+        return self.point(self.preferred_index(exponent))
+
+    def preferred_index(self, exponent: float = 3.0) -> int:
+        """Where :meth:`preferred` is."""
+        return int(np.argmax(money.preference(self.tokens_per_second, self.dollars, exponent)))
+
+    def cheapest(self, tokens_per_second: float = 0.0) -> Point:
+        """The cheapest point at or above a speed.
+
+        Raises
+        ------
+        InputError
+            If no point is that fast.
+        """
+        fast_enough = np.flatnonzero(self.tokens_per_second >= tokens_per_second)
+        if fast_enough.size == 0:
+            raise InputError(
+                f"no deployment reaches {tokens_per_second:g} tokens/s per user; "
+                f"the fastest has {self.tokens_per_second[-1]:.1f}"
+            )
+        return self.point(int(fast_enough[0]))
+
+    def to_frame(self) -> pd.DataFrame:
+        """All points as a table, one row each."""
+        import pandas as pd
+
+        rows = []
+        for point in self.points():
+            row = point.record()
+            layout, parts = row.pop("layout"), row.pop("seconds_per_token")
+            assert isinstance(layout, dict) and isinstance(parts, dict)
+            rows.append({**row, **layout, **{f"{name}_seconds": value for name, value in parts.items()}})
+        return pd.DataFrame(rows)
+
+
+def compute(
+    question: Question,
+    grid: Grid,
+    dollars_per_accelerator_hour: float,
+    *,
+    draft: Draft | None = None,
+    max_tokens_per_second: float | None = None,
+    sampling: Sampling | None = None,
+    progress: Progress | None = None,
+) -> Frontier:
+    """The frontier of a grid of instances, each in its fastest layout.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how.
+    grid : Grid
+        Instances and layouts to consider.
+    dollars_per_accelerator_hour : float
+        Price [USD/h].
+    draft : Draft, optional
+        Speculate with this model where it helps.
+    max_tokens_per_second : float, optional
+        Demand: instances that would sell more are left out [tokens/s].
+    sampling : Sampling, optional
+        Keep only what a logarithmic scan visits, as the published study does.
+    progress : callable, optional
+        Told the share of the work done.
+
+    Returns
+    -------
+    Frontier
+        Exact for the grid.
+
+    Raises
+    ------
+    NothingFitsError
+        If no instance is feasible, with the counts of the reasons.
+
+    Notes
+    -----
+    Cheap bounds first: a coarse part of the grid gives a first frontier; with cost proportional to time, each
+    instance has a time above which it is behind that frontier, and layouts whose lower bound is above that time
+    are not evaluated. The result is the same as without.
+    """
+    sizes, batches = grid.pairs()
+    search = _FrontierSearch(question, grid, dollars_per_accelerator_hour, draft, max_tokens_per_second)
+    coarse = np.zeros((grid.accelerators.size, grid.batch.size), dtype=bool)
+    coarse[::_COARSE, ::_COARSE] = True
+    first = np.flatnonzero(coarse.ravel())
+    search.evaluate(sizes[first], batches[first], np.full(first.size, np.inf))
+    rest = np.flatnonzero(~coarse.ravel())
+    rounds = np.array_split(rest, max(1, rest.size // 40_000))
+    for done, part in enumerate(rounds):
+        if progress is not None:
+            progress(done / len(rounds), "evaluating instances")
+        search.evaluate(sizes[part], batches[part], search.ceiling(sizes[part], batches[part]))
+    if search.seconds.size == 0:
+        raise NothingFitsError(why_nothing_fits(question, grid, max_tokens_per_second))
+    chosen = np.arange(search.seconds.size)
+    if sampling is not None:
+        chosen = pareto.sampled(search.seconds, sampling.points, sampling.decades)
+    chosen = chosen[::-1]
+    return Frontier(
+        question,
+        draft,
+        grid,
+        dollars_per_accelerator_hour,
+        search.seconds[chosen],
+        search.dollars[chosen],
+        search.accelerators[chosen],
+        search.batch[chosen],
+    )
+
+
+class _FrontierSearch:
+    """The best points found so far, ascending in seconds."""
+
+    def __init__(
+        self,
+        question: Question,
+        grid: Grid,
+        dollars_per_accelerator_hour: float,
+        draft: Draft | None,
+        max_tokens_per_second: float | None,
+    ) -> None:
+        self.question, self.grid, self.draft = question, grid, draft
+        self.price, self.demand = dollars_per_accelerator_hour, max_tokens_per_second
+        self.seconds = self.dollars = self.accelerators = self.batch = np.empty(0)
+
+    def ceiling(self, accelerators: Array, batch: Array) -> Array:
+        """Time from which on each instance is behind the best so far [s]."""
+        rate = money.dollars_per_million_tokens(accelerators, 1.0, batch, self.price)
+        # A hair above, so that rounding never drops a point of the frontier itself.
+        return pareto.ceiling(self.seconds, self.dollars, rate) * (1.0 + 1e-12)
+
+    def evaluate(self, accelerators: Array, batch: Array, ceiling: Array) -> None:
+        """Evaluate instances and merge them into the best so far."""
+        seconds = token_seconds(
+            self.question, accelerators, batch, self.grid.layouts, draft=self.draft, ceiling=ceiling
+        ).seconds
+        kept = np.isfinite(seconds)
+        if self.demand is not None:
+            kept &= batch <= self.demand * seconds
+        dollars = money.dollars_per_million_tokens(accelerators[kept], seconds[kept], batch[kept], self.price)
+        columns = (seconds[kept], dollars, accelerators[kept], batch[kept])
+        before = (self.seconds, self.dollars, self.accelerators, self.batch)
+        merged = [np.concatenate(pair) for pair in zip(before, columns, strict=True)]
+        best = pareto.undominated(merged[0], merged[1])
+        self.seconds, self.dollars, self.accelerators, self.batch = (column[best] for column in merged)
+
+
+def why_nothing_fits(question: Question, grid: Grid, max_tokens_per_second: float | None = None) -> str:
+    """One message: how often each reason applies, and how many accelerators would do."""
+    sizes, batches = grid.pairs()
+    counts = np.zeros(len(memory.REASONS), dtype=int)
+    depths = grid.layouts.depths(question.model, question.assumptions, sizes, batches)
+    for depth in depths:
+        part = np.flatnonzero(depth > 0)
+        if part.size:
+            found = grid.layouts.plans(question.model, question.assumptions, sizes[part], batches[part], depth[part])
+            for plans in found:
+                counts += np.bincount(question.reasons(plans).ravel(), minlength=counts.size)
+    listed = [f"{memory.REASONS[code]}: {count}" for code, count in enumerate(counts) if count and code]
+    if max_tokens_per_second is not None and counts[memory.FITS]:
+        listed.append(f"more than {max_tokens_per_second:g} tokens/s are produced: {counts[memory.FITS]}")
+    one = question.memory(Plans(*(np.ones(()) for _ in range(4)), None, "1d"))
+    needed = int(np.ceil((one.weight_bytes + float(one.kv_bytes)) / question.hardware.hbm_bytes))
+    return (
+        f"nothing fits: {question.model.name} ({question.precision.weights}) on {question.hardware.name}, "
+        f"{int(counts.sum())} plans considered; {'; '.join(listed) or 'the grid is empty'}. "
+        f"Weights need {one.weight_bytes / 1e9:.1f} GB, a sequence of {question.context:g} tokens "
+        f"{float(one.kv_bytes) / 1e9:.2f} GB, an accelerator has {question.hardware.hbm_bytes / 1e9:.1f} GB: "
+        f"at least {needed} accelerators are needed"
+    )
+
+
+def _describe(front: Frontier, chosen: Indices) -> list[Point]:
+    """Layouts and parts of some points: the same search again, on these instances only."""
+    question, layouts = front.question, front.grid.layouts
+    sizes, batches = front.accelerators[chosen], front.batch[chosen]
+    drafted = token_seconds(question, sizes, batches, layouts, draft=front.draft).drafted
+    rounds = {one.drafted: one for one in front.draft.rounds()} if front.draft is not None else {}
+    points: list[Point | None] = [None] * chosen.size
+    for length in np.unique(drafted):
+        part = np.flatnonzero(drafted == length)
+        one = rounds.get(int(length))
+        new_tokens = 1 if one is None else one.verified
+        found = fastest(question, sizes[part], batches[part], layouts, new_tokens=new_tokens)
+        plans = chosen_plans(question, sizes[part], batches[part], layouts, found, new_tokens)
+        for index, plan in zip(part, plans, strict=True):
+            seconds, tokens = float(front.seconds[chosen[index]]), 1.0 if one is None else one.tokens
+            points[index] = _point(front, int(chosen[index]), plan, seconds, tokens, int(length))
+    return [point for point in points if point is not None]
+
+
+def _point(front: Frontier, index: int, plans: Plans, seconds: float, tokens: float, drafted: int) -> Point:
+    costs = evaluate(front.question, plans)
+    parts = {name: float(costs.parts[name][0]) / tokens for name in PARTS}
+    if drafted:
+        parts["draft"] = seconds - sum(parts.values())
+    busy = front.question.assumptions.hbm_efficiency * float(costs.busy["weights"][0] + costs.busy["kv_cache"][0])
+    return Point(
+        tokens_per_second_per_user=1.0 / seconds,
+        dollars_per_million_output_tokens=float(front.dollars[index]),
+        accelerators=float(front.accelerators[index]),
+        batch=float(front.batch[index]),
+        layout=layout_record(plans, drafted),
+        mfu=float(front.mfu[index]),
+        bandwidth_utilization=busy / tokens / seconds,
+        limited_by=max(parts, key=parts.__getitem__),
+        parts=parts,
+    )
+
+
+def layout_record(plans: Plans, drafted: int = 0) -> dict[str, float | str]:
+    """The degrees of a single plan, under the names that people use."""
+    pp, stage = float(plans.pp.ravel()[0]), float(np.ravel(plans.stage)[0])
+    record: dict[str, float | str] = {"tp": stage, "pp": pp, "attention_tp": float(np.ravel(plans.attention_ranks)[0])}
+    if plans.ep is not None:
+        record["ep"] = float(np.ravel(plans.ep)[0])
+    record["cut"] = plans.layout
+    if drafted:
+        record["draft_tokens"] = drafted
+    return record
