@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from inference_econ import memory
 from inference_econ.errors import InputError
 from inference_econ.formulas import collectives as nccl
 from inference_econ.plans import Plans
-from inference_econ.spec.assumptions import Assumptions, Free, Mesh, NcclTree
+from inference_econ.spec.assumptions import Assumptions, Free, Mesh, NcclTree, TensorLayout
 from inference_econ.spec.dtype import BYTES_PER_ELEMENT, math_unit
 from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.model import ModelSpec
@@ -108,12 +109,16 @@ class Question:
             reserved_bytes,
         )
 
-    def reasons(self, plans: Plans, reserved_bytes: float = 0.0) -> npt.NDArray[np.int8]:
+    def could_fit(self, plans: Plans, reserved_bytes: float = 0.0) -> npt.NDArray[np.bool_]:
+        """Whether memory and depth allow the plans, whatever the layout; broadcastable to ``plans.shape``."""
+        return memory.could_fit(self.memory(plans, reserved_bytes), plans)
+
+    def reasons(self, plans: Plans, layout: TensorLayout, reserved_bytes: float = 0.0) -> npt.NDArray[np.intp]:
         """Why each plan cannot run: codes of :data:`inference_econ.memory.REASONS`."""
         unreachable = self.hardware.nic_bytes_per_second_one_way is None
         unreachable = unreachable and not isinstance(self.assumptions.collectives, (Free, Mesh))
         limit = self.hardware.link_domain if unreachable else None
-        return memory.reasons(self.model, self.memory(plans, reserved_bytes), plans, limit)
+        return memory.reasons(self.model, self.memory(plans, reserved_bytes), plans, layout, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +154,20 @@ class _Roofline:
         return self.weights + self.activations + self.kv_cache
 
 
-def step_seconds(question: Question, plans: Plans) -> Array:
-    """Total time of a step for every plan, feasible or not [s], shape ``plans.shape``.
+def step_seconds(question: Question, plans: Plans) -> list[Array]:
+    """Total time of a step for every plan, feasible or not, under each way to cut matrices.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how.
+    plans : Plans
+        Deployments, shape (...).
+
+    Returns
+    -------
+    list of ndarray, each of shape (...)
+        [s], in the order of ``assumptions.tensor_layouts``; they share all but the communication.
 
     Notes
     -----
@@ -158,15 +175,14 @@ def step_seconds(question: Question, plans: Plans) -> Array:
     under ``operator`` (an ordinary roofline per operator) and ``none``.
     """
     work = question.work(plans)
-    total = _overlapped(question, work) + _launch_seconds(question, work)
-    for operator in work.operators:
-        for collective in operator.collectives:
-            repeats = operator.repeats * collective.repeats
-            total = total + repeats * _collective_seconds(question, collective, work.tokens)
-    return np.broadcast_to(total, plans.shape)
+    alone = _overlapped(question, work) + _launch_seconds(question, work)
+    return [
+        np.broadcast_to(alone + _communication(question, work, layout, work.operators), plans.shape)
+        for layout in question.assumptions.tensor_layouts
+    ]
 
 
-def evaluate(question: Question, plans: Plans) -> StepCosts:
+def evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCosts:
     """Time of a step in its parts; the total equals :func:`step_seconds`.
 
     Parameters
@@ -175,6 +191,8 @@ def evaluate(question: Question, plans: Plans) -> StepCosts:
         What, on what, how.
     plans : Plans
         Deployments, shape (...).
+    layout : {'1d', '2d'}
+        How weight matrices are cut.
 
     Returns
     -------
@@ -193,7 +211,7 @@ def evaluate(question: Question, plans: Plans) -> StepCosts:
         for name, seconds in busy.items():
             seconds += getattr(roofline, name)
     for operator in work.operators:
-        for collective in operator.collectives:
+        for collective in operator.collectives.get(layout, ()):
             time = collective_parts(question, collective, work.tokens)
             repeats = operator.repeats * collective.repeats
             if collective.kind == "point_to_point":
@@ -205,15 +223,64 @@ def evaluate(question: Question, plans: Plans) -> StepCosts:
     return StepCosts(np.sum(list(parts.values()), axis=0), parts, busy)
 
 
-def lower_bound(question: Question, accelerators: Array, batch: Array, pp: Array, new_tokens: int) -> Array:
-    """A time that no layout of these instances can beat [s]: all chips at work, communication free.
+def lower_bound(question: Question, plans: Plans, attention_floor: Array | float = 0.0) -> Array:
+    """A time that these instances cannot beat, wherever their attention runs [s].
 
-    Valid because attention on fewer chips only adds work, and communication only adds time.
+    Parameters
+    ----------
+    question : Question
+        What, on what, how.
+    plans : Plans
+        Instances with attention on every chip of a stage, shape (...).
+    attention_floor : ndarray, broadcastable to (...)
+        From :func:`attention_floor` [s].
+
+    Returns
+    -------
+    ndarray, broadcastable to (...)
+        :func:`step_seconds` without the communication of attention; or the memory traffic of everything but
+        attention weights, plus the floor. Attention on fewer chips only adds work to either.
     """
-    assumptions = question.assumptions.model_copy(update={"collectives": Free(kind="free")})
-    free = Question(question.model, question.hardware, question.precision, question.context, assumptions)
-    plans = Plans(accelerators, batch, pp, accelerators / pp, None, "1d", new_tokens)
-    return step_seconds(free, plans)
+    work = question.work(plans)
+    elsewhere = [operator for operator in work.operators if not operator.on_attention_ranks]
+    communication = _least_communication(question, work, elsewhere)
+    memory_seconds = sum(roofline.memory for roofline in _rooflines(question, work))
+    weights = _attention_weight_seconds(question, work)
+    roofline = np.maximum(_overlapped(question, work), memory_seconds - weights + attention_floor)
+    return roofline + communication + _launch_seconds(question, work)
+
+
+def attention_floor(question: Question, variants: Plans) -> Array:
+    """Least time for the weights and the communication of attention over the variants of some instances [s].
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how.
+    variants : Plans
+        Shape (variants, ...). The floor holds for larger batches too, because no part of it falls with the batch.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [s]
+    """
+    work = question.work(variants)
+    attention = [operator for operator in work.operators if operator.on_attention_ranks]
+    seconds = _attention_weight_seconds(question, work) + _least_communication(question, work, attention)
+    return np.asarray(seconds.min(axis=0))
+
+
+def _attention_weight_seconds(question: Question, work: Work) -> Array:
+    read = sum(
+        operator.weight_bytes * operator.repeats for operator in work.operators if operator.on_attention_ranks
+    )
+    return np.asarray(read / question.bytes_per_second)
+
+
+def _least_communication(question: Question, work: Work, operators: list[Operator]) -> Array:
+    layouts = question.assumptions.tensor_layouts
+    return functools.reduce(np.minimum, (_communication(question, work, layout, operators) for layout in layouts))
 
 
 def _operator_roofline(question: Question, operator: Operator, work: Work) -> _Roofline:
@@ -265,6 +332,15 @@ def _step_overlapped(question: Question, work: Work) -> Array:
         cached = cached + operator.kv_bytes_per_sequence * operator.repeats
     moved = fixed + traffic * work.tokens + cached * work.sequences
     return np.maximum(per_token * work.tokens, moved / question.bytes_per_second)
+
+
+def _communication(question: Question, work: Work, layout: TensorLayout, operators: Iterable[Operator]) -> Array:
+    total = np.zeros(())
+    for operator in operators:
+        for collective in operator.collectives.get(layout, ()):
+            repeats = operator.repeats * collective.repeats
+            total = total + repeats * _collective_seconds(question, collective, work.tokens)
+    return total
 
 
 def _launch_seconds(question: Question, work: Work) -> float:
@@ -330,5 +406,5 @@ def _seconds_per_byte(hardware: HardwareSpec, collective: Collective, model: Ncc
 def useful_flop_per_token(question: Question) -> float:
     """Arithmetic of one token on a single chip, nothing done twice [FLOP]."""
     one = np.ones(())
-    work = question.work(Plans(one, one, one, one, one, "1d"))
+    work = question.work(Plans(one, one, one, one, one))
     return float(sum(operator.repeats * operator.flop_per_token for operator in work.operators))

@@ -14,7 +14,7 @@ from inference_econ.engine import PARTS, Question, evaluate, useful_flop_per_tok
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.plans import Grid, Plans
-from inference_econ.serving import Draft, chosen_plans, fastest, token_seconds
+from inference_econ.serving import Chosen, Draft, chosen_plans, fastest, token_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -234,16 +234,8 @@ def compute(
     """
     sizes, batches = grid.pairs()
     search = _FrontierSearch(question, grid, dollars_per_accelerator_hour, draft, max_tokens_per_second)
-    coarse = np.zeros((grid.accelerators.size, grid.batch.size), dtype=bool)
-    coarse[::_COARSE, ::_COARSE] = True
-    first = np.flatnonzero(coarse.ravel())
-    search.evaluate(sizes[first], batches[first], np.full(first.size, np.inf))
-    rest = np.flatnonzero(~coarse.ravel())
-    rounds = np.array_split(rest, max(1, rest.size // 40_000))
-    for done, part in enumerate(rounds):
-        if progress is not None:
-            progress(done / len(rounds), "evaluating instances")
-        search.evaluate(sizes[part], batches[part], search.ceiling(sizes[part], batches[part]))
+    search.evaluate(sizes[::_COARSE], batches[:, ::_COARSE])
+    search.evaluate(sizes, batches)
     if search.seconds.size == 0:
         raise NothingFitsError(why_nothing_fits(question, grid, max_tokens_per_second))
     chosen = np.arange(search.seconds.size)
@@ -277,24 +269,21 @@ class _FrontierSearch:
         self.price, self.demand = dollars_per_accelerator_hour, max_tokens_per_second
         self.seconds = self.dollars = self.accelerators = self.batch = np.empty(0)
 
-    def ceiling(self, accelerators: Array, batch: Array) -> Array:
-        """Time from which on each instance is behind the best so far [s]."""
+    def evaluate(self, accelerators: Array, batch: Array) -> None:
+        """Evaluate instances and merge those that are not behind into the best so far."""
         rate = money.dollars_per_million_tokens(accelerators, 1.0, batch, self.price)
         # A hair above, so that rounding never drops a point of the frontier itself.
-        return pareto.ceiling(self.seconds, self.dollars, rate) * (1.0 + 1e-12)
-
-    def evaluate(self, accelerators: Array, batch: Array, ceiling: Array) -> None:
-        """Evaluate instances and merge them into the best so far."""
+        ceiling = pareto.ceiling(self.seconds, self.dollars, rate) * (1.0 + 1e-12)
         seconds = token_seconds(
             self.question, accelerators, batch, self.grid.layouts, draft=self.draft, ceiling=ceiling
         ).seconds
         kept = np.isfinite(seconds)
         if self.demand is not None:
             kept &= batch <= self.demand * seconds
-        dollars = money.dollars_per_million_tokens(accelerators[kept], seconds[kept], batch[kept], self.price)
-        columns = (seconds[kept], dollars, accelerators[kept], batch[kept])
+        sizes, batches = (np.broadcast_to(array, kept.shape)[kept] for array in (accelerators, batch))
+        dollars = money.dollars_per_million_tokens(sizes, seconds[kept], batches, self.price)
         before = (self.seconds, self.dollars, self.accelerators, self.batch)
-        merged = [np.concatenate(pair) for pair in zip(before, columns, strict=True)]
+        merged = [np.concatenate(pair) for pair in zip(before, (seconds[kept], dollars, sizes, batches), strict=True)]
         best = pareto.undominated(merged[0], merged[1])
         self.seconds, self.dollars, self.accelerators, self.batch = (column[best] for column in merged)
 
@@ -303,17 +292,17 @@ def why_nothing_fits(question: Question, grid: Grid, max_tokens_per_second: floa
     """One message: how often each reason applies, and how many accelerators would do."""
     sizes, batches = grid.pairs()
     counts = np.zeros(len(memory.REASONS), dtype=int)
-    depths = grid.layouts.depths(question.model, question.assumptions, sizes, batches)
-    for depth in depths:
-        part = np.flatnonzero(depth > 0)
-        if part.size:
-            found = grid.layouts.plans(question.model, question.assumptions, sizes[part], batches[part], depth[part])
-            for plans in found:
-                counts += np.bincount(question.reasons(plans).ravel(), minlength=counts.size)
+    for depth in grid.layouts.depths(question.model, question.assumptions, sizes, batches):
+        index = np.nonzero(np.broadcast_to(depth > 0, (grid.accelerators.size, grid.batch.size)))
+        size, batch, pp = (np.broadcast_to(axis, (grid.accelerators.size, grid.batch.size))[index] for axis in (sizes, batches, depth))
+        if size.size:
+            plans = grid.layouts.variants(question.model, question.assumptions, Plans.of(size, batch, pp))
+            for layout in question.assumptions.tensor_layouts:
+                counts += np.bincount(question.reasons(plans, layout).ravel(), minlength=counts.size)
     listed = [f"{memory.REASONS[code]}: {count}" for code, count in enumerate(counts) if count and code]
     if max_tokens_per_second is not None and counts[memory.FITS]:
         listed.append(f"more than {max_tokens_per_second:g} tokens/s are produced: {counts[memory.FITS]}")
-    one = question.memory(Plans(*(np.ones(()) for _ in range(4)), None, "1d"))
+    one = question.memory(Plans.of(*(np.ones(()) for _ in range(3))))
     needed = int(np.ceil((one.weight_bytes + float(one.kv_bytes)) / question.hardware.hbm_bytes))
     return (
         f"nothing fits: {question.model.name} ({question.precision.weights}) on {question.hardware.name}, "
@@ -343,8 +332,8 @@ def _describe(front: Frontier, chosen: Indices) -> list[Point]:
     return [point for point in points if point is not None]
 
 
-def _point(front: Frontier, index: int, plans: Plans, seconds: float, tokens: float, drafted: int) -> Point:
-    costs = evaluate(front.question, plans)
+def _point(front: Frontier, index: int, chosen: Chosen, seconds: float, tokens: float, drafted: int) -> Point:
+    costs = evaluate(front.question, chosen.plans, chosen.layout)
     parts = {name: float(costs.parts[name][0]) / tokens for name in PARTS}
     if drafted:
         parts["draft"] = seconds - sum(parts.values())
@@ -354,7 +343,7 @@ def _point(front: Frontier, index: int, plans: Plans, seconds: float, tokens: fl
         dollars_per_million_output_tokens=float(front.dollars[index]),
         accelerators=float(front.accelerators[index]),
         batch=float(front.batch[index]),
-        layout=layout_record(plans, drafted),
+        layout=layout_record(chosen, drafted),
         mfu=float(front.mfu[index]),
         bandwidth_utilization=busy / tokens / seconds,
         limited_by=max(parts, key=parts.__getitem__),
@@ -362,13 +351,14 @@ def _point(front: Frontier, index: int, plans: Plans, seconds: float, tokens: fl
     )
 
 
-def layout_record(plans: Plans, drafted: int = 0) -> dict[str, float | str]:
+def layout_record(chosen: Chosen, drafted: int = 0) -> dict[str, float | str]:
     """The degrees of a single plan, under the names that people use."""
+    plans = chosen.plans
     pp, stage = float(plans.pp.ravel()[0]), float(np.ravel(plans.stage)[0])
     record: dict[str, float | str] = {"tp": stage, "pp": pp, "attention_tp": float(np.ravel(plans.attention_ranks)[0])}
     if plans.ep is not None:
         record["ep"] = float(np.ravel(plans.ep)[0])
-    record["cut"] = plans.layout
+    record["cut"] = chosen.layout
     if drafted:
         record["draft_tokens"] = drafted
     return record

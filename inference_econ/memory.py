@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from inference_econ.plans import DEPTH_TOLERANCE, Plans, indivisible
 from inference_econ.spec import counting
-from inference_econ.spec.assumptions import Assumptions
+from inference_econ.spec.assumptions import Assumptions, TensorLayout
 from inference_econ.spec.dtype import BYTES_PER_ELEMENT
 from inference_econ.spec.model import ModelSpec
 from inference_econ.work import Precision
@@ -108,8 +108,19 @@ def need(
     return Memory(weight_bytes(model, precision) + reserved_bytes, cache, plans.accelerators * hbm_bytes)
 
 
-def reasons(model: ModelSpec, memory: Memory, plans: Plans, domain_limit: int | None) -> npt.NDArray[np.int8]:
-    """Why each plan cannot run, as codes of :data:`REASONS`, shape (...).
+def could_fit(memory: Memory, plans: Plans) -> npt.NDArray[np.bool_]:
+    """Whether memory and the depth of the pipeline allow the plans, broadcastable to ``plans.shape``."""
+    return memory.fits & ~_too_deep(plans)
+
+
+def _too_deep(plans: Plans) -> npt.NDArray[np.bool_]:
+    return np.asarray(plans.pp > np.minimum(plans.accelerators, plans.batch) * (1.0 + DEPTH_TOLERANCE))
+
+
+def reasons(
+    model: ModelSpec, memory: Memory, plans: Plans, layout: TensorLayout, domain_limit: int | None
+) -> npt.NDArray[np.intp]:
+    """Why each plan cannot run, as codes of :data:`REASONS`, broadcastable to ``plans.shape``.
 
     Parameters
     ----------
@@ -119,17 +130,16 @@ def reasons(model: ModelSpec, memory: Memory, plans: Plans, domain_limit: int | 
         From :func:`need`.
     plans : Plans
         The same deployments.
+    layout : {'1d', '2d'}
+        How weight matrices are cut.
     domain_limit : int or None
         Accelerators that can reach each other at all [1]; None if there is no limit.
     """
-    code = np.zeros(plans.shape, dtype=np.int8)
-    code[np.broadcast_to(~memory.fits, plans.shape)] = CACHE
-    code[np.broadcast_to(memory.available_bytes < memory.weight_bytes, plans.shape)] = WEIGHTS
-    limit = np.minimum(plans.accelerators, plans.batch) * (1.0 + DEPTH_TOLERANCE)
-    code[np.broadcast_to(plans.pp > limit, plans.shape)] = DEPTH
+    too_small = np.where(memory.available_bytes < memory.weight_bytes, WEIGHTS, CACHE)
+    code = np.where(_too_deep(plans), DEPTH, np.where(memory.fits, FITS, too_small))
     if domain_limit is not None:
-        code[np.broadcast_to(plans.accelerators > domain_limit, plans.shape)] = NETWORK
+        code = np.where(plans.accelerators > domain_limit, NETWORK, code)
     if plans.whole:
-        for _, uneven in indivisible(model, plans):
-            code[np.broadcast_to(uneven, plans.shape)] = DIVIDE
+        for _, uneven in indivisible(model, plans, layout):
+            code = np.where(uneven, DIVIDE, code)
     return code

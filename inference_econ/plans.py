@@ -39,8 +39,6 @@ class Plans:
         Chips of a stage that share the attention weights, at most N / pp [1].
     ep : ndarray or None
         Expert-parallel ranks of a stage [1]; None leaves the choice to the assumptions' rule.
-    layout : {'1d', '2d'}
-        How weight matrices are cut.
     new_tokens : int
         Tokens per sequence in one step: 1, or more when a draft is verified [1].
     whole : bool
@@ -52,7 +50,6 @@ class Plans:
     pp: Array
     attention_ranks: Array
     ep: Array | None
-    layout: TensorLayout
     new_tokens: int = 1
     whole: bool = False
 
@@ -71,6 +68,11 @@ class Plans:
     def micro_batch(self) -> Array:
         """Sequences that a stage works on at a time, u = b / pp [1]."""
         return self.batch / self.pp
+
+    @classmethod
+    def of(cls, accelerators: Array, batch: Array, pp: Array, new_tokens: int = 1) -> Plans:
+        """Plans with attention on every chip of a stage, and experts by the assumptions' rule."""
+        return cls(accelerators, batch, pp, accelerators / pp, None, new_tokens)
 
     def at(self, index: tuple[npt.NDArray[np.intp], ...]) -> Plans:
         """The plans at some positions of :attr:`shape`, as arrays of equal length."""
@@ -121,13 +123,11 @@ def pipeline_depths(batch: Array, layers: int, assumptions: Assumptions) -> Arra
 class Layouts(Protocol):
     """A family of layouts to choose from for each instance."""
 
-    def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> Array:
-        """Pipeline depths to try [1], shape (k, n); 0 where an instance has no such depth."""
+    def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
+        """Pipeline depths to try [1], each broadcastable to the instances; 0 where one has no such depth."""
 
-    def plans(
-        self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array, pp: Array
-    ) -> Iterator[Plans]:
-        """Plans of shape (variants, n) for instances of the given depths."""
+    def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
+        """The same instances with a leading axis over where attention and experts run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,24 +142,21 @@ class ContinuousLayouts:
 
     pipeline: bool
 
-    def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> Array:
+    def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
         """1, then the study's logarithmic list."""
         del accelerators
         if not self.pipeline or assumptions.pipeline_steps == 0:
-            return np.ones((1, batch.size))
-        return pipeline_depths(batch, model.layers, assumptions)
+            return [np.ones([1] * batch.ndim)]
+        return list(pipeline_depths(batch, model.layers, assumptions))
 
-    def plans(
-        self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array, pp: Array
-    ) -> Iterator[Plans]:
-        """One- and two-dimensional cuts; along the variants, attention on T^(1 - j/steps) chips."""
+    def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
+        """Attention on T^(1 - j/steps) chips."""
         del model
         steps = assumptions.attention_scale_down_steps
-        shares = np.zeros((1, 1)) if steps == 0 else (np.arange(steps + 1) / steps)[:, None]
-        stage = accelerators / pp
-        attention_ranks = stage / stage**shares
-        for layout in assumptions.tensor_layouts:
-            yield Plans(accelerators, batch, pp, attention_ranks, None, layout)
+        if steps == 0:
+            return replace(plans, attention_ranks=plans.attention_ranks[None])
+        shares = (np.arange(steps + 1) / steps).reshape(-1, *([1] * len(plans.shape)))
+        return replace(plans, attention_ranks=plans.stage / plans.stage**shares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,29 +171,32 @@ class WholeLayouts:
 
     pipeline: bool
 
-    def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> Array:
+    def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
         """Depths that divide the layers of the model and the chips of the instance."""
         del assumptions
         deepest = model.layers if self.pipeline else 1
-        depths = np.array([depth for depth in range(1, deepest + 1) if model.layers % depth == 0], dtype=float)[:, None]
-        possible = (accelerators % depths == 0) & (depths <= batch)
-        return np.where(possible, depths, 0.0)[possible.any(axis=1)]
+        found = []
+        for depth in (depth for depth in range(1, deepest + 1) if model.layers % depth == 0):
+            possible = (accelerators % depth == 0) & (batch >= depth)
+            if possible.any():
+                found.append(np.where(possible, float(depth), 0.0))
+        return found
 
-    def plans(
-        self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array, pp: Array
-    ) -> Iterator[Plans]:
-        """Cuts by halving: attention on T, T/2, ... chips, experts over T, T/2, ... ranks."""
-        stage = accelerators / pp
-        halvings = 2.0 ** np.arange(int(np.log2(stage.max())) + 1)[:, None]
-        parts = halvings if assumptions.attention_scale_down_steps else np.ones((1, 1))
+    def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
+        """Attention on T, T/2, ... chips, experts over T, T/2, ... ranks."""
+        stage = plans.stage
+        column = [-1, *([1] * len(plans.shape))]
+        halvings = 2.0 ** np.arange(int(np.log2(stage.max())) + 1)
+        parts = halvings if assumptions.attention_scale_down_steps else np.ones(1)
         spreads = halvings if has_experts(model) and assumptions.expert_parallel else None
         if spreads is None:
-            attention_ranks, ep = stage / parts, np.ones((1, 1))
-        else:
-            attention_ranks = np.repeat(stage / parts, len(spreads), axis=0)
-            ep = np.tile(stage / spreads, (len(parts), 1))
-        for layout in assumptions.tensor_layouts:
-            yield Plans(accelerators, batch, pp, attention_ranks, ep, layout, whole=True)
+            return replace(plans, attention_ranks=stage / parts.reshape(column), ep=np.ones(()), whole=True)
+        return replace(
+            plans,
+            attention_ranks=stage / np.repeat(parts, spreads.size).reshape(column),
+            ep=stage / np.tile(spreads, parts.size).reshape(column),
+            whole=True,
+        )
 
 
 def has_experts(model: ModelSpec) -> bool:
@@ -204,7 +204,7 @@ def has_experts(model: ModelSpec) -> bool:
     return any(block.feed_forward.kind == "experts" for block in model.blocks)
 
 
-def indivisible(model: ModelSpec, plans: Plans) -> list[tuple[str, npt.NDArray[np.bool_]]]:
+def indivisible(model: ModelSpec, plans: Plans, layout: TensorLayout) -> list[tuple[str, npt.NDArray[np.bool_]]]:
     """What whole-number plans would have to split unevenly.
 
     Parameters
@@ -213,6 +213,8 @@ def indivisible(model: ModelSpec, plans: Plans) -> list[tuple[str, npt.NDArray[n
         What is served.
     plans : Plans
         Deployments, shape (...).
+    layout : {'1d', '2d'}
+        How weight matrices are cut.
 
     Returns
     -------
@@ -224,7 +226,7 @@ def indivisible(model: ModelSpec, plans: Plans) -> list[tuple[str, npt.NDArray[n
         (f"{model.layers} layers do not split into the pipeline's stages", _uneven(model.layers, plans.pp)),
         ("the accelerators do not split into the pipeline's stages", _uneven(plans.accelerators, plans.pp)),
     ]
-    if plans.layout == "2d":
+    if layout == "2d":
         found.append(("a 2-D cut needs a square number of ranks", np.sqrt(ranks) % 1 > 0))
         found.append(("a 2-D cut needs a square number of ranks", np.sqrt(stage) % 1 > 0))
     for block in model.blocks:
@@ -266,9 +268,8 @@ class Grid:
     layouts: Layouts
 
     def pairs(self) -> tuple[Array, Array]:
-        """Every pair, each array of shape (n * m,)."""
-        sizes, batches = np.meshgrid(self.accelerators, self.batch, indexing="ij")
-        return sizes.ravel(), batches.ravel()
+        """Every pair as an open grid: shapes (n, 1) and (1, m)."""
+        return self.accelerators[:, None], self.batch[None, :]
 
 
 def paper_grid(

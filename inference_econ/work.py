@@ -8,7 +8,7 @@ so that they stay on the small axes until the engine multiplies.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +20,7 @@ from inference_econ.formulas.experts import touched_fraction
 from inference_econ.formulas.matmul import activation_elements_per_token
 from inference_econ.plans import Plans, expert_ranks
 from inference_econ.spec import counting
-from inference_econ.spec.assumptions import Assumptions
+from inference_econ.spec.assumptions import Assumptions, TensorLayout
 from inference_econ.spec.dtype import BYTES_PER_ELEMENT, check_dtype
 from inference_econ.spec.model import Block, ExpertFeedForward, LatentAttention, ModelSpec
 
@@ -110,8 +110,10 @@ class Operator:
         [B]
     kv_bytes_per_sequence : ndarray
         Cache read per sequence [B].
-    collectives : tuple of Collective
-        Waited for after the operator.
+    collectives : mapping of str to tuple of Collective
+        Waited for after the operator, for each way to cut matrices.
+    on_attention_ranks : bool
+        The operator runs on the attention ranks of a stage, not on all of its chips.
     """
 
     name: str
@@ -121,7 +123,8 @@ class Operator:
     weight_bytes: Array | float = 0.0
     activation_bytes_per_token: Array | float = 0.0
     kv_bytes_per_sequence: Array | float = 0.0
-    collectives: tuple[Collective, ...] = field(default=())
+    collectives: Mapping[TensorLayout, tuple[Collective, ...]] = field(default_factory=dict)
+    on_attention_ranks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,17 +259,11 @@ class _Table:
     ) -> Operator:
         """A weight matrix (or several side by side) on the attention ranks."""
         ranks = self.plans.attention_ranks
-        flat = self.plans.layout == "1d"
         traffic: Array | float = 0.0
         for rows, columns in shapes:
             elements = activation_elements_per_token(rows, columns, ranks, self.assumptions.activation_traffic)
             traffic = traffic + elements
-        collectives: tuple[Collective, ...] = ()
-        if reduced and not (flat and only_2d):
-            group = ranks if flat else np.sqrt(ranks)
-            size = reduced * self.activation_width
-            share = np.ones(()) if flat else group / ranks
-            collectives = (self._all_reduce(ranks, group, size * share),)
+        collectives = self._all_reduces(ranks, ranks, reduced, only_2d=only_2d) if reduced else {}
         return Operator(
             name,
             float(layers),
@@ -275,13 +272,31 @@ class _Table:
             weight_bytes=math.fsum(rows * columns for rows, columns in shapes) * self.weight_width / ranks,
             activation_bytes_per_token=traffic * self.activation_width / ranks,
             collectives=collectives,
+            on_attention_ranks=True,
         )
 
-    def _all_reduce(self, ranks: Array, group: Array, bytes_per_token: Array) -> Collective:
+    def _all_reduces(
+        self, ranks: Array, owners: Array, elements: float, *, only_2d: bool
+    ) -> dict[TensorLayout, tuple[Collective, ...]]:
+        """Sum ``elements`` per token over the ranks that cut a matrix, for each way to cut.
+
+        A one-dimensional cut sums over all of them, and only after the second matrix of a pair; a
+        two-dimensional one over the root of their number. ``owners`` are the chips that share the sum.
+        """
         domains = np.ceil(ranks / self.link_domain)
-        if self.plans.layout == "2d":
-            domains = np.sqrt(domains)
-        return Collective("all_reduce", group, domains, bytes_per_token)
+        size = elements * self.activation_width / owners
+        found: dict[TensorLayout, tuple[Collective, ...]] = {}
+        for layout in self.assumptions.tensor_layouts:
+            if layout == "2d":
+                group = np.sqrt(ranks)
+                found[layout] = (Collective("all_reduce", group, np.sqrt(domains), size * group),)
+            elif not only_2d:
+                found[layout] = (Collective("all_reduce", ranks, domains, size * ranks),)
+        return found
+
+    def _waited_for(self, collective: Collective) -> dict[TensorLayout, tuple[Collective, ...]]:
+        """The same collective however matrices are cut."""
+        return dict.fromkeys(self.assumptions.tensor_layouts, (collective,))
 
     def _scores(self, block: Block) -> Operator:
         spec = block.attention
@@ -399,13 +414,10 @@ class _Table:
             dtype, stored = self.precision.experts, self.expert_width
             weights, activations = weights * touched, activations * (touched / sparsity)
             worked *= copies
-        flat = self.plans.layout == "1d"
-        collectives: list[Collective] = []
-        if not (flat and side == "in"):
-            group = ranks if flat else np.sqrt(ranks)
-            collectives.append(self._all_reduce(ranks, group, reduced * self.activation_width * group / self.stage))
+        collectives = self._all_reduces(ranks, self.stage, reduced, only_2d=side == "in")
         if exchange is not None:
-            collectives.append(exchange)
+            for layout in self.assumptions.tensor_layouts:
+                collectives[layout] = (*collectives.get(layout, ()), exchange)
         return Operator(
             name,
             float(layers),
@@ -413,7 +425,7 @@ class _Table:
             flop_per_token=2.0 * worked / self.stage,
             weight_bytes=weights * (stored / self.stage),
             activation_bytes_per_token=activations * (self.activation_width / self.stage),
-            collectives=tuple(collectives),
+            collectives=collectives,
         )
 
     def output_embedding(self) -> Operator:
@@ -436,4 +448,4 @@ class _Table:
             domains = np.where(self.plans.accelerators <= self.link_domain, 1.0, 2.0)
         size = self.hidden * self.activation_width / self.stage
         hop = Collective("point_to_point", np.full((), 2.0), domains, size)
-        return Operator("pipeline hand-off", self.plans.pp - 1.0, self.precision.weights, collectives=(hop,))
+        return Operator("pipeline hand-off", self.plans.pp - 1.0, self.precision.weights, collectives=self._waited_for(hop))

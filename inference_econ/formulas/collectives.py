@@ -116,10 +116,11 @@ def nccl_seconds(
     size = np.asarray(ranks, dtype=float)
     best: Array | None = None
     for latency, transfer in _each_protocol(kind, size, domains, size_bytes, protocols, seconds_per_byte):
-        total = latency + transfer
-        best = total if best is None else np.minimum(best, total)
+        total = np.add(latency, transfer)
+        best = total if best is None else np.minimum(best, total, out=best)
     assert best is not None
-    return np.where(size > 1.0, best, 0.0)
+    alone = size <= 1.0
+    return np.where(alone, 0.0, best) if alone.any() else best
 
 
 def nccl_parts(
