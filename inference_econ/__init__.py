@@ -1,0 +1,79 @@
+"""Roofline economics of serving language models: speed per user against dollars per million tokens.
+
+Examples
+--------
+>>> import inference_econ as ie
+>>> front = ie.frontier("llama_3_70b", "h100_sxm", ie.Traffic(isl=2000, osl=500), weights="fp8")
+>>> best = front.preferred(exponent=3)
+>>> best.tokens_per_second_per_user > 50
+True
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from inference_econ.catalog import assumptions, hardware, model, names, scenario
+    from inference_econ.errors import InferenceEconError, InputError, NothingFitsError, SpecError
+    from inference_econ.frontier import Frontier, Point, Sampling
+    from inference_econ.gallery import reproduce
+    from inference_econ.spec.assumptions import Assumptions
+    from inference_econ.spec.hardware import HardwareSpec
+    from inference_econ.spec.model import ModelSpec
+    from inference_econ.spec.scaling import scaled
+    from inference_econ.spec.scenario import Scenario
+    from inference_econ.spec.source import Source
+    from inference_econ.spec.traffic import Traffic
+    from inference_econ.study import DraftModel, Explanation, Result, best_step_seconds, explain, run
+    from inference_econ.study import solve as frontier
+
+#: Public name -> module and name there. Loaded when first used, so that ``--help`` answers in a blink.
+_PUBLIC = {
+    "assumptions": ("catalog", "assumptions"),
+    "hardware": ("catalog", "hardware"),
+    "model": ("catalog", "model"),
+    "names": ("catalog", "names"),
+    "scenario": ("catalog", "scenario"),
+    "InferenceEconError": ("errors", "InferenceEconError"),
+    "InputError": ("errors", "InputError"),
+    "NothingFitsError": ("errors", "NothingFitsError"),
+    "SpecError": ("errors", "SpecError"),
+    "Frontier": ("frontier", "Frontier"),
+    "Point": ("frontier", "Point"),
+    "Sampling": ("frontier", "Sampling"),
+    "reproduce": ("gallery", "reproduce"),
+    "Assumptions": ("spec.assumptions", "Assumptions"),
+    "HardwareSpec": ("spec.hardware", "HardwareSpec"),
+    "ModelSpec": ("spec.model", "ModelSpec"),
+    "scaled": ("spec.scaling", "scaled"),
+    "Scenario": ("spec.scenario", "Scenario"),
+    "Source": ("spec.source", "Source"),
+    "Traffic": ("spec.traffic", "Traffic"),
+    "DraftModel": ("study", "DraftModel"),
+    "Explanation": ("study", "Explanation"),
+    "Result": ("study", "Result"),
+    "best_step_seconds": ("study", "best_step_seconds"),
+    "explain": ("study", "explain"),
+    "run": ("study", "run"),
+    "frontier": ("study", "solve"),
+}
+
+__all__ = [
+    "Assumptions", "DraftModel", "Explanation", "Frontier", "HardwareSpec", "InferenceEconError", "InputError",
+    "ModelSpec", "NothingFitsError", "Point", "Result", "Sampling", "Scenario", "Source", "SpecError", "Traffic",
+    "assumptions", "best_step_seconds", "explain", "frontier", "hardware", "model", "names", "reproduce", "run",
+    "scaled", "scenario",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'inference_econ' has no attribute {name!r}")
+    module, attribute = _PUBLIC[name]
+    return getattr(importlib.import_module(f"inference_econ.{module}"), attribute)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_PUBLIC]

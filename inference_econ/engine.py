@@ -232,55 +232,129 @@ def lower_bound(question: Question, plans: Plans, attention_floor: Array | float
         What, on what, how.
     plans : Plans
         Instances with attention on every chip of a stage, shape (...).
-    attention_floor : ndarray, broadcastable to (...)
+    attention_floor : ndarray, shape (sums, ...)
         From :func:`attention_floor` [s].
 
     Returns
     -------
     ndarray, broadcastable to (...)
-        :func:`step_seconds` without the communication of attention; or the memory traffic of everything but
-        attention weights, plus the floor. Attention on fewer chips only adds work to either.
+        :func:`step_seconds` without the communication of attention, or with the floor for all of attention,
+        whichever is more. Attention on fewer chips only adds work to either.
     """
     work = question.work(plans)
-    elsewhere = [operator for operator in work.operators if not operator.on_attention_ranks]
-    communication = _least_communication(question, work, elsewhere)
-    memory_seconds = sum(roofline.memory for roofline in _rooflines(question, work))
-    weights = _attention_weight_seconds(question, work)
-    roofline = np.maximum(_overlapped(question, work), memory_seconds - weights + attention_floor)
-    return roofline + communication + _launch_seconds(question, work)
+    communication = [_communication(question, work, layout, _elsewhere(work)) for layout in _layouts(question)]
+    return _bound(question, work, functools.reduce(np.minimum, communication), attention_floor)
 
 
-def attention_floor(question: Question, variants: Plans) -> Array:
-    """Least time for the weights and the communication of attention over the variants of some instances [s].
+def attention_floor(question: Question, variants: Plans, largest: Plans | None = None) -> Array:
+    """Least time for attention over the variants of some instances [s].
 
     Parameters
     ----------
     question : Question
         What, on what, how.
     variants : Plans
-        Shape (variants, ...). The floor holds for larger batches too, because no part of it falls with the batch.
+        Shape (variants, ...). The floor holds for larger micro-batches too: no part of it falls with them.
+    largest : Plans, optional
+        The floor shall hold for all stages from those of ``variants`` to these, of the same shape.
 
     Returns
     -------
-    ndarray, shape (...)
-        [s]
+    ndarray, shape (sums, ...)
+        Work and communication [s], one row for each sum that bounds the work of a step: arithmetic and
+        memory traffic under ``overlap: step``, otherwise a single one.
     """
-    work = question.work(variants)
-    attention = [operator for operator in work.operators if operator.on_attention_ranks]
-    seconds = _attention_weight_seconds(question, work) + _least_communication(question, work, attention)
-    return np.asarray(seconds.min(axis=0))
+    small = question.work(variants)
+    large = small if largest is None else question.work(largest)
+    communication = _least_communication(question, small, large, on_attention_ranks=True)
+    sums = _sums(question, large, [operator for operator in large.operators if operator.on_attention_ranks])
+    return np.stack([(work + communication).min(axis=0) for work in sums])
 
 
-def _attention_weight_seconds(question: Question, work: Work) -> Array:
-    read = sum(
-        operator.weight_bytes * operator.repeats for operator in work.operators if operator.on_attention_ranks
+def range_bound(question: Question, smallest: Plans, largest: Plans, attention_floor: Array | float = 0.0) -> Array:
+    """A time that no instance in a range of stages beats, with these or larger micro-batches [s].
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how.
+    smallest, largest : Plans
+        Unpipelined, attention on every chip, equal batches, shape (...). All plans that have this or a larger
+        micro-batch and a stage between the two are meant, whatever their depth. Where expert parallelism starts
+        at some micro-batch, larger ones than that are not meant for ranges that begin below it.
+    attention_floor : ndarray, shape (sums, ...)
+        From :func:`attention_floor` for the same range [s].
+
+    Returns
+    -------
+    ndarray, broadcastable to (...)
+        Work per chip falls with the chips, and the ranks of a collective grow with them.
+    """
+    large = question.work(largest)
+    communication = _least_communication(question, question.work(smallest), large, on_attention_ranks=False)
+    return _bound(question, large, communication, attention_floor)
+
+
+def _bound(question: Question, work: Work, communication: Array, attention: Array | float) -> Array:
+    sums = _sums(question, work, work.operators)
+    elsewhere = _sums(question, work, _elsewhere(work))
+    floors = np.broadcast_to(attention, (len(sums), *np.shape(attention)[1:]))
+    for everything, other, floor in zip(list(sums), elsewhere, floors, strict=True):
+        sums.append(np.maximum(everything, other + floor))
+    return np.asarray(functools.reduce(np.maximum, sums) + communication + _launch_seconds(question, work))
+
+
+def _elsewhere(work: Work) -> list[Operator]:
+    return [operator for operator in work.operators if not operator.on_attention_ranks]
+
+
+def _sums(question: Question, work: Work, operators: Iterable[Operator]) -> list[Array]:
+    """Work of some operators, summed in each way that bounds the work of a step; the largest is the step's."""
+    rooflines = [_operator_roofline(question, operator, work) for operator in operators]
+    if question.assumptions.overlap == "step":
+        each = [[roofline.compute, roofline.memory] for roofline in rooflines]
+    elif question.assumptions.overlap == "none":
+        each = [[roofline.compute + roofline.memory] for roofline in rooflines]
+    else:
+        each = [[np.maximum(roofline.compute, roofline.memory)] for roofline in rooflines]
+    return [np.asarray(sum(column)) for column in zip(*each, strict=True)]
+
+
+def _layouts(question: Question) -> tuple[TensorLayout, ...]:
+    return question.assumptions.tensor_layouts
+
+
+def _least_communication(question: Question, small: Work, large: Work, *, on_attention_ranks: bool) -> Array:
+    """Communication over a range of stages, of attention or of everything else, in the better cut."""
+    totals = []
+    for layout in _layouts(question):
+        total = np.zeros(())
+        for low, high in zip(small.operators, large.operators, strict=True):
+            if low.on_attention_ranks == on_attention_ranks:
+                pairs = zip(low.collectives.get(layout, ()), high.collectives.get(layout, ()), strict=True)
+                for first, last in pairs:
+                    repeats = low.repeats * first.repeats
+                    total = total + repeats * _collective_floor(question, first, last, small.tokens)
+        totals.append(total)
+    return functools.reduce(np.minimum, totals)
+
+
+def _collective_floor(question: Question, first: Collective, last: Collective, tokens: Array) -> Array:
+    """Time that a collective between two sizes does not beat; its tensor per group never grows with the ranks."""
+    model, hardware = question.assumptions.collectives, question.hardware
+    if not isinstance(model, NcclTree):
+        least = Collective(first.kind, first.ranks, first.domains, last.bytes_per_token)
+        return _collective_seconds(question, least, tokens)
+    ranks, domains = (first.ranks, last.ranks), (first.domains, last.domains)
+    seconds_per_byte = nccl.transfer_seconds_per_byte_floor(
+        ranks,
+        domains,
+        hardware.link_bytes_per_second_one_way or np.inf,
+        hardware.nic_bytes_per_second_one_way or np.inf,
+        overlap=model.domains_overlap,
     )
-    return np.asarray(read / question.bytes_per_second)
-
-
-def _least_communication(question: Question, work: Work, operators: list[Operator]) -> Array:
-    layouts = question.assumptions.tensor_layouts
-    return functools.reduce(np.minimum, (_communication(question, work, layout, operators) for layout in layouts))
+    size = last.bytes_per_token * tokens
+    return nccl.nccl_floor(first.kind, ranks, domains, size, _protocols(model), seconds_per_byte)
 
 
 def _operator_roofline(question: Question, operator: Operator, work: Work) -> _Roofline:

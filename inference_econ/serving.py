@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from inference_econ import memory
-from inference_econ.engine import Question, attention_floor, lower_bound, step_seconds
+from inference_econ.engine import Question, attention_floor, lower_bound, range_bound, step_seconds
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
-from inference_econ.plans import Layouts, Plans
+from inference_econ.plans import DEPTH_TOLERANCE, Layouts, Plans, has_experts
 from inference_econ.spec.assumptions import TensorLayout
+from inference_econ.work import expert_thresholds
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 #: Instances evaluated together: their arrays stay in the processor's cache.
 _CHUNK = 2048
-_OPEN_CHUNK = 4096
-#: Instances whose bounds are taken together.
-_BLOCK = 16384
+#: Plans from which on a table of bounds is quicker than to bound each of them.
+_TABLE_FROM = 20000
+#: Ranges of the table per doubling, of stages and of micro-batches.
+_STAGES_PER_DOUBLING, _BATCHES_PER_DOUBLING = 16, 8
+#: Rounding that bounds allow for [1].
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,88 +79,181 @@ def fastest(
     Fastest
         Exact wherever ``seconds`` is at most the ceiling.
     """
-    shape = np.broadcast_shapes(accelerators.shape, batch.shape)
-    search = _Search(question, accelerators, batch, shape, layouts, new_tokens, reserved_bytes)
-    limit = np.broadcast_to(ceiling, shape)
-    columns = max(1, _BLOCK // max(1, int(np.prod(shape[:-1]))))
-    depths = layouts.depths(question.model, question.assumptions, accelerators, batch)
-    for start in range(0, shape[-1], columns):
-        for level, depth in enumerate(depths):
-            search.improve_block(level, depth, slice(start, start + columns), limit)
-    return Fastest(search.best, *search.choice)
+    return _Search(question, accelerators, batch, layouts, reserved_bytes).fastest(new_tokens, ceiling)
 
 
 class _Search:
-    """The instances of one call of :func:`fastest`, and what is known of them so far."""
+    """The plans of some instances, one array of them per pipeline depth.
+
+    Time depends on stage T and micro-batch u but for the hand-offs, so one table over ranges of (T, u) bounds
+    the plans of all depths, and each plan costs a look-up. What the table lets pass meets a bound of its own,
+    and what is left is evaluated in all variants and cuts.
+    """
 
     def __init__(
-        self,
-        question: Question,
-        accelerators: Array,
-        batch: Array,
-        shape: tuple[int, ...],
-        layouts: Layouts,
-        new_tokens: int,
-        reserved_bytes: float,
+        self, question: Question, accelerators: Array, batch: Array, layouts: Layouts, reserved_bytes: float
     ) -> None:
-        self.question, self.layouts = question, layouts
+        self.question, self.layouts, self.reserved_bytes = question, layouts, reserved_bytes
         self.accelerators, self.batch = accelerators, batch
-        self.new_tokens, self.reserved_bytes = new_tokens, reserved_bytes
-        self.best = np.full(shape, np.inf)
-        self.choice = np.zeros((3, *shape), dtype=np.intp)
+        self.shape = np.broadcast_shapes(accelerators.shape, batch.shape)
+        self.depths = layouts.depths(question.model, question.assumptions, accelerators, batch)
+        self.tables: dict[int, _Table] = {}
+        one = np.ones(1)
+        # Bounds follow the assumptions' rule for expert parallelism; layouts with their own do not obey them.
+        ruled = layouts.variants(question.model, question.assumptions, Plans.of(one, one, one)).ep is None
+        self.bounded = ruled or not has_experts(question.model)
+        self.tabled = self.bounded and len(self.depths) * int(np.prod(self.shape)) >= _TABLE_FROM
+        if self.tabled:
+            largest = accelerators.max(), batch.max()
+            self.edges = _stage_edges(question, largest[0]), _batch_edges(question, largest[1])
+            self.cells = [self._cells(depth) for depth in self.depths]
 
-    def improve_block(self, level: int, depth: Array, columns: slice, limit: Array) -> None:
-        """Look at some columns of instances at one pipeline depth."""
-        sizes, batches, depths = (
-            array[..., columns] if array.shape[-1] > 1 else array for array in (self.accelerators, self.batch, depth)
-        )
-        best = self.best[..., columns]
-        if depths.min() == depths.max():
-            depths = depths.ravel()[:1].reshape([1] * best.ndim)
-        instances = Plans.of(sizes, batches, depths, self.new_tokens)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            fits = (depths > 0) & self.question.could_fit(instances, self.reserved_bytes)
-            floor = self._floor(sizes, batches, depths) if depths.size == 1 else 0.0
-            bound = lower_bound(self.question, instances, floor)
-        wanted = fits & (bound <= limit[..., columns]) & (bound < best)
-        if not wanted.any():
-            return
-        if depths.size == 1 and best.ndim == 2:
-            # One depth for all: what depends on the size alone is worth keeping on its own axis.
-            rows = np.flatnonzero(wanted.any(axis=1))
-            for part in np.array_split(rows, -(-rows.size * best.shape[1] // _OPEN_CHUNK)):
-                index = np.ix_(part, np.flatnonzero(wanted[part].any(axis=0)))
-                self._improve(Plans.of(sizes[part], batches[:, index[1][0]], depths, self.new_tokens), index, level, columns)
-            return
-        points = np.nonzero(np.broadcast_to(wanted, best.shape))
-        for start in range(0, points[0].size, _CHUNK):
-            index = tuple(axis[start : start + _CHUNK] for axis in points)
-            size, batch, pp = (np.broadcast_to(array, best.shape)[index] for array in (sizes, batches, depths))
-            self._improve(Plans.of(size, batch, pp, self.new_tokens), index, level, columns)
+    def _cells(self, depth: Array) -> Indices:
+        """Which range of the table each plan of one depth is in; 0 if it is too deep."""
+        with np.errstate(divide="ignore"):
+            stage = np.searchsorted(self.edges[0], self.accelerators / depth, side="right")
+            micro_batch = np.searchsorted(self.edges[1], self.batch / depth, side="right")
+        cells = np.where(micro_batch > 0, stage * (self.edges[1].size + 1) + micro_batch, 0)
+        return np.broadcast_to(np.where((stage > 0) & (depth > 0), cells, 0), self.shape)
 
-    def _floor(self, sizes: Array, batches: Array, depths: Array) -> Array:
-        """What attention costs at least, by size, for the smallest batch of a block."""
-        smallest = batches.min(axis=-1, keepdims=True)
-        instances = Plans.of(sizes, smallest, depths, self.new_tokens)
-        return attention_floor(self.question, self.layouts.variants(self.question.model, self.question.assumptions, instances))
+    def _table(self, new_tokens: int) -> _Table:
+        if new_tokens not in self.tables:
+            self.tables[new_tokens] = _Table(self.question, self.layouts, *self.edges, new_tokens)
+        return self.tables[new_tokens]
 
-    def _improve(self, instances: Plans, index: tuple[Indices, ...], level: int, columns: slice) -> None:
-        """Evaluate instances in all their variants and cuts, and keep what is faster."""
+    def least(self, new_tokens: int, ceiling: Array) -> Array:
+        """A time that no plan of an instance beats [s]; 0 if bounds are not worth the effort."""
+        if not self.tabled:
+            return np.zeros(self.shape)
+        table = self._table(new_tokens)
+        for cells in self.cells:
+            table.refine(cells[table.bound[cells] <= ceiling])
+        return functools.reduce(np.minimum, (table.bound[cells] for cells in self.cells))
+
+    def fastest(self, new_tokens: int, ceiling: Array | float) -> Fastest:
+        """The fastest plan of each instance, exact where it is at most the ceiling."""
+        # The bound of what is too deep is infinite, and not to be looked at even without a ceiling.
+        limit = np.minimum(np.broadcast_to(ceiling, self.shape).ravel(), np.finfo(float).max)
+        best = np.full(limit.size, np.inf)
+        choice = np.zeros((3, limit.size), dtype=np.intp)
+        for level, depth in enumerate(self.depths):
+            index, plans = self._promising(level, depth, new_tokens, limit)
+            for start in range(0, index.size, _CHUNK):
+                part = slice(start, start + _CHUNK)
+                found, family, variant = self._evaluate(plans.at((np.arange(index.size)[part],)))
+                better = found < best[index[part]]
+                improved = index[part][better]
+                best[improved] = found[better]
+                choice[:, improved] = np.broadcast_arrays(level, family[better], variant[better])
+        return Fastest(best.reshape(self.shape), *choice.reshape(3, *self.shape))
+
+    def _promising(self, level: int, depth: Array, new_tokens: int, limit: Array) -> tuple[Indices, Plans]:
+        """The plans of one depth that fit and may be as fast as the limit, and which instances they are of."""
+        floors: Array | float = 0.0
+        if self.tabled:
+            table, cells = self._table(new_tokens), self.cells[level].ravel()
+            index = np.flatnonzero(table.bound[cells] <= limit)
+            table.refine(cells[index])
+            index = index[table.bound[cells[index]] <= limit[index]]
+            floors = table.floors[:, cells[index]]
+        else:
+            index = np.flatnonzero(np.broadcast_to(depth > 0, self.shape))
+        each = (np.broadcast_to(array, self.shape).ravel()[index] for array in (self.accelerators, self.batch, depth))
+        plans = Plans.of(*each, new_tokens)
+        wanted = self.question.could_fit(plans, self.reserved_bytes)
+        if self.bounded and (limit < np.finfo(float).max).any():
+            wanted &= lower_bound(self.question, plans, floors) * (1.0 - _ROUNDING) <= limit[index]
+        kept = np.flatnonzero(wanted)
+        return index[kept], plans.at((kept,))
+
+    def _evaluate(self, instances: Plans) -> tuple[Array, Indices, Indices]:
+        """Time, cut and variant of some instances."""
         question = self.question
         plans = self.layouts.variants(question.model, question.assumptions, instances)
-        best, choice = self.best[..., columns], self.choice[..., columns]
+        best = np.full(instances.shape, np.inf)
+        family, variant = np.zeros((2, *instances.shape), dtype=np.intp)
         each = zip(question.assumptions.tensor_layouts, step_seconds(question, plans), strict=True)
-        for family, (layout, seconds) in enumerate(each):
+        for number, (layout, seconds) in enumerate(each):
             possible = question.reasons(plans, layout, self.reserved_bytes) == memory.FITS
             if not possible.all():
                 seconds = np.where(possible, seconds, np.inf)
             found = seconds.min(axis=0)
-            better = found < best[index]
+            better = found < best
             if better.any():
-                improved = tuple(np.broadcast_to(axis, better.shape)[better] for axis in index)
-                best[improved] = found[better]
-                variant = seconds[:, better].argmin(axis=0)
-                choice[(slice(None), *improved)] = np.broadcast_arrays(level, family, variant)
+                best[better], family[better] = found[better], number
+                variant[better] = seconds[:, better].argmin(axis=0)
+        return best, family, variant
+
+
+class _Table:
+    """Bounds by ranges of stage and micro-batch; row and column 0 are below one chip or one sequence.
+
+    Attributes
+    ----------
+    bound : ndarray, shape (ranges,)
+        No plan in the range is faster [s].
+    floors : ndarray, shape (sums, ranges)
+        Of attention [s]; 0 as long as nobody asked.
+    """
+
+    def __init__(
+        self, question: Question, layouts: Layouts, stage_edges: Array, batch_edges: Array, new_tokens: int
+    ) -> None:
+        self.question, self.layouts, self.new_tokens = question, layouts, new_tokens
+        self.stage_edges, self.batch_edges = stage_edges, batch_edges
+        ends = np.append(stage_edges, stage_edges[-1] * 2.0)
+        self.least, self.most = ends[:-1] * (1.0 - _ROUNDING), ends[1:] * (1.0 + _ROUNDING)
+        bound = np.full((stage_edges.size + 1, batch_edges.size + 1), np.inf)
+        ranges = (self._plans(ends[:, None], batch_edges[None, :]) for ends in (self.least, self.most))
+        bound[1:, 1:] = range_bound(question, *ranges) * (1.0 - _ROUNDING)
+        self.bound = bound.ravel()
+        self.known = np.isinf(self.bound)
+        self.floors = np.zeros((2 if question.assumptions.overlap == "step" else 1, self.bound.size))
+
+    def _plans(self, stage: Array, micro_batch: Array) -> Plans:
+        return Plans.of(stage, micro_batch, np.ones((1,) * stage.ndim), self.new_tokens)
+
+    def refine(self, cells: Indices) -> None:
+        """Take attention into account in some ranges."""
+        asked = np.zeros(self.bound.size, dtype=bool)
+        asked[cells] = True
+        asked &= ~self.known
+        self.known |= asked
+        new = np.flatnonzero(asked)
+        for start in range(0, new.size, _CHUNK):
+            self._refine(new[start : start + _CHUNK])
+
+    def _refine(self, cells: Indices) -> None:
+        question = self.question
+        row, column = np.divmod(cells, self.batch_edges.size + 1)
+        ends, batch = np.stack([self.least[row - 1], self.most[row - 1]]), self.batch_edges[column - 1][None]
+        both = self.layouts.variants(question.model, question.assumptions, self._plans(ends, batch))
+        variants = [
+            replace(both, accelerators=ends[end], batch=batch[0], pp=np.ones(1), attention_ranks=both.attention_ranks[:, end])
+            for end in (0, 1)
+        ]
+        floors = attention_floor(question, *variants)
+        self.floors[:, cells] = floors
+        smallest, largest = (self._plans(end, batch[0]) for end in ends)
+        self.bound[cells] = range_bound(question, smallest, largest, floors) * (1.0 - _ROUNDING)
+
+
+def _stage_edges(question: Question, largest: float) -> Array:
+    """Ranges in equal ratios, and around the whole link domains, where collectives change."""
+    steps = int(np.ceil(np.log2(max(largest, 1.0)) * _STAGES_PER_DOUBLING)) + 1
+    # From what the depth's tolerance allows; the ratio keeps powers of the edges away from whole domains.
+    regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) * (0.997 / _STAGES_PER_DOUBLING))
+    domains = question.hardware.link_domain * np.arange(1.0, 9.0)
+    around = np.concatenate([domains * (1.0 - 1e-9), domains * (1.0 + 1e-9)])
+    return np.unique(np.concatenate([regular, around]))
+
+
+def _batch_edges(question: Question, largest: float) -> Array:
+    """Ranges in equal ratios, and where expert parallelism starts."""
+    steps = int(np.ceil(np.log2(max(largest, 1.0)) * _BATCHES_PER_DOUBLING)) + 1
+    regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) / _BATCHES_PER_DOUBLING)
+    starts = [start for start in expert_thresholds(question.model, question.assumptions) if start >= 1.0]
+    return np.unique(np.concatenate([regular, starts]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,33 +387,40 @@ def token_seconds(
     Eq. (46) of Erdil (2025) with the best draft length per instance; both models run on the same chips, one
     after the other.
     """
-    shape = np.broadcast_shapes(accelerators.shape, batch.shape)
     reserved = 0.0 if draft is None else reserved_bytes(question, draft)
-    best = fastest(question, accelerators, batch, layouts, ceiling=ceiling, reserved_bytes=reserved).seconds
-    drafted = np.zeros(shape, dtype=np.intp)
+    target = _Search(question, accelerators, batch, layouts, reserved)
+    best = target.fastest(1, ceiling).seconds
+    drafted = np.zeros(best.shape, dtype=np.intp)
     rounds = [] if draft is None or draft.acceptance == 0.0 else draft.rounds()
     if draft is None or not rounds:
         return TokenTimes(best, drafted)
     limit = np.minimum(ceiling, best)
-    useful = limit * max(one.tokens / one.drafted for one in rounds)
-    proposing = fastest(draft.question, accelerators, batch, layouts, ceiling=useful).seconds
+    proposer = _Search(draft.question, accelerators, batch, layouts, 0.0)
+    proposing = proposer.fastest(1, _useful(target, proposer, rounds, limit)).seconds
     for one in rounds:
-        with np.errstate(invalid="ignore"):
-            spare = np.where(np.isfinite(proposing), one.tokens * limit - one.drafted * proposing, -np.inf)
-        verify = fastest(
-            question,
-            accelerators,
-            batch,
-            layouts,
-            new_tokens=one.verified,
-            ceiling=spare,
-            reserved_bytes=reserved,
-        ).seconds
+        verify = target.fastest(one.verified, _spare(one, limit, proposing)).seconds
         seconds = formulas.seconds_per_token(verify, proposing, one.drafted, one.tokens)
         better = seconds < best
         best[better], drafted[better] = seconds[better], one.drafted
         limit = np.minimum(limit, best)
     return TokenTimes(best, drafted)
+
+
+def _spare(one: Round, limit: Array, proposing: Array) -> Array:
+    """Time that is left to verify a round's proposals [s]."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(proposing), one.tokens * limit - one.drafted * proposing, -np.inf)
+
+
+def _useful(target: _Search, proposer: _Search, rounds: list[Round], limit: Array) -> Array:
+    """Time above which a proposal is no help to any round, whatever the plans [s]."""
+    quickest = proposer.least(1, limit * max(one.tokens / one.drafted for one in rounds))
+    useful = np.full(limit.shape, -np.inf)
+    for one in rounds:
+        verify = target.least(one.verified, _spare(one, limit, quickest))
+        with np.errstate(invalid="ignore"):
+            useful = np.fmax(useful, (one.tokens * limit - verify) / one.drafted)
+    return useful
 
 
 def reserved_bytes(question: Question, draft: Draft) -> float:

@@ -323,22 +323,13 @@ class _Table:
             width = float(spec.intermediate_size)
             yield from self._matrices(block.layers, "ff", width, spec.input_matrices, spec.output_matrices)
             return
-        routed, active = self._routed(spec)
-        exact = routed / active
-        sparsity = float(math.floor(exact)) if self.assumptions.expert_sparsity == "floor" else exact
+        routed, active, sparsity = _routed(spec, self.assumptions)
         if spec.router:
             yield self._router(block.layers, spec.experts)
         if self.assumptions.shared_experts == "apart" and spec.shared_intermediate_size is not None:
             shared = float(spec.shared_intermediate_size)
             yield from self._matrices(block.layers, "shared expert", shared, spec.input_matrices, spec.output_matrices)
         yield from self._experts(block.layers, spec, routed, active, sparsity)
-
-    def _routed(self, spec: ExpertFeedForward) -> tuple[float, float]:
-        """Routed and active experts, shared ones among them if they count as routed."""
-        extra = 0.0
-        if self.assumptions.shared_experts == "routed" and spec.shared_intermediate_size is not None:
-            extra = spec.shared_intermediate_size / spec.intermediate_size
-        return spec.experts + extra, spec.active_experts + extra
 
     def _router(self, layers: int, experts: int) -> Operator:
         count = self.hidden * experts
@@ -449,3 +440,20 @@ class _Table:
         size = self.hidden * self.activation_width / self.stage
         hop = Collective("point_to_point", np.full((), 2.0), domains, size)
         return Operator("pipeline hand-off", self.plans.pp - 1.0, self.precision.weights, collectives=self._waited_for(hop))
+
+
+def _routed(spec: ExpertFeedForward, assumptions: Assumptions) -> tuple[float, float, float]:
+    """Routed and active experts, shared ones among them if they count as routed, and their sparsity."""
+    extra = 0.0
+    if assumptions.shared_experts == "routed" and spec.shared_intermediate_size is not None:
+        extra = spec.shared_intermediate_size / spec.intermediate_size
+    exact = (spec.experts + extra) / (spec.active_experts + extra)
+    sparsity = float(math.floor(exact)) if assumptions.expert_sparsity == "floor" else exact
+    return spec.experts + extra, spec.active_experts + extra, sparsity
+
+
+def expert_thresholds(model: ModelSpec, assumptions: Assumptions) -> list[float]:
+    """Micro-batches at which expert parallelism starts, over the blocks of a model [1]."""
+    experts = [block.feed_forward for block in model.blocks if block.feed_forward.kind == "experts"]
+    requests = assumptions.expert_parallel_min_requests_per_sparsity
+    return [requests * _routed(spec, assumptions)[2] for spec in experts]

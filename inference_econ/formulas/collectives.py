@@ -74,6 +74,35 @@ def transfer_seconds_per_byte(
     return np.maximum(inside, between) if overlap else inside + between
 
 
+def transfer_seconds_per_byte_floor(
+    ranks: tuple[Array, Array],
+    domains: tuple[Array, Array],
+    inside_bytes_per_second: float,
+    between_bytes_per_second: float,
+    *,
+    overlap: bool = True,
+) -> Array:
+    """Least time per byte over a range of ranks and domains.
+
+    Parameters
+    ----------
+    ranks, domains : (ndarray, ndarray), each of shape (...)
+        Least and most participants, and link domains [1].
+    inside_bytes_per_second, between_bytes_per_second : float
+        As in :func:`transfer_seconds_per_byte` [B/s].
+    overlap : bool
+        As there.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [s/B]. Inside, a byte takes (1 - n / R) of the link's time, which grows with R and falls with n.
+    """
+    inside = np.maximum(1.0 - domains[1] / ranks[0], 0.0) / (inside_bytes_per_second / 2)
+    between = (domains[0] - 1.0) / (ranks[1] * (between_bytes_per_second / 2))
+    return np.maximum(inside, between) if overlap else inside + between
+
+
 def nccl_seconds(
     kind: Kind,
     ranks: npt.ArrayLike,
@@ -113,13 +142,49 @@ def nccl_seconds(
     >>> round(float(nccl_seconds("all_reduce", 8, 1, 0.0, [ll], 0.0)) * 1e6, 3)
     15.2
     """
-    size = np.asarray(ranks, dtype=float)
+    size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
+    return _quickest(_each_protocol(kind, size / groups, groups, size_bytes, protocols, seconds_per_byte), size)
+
+
+def nccl_floor(
+    kind: Kind,
+    ranks: tuple[Array, Array],
+    domains: tuple[Array, Array],
+    size_bytes: npt.ArrayLike,
+    protocols: Sequence[Protocol],
+    seconds_per_byte: npt.ArrayLike,
+) -> Array:
+    """Time that no collective in a range of sizes beats under the fastest protocol.
+
+    Parameters
+    ----------
+    kind : {'all_reduce', 'all_to_all', 'point_to_point'}
+        As in :func:`nccl_seconds`.
+    ranks, domains : (ndarray, ndarray), each of shape (...)
+        Least and most participants, and link domains [1].
+    size_bytes : array_like, shape (...)
+        Least tensor that one group of ranks owns [B].
+    protocols : sequence of Protocol
+        To choose from.
+    seconds_per_byte : array_like, shape (...)
+        From :func:`transfer_seconds_per_byte_floor` [s/B].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [s]; 0 where there may be at most one rank. Equal to :func:`nccl_seconds` if the ranges are points.
+    """
+    per_domain = ranks[0] / domains[1]
+    return _quickest(_each_protocol(kind, per_domain, domains[0], size_bytes, protocols, seconds_per_byte), ranks[0])
+
+
+def _quickest(times: Iterator[tuple[Array, Array]], ranks: Array) -> Array:
     best: Array | None = None
-    for latency, transfer in _each_protocol(kind, size, domains, size_bytes, protocols, seconds_per_byte):
+    for latency, transfer in times:
         total = np.add(latency, transfer)
         best = total if best is None else np.minimum(best, total, out=best)
     assert best is not None
-    alone = size <= 1.0
+    alone = ranks <= 1.0
     return np.where(alone, 0.0, best) if alone.any() else best
 
 
@@ -147,11 +212,9 @@ def nccl_parts(
     -----
     Eqs. (23), (28) and (40) of Erdil (2025).
     """
-    size = np.asarray(ranks, dtype=float)
-    times = [
-        np.broadcast_arrays(latency, transfer, size)
-        for latency, transfer in _each_protocol(kind, size, domains, size_bytes, protocols, seconds_per_byte)
-    ]
+    size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
+    each = _each_protocol(kind, size / groups, groups, size_bytes, protocols, seconds_per_byte)
+    times = [np.broadcast_arrays(latency, transfer, size) for latency, transfer in each]
     latencies = np.stack([time[0] for time in times])
     transfers = np.stack([time[1] for time in times])
     fastest = np.argmin(latencies + transfers, axis=0)
@@ -165,16 +228,15 @@ def nccl_parts(
 
 def _each_protocol(
     kind: Kind,
-    ranks: Array,
-    domains: npt.ArrayLike,
+    ranks_per_domain: Array,
+    domains: Array,
     size_bytes: npt.ArrayLike,
     protocols: Sequence[Protocol],
     seconds_per_byte: npt.ArrayLike,
 ) -> Iterator[tuple[Array, Array]]:
     passes, share = (2.0, 1.0) if kind == "all_reduce" else (1.0, 0.5)
-    groups = np.asarray(domains, dtype=float)
-    steps = passes * (ranks / groups - 1.0)
-    doublings = passes * np.log2(groups)
+    steps = passes * (ranks_per_domain - 1.0)
+    doublings = passes * np.log2(domains)
     transfer = np.multiply(size_bytes, share * np.asarray(seconds_per_byte))
     for protocol in protocols:
         latency = steps * protocol.rank_seconds + (doublings * protocol.domain_seconds + protocol.base_seconds)

@@ -1,0 +1,199 @@
+"""Questions as files: which series to compute, and how to show them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from inference_econ.spec._base import Count, DollarsPerHour, Seconds, Size, SourcedSpec, Spec
+from inference_econ.spec.dtype import Dtype
+from inference_econ.spec.traffic import Tokens
+
+Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
+Probability = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]
+GridName = Literal["paper", "whole"]
+ColumnKey = Literal[
+    "tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch", "mfu", "milliseconds"
+]
+
+
+class SamplingSpec(Spec):
+    """Keep only the points that a logarithmic scan of latency limits visits (PAPER: 1,000 over two decades)."""
+
+    points: Count
+    """Latency limits [1]."""
+    decades: Positive
+    """Span of the limits above the fastest point [1]."""
+
+
+class Settings(Spec):
+    """How one series is computed; what is absent comes from the scenario's ``common`` settings."""
+
+    model: str | None = None
+    """Name or path of a model."""
+    hardware: str | None = None
+    """Name or path of hardware."""
+    assumptions: str | None = None
+    """Name or path of a preset."""
+    changes: tuple[str, ...] = Field(default=(), strict=False)
+    """What-ifs, ``assumptions.launch=0 us``."""
+    weights: Dtype | None = None
+    """Number format of the weights; by default the published one."""
+    activations: Dtype | None = None
+    """Number format of what flows between operators."""
+    kv: Dtype | None = None
+    """Number format of the cache."""
+    context: Tokens | None = None
+    """Cached tokens per sequence [tokens]."""
+    isl: Tokens | None = None
+    """Input sequence length [tokens]."""
+    osl: Positive | None = None
+    """Output sequence length [tokens]."""
+    price: DollarsPerHour | None = None
+    """Price of an accelerator [USD/h]; by default the first of its file."""
+    max_tokens_per_second: Positive | None = None
+    """Demand [tokens/s]."""
+    grid: GridName | None = None
+    """The study's logarithmic grid, or whole numbers."""
+    pipeline: bool | None = None
+    """Try pipeline depths other than 1."""
+    max_accelerators: Positive | None = None
+    """Largest instance [1]."""
+    draft: str | None = None
+    """Model that proposes tokens."""
+    acceptance: Probability | None = None
+    """Probability that a proposed token is accepted [1]."""
+    max_draft: Annotated[int, Field(ge=1, le=64)] | None = None
+    """Longest draft [tokens]."""
+    sampling: SamplingSpec | None = None
+    """Scan of the frontier; exact if absent."""
+
+    def over(self, common: Settings) -> Settings:
+        """These settings with what they leave out taken from ``common``."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return Settings(**{**{name: getattr(common, name) for name in common.model_fields_set}, **given})
+
+
+class Series(Spec):
+    """One curve or row."""
+
+    label: str = Field(min_length=1)
+    """What the legend or the first column says."""
+    settings: Settings = Field(default_factory=Settings)
+    """What differs from the common settings."""
+
+
+class FrontierAsk(Spec):
+    """Cost-speed frontiers of the full model."""
+
+    kind: Literal["frontier"]
+    """Names this kind of question."""
+    common: Settings = Field(default_factory=Settings)
+    """Settings of all series."""
+    series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
+    """The curves."""
+
+
+class ToyAsk(Spec):
+    """The toy model of section 2.2: its closed-form optimum (Table 1) or its frontiers (Figure 1)."""
+
+    kind: Literal["toy_optimum", "toy_frontier"]
+    """Names this kind of question."""
+    common: Settings = Field(default_factory=Settings)
+    """Settings of all series."""
+    series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
+    """The rows or curves."""
+    reductions: Positive
+    """All-reduces per layer [1]."""
+    hop: Seconds
+    """Time between neighbours [s]."""
+    base: Seconds
+    """Further time of every reduction [s]."""
+
+
+class Measured(Spec):
+    """A published latency."""
+
+    label: str
+    """Which model."""
+    parameters: Size
+    """Its parameters [1]."""
+    latency: Seconds
+    """Time per token [s]."""
+
+
+class SquareRootAsk(Spec):
+    """The rule that latency grows with the root of the parameter count (eq. 19), against measurements."""
+
+    kind: Literal["square_root_law"]
+    """Names this kind of question."""
+    measured: Annotated[tuple[Measured, ...], Field(min_length=2, strict=False)]
+    """Published latencies; the first fixes the law."""
+
+
+class PanelsAsk(Spec):
+    """Figures of other scenarios side by side."""
+
+    kind: Literal["panels"]
+    """Names this kind of question."""
+    scenarios: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+    """Names of the scenarios."""
+
+
+class Column(Spec):
+    """One column of a table."""
+
+    key: ColumnKey
+    """Which quantity."""
+    title: str
+    """What the head of the column says."""
+
+
+class TableSpec(Spec):
+    """One row per series, taken from one point of its frontier."""
+
+    point: Literal["fastest", "preferred"]
+    """Which point."""
+    exponent: Positive = 3
+    """Exponent of the preference (eq. 45) [1]."""
+    columns: Annotated[tuple[Column, ...], Field(min_length=1, strict=False)]
+    """What is shown of it."""
+    printed: dict[str, dict[ColumnKey, str]] = Field(default_factory=dict)
+    """Published cells by series and column, as text so that their digits count: expectations, never results."""
+
+
+class FigureSpec(Spec):
+    """How frontiers are drawn."""
+
+    title: str
+    """Above the axes."""
+    x: tuple[float, float] | None = Field(default=None, strict=False)
+    """Limits of the horizontal axis."""
+    y: tuple[float, float] | None = Field(default=None, strict=False)
+    """Limits of the vertical axis."""
+
+
+Ask = Annotated[FrontierAsk | ToyAsk | SquareRootAsk | PanelsAsk, Field(discriminator="kind")]
+
+
+class Scenario(SourcedSpec):
+    """One question with the ways to show its answer."""
+
+    ask: Ask
+    """What is computed."""
+    table: TableSpec | None = None
+    """Show it as a table."""
+    figure: FigureSpec | None = None
+    """Show it as a figure."""
+
+    @model_validator(mode="after")
+    def _rows_exist(self) -> Self:
+        labels = [series.label for series in getattr(self.ask, "series", ())]
+        repeated = sorted({label for label in labels if labels.count(label) > 1})
+        if repeated:
+            raise ValueError(f"two series have the label {repeated[0]!r}; a label names one series")
+        for row in self.table.printed if self.table is not None else ():
+            if row not in labels:
+                raise ValueError(f"printed row {row!r} is no series; series: {', '.join(labels)}")
+        return self

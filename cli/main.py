@@ -1,0 +1,59 @@
+"""Entry point: the group of commands, and what happens to errors."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from inference_econ.errors import InputError, NothingFitsError
+
+from . import ask, browse, paper
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="inference-econ", message="%(version)s")
+def app() -> None:
+    """Predict what it costs, and how fast it goes, to serve language models.
+
+    Start with: inference-econ frontier llama_3_70b h100_sxm --weights fp8 --plot frontier.svg
+    """
+
+
+for command in (
+    ask.frontier,
+    ask.explain,
+    paper.run,
+    paper.table,
+    paper.figure,
+    paper.reproduce,
+    browse.hardware,
+    browse.models,
+    browse.scenarios,
+    browse.assumptions,
+    browse.schema,
+):
+    app.add_command(command)
+
+
+def run() -> None:
+    """Run the command line: exit code 2 for bad input, 1 if nothing fits, without tracebacks."""
+    try:
+        code = app(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        sys.exit(130)
+    except InputError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+    except NothingFitsError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        # The reader of our output has gone, as `| head` does; there is nobody left to tell.
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)

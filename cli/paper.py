@@ -1,0 +1,92 @@
+"""Commands that answer scenarios: files with questions, among them the published tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from . import options, show
+
+if TYPE_CHECKING:
+    from inference_econ.study import Result
+
+
+def _answer(name: str, *, quiet: bool) -> Result:
+    from inference_econ import study
+
+    with show.progress_bar(quiet=quiet) as progress:
+        return study.run(name, progress=progress)
+
+
+def _text(result: Result, form: str, *, quiet: bool) -> str:
+    from inference_econ import tables
+
+    if form == "json":
+        return tables.to_json(tables.result_record(result))
+    if form == "csv":
+        return tables.result_csv(result)
+    shown = [tables.scenario_table(one) for one in result.panels or (result,)]
+    if form == "markdown":
+        return "\n".join(table.text("markdown") for table in shown)
+    return "\n".join(show.table_text(table, quiet=quiet) for table in shown)
+
+
+@click.command()
+@click.argument("name", type=options.Name("scenarios"))
+@click.option("--plot", type=click.Path(), help="Write a picture: .svg, .png or .pdf.")
+@options.output
+def run(name: str, plot: str | None, form: str, output: str | None, quiet: bool) -> None:
+    """Answer a scenario: a name (see 'inference-econ scenarios') or a path to a YAML file."""
+    if plot is not None:
+        from inference_econ import figures
+
+        figures.check_path(plot)
+    result = _answer(name, quiet=quiet)
+    if plot is not None:
+        figures.save(figures.draw(result), [plot])
+    show.emit(_text(result, form, quiet=quiet), output, quiet=quiet)
+    if plot is not None:
+        show.remark(f"wrote {plot}", quiet=quiet)
+
+
+@click.command()
+@click.argument("name", type=options.Name("scenarios"))
+@options.output
+def table(name: str, form: str, output: str | None, quiet: bool) -> None:
+    """Print the table of a scenario, for example paper/table_4."""
+    show.emit(_text(_answer(name, quiet=quiet), form, quiet=quiet), output, quiet=quiet)
+
+
+@click.command()
+@click.argument("name", type=options.Name("scenarios"))
+@click.option("-o", "--output", type=click.Path(), help="Picture to write (.svg, .png, .pdf) [default: NAME.svg].")
+@click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
+def figure(name: str, output: str | None, quiet: bool) -> None:
+    """Draw the figure of a scenario, for example paper/figure_6."""
+    from inference_econ import figures
+
+    target = figures.check_path(output or f"{Path(name).stem}.svg")
+    figures.save(figures.draw(_answer(name, quiet=quiet)), [target])
+    show.remark(f"wrote {target}", quiet=quiet)
+
+
+@click.command()
+@click.option(
+    "--folder", type=click.Path(file_okay=False), default="figures", show_default=True, help="Where figures and data go."
+)
+@options.output
+def reproduce(folder: str, form: str, output: str | None, quiet: bool) -> None:
+    """Make every table and figure of "Inference economics of language models", and compare cell by cell."""
+    from inference_econ import gallery, tables
+
+    with show.progress_bar(quiet=quiet) as progress:
+        report = gallery.reproduce(folder, progress=progress)
+    if form == "json":
+        text = tables.to_json(report.record())
+    elif form == "table":
+        text = show.table_text(report.table(), quiet=quiet)
+    else:
+        text = report.table().text("csv" if form == "csv" else "markdown")
+    show.emit(text, output, quiet=quiet)

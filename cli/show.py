@@ -1,0 +1,130 @@
+"""Print results: tables and drawings in the terminal, text to files, a bar while work lasts."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from inference_econ.files import write_text
+
+if TYPE_CHECKING:
+    from inference_econ.frontier import Progress
+    from inference_econ.tables import Table
+
+_BAR_AFTER_SECONDS = 1.0
+
+
+def emit(text: str, output: str | None, *, quiet: bool) -> None:
+    """Print text, or write it to a file and say so."""
+    if output is None:
+        click.echo(text, nl=not text.endswith("\n"))
+        return
+    write_text(output, text if text.endswith("\n") else text + "\n")
+    remark(f"wrote {output}", quiet=quiet)
+
+
+def remark(text: str, *, quiet: bool) -> None:
+    """Say something that is not part of the result."""
+    if not quiet:
+        click.echo(text, err=True)
+
+
+def table_text(table: Table, *, quiet: bool = False) -> str:
+    """A table for the terminal."""
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    shown = RichTable(header_style="bold")
+    for index, column in enumerate(table.columns):
+        numeric = index > 0 and all(_starts_like_a_number(row[index]) for row in table.rows)
+        shown.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*row)
+    width = max(_width(), 60)
+    console = Console(width=width, force_terminal=sys.stdout.isatty(), highlight=False, markup=False)
+    with console.capture() as capture:
+        console.print(table.title, style="bold")
+        console.print(shown)
+        for note in () if quiet else table.notes:
+            console.print(note)
+    return capture.get()
+
+
+def _starts_like_a_number(text: str) -> bool:
+    return not text or text[0].isdigit() or text[0] in "$-+"
+
+
+def _width() -> int:
+    return shutil.get_terminal_size((118, 24)).columns
+
+
+def curve_text(x: Sequence[float], y: Sequence[float], title: str) -> str:
+    """A frontier drawn with characters: speed to the right, cost upwards on a logarithmic axis."""
+    import plotext
+
+    plotext.clear_figure()
+    plotext.theme("clear")
+    plotext.plot_size(min(_width(), 100), 18)
+    plotext.plot(list(x), list(y), marker="braille")
+    plotext.yscale("log")
+    plotext.title(title)
+    plotext.xlabel("tokens/s per user")
+    plotext.ylabel("$/M output tokens")
+    return str(plotext.uncolorize(plotext.build()))
+
+
+def bar_text(parts: Mapping[str, float], width: int = 60) -> str:
+    """Parts of a whole as one bar with a legend."""
+    from rich.console import Console
+    from rich.text import Text
+
+    colours = ("blue", "dark_orange", "green", "magenta", "cyan", "yellow", "white", "red", "bright_black", "bright_blue")
+    signs = "█▓▒░▚▞▙▟▖▗"
+    total = sum(parts.values())
+    bar, legend = Text(), Text()
+    largest = sorted(((value, name) for name, value in parts.items() if value > 0), reverse=True)
+    left = width
+    for index, (value, name) in enumerate(largest):
+        cells = min(left, round(width * value / total))
+        left -= cells
+        bar.append(signs[index % len(signs)] * cells, style=colours[index % len(colours)])
+        if cells:
+            legend.append(f"{signs[index % len(signs)]} ", style=colours[index % len(colours)])
+            legend.append(f"{name} {100 * value / total:.0f} %  ")
+    console = Console(width=_width(), force_terminal=sys.stdout.isatty(), highlight=False)
+    with console.capture() as capture:
+        console.print(bar)
+        console.print(legend)
+    return capture.get()
+
+
+@contextmanager
+def progress_bar(*, quiet: bool) -> Iterator[Progress | None]:
+    """A callback that shows a bar on the error stream once the work has lasted a second."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    start = time.monotonic()
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True
+    )
+    task = bar.add_task("", total=1.0)
+
+    def report(share: float, what: str) -> None:
+        if not bar.live.is_started and time.monotonic() - start > _BAR_AFTER_SECONDS:
+            bar.start()
+        bar.update(task, completed=share, description=what)
+
+    try:
+        yield report
+    finally:
+        bar.stop()

@@ -1,0 +1,178 @@
+"""Results as pictures (floor 7); the only module that knows matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from inference_econ.errors import InputError
+from inference_econ.files import whole_file
+from inference_econ.frontier import Frontier
+from inference_econ.study import Comparison, Curve, Result
+
+#: Okabe and Ito's palette: eight colours that colour-blind readers can tell apart (yellow left out: too light).
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
+_DASHES = ("-", "--", ":", "-.")
+_STYLE = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "svg.hashsalt": "inference-econ",
+    "svg.fonttype": "none",
+}
+_SUFFIXES = (".svg", ".png", ".pdf")
+
+
+def check_path(path: Path | str) -> Path:
+    """The path if a picture can be written to it by its suffix.
+
+    Raises
+    ------
+    InputError
+        If the suffix is no picture's.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in _SUFFIXES:
+        raise InputError(f"{target}: a picture's name must end in {', '.join(_SUFFIXES)}")
+    return target
+
+
+def draw_frontier(front: Frontier, path: Path | str, title: str) -> None:
+    """Draw one frontier, its preferred point marked.
+
+    Parameters
+    ----------
+    front : Frontier
+        The frontier.
+    path : Path or str
+        Where to, ending in .svg, .png or .pdf.
+    title : str
+        Above the axes.
+
+    Raises
+    ------
+    InputError
+        If the path cannot be written.
+    """
+    curve = Curve(
+        front.question.model.name, front.tokens_per_second, front.dollars, front.accelerators, front.batch, front
+    )
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        axes = figure.add_subplot()
+        _frontiers(axes, [curve], title)
+        best = front.preferred_index()
+        axes.plot(
+            curve.tokens_per_second[best], curve.dollars[best], "o", color="black", label="largest speed$^3$ / cost"
+        )
+        axes.legend()
+        save(figure, [Path(path)])
+
+
+def draw(result: Result) -> Figure:
+    """Draw the figure of a scenario.
+
+    Parameters
+    ----------
+    result : Result
+        The answer to a scenario.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        For :func:`save`.
+    """
+    spec = result.scenario.figure
+    title = spec.title if spec is not None else result.scenario.name
+    with rc_context(_STYLE):
+        if result.panels:
+            figure = Figure(figsize=(12.5, 5.2), layout="constrained")
+            for axes, panel in zip(figure.subplots(1, len(result.panels), sharey=True), result.panels, strict=True):
+                inner = panel.scenario.figure
+                _frontiers(axes, panel.curves, inner.title if inner is not None else panel.scenario.name)
+            return figure
+        figure = Figure(figsize=(7.6, 5.2), layout="constrained")
+        axes = figure.add_subplot()
+        if result.comparison is not None:
+            _comparison(axes, result.comparison, title)
+        else:
+            _frontiers(axes, result.curves, title)
+        if spec is not None and spec.x is not None:
+            axes.set_xlim(spec.x)
+        if spec is not None and spec.y is not None:
+            axes.set_ylim(spec.y)
+    return figure
+
+
+def save(figure: Figure, paths: Sequence[Path | str]) -> None:
+    """Write a figure to one or more files, each whole or not at all, the same bytes every time.
+
+    Raises
+    ------
+    InputError
+        If a path cannot be written or is no picture.
+    """
+    FigureCanvasAgg(figure)
+    with rc_context(_STYLE):
+        for path in map(check_path, paths):
+            metadata = {"Date": None} if path.suffix == ".svg" else {"CreationDate": None} if path.suffix == ".pdf" else None
+            with whole_file(path) as temporary:
+                figure.savefig(temporary, dpi=130, metadata=metadata)
+
+
+def _frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
+    """Speed to the right, cost upwards: curves further right and down are better."""
+    for index, curve in enumerate(curves):
+        colour, dash = _COLOURS[index % len(_COLOURS)], _DASHES[index // 4 % len(_DASHES)]
+        marker = "o" if len(curve.dollars) == 1 else None
+        axes.plot(
+            curve.tokens_per_second, curve.dollars, color=colour, linestyle=dash, marker=marker, label=curve.label
+        )
+    axes.set_yscale("log")
+    axes.set_xlim(left=0)
+    _dollar_axis(axes)
+    axes.set_xlabel("tokens per second per user")
+    axes.set_ylabel("US dollars per million output tokens")
+    axes.set_title(title)
+    axes.legend(fontsize=8.5)
+
+
+def _dollar_axis(axes: Axes) -> None:
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if _decades(axes) < 3 else (1.0,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"${value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _decades(axes: Axes) -> float:
+    low, high = axes.get_ylim()
+    return float(np.log10(high / low))
+
+
+def _comparison(axes: Axes, comparison: Comparison, title: str) -> None:
+    parameters, milliseconds = comparison.parameters / 1e9, comparison.measured * 1e3
+    line = np.geomspace(parameters.min() / 1.5, parameters.max() * 1.5, 50)
+    law = milliseconds[0] * np.sqrt(line / parameters[0])
+    axes.plot(line, law, color=_COLOURS[0], label="square-root law (19) through the smallest model")
+    axes.plot(parameters, milliseconds, "o", color=_COLOURS[1], label="measured (Pope et al. 2022)")
+    for label, x, y in zip(comparison.labels, parameters, milliseconds, strict=True):
+        axes.annotate(f"{label}: {y:g} ms", (x, y), xytext=(8, -14), textcoords="offset points", fontsize=9)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(right=line.max() * 2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("parameters (billions)")
+    axes.set_ylabel("milliseconds per token")
+    axes.set_title(title)
+    axes.legend(loc="upper left")

@@ -1,0 +1,109 @@
+"""Make every table and figure of the published study, and compare cell by cell (floor 7)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from inference_econ import catalog, figures, files, study, tables
+from inference_econ.errors import InputError
+from inference_econ.frontier import Progress
+from inference_econ.study import Result
+from inference_econ.tables import Cell, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """What :func:`reproduce` made.
+
+    Attributes
+    ----------
+    cells : tuple of Cell
+        Every published cell beside ours.
+    files : tuple of Path
+        Figures, and the CSV behind each figure and table.
+    seconds : float
+        Time it took [s].
+    """
+
+    cells: tuple[Cell, ...]
+    files: tuple[Path, ...]
+    seconds: float
+
+    def record(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+        return {"cells": [cell.record() for cell in self.cells], "seconds": round(self.seconds, 3)}
+
+    def table(self) -> Table:
+        """The report for people."""
+        rows = tuple(
+            (cell.item, cell.row, cell.column, cell.printed, f"{cell.ours:.5g}", "yes" if cell.match else "NO", cell.note)
+            for cell in self.cells
+        )
+        matched = sum(cell.match for cell in self.cells)
+        notes = (
+            f"{matched} of {len(self.cells)} printed cells match.",
+            f"{len(self.files)} files written in {self.seconds:.1f} s.",
+        )
+        return Table(
+            "Reproduction of Erdil (2025), Tables 1-6",
+            ("item", "row", "column", "printed", "ours", "match", "note"),
+            rows,
+            notes,
+        )
+
+
+def scenario_names() -> list[str]:
+    """Scenarios of the study, tables before figures, in the order of their numbers."""
+    found = [name for name in catalog.names("scenarios") if name.startswith("paper/")]
+    return sorted(found, key=lambda name: (name.startswith("paper/figure"), int(name.rsplit("_", 1)[1])))
+
+
+def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reproduction:
+    """Compute every scenario of the study, and fill a folder with figures and data.
+
+    Parameters
+    ----------
+    folder : Path or str
+        Where to; made if it is missing.
+    progress : callable, optional
+        Told the share of the work done, and which item is being made.
+
+    Returns
+    -------
+    Reproduction
+        The cells and the files.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written.
+    """
+    start = time.perf_counter()
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be made: {error.strerror or error}") from error
+    cells: list[Cell] = []
+    written: list[Path] = []
+    names = scenario_names()
+    for index, name in enumerate(names):
+        if progress is not None:
+            progress(index / len(names), name.removeprefix("paper/"))
+        result = study.run(name)
+        cells += tables.cells(result)
+        written += write(result, target / name.removeprefix("paper/"))
+    return Reproduction(tuple(cells), tuple(written), time.perf_counter() - start)
+
+
+def write(result: Result, stem: Path) -> list[Path]:
+    """Write the figure (SVG and PNG) of a scenario if it has one, and the data behind figure or table as CSV."""
+    data = stem.with_suffix(".csv")
+    files.write_text(data, tables.result_csv(result))
+    if result.scenario.figure is None:
+        return [data]
+    pictures = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
+    figures.save(figures.draw(result), pictures)
+    return [*pictures, data]

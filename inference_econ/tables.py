@@ -1,0 +1,466 @@
+"""Results as tables: for people, for spreadsheets and for programs (floor 7)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from inference_econ.engine import StepCosts
+from inference_econ.frontier import Frontier
+from inference_econ.spec.scenario import TableSpec
+from inference_econ.study import Curve, Explanation, Result, UsedSource, sources
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TextFormat = Literal["csv", "markdown"]
+
+#: What each part of a step is called.
+PART_NAMES = {
+    "compute": "arithmetic",
+    "weights": "weight reads",
+    "activations": "activation traffic",
+    "kv_cache": "KV cache reads",
+    "all_reduce_latency": "all-reduce latency",
+    "all_reduce_bandwidth": "all-reduce bandwidth",
+    "all_to_all_latency": "all-to-all latency",
+    "all_to_all_bandwidth": "all-to-all bandwidth",
+    "pipeline": "pipeline hand-offs",
+    "launches": "kernel launches",
+    "draft": "draft model",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under a head, ready to be shown.
+
+    Attributes
+    ----------
+    title : str
+        Above the table.
+    columns : tuple of str
+        The head; units are part of it.
+    rows : tuple of tuple of str
+        One text per column.
+    notes : tuple of str
+        Below the table.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def frame(self) -> pd.DataFrame:
+        """The table as a DataFrame of text."""
+        import pandas as pd
+
+        return pd.DataFrame([list(row) for row in self.rows], columns=list(self.columns))
+
+    def text(self, form: TextFormat) -> str:
+        """The table as CSV or Markdown."""
+        if form == "csv":
+            return str(self.frame().to_csv(index=False, lineterminator="\n"))
+        lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
+        return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One published cell beside ours.
+
+    Attributes
+    ----------
+    item, row, column : str
+        Scenario, series and column.
+    printed : str
+        As published, digits included.
+    ours : float
+        Ours, unrounded.
+    match : bool
+        Ours rounds to what was printed.
+    note : str
+        How it was rounded, or why it does not match.
+    """
+
+    item: str
+    row: str
+    column: str
+    printed: str
+    ours: float
+    match: bool
+    note: str
+
+    def record(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+        return {name: getattr(self, name) for name in ("item", "row", "column", "printed", "ours", "match", "note")}
+
+
+def layout_label(layout: Mapping[str, float | str]) -> str:
+    """A layout as people write it: ``tp8``, ``tp4pp2``, ``tp8ep8``.
+
+    Examples
+    --------
+    >>> layout_label({"tp": 4.0, "pp": 2.0, "attention_tp": 4.0, "cut": "1d"})
+    'tp4pp2'
+    """
+    tp, ep = float(layout["tp"]), float(layout.get("ep", 1.0))
+    label = f"tp{_size(tp)}"
+    for name, value in (("pp", float(layout["pp"])), ("ep", ep)):
+        if value != 1.0:
+            label += f"{name}{_size(value)}"
+    attention = float(layout["attention_tp"])
+    if not math.isclose(attention, tp):
+        label += f" attn{_size(attention)}"
+    if layout["cut"] == "2d":
+        label += " 2d"
+    if "draft_tokens" in layout:
+        label += f" +{layout['draft_tokens']} drafted"
+    return label
+
+
+def _size(value: float) -> str:
+    return f"{value:.0f}" if value == round(value) or value >= 1000 else f"{value:.3g}"
+
+
+def _dollars(value: float) -> str:
+    return f"{value:.2f}" if value >= 10 else f"{value:.3g}" if value >= 1 else f"{value:.3f}"
+
+
+def frontier_table(front: Frontier, rows: int = 14) -> Table:
+    """A frontier for people: some points, evenly spaced in the logarithm of speed.
+
+    Parameters
+    ----------
+    front : Frontier
+        The frontier.
+    rows : int
+        Points to show at most [1].
+    """
+    speed = np.log(front.tokens_per_second)
+    wanted = np.linspace(speed[0], speed[-1], rows)
+    shown = sorted({int(np.argmin(np.abs(speed - one))) for one in wanted} | {front.preferred_index()})
+    best = front.preferred_index()
+    lines = []
+    for index in shown:
+        point = front.point(index)
+        lines.append(
+            (
+                f"{point.tokens_per_second_per_user:.1f}{' *' if index == best else ''}",
+                _dollars(point.dollars_per_million_output_tokens),
+                _size(point.accelerators),
+                layout_label(point.layout),
+                _size(point.batch),
+                f"{100 * point.mfu:.1f}",
+                f"{100 * point.bandwidth_utilization:.1f}",
+                PART_NAMES[point.limited_by],
+            )
+        )
+    columns = ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "MBU %", "mostly")
+    return Table(frontier_title(front), columns, tuple(lines), frontier_notes(front, len(shown)))
+
+
+def frontier_title(front: Frontier) -> str:
+    """Model, hardware and formats in one line."""
+    question = front.question
+    precision = question.precision
+    formats = f"weights {precision.weights}"
+    if precision.experts != precision.weights:
+        formats += f", experts {precision.experts}"
+    return (
+        f"{question.model.name} on {question.hardware.name}: {formats}, activations {precision.activations}, "
+        f"KV {precision.kv}, context {question.context:g}, ${front.dollars_per_accelerator_hour:.4g} per GPU-hour"
+    )
+
+
+def frontier_notes(front: Frontier, shown: int) -> tuple[str, ...]:
+    """What a reader must know about the numbers."""
+    question = front.question
+    notes = [f"{shown} of {len(front)} points; * maximises speed^3 / cost. Assumptions: {question.assumptions.name}."]
+    unit = question.unit(question.precision.weights)
+    if unit != question.precision.weights:
+        notes.append(f"{question.precision.weights} weights run on the {unit} units of this chip.")
+    if question.model.rumoured:
+        notes.append("The architecture of this model is a rumour.")
+    return tuple(notes)
+
+
+def frontier_record(front: Frontier) -> dict[str, object]:
+    """A frontier as plain data; the fastest point is last."""
+    question = front.question
+    return {
+        "model": question.model.name,
+        "hardware": question.hardware.name,
+        "assumptions": question.assumptions.name,
+        "weights": question.precision.weights,
+        "expert_weights": question.precision.experts,
+        "activations": question.precision.activations,
+        "kv": question.precision.kv,
+        "math_unit": question.unit(question.precision.weights),
+        "context": question.context,
+        "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
+        "points": [point.record() for point in front.points()],
+        "sources": source_records(sources(front)),
+    }
+
+
+def source_records(used: Sequence[UsedSource]) -> list[dict[str, str]]:
+    """Sources as plain data."""
+    return [one.record() for one in used]
+
+
+def curve_frame(curves: Sequence[Curve]) -> pd.DataFrame:
+    """All points of some curves, one row each: the data behind a figure."""
+    import pandas as pd
+
+    frames = [
+        pd.DataFrame(
+            {
+                "series": curve.label,
+                "tokens_per_second_per_user": curve.tokens_per_second,
+                "dollars_per_million_output_tokens": curve.dollars,
+                "accelerators": curve.accelerators,
+                "batch": curve.batch,
+            }
+        )
+        for curve in curves
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def comparison_frame(result: Result) -> pd.DataFrame:
+    """Measured and predicted latencies, one row each."""
+    import pandas as pd
+
+    comparison = result.comparison
+    assert comparison is not None
+    return pd.DataFrame(
+        {
+            "model": comparison.labels,
+            "parameters": comparison.parameters,
+            "measured_seconds": comparison.measured,
+            "square_root_law_seconds": comparison.predicted,
+        }
+    )
+
+
+def values(curve: Curve, spec: TableSpec) -> dict[str, float]:
+    """The quantities of one row: at the fastest or at the preferred point of a curve."""
+    index = len(curve.dollars) - 1 if spec.point == "fastest" else curve.preferred_index(spec.exponent)
+    return {
+        "tokens_per_second_per_user": float(curve.tokens_per_second[index]),
+        "dollars_per_million_output_tokens": float(curve.dollars[index]),
+        "accelerators": float(curve.accelerators[index]),
+        "batch": float(curve.batch[index]),
+        "mfu": float(curve.frontier.mfu[index]) if curve.frontier is not None else float("nan"),
+        "milliseconds": 1e3 / float(curve.tokens_per_second[index]),
+    }
+
+
+def scenario_table(result: Result) -> Table:
+    """The table of a scenario: ours, and what was printed where it differs."""
+    spec = result.scenario.table
+    if result.comparison is not None:
+        return _comparison_table(result)
+    shown = spec if spec is not None else _default_table()
+    lines, notes = [], []
+    for curve in result.curves:
+        found = values(curve, shown)
+        printed = shown.printed.get(curve.label, {})
+        lines.append((curve.label, *(_like(found[column.key], printed.get(column.key)) for column in shown.columns)))
+    for cell in cells(result):
+        if not cell.match:
+            notes.append(f"{cell.row}, {cell.column}: printed {cell.printed}. {cell.note}")
+    if shown.printed:
+        matched = sum(cell.match for cell in cells(result))
+        notes.append(f"{matched} of {len(cells(result))} printed cells match.")
+    point = "the fastest point" if shown.point == "fastest" else f"the point that maximises speed^{shown.exponent:g} / cost"
+    title = f"{result.scenario.name}: {point} of each series"
+    return Table(title, ("series", *(column.title for column in shown.columns)), tuple(lines), tuple(notes))
+
+
+def _default_table() -> TableSpec:
+    return TableSpec.model_validate(
+        {
+            "point": "preferred",
+            "columns": [
+                {"key": "tokens_per_second_per_user", "title": "tokens/s per user"},
+                {"key": "dollars_per_million_output_tokens", "title": "$/M output tokens"},
+                {"key": "accelerators", "title": "GPUs"},
+                {"key": "batch", "title": "batch"},
+            ],
+        }
+    )
+
+
+def _comparison_table(result: Result) -> Table:
+    frame = comparison_frame(result)
+    rows = tuple(
+        (row.model, f"{row.parameters / 1e9:.4g}", f"{row.measured_seconds * 1e3:.1f}", f"{row.square_root_law_seconds * 1e3:.1f}")
+        for row in frame.itertuples()
+    )
+    columns = ("model", "parameters (10^9)", "measured ms/token", "square-root law ms/token")
+    return Table(result.scenario.name, columns, rows)
+
+
+def _like(value: float, printed: str | None) -> str:
+    """A value with as many decimals as were printed, or with three digits."""
+    if printed is None:
+        return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    return str(_rounded(value, _decimals(printed)))
+
+
+def _decimals(printed: str) -> int:
+    return len(printed.partition(".")[2])
+
+
+def _rounded(value: float | Decimal, decimals: int) -> Decimal:
+    return Decimal(value).quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_HALF_UP)
+
+
+def cells(result: Result) -> list[Cell]:
+    """Every published cell of a scenario beside ours."""
+    spec = result.scenario.table
+    if spec is None:
+        return []
+    item = result.scenario.name.lower().replace(" ", "_")
+    titles = {column.key: column.title for column in spec.columns}
+    found = []
+    for curve in result.curves:
+        ours = values(curve, spec)
+        for key, printed in spec.printed.get(curve.label, {}).items():
+            match, note = _agrees(ours[key], printed)
+            found.append(Cell(item, curve.label, titles[key], printed, ours[key], match, note))
+    return found
+
+
+def _agrees(ours: float, printed: str) -> tuple[bool, str]:
+    decimals = _decimals(printed)
+    if str(_rounded(ours, decimals)) == printed:
+        return True, ""
+    twice = _rounded(_rounded(ours, 2), decimals)
+    if decimals < 2 and str(twice) == printed:
+        return True, f"rounded twice in the publication: {ours:.3f} -> {_rounded(ours, 2)} -> {printed}"
+    return False, f"ours is {ours:.5g}, {100 * (ours / float(printed) - 1):+.1f} % of the printed value"
+
+
+def explain_table(explanation: Explanation) -> Table:
+    """The parts of one step, largest first."""
+    costs = explanation.costs
+    total = float(costs.seconds.ravel()[0])
+    found = sorted(_single(costs).items(), key=lambda item: -item[1])
+    rows = tuple(
+        (PART_NAMES[name], f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}") for name, seconds in found if seconds > 0
+    )
+    rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
+    return Table(explanation.title, ("part", "ms", "share %"), rows, _explain_notes(explanation))
+
+
+def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
+    """What a step means for users, money and memory."""
+    question, needed = explanation.question, explanation.memory
+    cache, available = (float(np.ravel(value)[0]) for value in (needed.kv_bytes, needed.available_bytes))
+    cost = "no price known" if explanation.dollars is None else f"${_dollars(explanation.dollars)} per million output tokens"
+    notes = [
+        f"Layout {layout_label(explanation.layout)}, batch {explanation.batch:g}, context {question.context:g}, weights "
+        f"{question.precision.weights}, KV {question.precision.kv}. Assumptions: {question.assumptions.name}.",
+        f"Limited by {PART_NAMES[explanation.limited_by]}: {explanation.tokens_per_second:.1f} tokens/s per user, {cost}, "
+        f"MFU {100 * explanation.mfu:.1f} %.",
+        f"Memory: {needed.weight_bytes / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
+        f"{available / 1e9:.1f} GB ({100 * (needed.weight_bytes + cache) / available:.0f} %).",
+    ]
+    unit = question.unit(question.precision.weights)
+    if unit != question.precision.weights:
+        notes.append(f"{question.precision.weights} weights run on the {unit} units of this chip.")
+    return tuple(notes)
+
+
+def _single(costs: StepCosts) -> dict[str, float]:
+    return {name: float(np.ravel(value)[0]) for name, value in costs.parts.items()}
+
+
+def explain_record(explanation: Explanation) -> dict[str, object]:
+    """One explained step as plain data."""
+    costs = explanation.costs
+    return {
+        "model": explanation.question.model.name,
+        "hardware": explanation.question.hardware.name,
+        "assumptions": explanation.question.assumptions.name,
+        "weights": explanation.question.precision.weights,
+        "math_unit": explanation.question.unit(explanation.question.precision.weights),
+        "context": explanation.question.context,
+        "batch": explanation.batch,
+        "layout": dict(explanation.layout),
+        "step_seconds": float(np.ravel(costs.seconds)[0]),
+        "seconds_by_part": _single(costs),
+        "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
+        "limited_by": explanation.limited_by,
+        "tokens_per_second_per_user": explanation.tokens_per_second,
+        "dollars_per_million_output_tokens": explanation.dollars,
+        "mfu": explanation.mfu,
+        "weight_bytes": explanation.memory.weight_bytes,
+        "kv_bytes": float(np.ravel(explanation.memory.kv_bytes)[0]),
+        "available_bytes": float(np.ravel(explanation.memory.available_bytes)[0]),
+    }
+
+
+def to_json(record: object) -> str:
+    """Plain data as JSON text; NaN and infinity never appear in results."""
+    return json.dumps(record, indent=2, allow_nan=False) + "\n"
+
+
+def frontier_csv(front: Frontier) -> str:
+    """Every point of a frontier as CSV."""
+    return str(front.to_frame().to_csv(index=False, lineterminator="\n"))
+
+
+def named_parts(explanation: Explanation) -> dict[str, float]:
+    """Seconds by part under the names that people read."""
+    return {PART_NAMES[name]: seconds for name, seconds in _single(explanation.costs).items()}
+
+
+def result_record(result: Result) -> dict[str, object]:
+    """The answer to a scenario as plain data."""
+    record: dict[str, object] = {"scenario": result.scenario.name, "description": result.scenario.description}
+    if result.comparison is not None:
+        record["rows"] = comparison_frame(result).to_dict("records")
+    spec = result.scenario.table or _default_table()
+    if result.curves:
+        record["rows"] = [
+            {"series": curve.label, **{column.key: values(curve, spec)[column.key] for column in spec.columns}}
+            for curve in result.curves
+        ]
+    if result.scenario.figure is not None:
+        record["curves"] = [
+            {
+                "series": curve.label,
+                "tokens_per_second_per_user": curve.tokens_per_second.tolist(),
+                "dollars_per_million_output_tokens": curve.dollars.tolist(),
+                "accelerators": curve.accelerators.tolist(),
+                "batch": curve.batch.tolist(),
+            }
+            for curve in result.curves
+        ]
+    if result.panels:
+        record["panels"] = [result_record(panel) for panel in result.panels]
+    record["cells"] = [cell.record() for cell in cells(result)]
+    record["sources"] = source_records(result.sources)
+    return record
+
+
+def result_csv(result: Result) -> str:
+    """The numbers behind the table or the figure of a scenario, as CSV."""
+    if result.scenario.figure is None:
+        return scenario_table(result).text("csv")
+    if result.comparison is not None:
+        frame = comparison_frame(result)
+    else:
+        frame = curve_frame(result.curves or [curve for panel in result.panels for curve in panel.curves])
+    return str(frame.to_csv(index=False, lineterminator="\n", float_format="%.10g"))

@@ -1,0 +1,198 @@
+"""Collectives: the published code's numbers, eqs. (23)-(28) and (39)-(42) of Erdil (2025), NCCL's tuning.cc."""
+
+from __future__ import annotations
+
+import csv
+import math
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference_econ import catalog
+from inference_econ.formulas.collectives import (
+    Kind,
+    Protocol,
+    mesh_parts,
+    nccl_parts,
+    nccl_seconds,
+    transfer_seconds_per_byte,
+)
+from inference_econ.spec.assumptions import Mesh, NcclTree
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+KINDS: dict[str, Kind] = {"allreduce": "all_reduce", "all-to-all": "all_to_all", "p2p": "point_to_point"}
+kinds = st.sampled_from(list(KINDS.values()))
+
+
+@cache
+def _protocols(collectives: str = "nccl_2_19") -> tuple[Protocol, ...]:
+    model = catalog.assumptions("paper", changes=[f"collectives={collectives}"]).collectives
+    assert isinstance(model, NcclTree)
+    return tuple(
+        Protocol(name, one.base, one.per_rank, one.per_domain_doubling, one.bandwidth_factor)
+        for name, one in model.protocols.items()
+    )
+
+
+def _paper_seconds_per_byte(gpu: str, ranks: float, domains: float) -> float:
+    with (FIXTURES / "hardware.csv").open(encoding="utf-8", newline="") as stream:
+        chip = next(row for row in csv.DictReader(stream) if row["name"] == gpu)
+    inside, between = 2 * float(chip["intranode_Bps_halved"]), 2 * float(chip["internode_Bps_halved"])
+    return float(transfer_seconds_per_byte(ranks, domains, inside, between))
+
+
+def test_collectives_of_the_published_code(collectives_row: dict[str, str]) -> None:
+    ranks, domains, size = (float(collectives_row[name]) for name in ("nRanks", "nNodes", "bytes"))
+    kind, per_byte = KINDS[collectives_row["coll"]], _paper_seconds_per_byte(collectives_row["gpu"], ranks, domains)
+    parts = nccl_parts(kind, [ranks], domains, size, _protocols(), per_byte)
+    index = int(parts.protocol[0])
+    assert ("none" if index < 0 else _protocols()[index].name) == collectives_row["algo"]
+    # Relative 1e-12 throughout.
+    assert parts.latency_seconds[0] == pytest.approx(float(collectives_row["latency_s"]), rel=1e-12)
+    assert parts.bandwidth_seconds[0] == pytest.approx(float(collectives_row["bandwidth_s"]), rel=1e-12)
+    total = nccl_seconds(kind, [ranks], domains, size, _protocols(), per_byte)
+    assert total[0] == pytest.approx(float(collectives_row["total_s"]), rel=1e-12)
+
+
+def test_plain_numbers_are_taken_as_well() -> None:
+    per_byte = transfer_seconds_per_byte(8, 1, 450e9, 50e9)
+    total = nccl_seconds("all_reduce", 8, 1, 1e6, _protocols(), per_byte)
+    parts = nccl_parts("all_reduce", 8, 1, 1e6, _protocols(), per_byte)
+    # LL: 6.8 + 2 x 7 x 0.6 us, and 7/8 of the bytes at 225 GB/s under a factor of 0.5.
+    assert float(total) == pytest.approx(15.2e-6 + 1e6 * 7 / 8 / 112.5e9, rel=1e-12)
+    assert float(parts.latency_seconds + parts.bandwidth_seconds) == pytest.approx(float(total), rel=1e-14)
+    assert float(nccl_seconds("all_reduce", 1, 1, 1e6, _protocols(), per_byte)) == 0.0
+
+
+@given(
+    kind=kinds,
+    ranks=st.floats(0.5, 4096.0),
+    domains=st.floats(1.0, 512.0),
+    size=st.floats(0.0, 1e10),
+)
+def test_total_is_the_sum_of_its_parts(kind: Kind, ranks: float, domains: float, size: float) -> None:
+    groups = min(domains, max(ranks, 1.0))
+    per_byte = transfer_seconds_per_byte(max(ranks, 1.0), groups, 450e9, 50e9)
+    parts = nccl_parts(kind, [ranks], groups, size, _protocols(), per_byte)
+    total = nccl_seconds(kind, [ranks], groups, size, _protocols(), per_byte)
+    assert parts.latency_seconds + parts.bandwidth_seconds == pytest.approx(total, rel=1e-12)
+    assert (total[0] == 0.0) == (ranks <= 1.0)
+
+
+@given(kind=kinds, ranks=st.floats(1.01, 4096.0), size=st.floats(0.0, 1e10))
+def test_the_best_protocol_is_taken(kind: Kind, ranks: float, size: float) -> None:
+    per_byte = transfer_seconds_per_byte(ranks, 1.0, 450e9, 50e9)
+    each = [float(nccl_seconds(kind, [ranks], 1.0, size, [one], per_byte)[0]) for one in _protocols()]
+    parts = nccl_parts(kind, [ranks], 1.0, size, _protocols(), per_byte)
+    assert nccl_seconds(kind, [ranks], 1.0, size, _protocols(), per_byte)[0] == min(each)
+    assert each[int(parts.protocol[0])] == pytest.approx(min(each), rel=1e-14)
+
+
+def test_arrays_broadcast() -> None:
+    ranks = np.array([[1.0], [8.0], [16.0]])
+    domains = np.ceil(ranks / 8)
+    per_byte = transfer_seconds_per_byte(ranks, domains, 450e9, 50e9)
+    size = np.array([0.0, 1e3, 1e6, 1e9])
+    parts = nccl_parts("all_reduce", ranks, domains, size, _protocols(), per_byte)
+    assert parts.latency_seconds.shape == parts.bandwidth_seconds.shape == parts.protocol.shape == (3, 4)
+    assert parts.protocol[0].tolist() == [-1, -1, -1, -1]
+    total = nccl_seconds("all_reduce", ranks, domains, size, _protocols(), per_byte)
+    assert total[0].tolist() == [0.0, 0.0, 0.0, 0.0]
+    assert total == pytest.approx(parts.latency_seconds + parts.bandwidth_seconds, rel=1e-14)
+
+
+def test_equation_23_tree_all_reduce_under_ll() -> None:
+    ll = _protocols()[0]
+    assert ll.name == "LL"
+    for ranks, domains in ((8.0, 1.0), (16.0, 2.0), (64.0, 8.0), (100.0, 13.0)):
+        expected = 6.8e-6 + 1.2e-6 * (ranks / domains - 1) + 10e-6 * math.log2(domains)
+        found = nccl_seconds("all_reduce", ranks, domains, 0.0, [ll], 0.0)
+        assert float(found) == pytest.approx(expected, rel=1e-14)
+
+
+def test_equation_24_seven_eighths_of_the_bytes_cross_twice() -> None:
+    # 10,000 words of 2 bytes for 100 requests over 8 ranks at 112 GB/s (half of a half of 450): about 16 us.
+    ll = Protocol("LL", 0.0, 0.0, 0.0, 0.5)
+    size, link = 2 * 10000 * 100, 4 * 112e9
+    seconds = nccl_seconds("all_reduce", 8, 1, size, [ll], transfer_seconds_per_byte(8, 1, link, 50e9))
+    assert float(seconds) == pytest.approx(2 * 10000 * 100 * 7 / (8 * 112e9), rel=1e-12)
+    assert round(float(seconds) * 1e6) == 16
+
+
+@pytest.mark.parametrize(("ranks", "domains"), [(8.0, 1.0), (16.0, 2.0), (256.0, 32.0), (22.6, 8.0)])
+def test_equations_41_and_42_bytes_inside_and_between(ranks: float, domains: float) -> None:
+    # Both all-reduce terms over the ranks: 2 (R/n - 1) n and 2 (n - 1) times the bytes, at one-way rates.
+    inside = 2 * (ranks / domains - 1) * domains / ranks / 450e9
+    between = 2 * (domains - 1) / ranks / 50e9
+    overlapped = transfer_seconds_per_byte(ranks, domains, 450e9, 50e9)
+    added = transfer_seconds_per_byte(ranks, domains, 450e9, 50e9, overlap=False)
+    assert float(overlapped) == pytest.approx(max(inside, between), rel=1e-13)
+    assert float(added) == pytest.approx(inside + between, rel=1e-13)  # eqs. (28) and (39)
+
+
+def test_a_missing_link_costs_nothing_and_a_single_rank_neither() -> None:
+    assert transfer_seconds_per_byte(16, 2, math.inf, math.inf) == 0.0
+    assert transfer_seconds_per_byte(1, 1, 450e9, 50e9) == 0.0
+    # Groq and TPU v4 in the study: every chip is a domain of its own.
+    assert float(transfer_seconds_per_byte(4, 4, math.inf, 50e9)) == pytest.approx(2 * 3 / 4 / 50e9, rel=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["all_to_all", "point_to_point"])
+def test_other_collectives_pass_the_tree_once_with_half_of_the_traffic(kind: Kind) -> None:
+    one = Protocol("LL", 0.0, 0.6e-6, 5e-6, 1.0)
+    per_byte = transfer_seconds_per_byte(16, 2, 450e9, 50e9)
+    other, reduce = (nccl_parts(name, 16, 2, 1e6, [one], per_byte) for name in (kind, "all_reduce"))
+    assert float(2 * other.latency_seconds) == pytest.approx(float(reduce.latency_seconds), rel=1e-14)
+    assert float(2 * other.bandwidth_seconds) == pytest.approx(float(reduce.bandwidth_seconds), rel=1e-14)
+
+
+def test_nccl_2_19_and_2_23_differ_in_simple_only() -> None:
+    old, new = _protocols("nccl_2_19"), _protocols("nccl_2_23")
+    # NCCL src/graph/tuning.cc, tree: base and hardware latencies in seconds.
+    expected = {
+        "LL": (6.8e-6, 0.6e-6, 5e-6, 0.5),
+        "LL128": (14e-6, 1.25e-6, 8.5e-6, 0.95),
+        "Simple": (0.0, 28e-6, 28e-6, 1.0),
+    }
+    assert [protocol.name for protocol in old] == list(expected)
+    for protocol in old:
+        # Read from "6.8 us": good to the last place.
+        assert protocol[1:] == pytest.approx(expected[protocol.name], rel=1e-15)
+    assert new[:2] == old[:2]
+    assert new[2][1:] == pytest.approx((8.4e-6, 4e-6, 14e-6, 1.0), rel=1e-15)
+
+
+def test_with_nccl_2_23_large_reductions_use_simple_and_are_quicker() -> None:
+    per_byte = transfer_seconds_per_byte(8, 1, 450e9, 50e9)
+    before = nccl_parts("all_reduce", [8], 1, 1e9, _protocols("nccl_2_19"), per_byte)
+    after = nccl_parts("all_reduce", [8], 1, 1e9, _protocols("nccl_2_23"), per_byte)
+    assert _protocols()[int(before.protocol[0])].name == "LL128"
+    assert _protocols()[int(after.protocol[0])].name == "Simple"
+    # 8.4 us + 2 x 7 x 4 us.
+    assert after.latency_seconds[0] == pytest.approx(64.4e-6, rel=1e-12)
+    assert after.latency_seconds + after.bandwidth_seconds < before.latency_seconds + before.bandwidth_seconds
+
+
+@given(kind=kinds, ranks=st.floats(1.0, 4096.0), size=st.floats(0.0, 1e9), more=st.floats(1.0, 10.0))
+def test_larger_is_never_quicker(kind: Kind, ranks: float, size: float, more: float) -> None:
+    per_byte = transfer_seconds_per_byte(ranks, 1.0, 450e9, 50e9)
+    small, large = nccl_seconds(kind, ranks, 1.0, np.array([size, more * size]), _protocols(), per_byte)
+    assert small <= large
+
+
+@pytest.mark.parametrize(("kind", "passes"), [("all_reduce", 2), ("all_to_all", 1), ("point_to_point", 1)])
+def test_mesh_of_the_published_code(kind: Kind, passes: int) -> None:
+    model = catalog.assumptions("paper").per_family["tpu"].collectives
+    assert isinstance(model, Mesh)
+    ranks, size, bandwidth = np.array([0.5, 1.0, 2.0, 16.0]), 1e6, 5e11
+    parts = mesh_parts(kind, ranks, size, model.hop, bandwidth)
+    hops = np.array([0.0, 0.0, 1.0, 15.0])
+    # m (n - 1) 1 us + (n - 1) X / (n b), b half of one direction.
+    assert parts.latency_seconds == pytest.approx(passes * hops * 1e-6, rel=1e-14)
+    assert parts.bandwidth_seconds == pytest.approx(hops / np.maximum(ranks, 1) * size / (bandwidth / 2), rel=1e-14)
+    assert parts.protocol.tolist() == [-1, -1, 0, 0]
