@@ -1,0 +1,1 @@
+"""Speed against the naive way: ``sh run.sh benchmark``."""

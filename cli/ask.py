@@ -88,7 +88,9 @@ def frontier(
         "max_tokens_per_second": max_throughput,
         "max_accelerators": max_accelerators,
     }
-    settings = Settings(**{name: value for name, value in given.items() if value is not None})
+    settings = Settings.build(
+        {name: value for name, value in given.items() if value is not None}, origin="command line"
+    )
     with show.progress_bar(quiet=quiet) as progress:
         front = study.ask_frontier(settings, progress=progress)
     if plot is not None:
@@ -96,7 +98,7 @@ def frontier(
     if form == "table":
         text = show.table_text(tables.frontier_table(front), quiet=quiet)
         if not quiet:
-            text += "\n" + show.curve_text(list(front.tokens_per_second), list(front.dollars), front.question.model.name)
+            text += "\n" + show.curve_text(front.tokens_per_second.tolist(), front.dollars.tolist())
     elif form == "json":
         text = tables.to_json(tables.frontier_record(front))
     elif form == "csv":
@@ -137,10 +139,11 @@ def explain(
     quiet: bool,
 ) -> None:
     """Take one decode step apart: seconds by part, what limits it, the memory it needs."""
-    from inference_econ import catalog, study, tables
+    from inference_econ import catalog, explanation_tables, study, tables
+    from inference_econ.explanation import explain as explain_step
 
     sorted_changes = study.split_changes(changes)
-    explanation = study.explain(
+    explanation = explain_step(
         catalog.model(model, changes=sorted_changes["model"]),
         catalog.hardware(hardware, changes=sorted_changes["hardware"]),
         tp=tp,
@@ -154,13 +157,13 @@ def explain(
         assumptions=catalog.assumptions(assumptions or "deployable", changes=sorted_changes["assumptions"]),
         price=price,
     )
-    table = tables.explain_table(explanation)
+    table = explanation_tables.explain_table(explanation)
     if form == "table":
         text = show.table_text(table, quiet=quiet)
         if not quiet:
-            text = text + "\n" + show.bar_text(tables.named_parts(explanation))
+            text = text + "\n" + show.bar_text(explanation_tables.named_parts(explanation))
     elif form == "json":
-        text = tables.to_json(tables.explain_record(explanation))
+        text = tables.to_json(explanation_tables.explain_record(explanation))
     else:
         text = table.text("csv" if form == "csv" else "markdown")
     show.emit(text, output, quiet=quiet)

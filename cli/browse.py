@@ -11,9 +11,7 @@ from inference_econ import catalog
 from . import options, show
 
 
-def _print(
-    kind: catalog.Kind, name: str | None, form: str, output: str | None, *, quiet: bool
-) -> None:
+def _print(kind: catalog.Kind, name: str | None, form: str, output: str | None, *, quiet: bool) -> None:
     from inference_econ import listings, tables
 
     if name is not None:

@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 DTYPES = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4", "mxfp4", "nvfp4")
 
 
-class Name(click.ParamType):
+class Name(click.ParamType[str]):
     """A name of the catalogue or a path, checked before anything heavy is loaded."""
 
     def __init__(self, kind: catalog.Kind) -> None:
@@ -72,8 +72,8 @@ output = apply(
 subject = apply(
     click.argument("model", type=Name("models")),
     click.argument("hardware", type=Name("hardware")),
-    click.option("--weights", type=click.Choice(DTYPES), help="Number format of the weights; published one by default."),
-    click.option("--activations", type=click.Choice(DTYPES), help="Of what flows between operators; 16 bits by default."),
+    click.option("--weights", type=click.Choice(DTYPES), help="Number format of the weights; by default as published."),
+    click.option("--activations", type=click.Choice(DTYPES), help="Of what operators exchange; by default 16-bit."),
     click.option("--kv", type=click.Choice(DTYPES), help="Of the KV cache; as activations by default."),
     click.option("--price", type=POSITIVE, help="USD per accelerator and hour; by default the first of the file."),
     click.option(

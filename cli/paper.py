@@ -74,7 +74,7 @@ def figure(name: str, output: str | None, quiet: bool) -> None:
 
 @click.command()
 @click.option(
-    "--folder", type=click.Path(file_okay=False), default="figures", show_default=True, help="Where figures and data go."
+    "--folder", type=click.Path(file_okay=False), default="figures", show_default=True, help="Where files go."
 )
 @options.output
 def reproduce(folder: str, form: str, output: str | None, quiet: bool) -> None:

@@ -64,7 +64,7 @@ def _width() -> int:
     return shutil.get_terminal_size((118, 24)).columns
 
 
-def curve_text(x: Sequence[float], y: Sequence[float], title: str) -> str:
+def curve_text(x: Sequence[float], y: Sequence[float]) -> str:
     """A frontier drawn with characters: speed to the right, cost upwards on a logarithmic axis."""
     import plotext
 
@@ -73,7 +73,6 @@ def curve_text(x: Sequence[float], y: Sequence[float], title: str) -> str:
     plotext.plot_size(min(_width(), 100), 18)
     plotext.plot(list(x), list(y), marker="braille")
     plotext.yscale("log")
-    plotext.title(title)
     plotext.xlabel("tokens/s per user")
     plotext.ylabel("$/M output tokens")
     return str(plotext.uncolorize(plotext.build()))
@@ -84,7 +83,7 @@ def bar_text(parts: Mapping[str, float], width: int = 60) -> str:
     from rich.console import Console
     from rich.text import Text
 
-    colours = ("blue", "dark_orange", "green", "magenta", "cyan", "yellow", "white", "red", "bright_black", "bright_blue")
+    colours = ("blue", "dark_orange", "green", "magenta", "cyan", "yellow", "white", "red", "bright_blue")
     signs = "█▓▒░▚▞▙▟▖▗"
     total = sum(parts.values())
     bar, legend = Text(), Text()

@@ -12,13 +12,18 @@ True
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from inference_econ.catalog import assumptions, hardware, model, names, scenario
     from inference_econ.errors import InferenceEconError, InputError, NothingFitsError, SpecError
+    from inference_econ.explanation import Explanation, explain
     from inference_econ.frontier import Frontier, Point, Sampling
     from inference_econ.gallery import reproduce
+    from inference_econ.solve import DraftModel, best_step_seconds
+    from inference_econ.solve import solve as frontier
     from inference_econ.spec.assumptions import Assumptions
     from inference_econ.spec.hardware import HardwareSpec
     from inference_econ.spec.model import ModelSpec
@@ -26,8 +31,7 @@ if TYPE_CHECKING:
     from inference_econ.spec.scenario import Scenario
     from inference_econ.spec.source import Source
     from inference_econ.spec.traffic import Traffic
-    from inference_econ.study import DraftModel, Explanation, Result, best_step_seconds, explain, run
-    from inference_econ.study import solve as frontier
+    from inference_econ.study import Result, run
 
 #: Public name -> module and name there. Loaded when first used, so that ``--help`` answers in a blink.
 _PUBLIC = {
@@ -51,13 +55,13 @@ _PUBLIC = {
     "Scenario": ("spec.scenario", "Scenario"),
     "Source": ("spec.source", "Source"),
     "Traffic": ("spec.traffic", "Traffic"),
-    "DraftModel": ("study", "DraftModel"),
-    "Explanation": ("study", "Explanation"),
+    "DraftModel": ("solve", "DraftModel"),
+    "Explanation": ("explanation", "Explanation"),
     "Result": ("study", "Result"),
-    "best_step_seconds": ("study", "best_step_seconds"),
-    "explain": ("study", "explain"),
+    "best_step_seconds": ("solve", "best_step_seconds"),
+    "explain": ("explanation", "explain"),
     "run": ("study", "run"),
-    "frontier": ("study", "solve"),
+    "frontier": ("solve", "solve"),
 }
 
 __all__ = [
@@ -77,3 +81,14 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return [*globals(), *_PUBLIC]
+
+
+class _Package(ModuleType):
+    """Keeps ``inference_econ.frontier`` the function when the module of that name is imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _PUBLIC and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from inference_econ.errors import InputError, UnknownNameError
 
@@ -44,7 +44,7 @@ def folder(kind: Kind) -> Path:
         return installed
     if checkout.is_dir() and (_PACKAGE.parent / "pyproject.toml").is_file():
         return checkout
-    raise InputError(f"the folder {below!r} is neither in the installed package ({installed}) nor in a checkout ({checkout})")
+    raise InputError(f"the folder {below!r} is missing: neither {installed} nor {checkout} (in a checkout) is there")
 
 
 @cache
@@ -68,15 +68,22 @@ def locate(kind: Kind, name: str) -> Path:
     """
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
-        if not path.is_file():
+        if not _is_file(path):
             raise InputError(f"{name}: no such file")
         return path
     known = names(kind)
     if name in known:
         return folder(kind) / f"{name}.yaml"
-    if path.is_file():
+    if _is_file(path):
         return path
     raise UnknownNameError(_unknown(kind, name, known))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name too long for any file
+        return False
 
 
 def _unknown(kind: Kind, name: str, known: Sequence[str]) -> str:
@@ -130,10 +137,23 @@ def scenario(name: str, *, changes: Iterable[str] = ()) -> Scenario:
     return _load(Scenario, "scenarios", name, tuple(changes))
 
 
-@cache
 def _load(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
+    """A shipped file is read once; a user's file may have changed since the last time."""
+    if name in names(kind):
+        return cast("SpecT", _shipped(cls, kind, name, changes))
+    return _fresh(cls, kind, name, changes)
+
+
+@cache
+def _shipped(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
+    return _fresh(cls, kind, name, changes)
+
+
+def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
     document = _read(kind, name)
     for change in changes:
+        if kind == "assumptions" and "collectives." in change.partition("=")[0]:
+            _graft_collectives(document)  # so that a field inside the named file can be reached
         _apply(document, change, _SINGULAR[kind])
     if kind == "assumptions":
         _graft_collectives(document)
@@ -148,7 +168,8 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
     if base is None:
         return document
     if base in (*readers, name) or not isinstance(base, str):
-        raise InputError(f"{document.where(('extends',))}: {base!r} cannot be extended: {' -> '.join((*readers, name))}")
+        chain = " -> ".join((*readers, name))
+        raise InputError(f"{document.where(('extends',))}: {base!r} cannot be extended: {chain}")
     return _yaml.merge(_read(kind, base, (*readers, name)), document)
 
 
@@ -194,7 +215,7 @@ def _graft_collectives(document: Document) -> None:
 def _collectives_file(name: str, where: str) -> Path:
     root = folder("assumptions") / "collectives"
     path = root / f"{name}.yaml"
-    if path.is_file():
+    if _is_file(path):
         return path
     known = ", ".join(sorted(found.stem for found in root.glob("*.yaml")))
     raise InputError(f"{where}: unknown collectives {name!r}; known: {known}")

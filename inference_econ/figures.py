@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -17,11 +18,15 @@ from inference_econ.files import whole_file
 from inference_econ.frontier import Frontier
 from inference_econ.study import Comparison, Curve, Result
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 #: Okabe and Ito's palette: eight colours that colour-blind readers can tell apart (yellow left out: too light).
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
 _DASHES = ("-", "--", ":", "-.")
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.size": 10,
+    "axes.titlesize": 11,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -29,7 +34,11 @@ _STYLE = {
     "svg.hashsalt": "inference-econ",
     "svg.fonttype": "none",
 }
+_TITLE_WIDTH = 76
+_CORNER_ENTRIES = 5
 _SUFFIXES = (".svg", ".png", ".pdf")
+#: A date in the file would make it another file every time.
+_UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
 def check_path(path: Path | str) -> Path:
@@ -69,7 +78,8 @@ def draw_frontier(front: Frontier, path: Path | str, title: str) -> None:
     with rc_context(_STYLE):
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
         axes = figure.add_subplot()
-        _frontiers(axes, [curve], title)
+        _frontiers(axes, [curve], textwrap.fill(title, _TITLE_WIDTH))
+        axes.plot(curve.tokens_per_second, curve.dollars, ".", color=_COLOURS[0], markersize=4)
         best = front.preferred_index()
         axes.plot(
             curve.tokens_per_second[best], curve.dollars[best], "o", color="black", label="largest speed$^3$ / cost"
@@ -99,6 +109,7 @@ def draw(result: Result) -> Figure:
             for axes, panel in zip(figure.subplots(1, len(result.panels), sharey=True), result.panels, strict=True):
                 inner = panel.scenario.figure
                 _frontiers(axes, panel.curves, inner.title if inner is not None else panel.scenario.name)
+                axes.legend(fontsize=8.5)
             return figure
         figure = Figure(figsize=(7.6, 5.2), layout="constrained")
         axes = figure.add_subplot()
@@ -106,6 +117,11 @@ def draw(result: Result) -> Figure:
             _comparison(axes, result.comparison, title)
         else:
             _frontiers(axes, result.curves, title)
+            # Many series leave no empty corner: their legend goes below the axes.
+            if len(result.curves) > _CORNER_ENTRIES:
+                figure.legend(loc="outside lower center", ncols=3, fontsize=8.5)
+            else:
+                axes.legend()
         if spec is not None and spec.x is not None:
             axes.set_xlim(spec.x)
         if spec is not None and spec.y is not None:
@@ -124,9 +140,9 @@ def save(figure: Figure, paths: Sequence[Path | str]) -> None:
     FigureCanvasAgg(figure)
     with rc_context(_STYLE):
         for path in map(check_path, paths):
-            metadata = {"Date": None} if path.suffix == ".svg" else {"CreationDate": None} if path.suffix == ".pdf" else None
+            undated = _UNDATED.get(path.suffix.lower())
             with whole_file(path) as temporary:
-                figure.savefig(temporary, dpi=130, metadata=metadata)
+                figure.savefig(temporary, dpi=130, metadata=undated)
 
 
 def _frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
@@ -143,7 +159,6 @@ def _frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     axes.set_xlabel("tokens per second per user")
     axes.set_ylabel("US dollars per million output tokens")
     axes.set_title(title)
-    axes.legend(fontsize=8.5)
 
 
 def _dollar_axis(axes: Axes) -> None:
@@ -164,10 +179,10 @@ def _comparison(axes: Axes, comparison: Comparison, title: str) -> None:
     axes.plot(line, law, color=_COLOURS[0], label="square-root law (19) through the smallest model")
     axes.plot(parameters, milliseconds, "o", color=_COLOURS[1], label="measured (Pope et al. 2022)")
     for label, x, y in zip(comparison.labels, parameters, milliseconds, strict=True):
-        axes.annotate(f"{label}: {y:g} ms", (x, y), xytext=(8, -14), textcoords="offset points", fontsize=9)
+        axes.annotate(f"{label}: {y:g} ms", (x, y), xytext=(-8, 6), textcoords="offset points", fontsize=9, ha="right")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlim(right=line.max() * 2)
+    axes.set_xlim(left=line.min() / 4)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -175,4 +190,4 @@ def _comparison(axes: Axes, comparison: Comparison, title: str) -> None:
     axes.set_xlabel("parameters (billions)")
     axes.set_ylabel("milliseconds per token")
     axes.set_title(title)
-    axes.legend(loc="upper left")
+    axes.legend(loc="lower right")

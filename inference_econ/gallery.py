@@ -38,8 +38,8 @@ class Reproduction:
     def table(self) -> Table:
         """The report for people."""
         rows = tuple(
-            (cell.item, cell.row, cell.column, cell.printed, f"{cell.ours:.5g}", "yes" if cell.match else "NO", cell.note)
-            for cell in self.cells
+            (one.item, one.row, one.column, one.printed, f"{one.ours:.5g}", "yes" if one.match else "NO", one.note)
+            for one in self.cells
         )
         matched = sum(cell.match for cell in self.cells)
         notes = (

@@ -42,20 +42,19 @@ def detail_table(kind: Kind, name: str, record: Mapping[str, object]) -> Table:
     """The same for people: one line per number, with its source."""
     sources = record.get("sources")
     known = sources if isinstance(sources, Mapping) else {}
-    rows = []
-    for path, value in _leaves({key: item for key, item in record.items() if key != "sources"}, ""):
-        rows.append((path, _text(value), _source(path, known)))
-    return Table(f"{kind} {name}", ("field", "value", "source"), tuple(rows))
+    leaves = _leaves({key: item for key, item in record.items() if key != "sources"}, "")
+    rows = tuple((path, _text(value), _source(path, known)) for path, value in leaves)
+    return Table(f"{kind} {name}", ("field", "value", "source"), rows)
 
 
 def _read(kind: Kind, name: str) -> HardwareSpec | ModelSpec | Scenario | Assumptions:
-    readers = {
-        "hardware": catalog.hardware,
-        "models": catalog.model,
-        "scenarios": catalog.scenario,
-        "assumptions": catalog.assumptions,
-    }
-    return readers[kind](name)
+    if kind == "hardware":
+        return catalog.hardware(name)
+    if kind == "models":
+        return catalog.model(name)
+    if kind == "scenarios":
+        return catalog.scenario(name)
+    return catalog.assumptions(name)
 
 
 def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions) -> dict[str, object]:
@@ -63,13 +62,14 @@ def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions) -> dict[st
         peaks = spec.dense_flops_per_second
         wide = peaks.get("bf16", peaks.get("fp16", 0.0))
         narrow = peaks.get("fp8", peaks.get("int8"))
+        link = spec.link_bytes_per_second_one_way
         return {
             "full name": spec.name,
             "16-bit TFLOP/s": wide / 1e12,
             "8-bit TFLOP/s": None if narrow is None else narrow / 1e12,
             "HBM GB": spec.hbm_bytes / 1e9,
             "HBM TB/s": spec.hbm_bytes_per_second / 1e12,
-            "link GB/s": None if spec.link_bytes_per_second_one_way is None else spec.link_bytes_per_second_one_way / 1e9,
+            "link GB/s": None if link is None else link / 1e9,
             "domain": spec.link_domain,
             "$/h": spec.prices[0].dollars_per_accelerator_hour if spec.prices else None,
         }
@@ -80,7 +80,7 @@ def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions) -> dict[st
             "active (10^9)": spec.active_parameters / 1e9,
             "KV elements per token": spec.kv_elements_per_token,
             "layers": spec.layers,
-            "published in": spec.weights if spec.expert_weights is None else f"{spec.weights}, experts {spec.expert_weights}",
+            "published in": ", experts ".join(filter(None, (spec.weights, spec.expert_weights))),
         }
     return {"description": " ".join(spec.description.split())}
 

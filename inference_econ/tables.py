@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from inference_econ.engine import StepCosts
 from inference_econ.frontier import Frontier
 from inference_econ.spec.scenario import TableSpec
-from inference_econ.study import Curve, Explanation, Result, UsedSource, sources
+from inference_econ.study import Curve, Result, UsedSource, sources
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,7 +129,8 @@ def _size(value: float) -> str:
     return f"{value:.0f}" if value == round(value) or value >= 1000 else f"{value:.3g}"
 
 
-def _dollars(value: float) -> str:
+def dollars(value: float) -> str:
+    """Write an amount with three digits, and cents from ten dollars on."""
     return f"{value:.2f}" if value >= 10 else f"{value:.3g}" if value >= 1 else f"{value:.3f}"
 
 
@@ -154,7 +154,7 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
         lines.append(
             (
                 f"{point.tokens_per_second_per_user:.1f}{' *' if index == best else ''}",
-                _dollars(point.dollars_per_million_output_tokens),
+                dollars(point.dollars_per_million_output_tokens),
                 _size(point.accelerators),
                 layout_label(point.layout),
                 _size(point.batch),
@@ -270,19 +270,17 @@ def scenario_table(result: Result) -> Table:
     if result.comparison is not None:
         return _comparison_table(result)
     shown = spec if spec is not None else _default_table()
-    lines, notes = [], []
+    lines = []
     for curve in result.curves:
         found = values(curve, shown)
         printed = shown.printed.get(curve.label, {})
         lines.append((curve.label, *(_like(found[column.key], printed.get(column.key)) for column in shown.columns)))
-    for cell in cells(result):
-        if not cell.match:
-            notes.append(f"{cell.row}, {cell.column}: printed {cell.printed}. {cell.note}")
-    if shown.printed:
-        matched = sum(cell.match for cell in cells(result))
-        notes.append(f"{matched} of {len(cells(result))} printed cells match.")
-    point = "the fastest point" if shown.point == "fastest" else f"the point that maximises speed^{shown.exponent:g} / cost"
-    title = f"{result.scenario.name}: {point} of each series"
+    compared = cells(result)
+    notes = [f"{one.row}, {one.column}: printed {one.printed}. {one.note}" for one in compared if not one.match]
+    if compared:
+        notes.append(f"{sum(one.match for one in compared)} of {len(compared)} printed cells match.")
+    point = "fastest point" if shown.point == "fastest" else f"point that maximises speed^{shown.exponent:g} / cost"
+    title = f"{result.scenario.name}: the {point} of each series"
     return Table(title, ("series", *(column.title for column in shown.columns)), tuple(lines), tuple(notes))
 
 
@@ -301,10 +299,13 @@ def _default_table() -> TableSpec:
 
 
 def _comparison_table(result: Result) -> Table:
-    frame = comparison_frame(result)
+    found = result.comparison
+    assert found is not None
     rows = tuple(
-        (row.model, f"{row.parameters / 1e9:.4g}", f"{row.measured_seconds * 1e3:.1f}", f"{row.square_root_law_seconds * 1e3:.1f}")
-        for row in frame.itertuples()
+        (label, f"{parameters / 1e9:.4g}", f"{measured * 1e3:.1f}", f"{predicted * 1e3:.1f}")
+        for label, parameters, measured, predicted in zip(
+            found.labels, found.parameters, found.measured, found.predicted, strict=True
+        )
     )
     columns = ("model", "parameters (10^9)", "measured ms/token", "square-root law ms/token")
     return Table(result.scenario.name, columns, rows)
@@ -351,66 +352,6 @@ def _agrees(ours: float, printed: str) -> tuple[bool, str]:
     return False, f"ours is {ours:.5g}, {100 * (ours / float(printed) - 1):+.1f} % of the printed value"
 
 
-def explain_table(explanation: Explanation) -> Table:
-    """The parts of one step, largest first."""
-    costs = explanation.costs
-    total = float(costs.seconds.ravel()[0])
-    found = sorted(_single(costs).items(), key=lambda item: -item[1])
-    rows = tuple(
-        (PART_NAMES[name], f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}") for name, seconds in found if seconds > 0
-    )
-    rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
-    return Table(explanation.title, ("part", "ms", "share %"), rows, _explain_notes(explanation))
-
-
-def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
-    """What a step means for users, money and memory."""
-    question, needed = explanation.question, explanation.memory
-    cache, available = (float(np.ravel(value)[0]) for value in (needed.kv_bytes, needed.available_bytes))
-    cost = "no price known" if explanation.dollars is None else f"${_dollars(explanation.dollars)} per million output tokens"
-    notes = [
-        f"Layout {layout_label(explanation.layout)}, batch {explanation.batch:g}, context {question.context:g}, weights "
-        f"{question.precision.weights}, KV {question.precision.kv}. Assumptions: {question.assumptions.name}.",
-        f"Limited by {PART_NAMES[explanation.limited_by]}: {explanation.tokens_per_second:.1f} tokens/s per user, {cost}, "
-        f"MFU {100 * explanation.mfu:.1f} %.",
-        f"Memory: {needed.weight_bytes / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
-        f"{available / 1e9:.1f} GB ({100 * (needed.weight_bytes + cache) / available:.0f} %).",
-    ]
-    unit = question.unit(question.precision.weights)
-    if unit != question.precision.weights:
-        notes.append(f"{question.precision.weights} weights run on the {unit} units of this chip.")
-    return tuple(notes)
-
-
-def _single(costs: StepCosts) -> dict[str, float]:
-    return {name: float(np.ravel(value)[0]) for name, value in costs.parts.items()}
-
-
-def explain_record(explanation: Explanation) -> dict[str, object]:
-    """One explained step as plain data."""
-    costs = explanation.costs
-    return {
-        "model": explanation.question.model.name,
-        "hardware": explanation.question.hardware.name,
-        "assumptions": explanation.question.assumptions.name,
-        "weights": explanation.question.precision.weights,
-        "math_unit": explanation.question.unit(explanation.question.precision.weights),
-        "context": explanation.question.context,
-        "batch": explanation.batch,
-        "layout": dict(explanation.layout),
-        "step_seconds": float(np.ravel(costs.seconds)[0]),
-        "seconds_by_part": _single(costs),
-        "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
-        "limited_by": explanation.limited_by,
-        "tokens_per_second_per_user": explanation.tokens_per_second,
-        "dollars_per_million_output_tokens": explanation.dollars,
-        "mfu": explanation.mfu,
-        "weight_bytes": explanation.memory.weight_bytes,
-        "kv_bytes": float(np.ravel(explanation.memory.kv_bytes)[0]),
-        "available_bytes": float(np.ravel(explanation.memory.available_bytes)[0]),
-    }
-
-
 def to_json(record: object) -> str:
     """Plain data as JSON text; NaN and infinity never appear in results."""
     return json.dumps(record, indent=2, allow_nan=False) + "\n"
@@ -419,11 +360,6 @@ def to_json(record: object) -> str:
 def frontier_csv(front: Frontier) -> str:
     """Every point of a frontier as CSV."""
     return str(front.to_frame().to_csv(index=False, lineterminator="\n"))
-
-
-def named_parts(explanation: Explanation) -> dict[str, float]:
-    """Seconds by part under the names that people read."""
-    return {PART_NAMES[name]: seconds for name, seconds in _single(explanation.costs).items()}
 
 
 def result_record(result: Result) -> dict[str, object]:

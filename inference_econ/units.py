@@ -35,7 +35,7 @@ _DEFINITIONS = [
     "hour = 3600 * second = h",
     "watt = [power] = W",
     "nano- = 1e-9 = n-",
-    "micro- = 1e-6 = u- = µ-",
+    "micro- = 1e-6 = u- = µ- = \u03bc-",  # the micro sign, and the Greek letter that looks the same
     "milli- = 1e-3 = m-",
     "kilo- = 1e3 = k-",
     "mega- = 1e6 = M-",
@@ -48,11 +48,13 @@ _DEFINITIONS = [
     "tebi- = 2**40 = Ti-",
 ]
 
-_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*((?:[A-Za-zµ]+(?:/[A-Za-zµ]+)?)?)\s*")
+_QUANTITY = re.compile(
+    r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*((?:[A-Za-zµ\u03bc]+(?:/[A-Za-zµ\u03bc]+)?)?)\s*"
+)
 
 
 @cache
-def _registry() -> UnitRegistry:
+def _registry() -> UnitRegistry[float]:
     import pint
 
     return pint.UnitRegistry(_DEFINITIONS)
@@ -88,7 +90,10 @@ def parse_quantity(value: object, unit: str) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise UnitError(f"{value!r} is not a quantity; write a number in {unit} or {_example(unit)}")
-    number = float(value) if isinstance(value, (int, float)) else _parse_text(value, unit)
+    try:
+        number = float(value) if isinstance(value, (int, float)) else _parse_text(value, unit)
+    except OverflowError:  # a whole number of more than 308 digits
+        number = math.inf
     if not math.isfinite(number):
         raise UnitError(f"{value!r} is not finite; write a number in {unit} or {_example(unit)}")
     return number

@@ -42,7 +42,7 @@ def dollars_per_million_tokens(
     0.4667
     """
     seconds = np.multiply(accelerators, seconds_per_token) / batch
-    return seconds * (dollars_per_accelerator_hour / 3600.0) * 1e6
+    return np.asarray(seconds * (dollars_per_accelerator_hour / 3600.0) * 1e6, dtype=float)
 
 
 def preference(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayLike, exponent: float) -> Array:
@@ -66,4 +66,5 @@ def preference(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayL
     -----
     Eq. (45) of Erdil (2025).
     """
-    return np.asarray(tokens_per_second, dtype=float) ** exponent / np.asarray(dollars_per_million, dtype=float)
+    speed, cost = np.asarray(tokens_per_second, dtype=float), np.asarray(dollars_per_million, dtype=float)
+    return np.asarray(speed**exponent / cost)

@@ -12,7 +12,11 @@ ArrayLike = npt.ArrayLike
 
 
 def single_device_latency(
-    parameters: ArrayLike, batch: ArrayLike, bytes_per_parameter: float, bytes_per_second: float, flops_per_second: float
+    parameters: ArrayLike,
+    batch: ArrayLike,
+    bytes_per_parameter: float,
+    bytes_per_second: float,
+    flops_per_second: float,
 ) -> Array:
     """Seconds per token on one device: weight reads or arithmetic, whichever is longer.
 
@@ -118,7 +122,7 @@ def toy_latency(
     size = np.asarray(accelerators, dtype=float)
     reduction = 2.0 * hop_seconds * np.maximum(np.sqrt(size) - 1.0, 0.0) + base_seconds
     device = single_device_latency(parameters, batch, bytes_per_parameter, bytes_per_second, flops_per_second)
-    return np.multiply(layers, reductions) * reduction + device / size
+    return np.asarray(np.multiply(layers, reductions) * reduction + device / size)
 
 
 class ToyOptimum(NamedTuple):

@@ -63,4 +63,5 @@ def seconds_per_token(
     -----
     Eq. (46) of Erdil (2025).
     """
-    return (np.asarray(verify_seconds, dtype=float) + draft_length * np.asarray(draft_seconds, dtype=float)) / tokens
+    verify, draft = np.asarray(verify_seconds, dtype=float), np.asarray(draft_seconds, dtype=float)
+    return np.asarray((verify + draft_length * draft) / tokens)

@@ -72,13 +72,15 @@ class Spec(BaseModel):
             return cls.model_validate(document.data)
         except ValidationError as error:
             details = error.errors(include_url=False)
-            mistakes = {_in_document(document.data, d["loc"]): _mistake(cls, document, d) for d in details}
+            mistakes = {
+                _in_document(document.data, detail["loc"]): _mistake(cls, document, detail)
+                for detail in details
+                if not _is_echo(detail, details)
+            }
             if issubclass(cls, SourcedSpec):
                 for location, problem in source_mistakes(document.data):
                     mistakes.setdefault(location, f"{document.where(location)}: {problem}")
-            # An empty list of layers is the echo of mistakes inside it.
-            kept = {at: text for at, text in mistakes.items() if text and not _has_mistakes_inside(at, mistakes)}
-            raise SpecError(sorted(set(kept.values() or mistakes.values()), key=_by_line)) from error
+            raise SpecError(sorted(set(mistakes.values()), key=_by_line)) from error
 
 
 class SourcedSpec(Spec):
@@ -118,9 +120,8 @@ def source_mistakes(data: Mapping[str, Any]) -> list[tuple[Location, str]]:
             found.append(
                 (location, f"{path} has no source; add '{path}: {{ref: ..., where: ..., kind: ...}}' to sources")
             )
-    for key in sources:
-        if key not in used and not _exists(data, key):
-            found.append((("sources", key), f"sources: {key!r} names no field of this file"))
+    strays = (key for key in sources if key not in used and not _exists(data, key))
+    found += [(("sources", key), f"sources: {key!r} names no field of this file") for key in strays]
     return found
 
 
@@ -134,7 +135,7 @@ def _exists(data: Any, key: str) -> bool:
     for part in key.split("."):
         if isinstance(data, Mapping) and part in data:
             data = data[part]
-        elif isinstance(data, (list, tuple)) and part.isdigit() and int(part) < len(data):
+        elif isinstance(data, (list, tuple)) and part.isdecimal() and int(part) < len(data):
             data = data[int(part)]
         else:
             return False
@@ -183,16 +184,22 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
     return f"{where}: {path}: {message}" + ("" if isinstance(given, (dict, BaseModel)) else f", got {given!r}")
 
 
-def _has_mistakes_inside(location: Location, mistakes: Mapping[Location, str]) -> bool:
-    return any(len(other) > len(location) and other[: len(location)] == location for other in mistakes)
+def _is_echo(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
+    """Whether a list or mapping only counts as empty because of mistakes inside it."""
+    inside = (other["loc"][: len(detail["loc"])] == detail["loc"] and other is not detail for other in details)
+    return detail["type"] == "too_short" and any(inside)
 
 
 def _in_document(data: Any, loc: tuple[str | int, ...]) -> Location:
     """Drop the union tags that pydantic puts into a location but no file contains."""
     location: list[str | int] = []
+    below_tag = False
     for index, part in enumerate(loc):
         if isinstance(data, Mapping):
-            if part not in data and index < len(loc) - 1:
+            # A kind may have the name of one of its fields: {kind: experts, experts: 8}.
+            is_tag = not below_tag and data.get("kind") == part
+            below_tag = is_tag
+            if is_tag or part == "[key]" or (part not in data and index < len(loc) - 1):
                 continue
             data = data.get(part)
         elif isinstance(data, (list, tuple)) and isinstance(part, int) and part < len(data):
@@ -216,8 +223,7 @@ def _fields_at(cls: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
         tagged = {
             candidate
             for candidate in classes
-            if "kind" in candidate.model_fields
-            and part in typing.get_args(candidate.model_fields["kind"].annotation)
+            if "kind" in candidate.model_fields and part in typing.get_args(candidate.model_fields["kind"].annotation)
         }
         classes = below or tagged or classes
     return sorted({name for candidate in classes for name in candidate.model_fields})

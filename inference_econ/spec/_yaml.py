@@ -114,7 +114,7 @@ class _Builder:
         self._documents = 0
 
     def feed(self, event: yaml.Event) -> None:
-        line = event.start_mark.line + 1
+        line = event.start_mark.line + 1 if event.start_mark is not None else 1
         if isinstance(event, yaml.AliasEvent):
             self._stop(line, "aliases (*name) are not accepted; write the value out")
         elif isinstance(event, yaml.DocumentStartEvent):
@@ -122,6 +122,8 @@ class _Builder:
             if self._documents > 1:
                 self._stop(line, "a second document (---) in one file is not accepted")
         elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            if not event.implicit:
+                self._stop(line, f"the tag {event.tag!r} is not accepted")
             self._open({} if isinstance(event, yaml.MappingStartEvent) else [], line)
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             self._stack.pop()
@@ -139,6 +141,8 @@ class _Builder:
         self._key.append(None)
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
+        if event.tag not in (None, "tag:yaml.org,2002:str", "!"):
+            self._stop(line, f"the tag {event.tag!r} is not accepted")
         if self._awaits_key():
             container, location = self._stack[-1]
             assert isinstance(container, dict)
@@ -173,8 +177,6 @@ class _Builder:
 
     def _resolve(self, event: yaml.ScalarEvent, line: int) -> Value:
         if not event.implicit[0]:
-            if event.tag not in (None, "tag:yaml.org,2002:str", "!"):
-                self._stop(line, f"the tag {event.tag!r} is not accepted")
             return event.value
         if _NOT_FINITE.fullmatch(event.value):
             self.mistakes.append(f"{self._at(line)}: {event.value} is not accepted; write a finite number")
@@ -285,6 +287,6 @@ def assign(document: Document, location: Location, value: Value, origin: str) ->
 def _step(container: Value, key: str | int) -> Value:
     if isinstance(container, dict):
         return container.get(str(key))
-    if isinstance(container, list) and str(key).isdigit() and int(key) < len(container):
+    if isinstance(container, list) and str(key).isdecimal() and int(key) < len(container):
         return container[int(key)]
     return None

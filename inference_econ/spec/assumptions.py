@@ -160,8 +160,6 @@ class Assumptions(SourcedSpec):
         if exceptions is None:
             return self
         changes = {
-            name: value
-            for name in FamilyAssumptions.model_fields
-            if (value := getattr(exceptions, name)) is not None
+            name: value for name in FamilyAssumptions.model_fields if (value := getattr(exceptions, name)) is not None
         }
         return self.model_copy(update={**changes, "per_family": {}})

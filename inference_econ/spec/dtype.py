@@ -83,6 +83,5 @@ def math_unit(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str
         if unit in peaks:
             return unit
     raise InputError(
-        f"{hardware_name} has no peak for {dtype} nor for a wider format that could run it; "
-        f"it has: {', '.join(peaks)}"
+        f"{hardware_name} has no peak for {dtype} nor for a wider format that could run it; it has: {', '.join(peaks)}"
     )

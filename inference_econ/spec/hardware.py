@@ -12,8 +12,8 @@ from inference_econ.spec._base import (
     Count,
     DollarsPerHour,
     FlopsPerSecond,
-    Spec,
     SourcedSpec,
+    Spec,
     Watts,
 )
 
@@ -83,9 +83,7 @@ class HardwareSpec(SourcedSpec):
                 f"({both:g} B/s), got {one if one is None else format(one, 'g')}"
             )
         if self.link_domain > 1 and one is None:
-            raise ValueError(
-                f"link_domain is {self.link_domain}, so link_bytes_per_second_one_way is needed"
-            )
+            raise ValueError(f"link_domain is {self.link_domain}, so link_bytes_per_second_one_way is needed")
         if "fp16" in peaks and "bf16" in peaks and abs(peaks["fp16"] / peaks["bf16"] - 1) > 0.01:
             raise ValueError(
                 f"the peaks of fp16 ({peaks['fp16']:g}) and bf16 ({peaks['bf16']:g}) differ: "

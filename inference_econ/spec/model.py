@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from inference_econ.spec import counting
-from inference_econ.spec._base import Count, Size, Spec, SourcedSpec
+from inference_econ.spec._base import Count, Size, SourcedSpec, Spec
 from inference_econ.spec.dtype import Dtype
 
 Whole = Annotated[int, Field(ge=0)]
@@ -35,6 +35,12 @@ class GroupedQueryAttention(Spec):
     """Learned norm of queries and keys: one vector of head_dim each, or of the whole width."""
     sinks: bool = False
     """One learned attention sink per query head."""
+
+    @model_validator(mode="after")
+    def _no_more_kv_heads_than_queries(self) -> Self:
+        if self.kv_heads > self.query_heads:
+            raise ValueError(f"kv_heads must be at most query_heads ({self.query_heads:g}), got {self.kv_heads:g}")
+        return self
 
 
 class LatentAttention(Spec):
@@ -100,6 +106,12 @@ class ExpertFeedForward(Spec):
     """The routing matrix is counted (the published study leaves it out)."""
     router_bias: bool = False
     """The routing matrix has a learned bias per expert."""
+
+    @model_validator(mode="after")
+    def _no_more_active_than_there_are(self) -> Self:
+        if self.active_experts > self.experts:
+            raise ValueError(f"active_experts must be at most experts ({self.experts}), got {self.active_experts}")
+        return self
 
 
 Attention = Annotated[GroupedQueryAttention | LatentAttention, Field(discriminator="kind")]
@@ -192,9 +204,7 @@ class ModelSpec(SourcedSpec):
             + self.learned_positions * hidden
             + self.vocab_size * self.output_bias,
             "attention": math.fsum(b.layers * counting.attention(b.attention, hidden) for b in self.blocks),
-            "feed_forward": math.fsum(
-                b.layers * counting.feed_forward(b.feed_forward, hidden) for b in self.blocks
-            ),
+            "feed_forward": math.fsum(b.layers * counting.feed_forward(b.feed_forward, hidden) for b in self.blocks),
             "norms": math.fsum(b.layers * b.norms * hidden * (1 + b.norm_bias) for b in self.blocks)
             + self.final_norm * vectors * hidden,
         }

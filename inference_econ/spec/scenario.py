@@ -72,7 +72,7 @@ class Settings(Spec):
     def over(self, common: Settings) -> Settings:
         """These settings with what they leave out taken from ``common``."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        return Settings(**{**{name: getattr(common, name) for name in common.model_fields_set}, **given})
+        return common.replace(**given)
 
 
 class Series(Spec):

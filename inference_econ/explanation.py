@@ -1,0 +1,184 @@
+"""Take one decode step of one deployment apart (floor 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from inference_econ import economics, memory, plans
+from inference_econ.engine import Question, StepCosts, evaluate, useful_flop_per_token
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import money
+from inference_econ.frontier import layout_record
+from inference_econ.serving import Chosen
+from inference_econ.solve import ask
+from inference_econ.spec.assumptions import Assumptions, TensorLayout
+from inference_econ.spec.hardware import HardwareSpec
+from inference_econ.spec.model import ModelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One step of one deployment, taken apart.
+
+    Attributes
+    ----------
+    question : Question
+        What, on what, how.
+    layout : dict
+        Degrees under the names that people use.
+    batch : float
+        Sequences decoded together [1].
+    costs : StepCosts
+        Seconds by part, arrays of shape (1,).
+    memory : Memory
+        What is needed and available [B].
+    dollars : float or None
+        Cost [USD per 1e6 tokens]; None without a price.
+    """
+
+    question: Question
+    layout: Mapping[str, float | str]
+    batch: float
+    costs: StepCosts
+    memory: memory.Memory
+    dollars: float | None
+
+    @property
+    def accelerators(self) -> float:
+        """Chips of the deployment [1]."""
+        return float(self.layout["tp"]) * float(self.layout["pp"])
+
+    @property
+    def seconds(self) -> float:
+        """Time of the step [s]."""
+        return float(self.costs.seconds[0])
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Speed of one user [tokens/s]."""
+        return 1.0 / self.seconds
+
+    @property
+    def limited_by(self) -> str:
+        """The largest part of the step."""
+        return max(self.costs.parts, key=lambda name: float(self.costs.parts[name][0]))
+
+    @property
+    def mfu(self) -> float:
+        """Useful arithmetic over the theoretical peak [1]."""
+        peak = self.question.hardware.dense_flops_per_second[self.question.unit(self.question.precision.weights)]  # type: ignore[index]
+        return useful_flop_per_token(self.question) * self.batch / (self.accelerators * peak * self.seconds)
+
+    @property
+    def title(self) -> str:
+        """Model and hardware in one line."""
+        return f"One decode step of {self.question.model.name} on {self.accelerators:g} x {self.question.hardware.name}"
+
+
+def explain(
+    model: ModelSpec | str,
+    hardware: HardwareSpec | str,
+    *,
+    tp: int,
+    pp: int = 1,
+    ep: int | None = None,
+    batch: float = 1,
+    context: float = 0.0,
+    weights: str | None = None,
+    activations: str | None = None,
+    kv: str | None = None,
+    cut: TensorLayout = "1d",
+    assumptions: Assumptions | str = "deployable",
+    price: float | None = None,
+) -> Explanation:
+    """Take one decode step of one deployment apart.
+
+    Parameters
+    ----------
+    model, hardware : spec, name or path
+        What is served, on what.
+    tp, pp : int
+        Accelerators per pipeline stage, and stages [1].
+    ep : int, optional
+        Expert-parallel ranks of a stage [1]; as many as possible if not given.
+    batch : float
+        Sequences decoded together [1].
+    context : float
+        Tokens in the cache of each sequence [tokens].
+    weights, activations, kv : str, optional
+        Number formats.
+    cut : {'1d', '2d'}
+        How weight matrices are cut.
+    assumptions : Assumptions, name or path
+        Opinions.
+    price : float, optional
+        Of one accelerator [USD/h]; by default the first of its file, if there is one.
+
+    Returns
+    -------
+    Explanation
+        With the costs of the step and the memory it needs.
+
+    Raises
+    ------
+    InputError
+        If a degree does not divide what it must, or a name or number cannot be used.
+    NothingFitsError
+        If the deployment does not fit in memory.
+    """
+    question = ask(model, hardware, context, assumptions=assumptions, weights=weights, activations=activations, kv=kv)
+    for name, value in (("tp", tp), ("pp", pp), ("ep", 1 if ep is None else ep), ("batch", batch)):
+        if not value > 0 or not np.isfinite(value):
+            raise InputError(f"{name} must be positive, got {value:g}")
+    deployment = _deployment(question, tp, pp, ep, batch)
+    _check_divisible(question, deployment, cut)
+    needed = question.memory(deployment)
+    code = int(np.ravel(question.reasons(deployment, cut))[0])
+    if code != memory.FITS:
+        raise NothingFitsError(_does_not_fit(question, needed, code, tp * pp))
+    costs = evaluate(question, deployment, cut)
+    if price is None and question.hardware.prices:
+        price = economics.price(question.hardware).dollars_per_accelerator_hour
+    dollars = None
+    if price is not None:
+        dollars = float(money.dollars_per_million_tokens(tp * pp, float(costs.seconds[0]), batch, price))
+    layout = layout_record(Chosen(deployment, cut))
+    return Explanation(question, layout, float(batch), costs, needed, dollars)
+
+
+def _deployment(question: Question, tp: int, pp: int, ep: int | None, batch: float) -> plans.Plans:
+    spread = 1 if not plans.has_experts(question.model) else ep
+    if spread is None:
+        experts = min(
+            block.feed_forward.experts for block in question.model.blocks if block.feed_forward.kind == "experts"
+        )
+        spread = max(ranks for ranks in range(1, tp + 1) if tp % ranks == 0 and experts % ranks == 0)
+    elif ep is not None and ep > 1 and not plans.has_experts(question.model):
+        raise InputError(f"{question.model.name} has no experts, so ep must be 1, got {ep}")
+    one = np.ones(1)
+    return plans.Plans(one * tp * pp, one * batch, one * pp, one * tp, one * spread, whole=True)
+
+
+def _check_divisible(question: Question, deployment: plans.Plans, cut: TensorLayout) -> None:
+    for problem, where in plans.indivisible(question.model, deployment, cut):
+        if np.any(where):
+            degrees = f"tp={deployment.attention_ranks[0]:g}, pp={deployment.pp[0]:g}"
+            if deployment.ep is not None and plans.has_experts(question.model):
+                degrees += f", ep={deployment.ep[0]:g}"
+            raise InputError(f"{question.model.name}: {problem} ({degrees})")
+
+
+def _does_not_fit(question: Question, needed: memory.Memory, code: int, accelerators: int) -> str:
+    total = needed.weight_bytes + float(np.ravel(needed.kv_bytes)[0])
+    available = float(np.ravel(needed.available_bytes)[0])
+    smallest = int(np.ceil(total / question.hardware.hbm_bytes))
+    message = f"{question.model.name} on {accelerators} x {question.hardware.name}: {memory.REASONS[code]}"
+    if code in (memory.WEIGHTS, memory.CACHE):
+        message += (
+            f": {needed.weight_bytes / 1e9:.1f} GB of weights and {(total - needed.weight_bytes) / 1e9:.1f} GB of KV "
+            f"cache > {available / 1e9:.1f} GB; at least {smallest} accelerators would do"
+        )
+    return message

@@ -1,0 +1,243 @@
+"""Ask one question of the engine: from names and settings to a frontier or to seconds (floor 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ import catalog, economics, memory, plans
+from inference_econ.engine import Question
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.frontier import Frontier, Progress, Sampling, compute
+from inference_econ.serving import Draft, fastest
+from inference_econ.spec.assumptions import Assumptions
+from inference_econ.spec.hardware import HardwareSpec
+from inference_econ.spec.model import ModelSpec
+from inference_econ.spec.scenario import GridName
+from inference_econ.spec.traffic import Traffic
+from inference_econ.work import Precision
+
+#: The preset that goes with a grid where none is named.
+PRESETS: Mapping[GridName, str] = {"whole": "deployable", "paper": "paper"}
+
+
+@dataclass(frozen=True, slots=True)
+class DraftModel:
+    """A draft model and how good it is.
+
+    Attributes
+    ----------
+    model : ModelSpec
+        Proposes tokens, in its published number formats.
+    acceptance : float
+        Probability that a proposed token is accepted [1].
+    longest : int
+        Longest draft [tokens].
+    """
+
+    model: ModelSpec
+    acceptance: float = 0.8
+    longest: int = 5
+
+
+def solve(
+    model: ModelSpec | str,
+    hardware: HardwareSpec | str,
+    traffic: Traffic,
+    *,
+    assumptions: Assumptions | str | None = None,
+    weights: str | None = None,
+    activations: str | None = None,
+    kv: str | None = None,
+    price: float | None = None,
+    grid: GridName = "whole",
+    pipeline: bool = True,
+    draft: DraftModel | None = None,
+    max_accelerators: float | None = None,
+    sampling: Sampling | None = None,
+    progress: Progress | None = None,
+) -> Frontier:
+    """The cost-speed frontier of a model on a chip (``inference_econ.frontier``).
+
+    Parameters
+    ----------
+    model, hardware : spec, name or path
+        What is served, on what.
+    traffic : Traffic
+        Lengths, and demand if it is limited.
+    assumptions : Assumptions, name or path, optional
+        Opinions; by default ``deployable`` for whole numbers, ``paper`` for the study's grid.
+    weights, activations, kv : str, optional
+        Number formats; published ones and 16 bits by default.
+    price : float, optional
+        Of one accelerator [USD/h]; by default the first price of its file.
+    grid : {'whole', 'paper'}
+        Whole-number instances and layouts, or the published study's logarithmic grid.
+    pipeline : bool
+        Try pipeline depths other than 1.
+    draft : DraftModel, optional
+        Speculate with it where it helps.
+    max_accelerators : float, optional
+        Largest instance [1].
+    sampling : Sampling, optional
+        Only what a logarithmic scan visits, as in the published study; exact by default.
+    progress : callable, optional
+        Told the share of the work done.
+
+    Returns
+    -------
+    Frontier
+        Slowest and cheapest point first.
+
+    Raises
+    ------
+    InputError
+        If a name, format, price or limit cannot be used.
+    NothingFitsError
+        If no plan of the grid is feasible, with the counts of the reasons.
+    """
+    opinions = assumptions or PRESETS[grid]
+    question = ask(
+        model, hardware, traffic.mean_context, assumptions=opinions, weights=weights, activations=activations, kv=kv
+    )
+    rate = economics.price(question.hardware).dollars_per_accelerator_hour if price is None else price
+    if not rate > 0 or not np.isfinite(rate):
+        raise InputError(f"the price must be a positive number of USD per hour, got {rate:g}")
+    proposing = None
+    if draft is not None:
+        helper = ask(draft.model, question.hardware, traffic.mean_context, assumptions=opinions)
+        proposing = Draft(helper, draft.acceptance, draft.longest)
+    return compute(
+        question,
+        make_grid(question, grid, pipeline=pipeline, largest=max_accelerators),
+        rate,
+        draft=proposing,
+        max_tokens_per_second=traffic.max_tokens_per_second,
+        sampling=sampling,
+        progress=progress,
+    )
+
+
+def ask(
+    model: ModelSpec | str,
+    hardware: HardwareSpec | str,
+    context: float,
+    *,
+    assumptions: Assumptions | str = "paper",
+    weights: str | None = None,
+    activations: str | None = None,
+    kv: str | None = None,
+) -> Question:
+    """A question from specs or names.
+
+    Raises
+    ------
+    InputError
+        If a name or number format cannot be used, or the context is negative or not finite.
+    """
+    if not context >= 0 or not np.isfinite(context):
+        raise InputError(f"the context must be a number of tokens from 0 on, got {context:g}")
+    served = catalog.model(model) if isinstance(model, str) else model
+    chip = catalog.hardware(hardware) if isinstance(hardware, str) else hardware
+    opinions = catalog.assumptions(assumptions) if isinstance(assumptions, str) else assumptions
+    return Question.of(served, chip, Precision.of(served, weights, activations, kv), context, opinions)
+
+
+def make_grid(question: Question, grid: GridName, *, pipeline: bool, largest: float | None = None) -> plans.Grid:
+    """The grid of instances for a question.
+
+    Raises
+    ------
+    NothingFitsError
+        If the largest instance allowed cannot hold the weights.
+    """
+    smallest = memory.weight_bytes(question.model, question.precision) / question.hardware.hbm_bytes
+    if largest is not None and largest < smallest:
+        raise NothingFitsError(
+            f"nothing fits: {question.model.name} ({question.precision.weights}) needs "
+            f"{smallest * question.hardware.hbm_bytes / 1e9:.1f} GB for its weights, at least {int(np.ceil(smallest))} "
+            f"accelerators of {question.hardware.hbm_bytes / 1e9:.1f} GB ({question.hardware.name}); "
+            f"at most {largest:g} are allowed"
+        )
+    if grid == "whole":
+        return plans.whole_grid(smallest, pipeline=pipeline, largest=None if largest is None else int(largest))
+    return plans.paper_grid(smallest, sparsity(question), pipeline=pipeline, largest=largest)
+
+
+def sparsity(question: Question) -> float:
+    """Largest ratio of experts to active experts in the model, as the assumptions count it [1]."""
+    found = [1.0]
+    for block in question.model.blocks:
+        if block.feed_forward.kind == "experts":
+            exact = block.feed_forward.experts / block.feed_forward.active_experts
+            found.append(float(np.floor(exact)) if question.assumptions.expert_sparsity == "floor" else exact)
+    return max(found)
+
+
+def best_step_seconds(
+    model: ModelSpec | str,
+    hardware: HardwareSpec | str,
+    accelerators: npt.ArrayLike,
+    batch: npt.ArrayLike,
+    *,
+    context: float,
+    new_tokens: int = 1,
+    weights: str | None = None,
+    activations: str | None = None,
+    kv: str | None = None,
+    assumptions: Assumptions | str = "paper",
+    pipeline: bool = False,
+) -> np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]:
+    """Seconds of one decode step in the fastest layout of each instance.
+
+    Parameters
+    ----------
+    model, hardware : spec, name or path
+        What is served, on what.
+    accelerators, batch : array_like
+        Instance sizes and sequences [1], positive; fractions allowed; broadcast to a common shape (...).
+    context : float
+        Tokens in the cache of each sequence [tokens].
+    new_tokens : int
+        Tokens per sequence and step [1]: more than 1 when a draft is verified.
+    weights, activations, kv : str, optional
+        Number formats.
+    assumptions : Assumptions, name or path
+        Opinions.
+    pipeline : bool
+        Try pipeline depths other than 1.
+
+    Returns
+    -------
+    numpy.ma.MaskedArray, shape (...)
+        [s]; infeasible instances are masked.
+
+    Raises
+    ------
+    InputError
+        If a name, format or number cannot be used.
+
+    Examples
+    --------
+    >>> best_step_seconds("paper/llama_3_70b", "paper/h100", [1, 8], 16, context=0).round(5)
+    masked_array(data=[--, 0.01217],
+                 mask=[ True, False],
+           fill_value=1e+20)
+    """
+    if new_tokens < 1:
+        raise InputError(f"new_tokens must be at least 1, got {new_tokens}")
+    question = ask(model, hardware, context, assumptions=assumptions, weights=weights, activations=activations, kv=kv)
+    try:
+        sizes, batches = np.broadcast_arrays(*(np.asarray(axis, dtype=float) for axis in (accelerators, batch)))
+    except ValueError as error:
+        raise InputError(f"accelerators and batch must be numbers that broadcast to one shape: {error}") from error
+    for name, values in (("accelerators", sizes), ("batch", batches)):
+        if not np.all((values > 0) & np.isfinite(values)):
+            raise InputError(f"{name} must be positive and finite")
+    found = fastest(
+        question, sizes.ravel(), batches.ravel(), plans.ContinuousLayouts(pipeline), new_tokens=new_tokens
+    ).seconds.reshape(sizes.shape)
+    return np.ma.masked_array(found, mask=~np.isfinite(found))

@@ -1,0 +1,58 @@
+#!/bin/sh
+# Commands that set everything up themselves; nothing but Python 3.11 or newer is needed.
+#
+#   sh run.sh demo        a frontier of a real model on real hardware, and its picture
+#   sh run.sh test        every check and test
+#   sh run.sh reproduce   every table and figure of the published study, into figures/
+#   sh run.sh benchmark   speed against the naive way
+set -eu
+cd "$(dirname "$0")"
+
+find_python() {
+    for candidate in "${PYTHON:-python3}" python3.13 python3.12 python3.11 python; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo "Python 3.11 or newer is needed and was not found; name one with PYTHON=/path/to/python" >&2
+    exit 2
+}
+
+# A virtual environment in .venv, installed again when pyproject.toml is newer. $1: what to install.
+set_up() {
+    stamp=".venv/installed-$2"
+    if [ ! -e "$stamp" ] || [ pyproject.toml -nt "$stamp" ]; then
+        python=$(find_python)
+        [ -x .venv/bin/python ] || "$python" -m venv .venv
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable "$1"
+        touch "$stamp"
+    fi
+}
+
+case "${1:-}" in
+demo)
+    set_up . package
+    .venv/bin/inference-econ frontier llama_3_70b h100_sxm --weights fp8 --plot frontier.svg
+    ;;
+test)
+    set_up ".[dev]" dev
+    .venv/bin/ruff check .
+    .venv/bin/ruff format --check .
+    .venv/bin/mypy
+    .venv/bin/lint-imports
+    .venv/bin/python -m pytest -n 2
+    ;;
+reproduce)
+    set_up . package
+    .venv/bin/inference-econ reproduce
+    ;;
+benchmark)
+    set_up ".[dev]" dev
+    .venv/bin/python -m benchmarks.run
+    ;;
+*)
+    echo "usage: sh run.sh demo | test | reproduce | benchmark" >&2
+    exit 2
+    ;;
+esac
