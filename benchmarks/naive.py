@@ -106,7 +106,7 @@ def matmul_bytes(rows: float, columns: float, tokens: Array, ranks: Array, llm: 
     """Traffic of one cut matrix."""
     first = np.clip(np.sqrt(rows * ranks / columns), 1.0, ranks)
     second = ranks / first
-    moved = (first * columns + second * rows) * tokens * llm.activation_bytes
+    moved: Array = (first * columns + second * rows) * tokens * llm.activation_bytes
     return rows * columns * llm.weight_bytes + moved
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import click
@@ -38,6 +39,10 @@ for command in (
 
 def run() -> None:
     """Run the command line: exit code 2 for bad input, 1 if nothing fits, without tracebacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a character gets a question mark, not a traceback.
+            stream.reconfigure(errors="replace")
     try:
         code = app(standalone_mode=False)
     except click.ClickException as error:

@@ -96,6 +96,18 @@ def _unknown(kind: Kind, name: str, known: Sequence[str]) -> str:
     return f"unknown {word} {name!r}; {hint} ('inference-econ {kind}' lists all; a path to a YAML file works too)"
 
 
+@cache
+def references() -> dict[str, dict[str, str]]:
+    """Every reference by its key: title, author, year, url and note, as far as known."""
+    from bibtexparser.entrypoint import parse_file
+
+    library = parse_file(str(_PACKAGE / "references.bib"))
+    return {
+        entry.key: {field.key: str(field.value).replace("{", "").replace("}", "") for field in entry.fields}
+        for entry in library.entries
+    }
+
+
 def hardware(name: str, *, changes: Iterable[str] = ()) -> HardwareSpec:
     """Read hardware by name or path.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -72,25 +73,23 @@ class Question:
             If the chip has no maths unit for a format.
         """
         for dtype in (precision.weights, precision.experts, precision.activations):
-            math_unit(dtype, hardware.dense_flops_per_second, hardware.name)
+            math_unit(dtype, _peaks(hardware), hardware.name)
         return cls(model, hardware, precision, context, assumptions.for_family(hardware.family))
 
     def work(self, plans: Plans) -> Work:
         """The operator table of these plans."""
-        return decode_work(
-            self.model, self.precision, plans, self.context, self.hardware.link_domain, self.assumptions
-        )
+        return decode_work(self.model, self.precision, plans, self.context, self.hardware.link_domain, self.assumptions)
 
     def unit(self, dtype: str) -> str:
         """The maths unit that a matrix product with weights of ``dtype`` runs on."""
         widest = dtype
         if self.assumptions.math_unit_follows == "widest":
             widest = max((dtype, self.precision.activations), key=BYTES_PER_ELEMENT.__getitem__)
-        return math_unit(widest, self.hardware.dense_flops_per_second, self.hardware.name)
+        return math_unit(widest, _peaks(self.hardware), self.hardware.name)
 
     def flops_per_second(self, dtype: str) -> float:
         """Sustained arithmetic rate for weights of ``dtype`` [FLOP/s]."""
-        return self.hardware.dense_flops_per_second[self.unit(dtype)] * self.assumptions.math_efficiency  # type: ignore[index]
+        return _peaks(self.hardware)[self.unit(dtype)] * self.assumptions.math_efficiency
 
     @property
     def bytes_per_second(self) -> float:
@@ -119,6 +118,10 @@ class Question:
         unreachable = unreachable and not isinstance(self.assumptions.collectives, (Free, Mesh))
         limit = self.hardware.link_domain if unreachable else None
         return memory.reasons(self.model, self.memory(plans, reserved_bytes), plans, layout, limit)
+
+
+def _peaks(hardware: HardwareSpec) -> Mapping[str, float]:
+    return cast("Mapping[str, float]", hardware.dense_flops_per_second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +245,8 @@ def lower_bound(question: Question, plans: Plans, attention_floor: Array | float
         whichever is more. Attention on fewer chips only adds work to either.
     """
     work = question.work(plans)
-    communication = [_communication(question, work, layout, _elsewhere(work)) for layout in _layouts(question)]
-    return _bound(question, work, functools.reduce(np.minimum, communication), attention_floor)
+    communication = _least_communication(question, work, work, on_attention_ranks=False)
+    return _bound(question, work, communication, attention_floor)
 
 
 def attention_floor(question: Question, variants: Plans, largest: Plans | None = None) -> Array:
@@ -320,14 +323,10 @@ def _sums(question: Question, work: Work, operators: Iterable[Operator]) -> list
     return [np.asarray(sum(column)) for column in zip(*each, strict=True)]
 
 
-def _layouts(question: Question) -> tuple[TensorLayout, ...]:
-    return question.assumptions.tensor_layouts
-
-
 def _least_communication(question: Question, small: Work, large: Work, *, on_attention_ranks: bool) -> Array:
     """Communication over a range of stages, of attention or of everything else, in the better cut."""
     totals = []
-    for layout in _layouts(question):
+    for layout in question.assumptions.tensor_layouts:
         total = np.zeros(())
         for low, high in zip(small.operators, large.operators, strict=True):
             if low.on_attention_ranks == on_attention_ranks:
@@ -446,8 +445,10 @@ def collective_parts(question: Question, collective: Collective, tokens: Array) 
     if isinstance(model, Mesh):
         bandwidth = hardware.link_bytes_per_second_one_way or hardware.nic_bytes_per_second_one_way
         if bandwidth is None:
-            raise InputError(f"{hardware.name} lists no link, so its mesh collectives cannot be timed; "
-                             "set hardware.link_bytes_per_second_one_way")
+            raise InputError(
+                f"{hardware.name} lists no link, so its mesh collectives cannot be timed; "
+                "set hardware.link_bytes_per_second_one_way"
+            )
         return nccl.mesh_parts(collective.kind, collective.ranks, size, model.hop, bandwidth)
     return nccl.nccl_parts(
         collective.kind,
@@ -461,7 +462,9 @@ def collective_parts(question: Question, collective: Collective, tokens: Array) 
 
 def _protocols(model: NcclTree) -> list[nccl.Protocol]:
     return [
-        nccl.Protocol(name, constants.base, constants.per_rank, constants.per_domain_doubling, constants.bandwidth_factor)
+        nccl.Protocol(
+            name, constants.base, constants.per_rank, constants.per_domain_doubling, constants.bandwidth_factor
+        )
         for name, constants in model.protocols.items()
     ]
 

@@ -12,7 +12,7 @@ from inference_econ.engine import Question, StepCosts, evaluate, useful_flop_per
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.frontier import layout_record
-from inference_econ.serving import Chosen
+from inference_econ.search import Chosen
 from inference_econ.solve import ask
 from inference_econ.spec.assumptions import Assumptions, TensorLayout
 from inference_econ.spec.hardware import HardwareSpec

@@ -14,7 +14,8 @@ from inference_econ.engine import PARTS, Question, evaluate, useful_flop_per_tok
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.plans import Grid, Plans
-from inference_econ.serving import Chosen, Draft, chosen_plans, fastest, token_seconds
+from inference_econ.search import Chosen, chosen_plans, fastest
+from inference_econ.serving import Draft, reserved_bytes, token_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -234,10 +235,15 @@ def compute(
     """
     sizes, batches = grid.pairs()
     search = _FrontierSearch(question, grid, dollars_per_accelerator_hour, draft, max_tokens_per_second)
-    search.evaluate(sizes[::_COARSE], batches[:, ::_COARSE])
-    search.evaluate(sizes, batches)
+    for share, what, step in ((0.0, "a coarse grid", _COARSE), (0.1, "all instances", 1)):
+        if progress is not None:
+            progress(share, what)
+        search.evaluate(sizes[::step], batches[:, ::step])
+    if progress is not None:
+        progress(1.0, "done")
     if search.seconds.size == 0:
-        raise NothingFitsError(why_nothing_fits(question, grid, max_tokens_per_second))
+        taken = 0.0 if draft is None else reserved_bytes(question, draft)
+        raise NothingFitsError(why_nothing_fits(question, grid, max_tokens_per_second, taken))
     chosen = np.arange(search.seconds.size)
     if sampling is not None:
         chosen = pareto.sampled(search.seconds, sampling.points, sampling.decades)
@@ -288,27 +294,34 @@ class _FrontierSearch:
         self.seconds, self.dollars, self.accelerators, self.batch = (column[best] for column in merged)
 
 
-def why_nothing_fits(question: Question, grid: Grid, max_tokens_per_second: float | None = None) -> str:
-    """One message: how often each reason applies, and how many accelerators would do."""
+def why_nothing_fits(
+    question: Question, grid: Grid, max_tokens_per_second: float | None = None, taken_bytes: float = 0.0
+) -> str:
+    """One message: how often each reason applies, and how many accelerators would do.
+
+    ``taken_bytes`` is memory of an instance that a draft model takes [B].
+    """
     sizes, batches = grid.pairs()
     counts = np.zeros(len(memory.REASONS), dtype=int)
     for depth in grid.layouts.depths(question.model, question.assumptions, sizes, batches):
         index = np.nonzero(np.broadcast_to(depth > 0, (grid.accelerators.size, grid.batch.size)))
-        size, batch, pp = (np.broadcast_to(axis, (grid.accelerators.size, grid.batch.size))[index] for axis in (sizes, batches, depth))
+        shape = (grid.accelerators.size, grid.batch.size)
+        size, batch, pp = (np.broadcast_to(axis, shape)[index] for axis in (sizes, batches, depth))
         if size.size:
             plans = grid.layouts.variants(question.model, question.assumptions, Plans.of(size, batch, pp))
             for layout in question.assumptions.tensor_layouts:
-                counts += np.bincount(question.reasons(plans, layout).ravel(), minlength=counts.size)
+                counts += np.bincount(question.reasons(plans, layout, taken_bytes).ravel(), minlength=counts.size)
     listed = [f"{memory.REASONS[code]}: {count}" for code, count in enumerate(counts) if count and code]
     if max_tokens_per_second is not None and counts[memory.FITS]:
         listed.append(f"more than {max_tokens_per_second:g} tokens/s are produced: {counts[memory.FITS]}")
-    one = question.memory(Plans.of(*(np.ones(()) for _ in range(3))))
-    needed = int(np.ceil((one.weight_bytes + float(one.kv_bytes)) / question.hardware.hbm_bytes))
+    ones = np.ones(1)
+    one = question.memory(Plans.of(ones, ones, ones), taken_bytes)
+    needed = int(np.ceil((one.weight_bytes + float(one.kv_bytes[0])) / question.hardware.hbm_bytes))
     return (
         f"nothing fits: {question.model.name} ({question.precision.weights}) on {question.hardware.name}, "
         f"{int(counts.sum())} plans considered; {'; '.join(listed) or 'the grid is empty'}. "
         f"Weights need {one.weight_bytes / 1e9:.1f} GB, a sequence of {question.context:g} tokens "
-        f"{float(one.kv_bytes) / 1e9:.2f} GB, an accelerator has {question.hardware.hbm_bytes / 1e9:.1f} GB: "
+        f"{float(one.kv_bytes[0]) / 1e9:.2f} GB, an accelerator has {question.hardware.hbm_bytes / 1e9:.1f} GB: "
         f"at least {needed} accelerators are needed"
     )
 
@@ -318,13 +331,14 @@ def _describe(front: Frontier, chosen: Indices) -> list[Point]:
     question, layouts = front.question, front.grid.layouts
     sizes, batches = front.accelerators[chosen], front.batch[chosen]
     drafted = token_seconds(question, sizes, batches, layouts, draft=front.draft).drafted
+    taken = 0.0 if front.draft is None else reserved_bytes(question, front.draft)
     rounds = {one.drafted: one for one in front.draft.rounds()} if front.draft is not None else {}
     points: list[Point | None] = [None] * chosen.size
     for length in np.unique(drafted):
         part = np.flatnonzero(drafted == length)
         one = rounds.get(int(length))
         new_tokens = 1 if one is None else one.verified
-        found = fastest(question, sizes[part], batches[part], layouts, new_tokens=new_tokens)
+        found = fastest(question, sizes[part], batches[part], layouts, new_tokens=new_tokens, reserved_bytes=taken)
         plans = chosen_plans(question, sizes[part], batches[part], layouts, found, new_tokens)
         for index, plan in zip(part, plans, strict=True):
             seconds, tokens = float(front.seconds[chosen[index]]), 1.0 if one is None else one.tokens

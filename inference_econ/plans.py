@@ -6,7 +6,7 @@ axis is stored, and later computed, once on that axis.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -191,10 +191,13 @@ class WholeLayouts:
         spreads = halvings if has_experts(model) and assumptions.expert_parallel else None
         if spreads is None:
             return replace(plans, attention_ranks=stage / parts.reshape(column), ep=np.ones(()), whole=True)
+        # Nearest pairs first: what a position means must not depend on how many halvings the largest stage has.
+        pairs = sorted(itertools.product(parts, spreads), key=lambda pair: (max(pair), pair))
+        shared, spread = np.array(pairs).T
         return replace(
             plans,
-            attention_ranks=stage / np.repeat(parts, spreads.size).reshape(column),
-            ep=stage / np.tile(spreads, parts.size).reshape(column),
+            attention_ranks=stage / shared.reshape(column),
+            ep=stage / spread.reshape(column),
             whole=True,
         )
 
@@ -316,5 +319,6 @@ def whole_grid(smallest: float, *, pipeline: bool, largest: int | None = None, l
     top = max(64, 4 * int(np.ceil(smallest))) if largest is None else largest
     sizes = np.unique(np.concatenate([np.arange(2**k, 2 ** (k + 1), max(1, 2**k // 8)) for k in range(21)]))
     batches = np.unique(np.round(2.0 ** np.arange(0, np.log2(largest_batch) + 0.25, 0.25)))
-    chosen = sizes[(sizes >= smallest) & (sizes <= top)]
+    ends = [int(np.ceil(smallest)), top]
+    chosen = np.unique(np.concatenate([sizes[(sizes >= smallest) & (sizes <= top)], ends]))
     return Grid(chosen.astype(float), batches, WholeLayouts(pipeline))

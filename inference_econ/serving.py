@@ -1,285 +1,21 @@
-"""From steps to output tokens: the fastest layout of an instance, and speculative decoding (floor 5)."""
+"""From steps to output tokens: speculative decoding (floor 5)."""
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from inference_econ import memory
-from inference_econ.engine import Question, attention_floor, lower_bound, range_bound, step_seconds
+from inference_econ.engine import Question
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
-from inference_econ.plans import DEPTH_TOLERANCE, Layouts, Plans, has_experts
-from inference_econ.spec.assumptions import TensorLayout
-from inference_econ.work import expert_thresholds
+from inference_econ.plans import Layouts
+from inference_econ.search import Search
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
-
-#: Instances evaluated together: their arrays stay in the processor's cache.
-_CHUNK = 2048
-#: Plans from which on a table of bounds is quicker than to bound each of them.
-_TABLE_FROM = 20000
-#: Ranges of the table per doubling, of stages and of micro-batches.
-_STAGES_PER_DOUBLING, _BATCHES_PER_DOUBLING = 16, 8
-#: Rounding that bounds allow for [1].
-_ROUNDING = 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class Fastest:
-    """The fastest layout of each instance.
-
-    Attributes
-    ----------
-    seconds : ndarray, shape (...)
-        Time of a step [s]; ``inf`` where nothing fits or everything exceeds the ceiling.
-    depth, family, variant : ndarray, shape (...)
-        Which layout it was, by position in the lists of depths, cuts and variants.
-    """
-
-    seconds: Array
-    depth: Indices
-    family: Indices
-    variant: Indices
-
-
-def fastest(
-    question: Question,
-    accelerators: Array,
-    batch: Array,
-    layouts: Layouts,
-    *,
-    new_tokens: int = 1,
-    ceiling: Array | float = np.inf,
-    reserved_bytes: float = 0.0,
-) -> Fastest:
-    """The fastest feasible layout of each instance.
-
-    Parameters
-    ----------
-    question : Question
-        What, on what, how.
-    accelerators, batch : ndarray
-        Instances [1], broadcastable to a common shape (...); an open grid is quicker than its pairs.
-    layouts : Layouts
-        What to choose from.
-    new_tokens : int
-        Tokens per sequence and step [1].
-    ceiling : ndarray, broadcastable to (...)
-        Slower than this does not matter [s]: such layouts may be skipped.
-    reserved_bytes : float
-        Memory of an instance that is taken already [B].
-
-    Returns
-    -------
-    Fastest
-        Exact wherever ``seconds`` is at most the ceiling.
-    """
-    return _Search(question, accelerators, batch, layouts, reserved_bytes).fastest(new_tokens, ceiling)
-
-
-class _Search:
-    """The plans of some instances, one array of them per pipeline depth.
-
-    Time depends on stage T and micro-batch u but for the hand-offs, so one table over ranges of (T, u) bounds
-    the plans of all depths, and each plan costs a look-up. What the table lets pass meets a bound of its own,
-    and what is left is evaluated in all variants and cuts.
-    """
-
-    def __init__(
-        self, question: Question, accelerators: Array, batch: Array, layouts: Layouts, reserved_bytes: float
-    ) -> None:
-        self.question, self.layouts, self.reserved_bytes = question, layouts, reserved_bytes
-        self.accelerators, self.batch = accelerators, batch
-        self.shape = np.broadcast_shapes(accelerators.shape, batch.shape)
-        self.depths = layouts.depths(question.model, question.assumptions, accelerators, batch)
-        self.tables: dict[int, _Table] = {}
-        one = np.ones(1)
-        # Bounds follow the assumptions' rule for expert parallelism; layouts with their own do not obey them.
-        ruled = layouts.variants(question.model, question.assumptions, Plans.of(one, one, one)).ep is None
-        self.bounded = ruled or not has_experts(question.model)
-        self.tabled = self.bounded and len(self.depths) * int(np.prod(self.shape)) >= _TABLE_FROM
-        if self.tabled:
-            largest = accelerators.max(), batch.max()
-            self.edges = _stage_edges(question, largest[0]), _batch_edges(question, largest[1])
-            self.cells = [self._cells(depth) for depth in self.depths]
-
-    def _cells(self, depth: Array) -> Indices:
-        """Which range of the table each plan of one depth is in; 0 if it is too deep."""
-        with np.errstate(divide="ignore"):
-            stage = np.searchsorted(self.edges[0], self.accelerators / depth, side="right")
-            micro_batch = np.searchsorted(self.edges[1], self.batch / depth, side="right")
-        cells = np.where(micro_batch > 0, stage * (self.edges[1].size + 1) + micro_batch, 0)
-        return np.broadcast_to(np.where((stage > 0) & (depth > 0), cells, 0), self.shape)
-
-    def _table(self, new_tokens: int) -> _Table:
-        if new_tokens not in self.tables:
-            self.tables[new_tokens] = _Table(self.question, self.layouts, *self.edges, new_tokens)
-        return self.tables[new_tokens]
-
-    def least(self, new_tokens: int, ceiling: Array) -> Array:
-        """A time that no plan of an instance beats [s]; 0 if bounds are not worth the effort."""
-        if not self.tabled:
-            return np.zeros(self.shape)
-        table = self._table(new_tokens)
-        for cells in self.cells:
-            table.refine(cells[table.bound[cells] <= ceiling])
-        return functools.reduce(np.minimum, (table.bound[cells] for cells in self.cells))
-
-    def fastest(self, new_tokens: int, ceiling: Array | float) -> Fastest:
-        """The fastest plan of each instance, exact where it is at most the ceiling."""
-        # The bound of what is too deep is infinite, and not to be looked at even without a ceiling.
-        limit = np.minimum(np.broadcast_to(ceiling, self.shape).ravel(), np.finfo(float).max)
-        best = np.full(limit.size, np.inf)
-        choice = np.zeros((3, limit.size), dtype=np.intp)
-        for level, depth in enumerate(self.depths):
-            index, plans = self._promising(level, depth, new_tokens, limit)
-            for start in range(0, index.size, _CHUNK):
-                part = slice(start, start + _CHUNK)
-                found, family, variant = self._evaluate(plans.at((np.arange(index.size)[part],)))
-                better = found < best[index[part]]
-                improved = index[part][better]
-                best[improved] = found[better]
-                choice[:, improved] = np.broadcast_arrays(level, family[better], variant[better])
-        return Fastest(best.reshape(self.shape), *choice.reshape(3, *self.shape))
-
-    def _promising(self, level: int, depth: Array, new_tokens: int, limit: Array) -> tuple[Indices, Plans]:
-        """The plans of one depth that fit and may be as fast as the limit, and which instances they are of."""
-        floors: Array | float = 0.0
-        if self.tabled:
-            table, cells = self._table(new_tokens), self.cells[level].ravel()
-            index = np.flatnonzero(table.bound[cells] <= limit)
-            table.refine(cells[index])
-            index = index[table.bound[cells[index]] <= limit[index]]
-            floors = table.floors[:, cells[index]]
-        else:
-            index = np.flatnonzero(np.broadcast_to(depth > 0, self.shape))
-        each = (np.broadcast_to(array, self.shape).ravel()[index] for array in (self.accelerators, self.batch, depth))
-        plans = Plans.of(*each, new_tokens)
-        wanted = self.question.could_fit(plans, self.reserved_bytes)
-        if self.bounded and (limit < np.finfo(float).max).any():
-            wanted &= lower_bound(self.question, plans, floors) * (1.0 - _ROUNDING) <= limit[index]
-        kept = np.flatnonzero(wanted)
-        return index[kept], plans.at((kept,))
-
-    def _evaluate(self, instances: Plans) -> tuple[Array, Indices, Indices]:
-        """Time, cut and variant of some instances."""
-        question = self.question
-        plans = self.layouts.variants(question.model, question.assumptions, instances)
-        best = np.full(instances.shape, np.inf)
-        family, variant = np.zeros((2, *instances.shape), dtype=np.intp)
-        each = zip(question.assumptions.tensor_layouts, step_seconds(question, plans), strict=True)
-        for number, (layout, seconds) in enumerate(each):
-            possible = question.reasons(plans, layout, self.reserved_bytes) == memory.FITS
-            if not possible.all():
-                seconds = np.where(possible, seconds, np.inf)
-            found = seconds.min(axis=0)
-            better = found < best
-            if better.any():
-                best[better], family[better] = found[better], number
-                variant[better] = seconds[:, better].argmin(axis=0)
-        return best, family, variant
-
-
-class _Table:
-    """Bounds by ranges of stage and micro-batch; row and column 0 are below one chip or one sequence.
-
-    Attributes
-    ----------
-    bound : ndarray, shape (ranges,)
-        No plan in the range is faster [s].
-    floors : ndarray, shape (sums, ranges)
-        Of attention [s]; 0 as long as nobody asked.
-    """
-
-    def __init__(
-        self, question: Question, layouts: Layouts, stage_edges: Array, batch_edges: Array, new_tokens: int
-    ) -> None:
-        self.question, self.layouts, self.new_tokens = question, layouts, new_tokens
-        self.stage_edges, self.batch_edges = stage_edges, batch_edges
-        ends = np.append(stage_edges, stage_edges[-1] * 2.0)
-        self.least, self.most = ends[:-1] * (1.0 - _ROUNDING), ends[1:] * (1.0 + _ROUNDING)
-        bound = np.full((stage_edges.size + 1, batch_edges.size + 1), np.inf)
-        ranges = (self._plans(ends[:, None], batch_edges[None, :]) for ends in (self.least, self.most))
-        bound[1:, 1:] = range_bound(question, *ranges) * (1.0 - _ROUNDING)
-        self.bound = bound.ravel()
-        self.known = np.isinf(self.bound)
-        self.floors = np.zeros((2 if question.assumptions.overlap == "step" else 1, self.bound.size))
-
-    def _plans(self, stage: Array, micro_batch: Array) -> Plans:
-        return Plans.of(stage, micro_batch, np.ones((1,) * stage.ndim), self.new_tokens)
-
-    def refine(self, cells: Indices) -> None:
-        """Take attention into account in some ranges."""
-        asked = np.zeros(self.bound.size, dtype=bool)
-        asked[cells] = True
-        asked &= ~self.known
-        self.known |= asked
-        new = np.flatnonzero(asked)
-        for start in range(0, new.size, _CHUNK):
-            self._refine(new[start : start + _CHUNK])
-
-    def _refine(self, cells: Indices) -> None:
-        question = self.question
-        row, column = np.divmod(cells, self.batch_edges.size + 1)
-        ends, batch = np.stack([self.least[row - 1], self.most[row - 1]]), self.batch_edges[column - 1][None]
-        both = self.layouts.variants(question.model, question.assumptions, self._plans(ends, batch))
-        variants = [
-            replace(both, accelerators=ends[end], batch=batch[0], pp=np.ones(1), attention_ranks=both.attention_ranks[:, end])
-            for end in (0, 1)
-        ]
-        floors = attention_floor(question, *variants)
-        self.floors[:, cells] = floors
-        smallest, largest = (self._plans(end, batch[0]) for end in ends)
-        self.bound[cells] = range_bound(question, smallest, largest, floors) * (1.0 - _ROUNDING)
-
-
-def _stage_edges(question: Question, largest: float) -> Array:
-    """Ranges in equal ratios, and around the whole link domains, where collectives change."""
-    steps = int(np.ceil(np.log2(max(largest, 1.0)) * _STAGES_PER_DOUBLING)) + 1
-    # From what the depth's tolerance allows; the ratio keeps powers of the edges away from whole domains.
-    regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) * (0.997 / _STAGES_PER_DOUBLING))
-    domains = question.hardware.link_domain * np.arange(1.0, 9.0)
-    around = np.concatenate([domains * (1.0 - 1e-9), domains * (1.0 + 1e-9)])
-    return np.unique(np.concatenate([regular, around]))
-
-
-def _batch_edges(question: Question, largest: float) -> Array:
-    """Ranges in equal ratios, and where expert parallelism starts."""
-    steps = int(np.ceil(np.log2(max(largest, 1.0)) * _BATCHES_PER_DOUBLING)) + 1
-    regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) / _BATCHES_PER_DOUBLING)
-    starts = [start for start in expert_thresholds(question.model, question.assumptions) if start >= 1.0]
-    return np.unique(np.concatenate([regular, starts]))
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """One plan, cut in one way."""
-
-    plans: Plans
-    """Of shape (1,)."""
-    layout: TensorLayout
-    """How its matrices are cut."""
-
-
-def chosen_plans(
-    question: Question, accelerators: Array, batch: Array, layouts: Layouts, found: Fastest, new_tokens: int = 1
-) -> list[Chosen]:
-    """The plan that :func:`fastest` chose for each of n instances."""
-    depths = layouts.depths(question.model, question.assumptions, accelerators, batch)
-    chosen = []
-    for i, (level, family, variant) in enumerate(zip(found.depth, found.family, found.variant, strict=True)):
-        one = slice(i, i + 1)
-        pp = np.broadcast_to(depths[level], accelerators.shape)[one]
-        instance = Plans.of(accelerators[one], batch[one], pp, new_tokens)
-        variants = layouts.variants(question.model, question.assumptions, instance)
-        plans = variants.at((np.array([variant]), np.array([0])))
-        chosen.append(Chosen(plans, question.assumptions.tensor_layouts[family]))
-    return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,9 +51,7 @@ class Draft:
         """
         if self.question.assumptions.expected_tokens == "draft_length":
             return [Round(n, n, formulas.expected_tokens(self.acceptance, n)) for n in range(2, self.longest + 1)]
-        return [
-            Round(n, n + 1, formulas.expected_tokens(self.acceptance, n + 1)) for n in range(1, self.longest + 1)
-        ]
+        return [Round(n, n + 1, formulas.expected_tokens(self.acceptance, n + 1)) for n in range(1, self.longest + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,14 +122,14 @@ def token_seconds(
     after the other.
     """
     reserved = 0.0 if draft is None else reserved_bytes(question, draft)
-    target = _Search(question, accelerators, batch, layouts, reserved)
+    target = Search(question, accelerators, batch, layouts, reserved)
     best = target.fastest(1, ceiling).seconds
     drafted = np.zeros(best.shape, dtype=np.intp)
     rounds = [] if draft is None or draft.acceptance == 0.0 else draft.rounds()
     if draft is None or not rounds:
         return TokenTimes(best, drafted)
     limit = np.minimum(ceiling, best)
-    proposer = _Search(draft.question, accelerators, batch, layouts, 0.0)
+    proposer = Search(draft.question, accelerators, batch, layouts, 0.0)
     proposing = proposer.fastest(1, _useful(target, proposer, rounds, limit)).seconds
     for one in rounds:
         verify = target.fastest(one.verified, _spare(one, limit, proposing)).seconds
@@ -412,12 +146,13 @@ def _spare(one: Round, limit: Array, proposing: Array) -> Array:
         return np.where(np.isfinite(proposing), one.tokens * limit - one.drafted * proposing, -np.inf)
 
 
-def _useful(target: _Search, proposer: _Search, rounds: list[Round], limit: Array) -> Array:
+def _useful(target: Search, proposer: Search, rounds: list[Round], limit: Array) -> Array:
     """Time above which a proposal is no help to any round, whatever the plans [s]."""
     quickest = proposer.least(1, limit * max(one.tokens / one.drafted for one in rounds))
     useful = np.full(limit.shape, -np.inf)
     for one in rounds:
-        verify = target.least(one.verified, _spare(one, limit, quickest))
+        # No round is shorter than the step of one token, and that is at least the limit.
+        verify = np.maximum(target.least(one.verified, _spare(one, limit, quickest)), limit)
         with np.errstate(invalid="ignore"):
             useful = np.fmax(useful, (one.tokens * limit - verify) / one.drafted)
     return useful

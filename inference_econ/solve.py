@@ -12,7 +12,8 @@ from inference_econ import catalog, economics, memory, plans
 from inference_econ.engine import Question
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.frontier import Frontier, Progress, Sampling, compute
-from inference_econ.serving import Draft, fastest
+from inference_econ.search import fastest
+from inference_econ.serving import Draft
 from inference_econ.spec.assumptions import Assumptions
 from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.model import ModelSpec
@@ -223,7 +224,7 @@ def best_step_seconds(
     Examples
     --------
     >>> best_step_seconds("paper/llama_3_70b", "paper/h100", [1, 8], 16, context=0).round(5)
-    masked_array(data=[--, 0.01217],
+    masked_array(data=[--, 0.0111],
                  mask=[ True, False],
            fill_value=1e+20)
     """

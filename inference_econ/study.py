@@ -90,13 +90,15 @@ class UsedSource:
     """Where the field comes from."""
 
     def record(self) -> dict[str, str]:
-        """Plain data, for JSON."""
+        """Plain data, for JSON, with title and address of the reference where it has them."""
+        reference = catalog.references().get(self.source.ref, {})
         return {
             "file": self.file,
             "field": self.field,
             "ref": self.source.ref,
             "where": self.source.where,
             "kind": self.source.kind,
+            **{name: reference[name] for name in ("title", "url") if name in reference},
         }
 
 

@@ -131,11 +131,11 @@ def _size(value: float) -> str:
 
 def dollars(value: float) -> str:
     """Write an amount with three digits, and cents from ten dollars on."""
-    return f"{value:.2f}" if value >= 10 else f"{value:.3g}" if value >= 1 else f"{value:.3f}"
+    return f"{value:.2f}" if value >= 10 else f"{value:#.3g}" if value >= 1 else f"{value:.3f}"
 
 
 def frontier_table(front: Frontier, rows: int = 14) -> Table:
-    """A frontier for people: some points, evenly spaced in the logarithm of speed.
+    """A frontier for people: some points, evenly spaced in speed.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
     rows : int
         Points to show at most [1].
     """
-    speed = np.log(front.tokens_per_second)
+    speed = front.tokens_per_second
     wanted = np.linspace(speed[0], speed[-1], rows)
     shown = sorted({int(np.argmin(np.abs(speed - one))) for one in wanted} | {front.preferred_index()})
     best = front.preferred_index()

@@ -439,7 +439,9 @@ class _Table:
             domains = np.where(self.plans.accelerators <= self.link_domain, 1.0, 2.0)
         size = self.hidden * self.activation_width / self.stage
         hop = Collective("point_to_point", np.full((), 2.0), domains, size)
-        return Operator("pipeline hand-off", self.plans.pp - 1.0, self.precision.weights, collectives=self._waited_for(hop))
+        return Operator(
+            "pipeline hand-off", self.plans.pp - 1.0, self.precision.weights, collectives=self._waited_for(hop)
+        )
 
 
 def _routed(spec: ExpertFeedForward, assumptions: Assumptions) -> tuple[float, float, float]:

@@ -69,8 +69,8 @@ def transfer_seconds_per_byte(
     Eqs. (26), (28), (39), (41) and (42) of Erdil (2025), with the n of the published code.
     """
     size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
-    inside = groups * np.maximum(size / groups - 1.0, 0.0) / (size * (inside_bytes_per_second / 2))
-    between = (groups - 1.0) / (size * (between_bytes_per_second / 2))
+    inside: Array = groups * np.maximum(size / groups - 1.0, 0.0) / (size * (inside_bytes_per_second / 2))
+    between: Array = (groups - 1.0) / (size * (between_bytes_per_second / 2))
     return np.maximum(inside, between) if overlap else inside + between
 
 
@@ -181,7 +181,7 @@ def nccl_floor(
 def _quickest(times: Iterator[tuple[Array, Array]], ranks: Array) -> Array:
     best: Array | None = None
     for latency, transfer in times:
-        total = np.add(latency, transfer)
+        total = np.asarray(latency + transfer)
         best = total if best is None else np.minimum(best, total, out=best)
     assert best is not None
     alone = ranks <= 1.0
@@ -221,9 +221,7 @@ def nccl_parts(
     alone = size <= 1.0
     latency = np.take_along_axis(latencies, fastest[None], axis=0)[0]
     transfer = np.take_along_axis(transfers, fastest[None], axis=0)[0]
-    return CollectiveTime(
-        np.where(alone, 0.0, latency), np.where(alone, 0.0, transfer), np.where(alone, -1, fastest)
-    )
+    return CollectiveTime(np.where(alone, 0.0, latency), np.where(alone, 0.0, transfer), np.where(alone, -1, fastest))
 
 
 def _each_protocol(

@@ -77,6 +77,7 @@ def single_copy(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Arra
     -----
     Eq. (35) of Erdil (2025), which has no factors for tensor parallelism.
     """
+    del rows, columns
     ones = np.ones_like(np.asarray(ranks, dtype=float))
     return ones, ones
 
@@ -85,9 +86,7 @@ def single_copy(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Arra
 SPLITS = {"balanced": balanced_split, "unbalanced": unbalanced_split, "single_copy": single_copy}
 
 
-def activation_elements_per_token(
-    rows: float, columns: float, ranks: npt.ArrayLike, split: str = "balanced"
-) -> Array:
+def activation_elements_per_token(rows: float, columns: float, ranks: npt.ArrayLike, split: str = "balanced") -> Array:
     """Elements read and written per token around one weight matrix, over all ranks.
 
     Parameters

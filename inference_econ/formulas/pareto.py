@@ -70,7 +70,7 @@ def ceiling(
     cost = np.concatenate(([np.inf], np.asarray(frontier_dollars, dtype=float), [0.0]))
     rate = np.asarray(dollars_per_second, dtype=float)
     after = np.searchsorted(-(cost[1:-1] / time[1:-1]), -rate) + 1
-    return np.minimum(time[after], cost[after - 1] / rate)
+    return np.asarray(np.minimum(time[after], cost[after - 1] / rate))
 
 
 def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:

@@ -1,0 +1,151 @@
+"""The engine under the presets ``paper`` and ``paper_may22`` equals the published code, row by row."""
+
+from __future__ import annotations
+
+import csv
+import math
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from inference_econ import catalog, memory
+from inference_econ.engine import Question, evaluate, useful_flop_per_token
+from inference_econ.plans import ContinuousLayouts, Plans
+from inference_econ.search import chosen_plans, fastest
+from inference_econ.serving import Draft, token_seconds
+from inference_econ.work import Precision
+
+Array = npt.NDArray[np.float64]
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+#: Of the published code's seconds.
+RELATIVE = 1e-9
+
+
+def _question(code_name: str, gpu: str, context: float, preset: str = "paper") -> Question:
+    """The study's question, by the names in its code."""
+    name, weights = code_name.lower(), None
+    for ending, dtype in (("_8_bit", "int8"), ("_4_bit", "int4")):
+        if name.endswith(ending):
+            name, weights = name.removesuffix(ending), dtype
+    model = catalog.model(f"paper/{name}")
+    chip, assumed = catalog.hardware(f"paper/{gpu.lower()}"), catalog.assumptions(preset)
+    return Question.of(model, chip, Precision.of(model, weights), context, assumed)
+
+
+def _instance(row: dict[str, str]) -> tuple[Array, Array]:
+    return np.array([float(row["n_gpu"])]), np.array([float(row["batch"])])
+
+
+def _agrees(found: float, expected: float) -> bool:
+    return found == expected or abs(found / expected - 1) <= RELATIVE
+
+
+@pytest.mark.parametrize(
+    ("preset", "pipeline", "column"),
+    [
+        ("paper", False, "new_nopp_s"),
+        ("paper", True, "new_pp_tolerant_s"),
+        ("paper_may22", False, "new48915d1_nopp_s"),
+        ("paper_may22", True, "new48915d1_pp_s"),
+    ],
+)
+def test_latency(latency_row: dict[str, str], preset: str, pipeline: bool, column: str) -> None:
+    question = _question(latency_row["model"], latency_row["gpu"], float(latency_row["input_len"]), preset)
+    sizes, batches = _instance(latency_row)
+    layouts, new_tokens = ContinuousLayouts(pipeline), int(latency_row["seq_len"])
+    found = float(fastest(question, sizes, batches, layouts, new_tokens=new_tokens).seconds[0])
+    expected = float(latency_row[column])
+    assert _agrees(found, expected), (found, expected)
+    # An infeasible row says why, and a feasible one has a depth that fits.
+    reasons = set()
+    for pp in layouts.depths(question.model, question.assumptions, sizes, batches):
+        plans = layouts.variants(question.model, question.assumptions, Plans.of(sizes, batches, pp, new_tokens))
+        reasons |= set(np.ravel(question.reasons(plans, "1d")).tolist())
+    assert (memory.FITS in reasons) == math.isfinite(expected)
+    if not pipeline:
+        assert reasons == {_expected_reason(latency_row)}
+
+
+def _expected_reason(row: dict[str, str]) -> int:
+    """Why the study refuses an instance without a pipeline, from its own numbers (PAPER 3.4: N < 1 or b < 1 too)."""
+    model, chip = _table("models", "code_name")[row["model"]], _table("hardware", "name")[row["gpu"]]
+    size, batch = float(row["n_gpu"]), float(row["batch"])
+    available = size * float(chip["hbm_bytes"])
+    weights = float(model["weight_precision_bytes"]) * float(model["total_params"])
+    cache_bytes = float(model["kv_cache_bytes_per_token"]) * float(row["input_len"]) * batch
+    if min(size, batch) < 1:
+        return memory.DEPTH
+    if available < weights:
+        return memory.WEIGHTS
+    return memory.CACHE if available < weights + cache_bytes else memory.FITS
+
+
+def test_parts_of_the_step(latency_row: dict[str, str]) -> None:
+    if not math.isfinite(float(latency_row["new_nopp_s"])):
+        pytest.skip("infeasible")
+    question = _question(latency_row["model"], latency_row["gpu"], float(latency_row["input_len"]))
+    sizes, batches = _instance(latency_row)
+    layouts, new_tokens = ContinuousLayouts(pipeline=False), int(latency_row["seq_len"])
+    found = fastest(question, sizes, batches, layouts, new_tokens=new_tokens)
+    (chosen,) = chosen_plans(question, sizes, batches, layouts, found, new_tokens)
+    costs = evaluate(question, chosen.plans, chosen.layout)
+    network = sum(float(costs.parts[name][0]) for name in costs.parts if name.startswith("all_"))
+    traffic = sum(float(costs.busy[name][0]) for name in ("weights", "activations", "kv_cache"))
+    # Communication, memory, arithmetic and launches of the layout that the published code chose.
+    assert network == pytest.approx(float(latency_row["nopp_net_s"]), rel=RELATIVE)
+    assert traffic == pytest.approx(float(latency_row["nopp_mem_s"]), rel=RELATIVE)
+    assert float(costs.busy["compute"][0]) == pytest.approx(float(latency_row["nopp_flop_s"]), rel=RELATIVE)
+    assert float(costs.parts["launches"][0]) == pytest.approx(float(latency_row["nopp_kernel_s"]), rel=RELATIVE)
+    if network > 0:
+        assert (chosen.layout == "2d") == (latency_row["nopp_two_d"] == "True")
+
+
+@pytest.mark.parametrize(("pipeline", "column"), [(False, "nopp_s"), (True, "pp_tolerant_s")])
+def test_speculation(specdec_row: dict[str, str], pipeline: bool, column: str) -> None:
+    context = float(specdec_row["input_len"])
+    question = _question(specdec_row["model"], specdec_row["gpu"], context)
+    proposer = _question(specdec_row["approx_model"], specdec_row["gpu"], context)
+    draft = Draft(proposer, float(specdec_row["acceptance_prob"]), int(specdec_row["gamma_max"]))
+    sizes, batches = _instance(specdec_row)
+    times = token_seconds(question, sizes, batches, ContinuousLayouts(pipeline), draft=draft)
+    found, expected = float(times.seconds[0]), float(specdec_row[column])
+    assert _agrees(found, expected), (found, expected)
+    drafted = int(times.drafted[0])
+    assert drafted == 0 or 2 <= drafted <= draft.longest
+    if draft.acceptance == 0.0 or not math.isfinite(expected):
+        assert drafted == 0
+
+
+def test_all_rows_of_a_question_at_once_equal_the_rows_one_by_one() -> None:
+    question = _question("Llama_3_70B_8_bit", "H100", 0.0)
+    sizes, batches = np.geomspace(1.0, 100.0, 7), np.geomspace(1.0, 2000.0, 5)
+    layouts = ContinuousLayouts(pipeline=True)
+    grid = fastest(question, sizes[:, None], batches[None, :], layouts).seconds
+    for i, size in enumerate(sizes):
+        for j, batch in enumerate(batches):
+            alone = fastest(question, np.array([size]), np.array([batch]), layouts).seconds[0]
+            assert grid[i, j] == pytest.approx(alone, rel=1e-12)
+
+
+def test_weights_and_arithmetic_of_the_studys_models() -> None:
+    files = {f"paper/{name.lower()}" for name in _table("models", "code_name")} & set(catalog.names("models"))
+    for name, row in _table("models", "code_name").items():
+        if f"paper/{name.lower()}" not in files:
+            continue
+        for context, column in ((0.0, "flop_per_token_ctx0"), (1e5, "flop_per_token_ctx100000")):
+            question = _question(name, "H100", context)
+            assert useful_flop_per_token(question) == pytest.approx(float(row[column]), rel=1e-10), name
+        least = memory.weight_bytes(question.model, question.precision) / question.hardware.hbm_bytes
+        assert least == pytest.approx(float(row["min_gpus_H100"]), rel=1e-12), name
+    assert len(files) == 17
+
+
+@cache
+def _table(file: str, key: str) -> dict[str, dict[str, str]]:
+    with (FIXTURES / f"{file}.csv").open(encoding="utf-8", newline="") as stream:
+        return {row[key]: row for row in csv.DictReader(stream)}

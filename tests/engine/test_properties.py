@@ -1,0 +1,510 @@
+"""What must hold for every model, chip and plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from inference_econ import catalog, memory
+from inference_econ.engine import PARTS, Question, evaluate, lower_bound, step_seconds
+from inference_econ.errors import InputError
+from inference_econ.plans import ContinuousLayouts, Layouts, Plans, WholeLayouts
+from inference_econ.search import fastest
+from inference_econ.serving import Draft, token_seconds
+from inference_econ.spec import HardwareSpec, counting
+from inference_econ.spec.dtype import BYTES_PER_ELEMENT
+from inference_econ.work import Precision
+
+Array = npt.NDArray[np.float64]
+
+#: Sums in another order may differ in the last places.
+ROUNDING = 1e-12
+
+#: Dense, multi-query, parallel attention, experts, latent attention, windows and sinks.
+MODELS = (
+    "paper/llama_3_70b",
+    "paper/palm_540b",
+    "paper/mixtral_8x22b",
+    "paper/deepseek_v3",
+    "llama_3_8b",
+    "deepseek_v3",
+    "gpt_oss_20b",
+    "qwen3_30b_a3b",
+)
+#: Boxes, racks, meshes, and single chips as domains.
+CHIPS = ("paper/h100", "paper/a100", "h100_sxm", "gb200_nvl72", "paper/tpu_v4", "paper/groq_lpu")
+#: Besides ``ideal``.
+PRESETS = tuple(name for name in catalog.names("assumptions") if name != "ideal")
+
+models, chips, presets = st.sampled_from(MODELS), st.sampled_from(CHIPS), st.sampled_from(PRESETS)
+contexts = st.sampled_from([0.0, 1.0, 777.0, 1e5])
+few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+_ONE_CHIP = Plans(*(np.ones(1) for _ in range(5)))
+
+
+@cache
+def _question(model: str, chip: str, context: float, preset: str = "paper", changes: tuple[str, ...] = ()) -> Question:
+    return _asked(model, catalog.hardware(chip), context, preset, changes)
+
+
+def _asked(
+    model: str, chip: HardwareSpec, context: float, preset: str = "paper", changes: tuple[str, ...] = ()
+) -> Question:
+    spec = catalog.model(model)
+    return Question.of(spec, chip, Precision.of(spec), context, catalog.assumptions(preset, changes=changes))
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plans:
+    """A few plans with every degree fixed, all real-valued."""
+    share = st.floats(0.0, 1.0)
+    drawn = draw(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 14), share, share, share), min_size=1, max_size=4))
+    size_power, batch_power, depth, attention, experts = np.array(drawn).T
+    size, batch = 2.0**size_power, 2.0**batch_power
+    pp = np.minimum(size, batch) ** depth
+    stage = size / pp
+    ep = np.minimum(stage, 16.0) ** experts
+    return Plans(size, batch, pp, stage**attention, ep, draw(st.integers(1, 5)))
+
+
+@st.composite
+def instances(draw: st.DrawFn) -> Plans:
+    """The same with the layout of attention and experts left open."""
+    fixed = draw(plans())
+    return replace(fixed, attention_ranks=fixed.stage, ep=None)
+
+
+def _never_slower(before: Question, after: Question, at: Plans) -> None:
+    for slow, quick in zip(step_seconds(before, at), step_seconds(after, at), strict=True):
+        assert (quick <= slow * (1 + ROUNDING)).all(), (slow, quick)
+
+
+@few
+@given(model=models, chip=chips, preset=presets, context=contexts, at=plans(), factor=st.floats(1.0, 10.0))
+def test_more_memory_bandwidth_is_never_slower(
+    model: str, chip: str, preset: str, context: float, at: Plans, factor: float
+) -> None:
+    spec = catalog.hardware(chip)
+    faster = spec.replace(hbm_bytes_per_second=factor * spec.hbm_bytes_per_second)
+    _never_slower(_asked(model, spec, context, preset), _asked(model, faster, context, preset), at)
+
+
+@few
+@given(model=models, chip=chips, preset=presets, context=contexts, at=plans(), factor=st.floats(1.0, 10.0))
+def test_more_arithmetic_is_never_slower(
+    model: str, chip: str, preset: str, context: float, at: Plans, factor: float
+) -> None:
+    spec = catalog.hardware(chip)
+    peaks = {unit: factor * peak for unit, peak in spec.dense_flops_per_second.items()}
+    faster = spec.replace(dense_flops_per_second=peaks)
+    _never_slower(_asked(model, spec, context, preset), _asked(model, faster, context, preset), at)
+
+
+@few
+@given(
+    model=models,
+    chip=chips,
+    preset=presets,
+    at=plans(),
+    factor=st.floats(1.0, 10.0),
+    link=st.sampled_from(["link", "nic"]),
+)
+def test_faster_links_are_never_slower(model: str, chip: str, preset: str, at: Plans, factor: float, link: str) -> None:
+    spec = catalog.hardware(chip)
+    fields = {"link": ("link_bytes_per_second_one_way", "link_bytes_per_second_both_ways")}
+    names = fields.get(link, ("nic_bytes_per_second_one_way",))
+    changes = {name: factor * rate for name in names if (rate := getattr(spec, name)) is not None}
+    faster = spec.replace(**changes)
+    _never_slower(_asked(model, spec, 0.0, preset), _asked(model, faster, 0.0, preset), at)
+
+
+@few
+@given(model=models, chip=chips, preset=presets, context=contexts, at=plans())
+def test_step_overlap_is_fastest_and_none_is_slowest(
+    model: str, chip: str, preset: str, context: float, at: Plans
+) -> None:
+    step, operator, none = (
+        _question(model, chip, context, preset, (f"overlap={overlap}",)) for overlap in ("step", "operator", "none")
+    )
+    _never_slower(operator, step, at)
+    _never_slower(none, operator, at)
+
+
+@few
+@given(model=models, chip=chips, preset=presets, context=contexts, at=plans())
+# A shared expert that counts as a routed one is touched more often than one that is read always.
+@example(model="deepseek_v3", chip="paper/h100", preset="deployable", context=0.0, at=_ONE_CHIP.verifying(2))
+def test_nothing_beats_the_ideal(model: str, chip: str, preset: str, context: float, at: Plans) -> None:
+    real, ideal = _question(model, chip, context, preset), _question(model, chip, context, "ideal")
+    # The ideal has no communication, so that all its cuts take equally long.
+    bound = step_seconds(ideal, at)[0]
+    for seconds in step_seconds(real, at):
+        assert (bound <= seconds * (1 + ROUNDING)).all()
+
+
+@few
+@given(
+    model=models,
+    chip=chips,
+    preset=presets,
+    context=contexts,
+    at=plans(),
+    overlap=st.sampled_from(["step", "operator", "none"]),
+)
+def test_parts_add_up_to_the_step(model: str, chip: str, preset: str, context: float, at: Plans, overlap: str) -> None:
+    question = _question(model, chip, context, preset, (f"overlap={overlap}",))
+    for layout, seconds in zip(question.assumptions.tensor_layouts, step_seconds(question, at), strict=True):
+        costs = evaluate(question, at, layout)
+        assert set(costs.parts) == set(PARTS)
+        assert all((part >= 0).all() for part in costs.parts.values())
+        assert sum(costs.parts.values()) == pytest.approx(costs.seconds, rel=ROUNDING)
+        assert costs.seconds == pytest.approx(seconds, rel=ROUNDING)
+        # Nothing is shown that takes longer than it is busy.
+        for name, busy in costs.busy.items():
+            assert (costs.parts[name] <= busy * (1 + ROUNDING)).all()
+
+
+@few
+@given(model=models, chip=chips, preset=presets, at=plans(), context=st.floats(0, 1e5), more=st.floats(0, 1e5))
+def test_a_longer_context_is_never_faster(
+    model: str, chip: str, preset: str, at: Plans, context: float, more: float
+) -> None:
+    spec = catalog.hardware(chip)
+    _never_slower(_asked(model, spec, context + more, preset), _asked(model, spec, context, preset), at)
+
+
+@few
+@given(model=models, chip=chips, preset=presets, context=contexts, at=plans(), more=st.floats(1.0, 100.0))
+def test_a_larger_batch_is_never_faster_at_a_fixed_plan(
+    model: str, chip: str, preset: str, context: float, at: Plans, more: float
+) -> None:
+    question = _question(model, chip, context, preset)
+    larger = replace(at, batch=more * at.batch)
+    for small, large in zip(step_seconds(question, at), step_seconds(question, larger), strict=True):
+        assert (small <= large * (1 + ROUNDING)).all()
+
+
+@few
+@given(model=models, chip=chips, preset=presets, context=contexts, at=plans())
+def test_more_new_tokens_are_never_faster_and_cheaper_than_one_by_one(
+    model: str, chip: str, preset: str, context: float, at: Plans
+) -> None:
+    # What makes speculation pay: a step of s tokens takes at most as long as s steps.
+    question = _question(model, chip, context, preset, ("verify_context=start",))
+    one, several = (step_seconds(question, at.verifying(tokens)) for tokens in (1, 4))
+    for single, verified in zip(one, several, strict=True):
+        assert (single <= verified * (1 + ROUNDING)).all()
+        assert (verified <= 4 * single * (1 + ROUNDING)).all()
+
+
+@few
+@given(model=models, chip=chips, preset=presets, context=contexts, at=instances())
+def test_the_lower_bound_is_below_every_variant(model: str, chip: str, preset: str, context: float, at: Plans) -> None:
+    question = _question(model, chip, context, preset)
+    bound = np.broadcast_to(lower_bound(question, at), at.shape)
+    variants = ContinuousLayouts(pipeline=True).variants(question.model, question.assumptions, at)
+    for seconds in step_seconds(question, variants):
+        assert (bound <= seconds.min(axis=0) * (1 + ROUNDING)).all()
+
+
+# The search for the fastest layout, against trying everything.
+
+
+def _try_everything(question: Question, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int) -> Array:
+    shape = np.broadcast_shapes(sizes.shape, batches.shape)
+    best = np.full(shape, np.inf)
+    size, batch = (np.broadcast_to(axis, shape) for axis in (sizes, batches))
+    for depth in layouts.depths(question.model, question.assumptions, sizes, batches):
+        at = np.nonzero(np.broadcast_to(depth > 0, shape))
+        if at[0].size == 0:
+            continue
+        one = Plans.of(size[at], batch[at], np.broadcast_to(depth, shape)[at], new_tokens)
+        tried = layouts.variants(question.model, question.assumptions, one)
+        each = zip(question.assumptions.tensor_layouts, step_seconds(question, tried), strict=True)
+        for layout, seconds in each:
+            feasible = np.where(question.reasons(tried, layout) == memory.FITS, seconds, np.inf)
+            best[at] = np.minimum(best[at], feasible.min(axis=0))
+    return best
+
+
+layout_families = st.sampled_from(
+    [ContinuousLayouts(False), ContinuousLayouts(True), WholeLayouts(False), WholeLayouts(True)]
+)
+
+
+@settings(few, max_examples=60)
+@given(
+    model=models,
+    chip=chips,
+    preset=presets,
+    context=contexts,
+    layouts=layout_families,
+    sizes=st.lists(
+        st.sampled_from([1.0, 2.0, 3.0, 4.0, 7.0, 8.0, 16.0, 24.0, 64.0]), min_size=1, max_size=4, unique=True
+    ),
+    batches=st.lists(st.sampled_from([1.0, 2.0, 8.0, 24.0, 57.0, 64.0, 1000.0]), min_size=1, max_size=4, unique=True),
+    new_tokens=st.integers(1, 4),
+)
+def test_fastest_equals_trying_everything(
+    model: str,
+    chip: str,
+    preset: str,
+    context: float,
+    layouts: Layouts,
+    sizes: list[float],
+    batches: list[float],
+    new_tokens: int,
+) -> None:
+    question = _question(model, chip, context, preset)
+    rows, columns = np.sort(sizes)[:, None], np.sort(batches)[None, :]
+    expected = _try_everything(question, rows, columns, layouts, new_tokens)
+    found = fastest(question, rows, columns, layouts, new_tokens=new_tokens).seconds
+    finite = np.isfinite(expected)
+    assert np.array_equal(np.isfinite(found), finite)
+    assert found[finite] == pytest.approx(expected[finite], rel=ROUNDING)
+    if finite.any():
+        # With a ceiling: exact at or below it, and never too quick above.
+        limit = float(np.median(expected[finite]))
+        below = fastest(question, rows, columns, layouts, new_tokens=new_tokens, ceiling=limit).seconds
+        within = expected <= limit
+        assert below[within] == pytest.approx(expected[within], rel=ROUNDING)
+        assert (below[~within] >= limit).all()
+
+
+@settings(few, max_examples=20)
+@given(
+    layouts=layout_families,
+    acceptance=st.sampled_from([0.0, 0.5, 0.8, 1.0]),
+    longest=st.integers(1, 5),
+    series=st.sampled_from(["draft_length", "draft_length_plus_one"]),
+)
+def test_speculation_equals_the_best_of_every_draft_length(
+    layouts: Layouts, acceptance: float, longest: int, series: str
+) -> None:
+    changes = (f"expected_tokens={series}",)
+    target, proposer = (
+        _question(name, "paper/h100", 0.0, "paper", changes) for name in (MODELS[0], "paper/llama_3_8b")
+    )
+    sizes, batches = np.array([2.0, 8.0, 24.0])[:, None], np.array([1.0, 16.0, 300.0])[None, :]
+    draft = Draft(proposer, acceptance, longest)
+    best = fastest(target, sizes, batches, layouts).seconds.copy()
+    drafting = fastest(proposer, sizes, batches, layouts).seconds
+    extra = 0 if series == "draft_length" else 1
+    for length in range(1, longest + 1):
+        checking = fastest(target, sizes, batches, layouts, new_tokens=length + extra).seconds
+        tokens = sum(acceptance**power for power in range(length + extra))
+        best = np.minimum(best, (checking + length * drafting) / tokens)
+    times = token_seconds(target, sizes, batches, layouts, draft=draft)
+    finite = np.isfinite(best)
+    assert np.array_equal(np.isfinite(times.seconds), finite)
+    assert times.seconds[finite] == pytest.approx(best[finite], rel=1e-11)
+    # A draft is named where, and only where, it helps.
+    plain = fastest(target, sizes, batches, layouts).seconds
+    assert ((times.drafted > 0) == (times.seconds < plain)).all()
+
+
+@pytest.mark.parametrize("acceptance", [-0.1, 1.5, float("nan")])
+def test_acceptance_is_a_probability(acceptance: float) -> None:
+    with pytest.raises(InputError, match=f"acceptance must be a probability from 0 to 1, got {acceptance:g}"):
+        Draft(_question("llama_3_8b", "h100_sxm", 0.0), acceptance, 5)
+
+
+@pytest.mark.parametrize("longest", [0, 65])
+def test_drafts_are_one_to_64_tokens(longest: int) -> None:
+    with pytest.raises(InputError, match=f"the longest draft must be from 1 to 64 tokens, got {longest}"):
+        Draft(_question("llama_3_8b", "h100_sxm", 0.0), 0.8, longest)
+
+
+# Memory, and why a plan cannot run.
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("weights", [None, "int8", "bf16"])
+def test_weight_bytes(name: str, weights: str | None) -> None:
+    model = catalog.model(name)
+    precision = Precision.of(model, weights)
+    found = memory.weight_bytes(model, precision)
+    if weights is not None or model.expert_weights is None:
+        stored = BYTES_PER_ELEMENT[weights or model.weights]
+        assert found == pytest.approx(model.total_parameters * stored, rel=1e-9)
+    else:
+        routed = sum(
+            block.layers * block.feed_forward.experts * counting.expert(block.feed_forward, model.hidden_size)
+            for block in model.blocks
+            if block.feed_forward.kind == "experts"
+        )
+        narrow, wide = BYTES_PER_ELEMENT[model.expert_weights], BYTES_PER_ELEMENT[model.weights]
+        assert found == pytest.approx(routed * narrow + (model.total_parameters - routed) * wide, rel=1e-9)
+
+
+def test_gpt_oss_20b_weighs_what_its_files_weigh() -> None:
+    # Published checkpoint: 13.76 GB, experts in MXFP4 and the rest in bf16.
+    model = catalog.model("gpt_oss_20b")
+    assert memory.weight_bytes(model, Precision.of(model)) == pytest.approx(13.76e9, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("name", "kv", "per_token"),
+    [
+        ("llama_3_70b", None, 2 * 8 * 128 * 80 * 2),
+        ("llama_3_70b", "fp8", 2 * 8 * 128 * 80),
+        ("deepseek_v3", None, (512 + 64) * 61 * 2),
+        ("paper/deepseek_v3", None, 512 * 58 * 2),
+    ],
+)
+def test_cache_bytes(name: str, kv: str | None, per_token: int) -> None:
+    model = catalog.model(name)
+    precision = Precision.of(model, kv=kv)
+    assert memory.kv_bytes_per_sequence(model, precision, 1000.0) == per_token * 1000
+    assert memory.kv_bytes_per_sequence(model, precision, 0.0) == 0.0
+
+
+def test_a_window_bounds_the_cache_of_its_layers() -> None:
+    model = catalog.model("gpt_oss_20b")
+    precision = Precision.of(model)
+    # 12 full and 12 windowed layers (128 tokens) of 8 KV heads of 64, keys and values, 2 bytes.
+    layer = 2 * 8 * 64 * 2
+    for context in (0.0, 100.0, 128.0, 1000.0):
+        expected = 12 * layer * (context + min(context, 128.0))
+        assert memory.kv_bytes_per_sequence(model, precision, context) == expected
+
+
+def test_need_counts_micro_batches_or_the_whole_batch() -> None:
+    plan = Plans.of(np.array([8.0]), np.array([64.0]), np.array([4.0]))
+    for counted, sequences in (("micro_batch", 16), ("batch", 64)):
+        question = _question("llama_3_70b", "h100_sxm", 1000.0, "paper", (f"kv_capacity={counted}",))
+        need = question.memory(plan)
+        one = memory.kv_bytes_per_sequence(question.model, question.precision, 1000.0)
+        assert need.kv_bytes.tolist() == [sequences * one]
+        assert need.weight_bytes == memory.weight_bytes(question.model, question.precision)
+        assert need.available_bytes.tolist() == [8 * question.hardware.hbm_bytes]
+    reserved = question.memory(plan, reserved_bytes=5e9)
+    assert reserved.weight_bytes == need.weight_bytes + 5e9
+
+
+def test_a_draft_takes_memory_where_the_assumptions_say_so() -> None:
+    # Llama 3 70B in 8 bits leaves 9.4 GB of a paper H100; the 16-bit draft weighs 16.
+    layouts, size = ContinuousLayouts(pipeline=False), np.array([1.0])
+    for counted, fits in (("false", True), ("true", False)):
+        changes = (f"draft_in_capacity={counted}",)
+        target = catalog.model("paper/llama_3_70b")
+        assumed = catalog.assumptions("paper", changes=changes)
+        chip = catalog.hardware("paper/h100")
+        question = Question.of(target, chip, Precision.of(target, "int8"), 0.0, assumed)
+        draft = Draft(_question("paper/llama_3_8b", "paper/h100", 0.0, "paper", changes), 0.8, 5)
+        assert bool(np.isfinite(token_seconds(question, size, size, layouts, draft=draft).seconds[0])) is fits
+
+
+def _reason(question: Question, size: float, batch: float, pp: float = 1.0, *, layout: str = "1d") -> int:
+    plan = Plans.of(np.array([size]), np.array([batch]), np.array([pp]))
+    return int(question.reasons(plan, "2d" if layout == "2d" else "1d")[0])
+
+
+def test_reasons() -> None:
+    question = _question("llama_3_70b", "h100_sxm", 8000.0)
+    assert _reason(question, 8, 16) == memory.FITS
+    assert _reason(question, 1, 16) == memory.WEIGHTS
+    assert _reason(question, 2, 1000) == memory.CACHE
+    assert _reason(question, 8, 2, pp=4) == memory.DEPTH
+    assert _reason(question, 8, 16, pp=8.0000001) == memory.DEPTH
+    assert _reason(question, 8, 16, pp=8 * (1 + 1e-10)) == memory.FITS  # rounding of a power
+    assert len(memory.REASONS) == 6
+    assert "weights exceed" in memory.REASONS[memory.WEIGHTS]
+    assert "KV cache" in memory.REASONS[memory.CACHE]
+    assert "do not divide" in memory.REASONS[memory.DIVIDE]
+
+
+def test_without_a_network_an_instance_ends_with_its_domain() -> None:
+    chip = catalog.hardware("h100_sxm")
+    sources = {key: source for key, source in chip.sources.items() if not key.startswith("nic")}
+    alone = chip.replace(nic_bytes_per_second_one_way=None, sources=sources)
+    question = _asked("llama_3_8b", alone, 0.0)
+    assert _reason(question, 8, 1) == memory.FITS
+    assert _reason(question, 9, 1) == memory.NETWORK
+    assert _reason(_asked("llama_3_8b", alone, 0.0, "ideal"), 9, 1) == memory.FITS
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "layout", "divides"),
+    [
+        ("llama_3_8b", {}, "1d", True),
+        ("llama_3_8b", {"accelerators": 3.0, "attention_ranks": 3.0}, "1d", False),  # 32 heads in 3
+        ("llama_3_8b", {"accelerators": 16.0, "attention_ranks": 16.0}, "1d", True),  # 8 KV heads repeat on 16
+        ("llama_3_8b", {"accelerators": 24.0, "attention_ranks": 24.0}, "1d", False),
+        ("llama_3_8b", {"accelerators": 40.0, "pp": 5.0, "attention_ranks": 8.0}, "1d", False),  # 32 layers in 5
+        ("llama_3_8b", {"accelerators": 6.0, "pp": 4.0, "attention_ranks": 1.0}, "1d", False),  # 6 chips in 4 stages
+        ("llama_3_8b", {}, "2d", False),  # 8 ranks are no square
+        ("llama_3_8b", {"accelerators": 4.0, "attention_ranks": 4.0}, "2d", True),
+        ("qwen3_30b_a3b", {"ep": 8.0}, "1d", True),
+        ("qwen3_30b_a3b", {"accelerators": 6.0, "attention_ranks": 1.0, "ep": 6.0}, "1d", False),  # 128 experts in 6
+        ("qwen3_30b_a3b", {"ep": 16.0}, "1d", False),  # more expert ranks than chips
+        ("gpt_oss_20b", {"accelerators": 7.0, "attention_ranks": 1.0, "ep": 1.0}, "1d", False),  # 2880 wide in 7
+    ],
+)
+def test_whole_plans_must_divide(model: str, change: dict[str, float], layout: str, divides: bool) -> None:
+    degrees = {"accelerators": 8.0, "batch": 64.0, "pp": 1.0, "attention_ranks": 8.0, "ep": 1.0, **change}
+    arrays = {name: np.array([degree]) for name, degree in degrees.items()}
+    question = _question(model, "h100_sxm", 100.0)
+    for whole in (True, False):
+        plan = Plans(
+            arrays["accelerators"], arrays["batch"], arrays["pp"], arrays["attention_ranks"], arrays["ep"], 1, whole
+        )
+        code = int(np.ravel(question.reasons(plan, "2d" if layout == "2d" else "1d"))[0])
+        # Real-valued plans need not divide.
+        assert code == (memory.FITS if divides or not whole else memory.DIVIDE)
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+@pytest.mark.parametrize("model", ["llama_3_8b", "qwen3_30b_a3b"])
+def test_whole_layouts_divide_what_they_must(model: str, pipeline: bool) -> None:
+    question, layouts = _question(model, "h100_sxm", 0.0), WholeLayouts(pipeline)
+    for sizes, batches in (([1.0, 6.0, 64.0], [64.0, 3.0, 64.0]), ([8.0], [64.0])):
+        size, batch = np.array(sizes), np.array(batches)
+        depths = layouts.depths(question.model, question.assumptions, size, batch)
+        assert len(depths) == 1 or pipeline
+        for depth in depths:
+            at = np.flatnonzero(depth > 0)
+            assert (question.model.layers % depth[at] == 0).all()
+            assert (size[at] % depth[at] == 0).all()
+            assert (depth[at] <= batch[at]).all()
+
+
+@pytest.mark.parametrize("sizes", [[8.0], [1.0, 64.0]])
+@pytest.mark.parametrize("model", ["llama_3_8b", "qwen3_30b_a3b"])
+def test_whole_plans_have_whole_ranks(model: str, sizes: list[float]) -> None:
+    question, layouts = _question(model, "h100_sxm", 0.0), WholeLayouts(pipeline=False)
+    size = np.array(sizes)
+    tried = layouts.variants(question.model, question.assumptions, Plans.of(size, 64 * size, np.ones(1)))
+    fits = np.broadcast_to(question.reasons(tried, "1d") == memory.FITS, tried.shape)
+    assert fits.any(axis=0).all()
+    assert tried.ep is not None
+    for degree in (tried.attention_ranks, tried.ep):
+        assert (np.broadcast_to(degree, tried.shape)[fits] % 1 == 0).all()
+
+
+def test_a_format_without_a_unit_is_refused_with_the_peaks_of_the_chip() -> None:
+    with pytest.raises(InputError, match=r"V100.* has no peak for bf16 .*; it has: fp32, fp16"):
+        _question("llama_3_8b", "v100_sxm2_32", 0.0)
+
+
+def test_math_unit_follows_the_weights_or_the_wider_operand() -> None:
+    model, chip = catalog.model("llama_3_8b"), catalog.hardware("h100_sxm")
+    for follows, unit in (("weights", "fp8"), ("widest", "bf16")):
+        assumed = catalog.assumptions("paper", changes=[f"math_unit_follows={follows}"])
+        question = Question.of(model, chip, Precision.of(model, "fp8"), 0.0, assumed)
+        assert question.unit("fp8") == unit
+        assert question.flops_per_second("fp8") == pytest.approx(0.7 * chip.dense_flops_per_second[unit], rel=1e-15)  # type: ignore[index]
+
+
+def test_unknown_formats_are_refused() -> None:
+    for role in ("weights", "activations", "kv"):
+        with pytest.raises(InputError, match=f"{role}: unknown number format 'fp7'; known: fp32, bf16"):
+            Precision.of(catalog.model("llama_3_8b"), **{role: "fp7"})
