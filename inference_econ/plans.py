@@ -251,7 +251,8 @@ def indivisible(model: ModelSpec, plans: Plans, layout: TensorLayout) -> list[tu
 
 
 def _uneven(whole: npt.ArrayLike, parts: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    return np.asarray(np.mod(whole, parts) != 0)
+    """Whether ``whole`` does not split into a whole number of ``parts``, or their number is no whole one."""
+    return np.asarray((np.mod(whole, parts) != 0) | (np.mod(parts, 1) != 0) | (np.asarray(parts) < 1))
 
 
 @dataclass(frozen=True, slots=True)

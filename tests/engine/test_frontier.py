@@ -185,12 +185,20 @@ def test_an_impossible_demand_is_a_reason_of_its_own() -> None:
         compute(question, grid, PRICE, max_tokens_per_second=0.01)
 
 
-def test_an_empty_grid_is_said_to_be_empty() -> None:
+def test_a_cap_on_the_instance_holds_even_if_nothing_fits_below_it() -> None:
+    grid = whole_grid(100.0, pipeline=False, largest=8, largest_batch=8)
+    assert (grid.accelerators <= 8).all()
+    with pytest.raises(NothingFitsError, match="nothing fits"):
+        compute(_question("paper/gpt_4"), grid, PRICE)
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_an_empty_grid_is_said_to_be_empty(pipeline: bool) -> None:
     question = _question("paper/llama_3_70b")
-    grid = whole_grid(100.0, pipeline=False, largest=8)
-    assert grid.accelerators.size == 0
-    with pytest.raises(NothingFitsError, match="the grid is empty"):
-        compute(question, grid, PRICE)
+    for whole in (False, True):
+        grid = replace(_grid(question, whole=whole, pipeline=pipeline), accelerators=np.empty(0))
+        with pytest.raises(NothingFitsError, match="0 plans considered; the grid is empty"):
+            compute(question, grid, PRICE)
 
 
 def test_progress_reaches_the_end() -> None:

@@ -47,7 +47,7 @@ contexts = st.sampled_from([0.0, 1.0, 777.0, 1e5])
 few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-_ONE_CHIP = Plans(*(np.ones(1) for _ in range(5)))
+_ONE_CHIP = Plans(np.ones(1), np.ones(1), np.ones(1), np.ones(1), np.ones(1))
 
 
 @cache
