@@ -18,6 +18,9 @@ from inference_econ.spec.assumptions import Assumptions, TensorLayout
 from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.model import ModelSpec
 
+#: Larger degrees and batches are typing errors [1].
+_MOST = 1e9
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -131,8 +134,11 @@ def explain(
     """
     question = ask(model, hardware, context, assumptions=assumptions, weights=weights, activations=activations, kv=kv)
     for name, value in (("tp", tp), ("pp", pp), ("ep", 1 if ep is None else ep), ("batch", batch)):
-        if not value > 0 or not np.isfinite(value):
-            raise InputError(f"{name} must be positive, got {value:g}")
+        if not 0 < value <= _MOST:
+            raise InputError(f"{name} must be positive and at most {_MOST:g}, got {value:g}")
+    if cut not in ("1d", "2d"):
+        raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")
+    rate = None if price is None and not question.hardware.prices else economics.rate(question.hardware, price)
     deployment = _deployment(question, tp, pp, ep, batch)
     _check_divisible(question, deployment, cut)
     needed = question.memory(deployment)
@@ -140,11 +146,9 @@ def explain(
     if code != memory.FITS:
         raise NothingFitsError(_does_not_fit(question, needed, code, tp * pp))
     costs = evaluate(question, deployment, cut)
-    if price is None and question.hardware.prices:
-        price = economics.price(question.hardware).dollars_per_accelerator_hour
     dollars = None
-    if price is not None:
-        dollars = float(money.dollars_per_million_tokens(tp * pp, float(costs.seconds[0]), batch, price))
+    if rate is not None:
+        dollars = float(money.dollars_per_million_tokens(tp * pp, float(costs.seconds[0]), batch, rate))
     layout = layout_record(Chosen(deployment, cut))
     return Explanation(question, layout, float(batch), costs, needed, dollars)
 
@@ -155,7 +159,7 @@ def _deployment(question: Question, tp: int, pp: int, ep: int | None, batch: flo
         experts = min(
             block.feed_forward.experts for block in question.model.blocks if block.feed_forward.kind == "experts"
         )
-        spread = max(ranks for ranks in range(1, tp + 1) if tp % ranks == 0 and experts % ranks == 0)
+        spread = max(ranks for ranks in range(1, min(tp, experts) + 1) if tp % ranks == 0 and experts % ranks == 0)
     elif ep is not None and ep > 1 and not plans.has_experts(question.model):
         raise InputError(f"{question.model.name} has no experts, so ep must be 1, got {ep}")
     one = np.ones(1)

@@ -106,7 +106,8 @@ def draw(result: Result) -> Figure:
     with rc_context(_STYLE):
         if result.panels:
             figure = Figure(figsize=(12.5, 5.2), layout="constrained")
-            for axes, panel in zip(figure.subplots(1, len(result.panels), sharey=True), result.panels, strict=True):
+            places = figure.subplots(1, len(result.panels), sharey=True, squeeze=False)[0]
+            for axes, panel in zip(places, result.panels, strict=True):
                 inner = panel.scenario.figure
                 _frontiers(axes, panel.curves, inner.title if inner is not None else panel.scenario.name)
                 axes.legend(fontsize=8.5)

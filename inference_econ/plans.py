@@ -318,8 +318,8 @@ def whole_grid(smallest: float, *, pipeline: bool, largest: int | None = None, l
         Largest batch [1].
     """
     top = max(64, 4 * int(np.ceil(smallest))) if largest is None else largest
-    sizes = np.unique(np.concatenate([np.arange(2**k, 2 ** (k + 1), max(1, 2**k // 8)) for k in range(21)]))
+    sizes = np.concatenate([np.arange(2**k, 2 ** (k + 1), max(1, 2**k // 8)) for k in range(21)])
     batches = np.unique(np.round(2.0 ** np.arange(0, np.log2(largest_batch) + 0.25, 0.25)))
-    ends = [int(np.ceil(smallest)), top]
-    chosen = np.unique(np.concatenate([sizes[(sizes >= smallest) & (sizes <= top)], ends]))
+    sizes = np.unique(np.append(sizes, [int(np.ceil(smallest)), top]))
+    chosen = sizes[(sizes >= smallest) & (sizes <= top)]
     return Grid(chosen.astype(float), batches, WholeLayouts(pipeline))

@@ -23,6 +23,10 @@ from inference_econ.work import Precision
 
 #: The preset that goes with a grid where none is named.
 PRESETS: Mapping[GridName, str] = {"whole": "deployable", "paper": "paper"}
+#: Longer contexts are typing errors [tokens].
+_LONGEST_CONTEXT = 1e12
+#: No grid has larger instances [1].
+_LARGEST_INSTANCE = 2.0**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +104,15 @@ def solve(
     NothingFitsError
         If no plan of the grid is feasible, with the counts of the reasons.
     """
+    if grid not in PRESETS:
+        raise InputError(f"grid: got {grid!r}; allowed: {', '.join(PRESETS)}")
+    if max_accelerators is not None and not max_accelerators > 0:
+        raise InputError(f"max_accelerators must be positive, got {max_accelerators:g}")
     opinions = assumptions or PRESETS[grid]
     question = ask(
         model, hardware, traffic.mean_context, assumptions=opinions, weights=weights, activations=activations, kv=kv
     )
-    rate = economics.price(question.hardware).dollars_per_accelerator_hour if price is None else price
-    if not rate > 0 or not np.isfinite(rate):
-        raise InputError(f"the price must be a positive number of USD per hour, got {rate:g}")
+    rate = economics.rate(question.hardware, price)
     proposing = None
     if draft is not None:
         helper = ask(draft.model, question.hardware, traffic.mean_context, assumptions=opinions)
@@ -137,10 +143,10 @@ def ask(
     Raises
     ------
     InputError
-        If a name or number format cannot be used, or the context is negative or not finite.
+        If a name or number format cannot be used, or the context is no sensible number of tokens.
     """
-    if not context >= 0 or not np.isfinite(context):
-        raise InputError(f"the context must be a number of tokens from 0 on, got {context:g}")
+    if not 0 <= context <= _LONGEST_CONTEXT:
+        raise InputError(f"the context must be a number of tokens from 0 to {_LONGEST_CONTEXT:g}, got {context:g}")
     served = catalog.model(model) if isinstance(model, str) else model
     chip = catalog.hardware(hardware) if isinstance(hardware, str) else hardware
     opinions = catalog.assumptions(assumptions) if isinstance(assumptions, str) else assumptions
@@ -155,13 +161,14 @@ def make_grid(question: Question, grid: GridName, *, pipeline: bool, largest: fl
     NothingFitsError
         If the largest instance allowed cannot hold the weights.
     """
-    smallest = memory.weight_bytes(question.model, question.precision) / question.hardware.hbm_bytes
-    if largest is not None and largest < smallest:
+    weights = memory.weight_bytes(question.model, question.precision)
+    smallest = weights / question.hardware.hbm_bytes
+    most = _LARGEST_INSTANCE if largest is None else min(largest, _LARGEST_INSTANCE)
+    if not smallest <= (np.floor(most) if grid == "whole" else most):
         raise NothingFitsError(
-            f"nothing fits: {question.model.name} ({question.precision.weights}) needs "
-            f"{smallest * question.hardware.hbm_bytes / 1e9:.1f} GB for its weights, at least {int(np.ceil(smallest))} "
-            f"accelerators of {question.hardware.hbm_bytes / 1e9:.1f} GB ({question.hardware.name}); "
-            f"at most {largest:g} are allowed"
+            f"nothing fits: {question.model.name} ({question.precision.weights}) needs {weights / 1e9:.4g} GB for its "
+            f"weights, at least {np.ceil(smallest):.7g} accelerators of {question.hardware.hbm_bytes / 1e9:.4g} GB "
+            f"({question.hardware.name}); at most {most:.7g} are allowed"
         )
     if grid == "whole":
         return plans.whole_grid(smallest, pipeline=pipeline, largest=None if largest is None else int(largest))

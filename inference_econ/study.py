@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from inference_econ import catalog, economics, memory, plans
 from inference_econ.engine import Question
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto, roofline
 from inference_econ.frontier import Frontier, Progress, Sampling
 from inference_econ.solve import PRESETS, DraftModel, ask, make_grid, solve
@@ -164,8 +164,16 @@ def run(scenario: Scenario | str, *, progress: Progress | None = None) -> Result
             found for curve in curves if curve.frontier is not None for found in sources(curve.frontier)
         )
         return Result(spec, tuple(curves), sources=(*used, *_own_sources(spec)))
-    panels = tuple(run(name, progress=progress) for name in ask.scenarios)
+    panels = tuple(run(_panel(name), progress=progress) for name in ask.scenarios)
     return Result(spec, panels=panels, sources=tuple(dict.fromkeys(s for panel in panels for s in panel.sources)))
+
+
+def _panel(name: str) -> Scenario:
+    """A scenario that can be a panel of another: one with curves."""
+    spec = catalog.scenario(name)
+    if not isinstance(spec.ask, (FrontierAsk, ToyAsk)):
+        raise InputError(f"{name} cannot be a panel: a panel shows frontiers, and it is of the kind {spec.ask.kind!r}")
+    return spec
 
 
 def ask_frontier(settings: Settings, *, progress: Progress | None = None) -> Frontier:
@@ -232,13 +240,12 @@ def _own_sources(spec: Scenario) -> tuple[UsedSource, ...]:
 
 def _with_defaults(settings: Settings) -> Settings:
     """Settings with the defaults; a given context replaces the default lengths."""
-    filled = settings.over(DEFAULTS)
-    return filled if settings.context is None else filled.replace(isl=None, osl=None)
+    given = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
+    return Settings(**given).over(DEFAULTS)
 
 
 def _changes(settings: Settings, kind: str) -> tuple[str, ...]:
-    prefix = f"{kind}."
-    return tuple(change.removeprefix(prefix) for change in settings.changes if change.startswith(prefix))
+    return tuple(split_changes(settings.changes)[kind])
 
 
 def _model(settings: Settings) -> ModelSpec:
@@ -253,14 +260,23 @@ def _hardware(settings: Settings) -> HardwareSpec:
     return catalog.hardware(settings.hardware, changes=_changes(settings, "hardware"))
 
 
-@lru_cache(maxsize=256)
-def _cached_frontier(settings: Settings) -> Frontier:
-    """Tables and figures share series; each is computed once."""
+_cached_frontier = lru_cache(maxsize=256)(ask_frontier)
+
+
+def _frontier(settings: Settings) -> Frontier:
+    """Tables and figures share series, and each is computed once; a user's file may have changed since."""
+    shipped: tuple[tuple[catalog.Kind, tuple[str | None, ...]], ...] = (
+        ("models", (settings.model, settings.draft)),
+        ("hardware", (settings.hardware,)),
+        ("assumptions", (settings.assumptions,)),
+    )
+    if all(name is None or name in catalog.names(kind) for kind, names in shipped for name in names):
+        return _cached_frontier(settings)
     return ask_frontier(settings)
 
 
 def _curve(series: Series, settings: Settings) -> Curve:
-    front = _cached_frontier(settings)
+    front = _frontier(settings)
     return Curve(series.label, front.tokens_per_second, front.dollars, front.accelerators, front.batch, front)
 
 
@@ -274,7 +290,7 @@ def _toy(ask_toy: ToyAsk, series: Series, settings: Settings) -> Curve:
         assumptions=catalog.assumptions(filled.assumptions or "paper", changes=_changes(filled, "assumptions")),
         weights=filled.weights,
     )
-    price = filled.price or economics.price(question.hardware).dollars_per_accelerator_hour
+    price = economics.rate(question.hardware, filled.price)
     width = memory.weight_bytes(question.model, question.precision) / question.model.total_parameters
     if ask_toy.kind == "toy_optimum":
         best = roofline.toy_minimum_latency(
@@ -313,6 +329,12 @@ def _toy_curve(
     fits = question.memory(plans.Plans.of(sizes, batches, np.ones((1, 1)))).fits
     if settings.max_tokens_per_second is not None:
         fits = fits & (batches <= settings.max_tokens_per_second * seconds)
+    if not fits.any():
+        demand = settings.max_tokens_per_second
+        limit = "" if demand is None else f", or each produces more than {demand:g} tokens/s"
+        raise NothingFitsError(
+            f"nothing fits: {label}: no instance of the grid holds weights and cache of {question.model.name}{limit}"
+        )
     sizes, batches = (np.broadcast_to(axis, seconds.shape)[fits] for axis in (sizes, batches))
     seconds = seconds[fits]
     dollars = money.dollars_per_million_tokens(sizes, seconds, batches, price)

@@ -68,7 +68,11 @@ class Table:
         if form == "csv":
             return str(self.frame().to_csv(index=False, lineterminator="\n"))
         lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
-        return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
+        return "".join(f"| {' | '.join(map(_markdown_cell, line))} |\n" for line in lines)
+
+
+def _markdown_cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +239,14 @@ def curve_frame(curves: Sequence[Curve]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
+def _panels_frame(panels: Sequence[Result]) -> pd.DataFrame:
+    """Points of several scenarios, which may have series of the same name."""
+    import pandas as pd
+
+    frames = {panel.scenario.name: curve_frame(panel.curves) for panel in panels}
+    return pd.concat(frames, names=["panel"]).reset_index(level="panel").reset_index(drop=True)
+
+
 def comparison_frame(result: Result) -> pd.DataFrame:
     """Measured and predicted latencies, one row each."""
     import pandas as pd
@@ -349,7 +361,10 @@ def _agrees(ours: float, printed: str) -> tuple[bool, str]:
     twice = _rounded(_rounded(ours, 2), decimals)
     if decimals < 2 and str(twice) == printed:
         return True, f"rounded twice in the publication: {ours:.3f} -> {_rounded(ours, 2)} -> {printed}"
-    return False, f"ours is {ours:.5g}, {100 * (ours / float(printed) - 1):+.1f} % of the printed value"
+    note = f"ours is {ours:.5g}"
+    if float(printed) != 0.0:
+        note += f", {100 * (ours / float(printed) - 1):+.1f} % of the printed value"
+    return False, note
 
 
 def to_json(record: object) -> str:
@@ -393,10 +408,12 @@ def result_record(result: Result) -> dict[str, object]:
 
 def result_csv(result: Result) -> str:
     """The numbers behind the table or the figure of a scenario, as CSV."""
-    if result.scenario.figure is None:
+    if result.panels:
+        frame = _panels_frame(result.panels)
+    elif result.scenario.figure is None:
         return scenario_table(result).text("csv")
-    if result.comparison is not None:
+    elif result.comparison is not None:
         frame = comparison_frame(result)
     else:
-        frame = curve_frame(result.curves or [curve for panel in result.panels for curve in panel.curves])
+        frame = curve_frame(result.curves)
     return str(frame.to_csv(index=False, lineterminator="\n", float_format="%.10g"))

@@ -16,6 +16,8 @@ GridName = Literal["paper", "whole"]
 ColumnKey = Literal[
     "tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch", "mfu", "milliseconds"
 ]
+#: A published number with its digits, ``"0.50"``.
+Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
 
 
 class SamplingSpec(Spec):
@@ -69,9 +71,20 @@ class Settings(Spec):
     sampling: SamplingSpec | None = None
     """Scan of the frontier; exact if absent."""
 
+    @model_validator(mode="after")
+    def _one_way_to_give_lengths(self) -> Self:
+        if self.context is not None and (self.isl is not None or self.osl is not None):
+            raise ValueError("give either context, or isl and osl, not both")
+        return self
+
     def over(self, common: Settings) -> Settings:
         """These settings with what they leave out taken from ``common``."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
+        # A context replaces lengths, and lengths a context.
+        if self.context is not None:
+            given = {"isl": None, "osl": None, **given}
+        elif self.isl is not None or self.osl is not None:
+            given = {"context": None, **given}
         return common.replace(**given)
 
 
@@ -110,6 +123,12 @@ class ToyAsk(Spec):
     """Time between neighbours [s]."""
     base: Seconds
     """Further time of every reduction [s]."""
+
+    @model_validator(mode="after")
+    def _a_hop_takes_time(self) -> Self:
+        if self.kind == "toy_optimum" and self.hop == 0:
+            raise ValueError("a toy_optimum needs a hop > 0 s; without one the best instance is infinitely large")
+        return self
 
 
 class Measured(Spec):
@@ -159,8 +178,17 @@ class TableSpec(Spec):
     """Exponent of the preference (eq. 45) [1]."""
     columns: Annotated[tuple[Column, ...], Field(min_length=1, strict=False)]
     """What is shown of it."""
-    printed: dict[str, dict[ColumnKey, str]] = Field(default_factory=dict)
+    printed: dict[str, dict[ColumnKey, Printed]] = Field(default_factory=dict)
     """Published cells by series and column, as text so that their digits count: expectations, never results."""
+
+    @model_validator(mode="after")
+    def _printed_cells_have_a_column(self) -> Self:
+        shown = [column.key for column in self.columns]
+        for row, cells in self.printed.items():
+            for key in cells:
+                if key not in shown:
+                    raise ValueError(f"printed cell {key!r} of {row!r} is no column; columns: {', '.join(shown)}")
+        return self
 
 
 class FigureSpec(Spec):
@@ -171,7 +199,16 @@ class FigureSpec(Spec):
     x: tuple[float, float] | None = Field(default=None, strict=False)
     """Limits of the horizontal axis."""
     y: tuple[float, float] | None = Field(default=None, strict=False)
-    """Limits of the vertical axis."""
+    """Limits of the vertical axis, which is logarithmic."""
+
+    @model_validator(mode="after")
+    def _limits_ascend(self) -> Self:
+        for axis, limits in (("x", self.x), ("y", self.y)):
+            if limits is not None and not limits[0] < limits[1]:
+                raise ValueError(f"the limits of {axis} must ascend, got {limits[0]:g} and {limits[1]:g}")
+        if self.y is not None and self.y[0] <= 0:
+            raise ValueError(f"the limits of y must be > 0 on a logarithmic axis, got {self.y[0]:g}")
+        return self
 
 
 Ask = Annotated[FrontierAsk | ToyAsk | SquareRootAsk | PanelsAsk, Field(discriminator="kind")]
@@ -196,4 +233,11 @@ class Scenario(SourcedSpec):
         for row in self.table.printed if self.table is not None else ():
             if row not in labels:
                 raise ValueError(f"printed row {row!r} is no series; series: {', '.join(labels)}")
+        return self
+
+    @model_validator(mode="after")
+    def _columns_are_known(self) -> Self:
+        toy = isinstance(self.ask, ToyAsk)
+        if toy and self.table is not None and any(column.key == "mfu" for column in self.table.columns):
+            raise ValueError("the toy model knows no MFU; leave the column 'mfu' out")
         return self
