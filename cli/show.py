@@ -25,7 +25,8 @@ def emit(text: str, output: str | None, *, quiet: bool) -> None:
     if output is None:
         click.echo(text, nl=not text.endswith("\n"))
         return
-    write_text(output, text if text.endswith("\n") else text + "\n")
+    plain = click.unstyle(text)
+    write_text(output, plain if plain.endswith("\n") else plain + "\n")
     remark(f"wrote {output}", quiet=quiet)
 
 

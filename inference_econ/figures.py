@@ -33,6 +33,7 @@ _STYLE: dict[Any, Any] = {
     "grid.alpha": 0.3,
     "svg.hashsalt": "inference-econ",
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a label may hold two dollar signs
 }
 _TITLE_WIDTH = 76
 _CORNER_ENTRIES = 5
@@ -81,9 +82,7 @@ def draw_frontier(front: Frontier, path: Path | str, title: str) -> None:
         _frontiers(axes, [curve], textwrap.fill(title, _TITLE_WIDTH))
         axes.plot(curve.tokens_per_second, curve.dollars, ".", color=_COLOURS[0], markersize=4)
         best = front.preferred_index()
-        axes.plot(
-            curve.tokens_per_second[best], curve.dollars[best], "o", color="black", label="largest speed$^3$ / cost"
-        )
+        axes.plot(curve.tokens_per_second[best], curve.dollars[best], "o", color="black", label="largest speed³ / cost")
         axes.legend()
         save(figure, [Path(path)])
 

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ import memory
-from inference_econ.engine import Question, attention_floor, lower_bound, range_bound, step_seconds
+from inference_econ.bounds import attention_floor, lower_bound, range_bound
+from inference_econ.engine import Question, step_seconds
 from inference_econ.plans import DEPTH_TOLERANCE, Layouts, Plans, has_experts
 from inference_econ.spec.assumptions import TensorLayout
 from inference_econ.work import expert_thresholds

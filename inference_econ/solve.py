@@ -23,8 +23,8 @@ from inference_econ.work import Precision
 
 #: The preset that goes with a grid where none is named.
 PRESETS: Mapping[GridName, str] = {"whole": "deployable", "paper": "paper"}
-#: Longer contexts are typing errors [tokens].
-_LONGEST_CONTEXT = 1e12
+#: Longer contexts [tokens], more accelerators and larger batches [1] are typing errors.
+_MOST = 1e12
 #: No grid has larger instances [1].
 _LARGEST_INSTANCE = 2.0**18
 
@@ -108,6 +108,8 @@ def solve(
         raise InputError(f"grid: got {grid!r}; allowed: {', '.join(PRESETS)}")
     if max_accelerators is not None and not max_accelerators > 0:
         raise InputError(f"max_accelerators must be positive, got {max_accelerators:g}")
+    if sampling is not None and not (sampling.points >= 1 and 0 < sampling.decades < np.inf):
+        raise InputError(f"a sampling needs points >= 1 and decades > 0, got {sampling}")
     opinions = assumptions or PRESETS[grid]
     question = ask(
         model, hardware, traffic.mean_context, assumptions=opinions, weights=weights, activations=activations, kv=kv
@@ -145,8 +147,8 @@ def ask(
     InputError
         If a name or number format cannot be used, or the context is no sensible number of tokens.
     """
-    if not 0 <= context <= _LONGEST_CONTEXT:
-        raise InputError(f"the context must be a number of tokens from 0 to {_LONGEST_CONTEXT:g}, got {context:g}")
+    if not 0 <= context <= _MOST:
+        raise InputError(f"the context must be a number of tokens from 0 to {_MOST:g}, got {context:g}")
     served = catalog.model(model) if isinstance(model, str) else model
     chip = catalog.hardware(hardware) if isinstance(hardware, str) else hardware
     opinions = catalog.assumptions(assumptions) if isinstance(assumptions, str) else assumptions
@@ -171,8 +173,8 @@ def make_grid(question: Question, grid: GridName, *, pipeline: bool, largest: fl
             f"({question.hardware.name}); at most {most:.7g} are allowed"
         )
     if grid == "whole":
-        return plans.whole_grid(smallest, pipeline=pipeline, largest=None if largest is None else int(largest))
-    return plans.paper_grid(smallest, sparsity(question), pipeline=pipeline, largest=largest)
+        return plans.whole_grid(smallest, pipeline=pipeline, largest=None if largest is None else int(most))
+    return plans.paper_grid(smallest, sparsity(question), pipeline=pipeline, largest=most)
 
 
 def sparsity(question: Question) -> float:
@@ -235,16 +237,16 @@ def best_step_seconds(
                  mask=[ True, False],
            fill_value=1e+20)
     """
-    if new_tokens < 1:
-        raise InputError(f"new_tokens must be at least 1, got {new_tokens}")
+    if not (new_tokens >= 1 and float(new_tokens).is_integer()):
+        raise InputError(f"new_tokens must be a whole number from 1 on, got {new_tokens:g}")
     question = ask(model, hardware, context, assumptions=assumptions, weights=weights, activations=activations, kv=kv)
     try:
         sizes, batches = np.broadcast_arrays(*(np.asarray(axis, dtype=float) for axis in (accelerators, batch)))
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise InputError(f"accelerators and batch must be numbers that broadcast to one shape: {error}") from error
     for name, values in (("accelerators", sizes), ("batch", batches)):
-        if not np.all((values > 0) & np.isfinite(values)):
-            raise InputError(f"{name} must be positive and finite")
+        if not np.all((values > 0) & (values <= _MOST)):
+            raise InputError(f"{name} must be positive and at most {_MOST:g}")
     found = fastest(
         question, sizes.ravel(), batches.ravel(), plans.ContinuousLayouts(pipeline), new_tokens=new_tokens
     ).seconds.reshape(sizes.shape)

@@ -250,13 +250,13 @@ def _changes(settings: Settings, kind: str) -> tuple[str, ...]:
 
 def _model(settings: Settings) -> ModelSpec:
     if settings.model is None:
-        raise InputError("a series needs a model")
+        raise InputError("a series needs a model; name one in its settings or in 'common'")
     return catalog.model(settings.model, changes=_changes(settings, "model"))
 
 
 def _hardware(settings: Settings) -> HardwareSpec:
     if settings.hardware is None:
-        raise InputError("a series needs hardware")
+        raise InputError("a series needs hardware; name it in its settings or in 'common'")
     return catalog.hardware(settings.hardware, changes=_changes(settings, "hardware"))
 
 

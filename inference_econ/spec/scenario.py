@@ -138,7 +138,7 @@ class Measured(Spec):
     """Which model."""
     parameters: Size
     """Its parameters [1]."""
-    latency: Seconds
+    latency: Annotated[Seconds, Field(gt=0)]
     """Time per token [s]."""
 
 

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from inference_econ import catalog, memory
-from inference_econ.engine import PARTS, Question, evaluate, lower_bound, step_seconds
+from inference_econ.bounds import lower_bound
+from inference_econ.engine import PARTS, Question, evaluate, step_seconds
 from inference_econ.errors import InputError
 from inference_econ.plans import ContinuousLayouts, Layouts, Plans, WholeLayouts
 from inference_econ.search import fastest

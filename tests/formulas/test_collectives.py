@@ -17,9 +17,11 @@ from inference_econ.formulas.collectives import (
     Kind,
     Protocol,
     mesh_parts,
+    nccl_floor,
     nccl_parts,
     nccl_seconds,
     transfer_seconds_per_byte,
+    transfer_seconds_per_byte_floor,
 )
 from inference_econ.spec.assumptions import Mesh, NcclTree
 
@@ -183,6 +185,47 @@ def test_larger_is_never_quicker(kind: Kind, ranks: float, size: float, more: fl
     per_byte = transfer_seconds_per_byte(ranks, 1.0, 450e9, 50e9)
     small, large = nccl_seconds(kind, ranks, 1.0, np.array([size, more * size]), _protocols(), per_byte)
     assert small <= large
+
+
+@given(
+    kind=kinds,
+    ends=st.tuples(st.floats(1.0, 4096.0), st.floats(1.0, 4096.0)),
+    domains=st.tuples(st.floats(1.0, 64.0), st.floats(1.0, 64.0)),
+    inside=st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)),
+    size=st.floats(0.0, 1e9),
+    overlap=st.booleans(),
+)
+def test_floors_hold_for_everything_in_their_range(
+    kind: Kind,
+    ends: tuple[float, float],
+    domains: tuple[float, float],
+    inside: tuple[float, float],
+    size: float,
+    overlap: bool,
+) -> None:
+    ranks = np.array([min(ends)]), np.array([max(ends)])
+    groups = np.array([min(domains)]), np.array([max(domains)])
+    one_ranks = ranks[0] + inside[0] * (ranks[1] - ranks[0])
+    one_groups = np.minimum(groups[0] + inside[1] * (groups[1] - groups[0]), one_ranks)
+    if one_groups < groups[0]:
+        return
+    floor_per_byte = transfer_seconds_per_byte_floor(ranks, groups, 450e9, 50e9, overlap=overlap)
+    per_byte = transfer_seconds_per_byte(one_ranks, one_groups, 450e9, 50e9, overlap=overlap)
+    assert (floor_per_byte <= per_byte * (1 + 1e-12) + 1e-30).all()
+    floor = nccl_floor(kind, ranks, groups, size, _protocols(), floor_per_byte)
+    seconds = nccl_seconds(kind, one_ranks, one_groups, 1.5 * size, _protocols(), per_byte)
+    assert (floor <= seconds * (1 + 1e-12)).all()
+
+
+@given(kind=kinds, ranks=st.floats(1.0, 4096.0), share=st.floats(0.0, 1.0), size=st.floats(0.0, 1e9))
+def test_the_floor_of_a_point_is_the_time_itself(kind: Kind, ranks: float, share: float, size: float) -> None:
+    at, groups = np.array([ranks]), np.array([ranks**share])
+    floor_per_byte = transfer_seconds_per_byte_floor((at, at), (groups, groups), 450e9, 50e9)
+    per_byte = transfer_seconds_per_byte(at, groups, 450e9, 50e9)
+    # A difference of near-equal numbers: absolute, of 1 / 225 GB/s.
+    assert floor_per_byte == pytest.approx(per_byte, rel=1e-12, abs=1e-26)
+    floor = nccl_floor(kind, (at, at), (groups, groups), size, _protocols(), per_byte)
+    assert floor == pytest.approx(nccl_seconds(kind, at, groups, size, _protocols(), per_byte), rel=1e-12)
 
 
 @pytest.mark.parametrize(("kind", "passes"), [("all_reduce", 2), ("all_to_all", 1), ("point_to_point", 1)])

@@ -1,0 +1,86 @@
+"""Read the files of a published model: small, strict JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from inference_econ.errors import InputError, SpecError
+
+CONFIG_NAME = "config.json"
+QUANTISATION_NAME = "hf_quant_config.json"
+_MAX_BYTES = 4_000_000
+
+
+def find_config(path: Path) -> Path:
+    """The configuration that a path means: a JSON file, or the one inside a folder.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    try:
+        if path.is_dir():
+            if not (path / CONFIG_NAME).is_file():
+                raise InputError(f"{path}: a folder without a {CONFIG_NAME}")
+            return path / CONFIG_NAME
+        if not path.is_file():
+            raise InputError(f"{path}: no such file")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return path
+
+
+def quantisation_beside(config: Path) -> Path | None:
+    """The ``hf_quant_config.json`` that belongs to a configuration, if there is one.
+
+    A file named ``ORGANISATION--NAME_config.json`` has it as ``ORGANISATION--NAME_hf_quant_config.json``.
+    """
+    prefix = config.name.removesuffix(CONFIG_NAME)
+    if not config.name.endswith(CONFIG_NAME):
+        return None
+    beside = config.with_name(prefix + QUANTISATION_NAME)
+    return beside if beside.is_file() else None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read one JSON object.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is larger than 4 MB.
+    SpecError
+        If it is no JSON object, repeats a key, or nests too deep.
+    """
+    try:
+        size = path.stat().st_size
+        if size > _MAX_BYTES:
+            raise InputError(
+                f"{path}: {size / 1e6:.1f} MB is too large for a configuration; at most {_MAX_BYTES / 1e6:.0f} MB is read"
+            )
+        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=lambda pairs: _no_repeats(pairs, path))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise SpecError([f"{path}:1: not a text file in UTF-8 ({error.reason})"]) from error
+    except json.JSONDecodeError as error:
+        raise SpecError([f"{path}:{error.lineno}: not valid JSON: {error.msg}"]) from error
+    except RecursionError as error:
+        raise SpecError([f"{path}:1: nested too deep for a configuration"]) from error
+    except ValueError as error:  # a number with thousands of digits
+        raise SpecError([f"{path}:1: not valid JSON: {str(error).partition(';')[0]}"]) from error
+    if not isinstance(data, dict):
+        raise SpecError([f"{path}:1: a JSON object is needed, found {type(data).__name__}"])
+    return data
+
+
+def _no_repeats(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = sorted({key for key in keys if keys.count(key) > 1})
+        raise SpecError([f"{path}: {key!r} is given twice; keep one" for key in repeated])
+    return data

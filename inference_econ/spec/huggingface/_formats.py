@@ -1,0 +1,257 @@
+"""Number formats of the groups of weights, from the dtype and what quantised them."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from inference_econ.errors import SpecError
+from inference_econ.spec.dtype import BYTES_PER_ELEMENT, Dtype
+
+_DTYPES: Mapping[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+_MODELOPT: Mapping[str, Dtype] = {
+    "FP8": "fp8",
+    "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
+    "FP8_PB_WO": "fp8",
+    "NVFP4": "nvfp4",
+    "NVFP4_AWQ": "nvfp4",
+    "MXFP4": "mxfp4",
+    "W4A16_AWQ": "int4",
+    "INT4_AWQ": "int4",
+    "W8A16": "int8",
+    "W8A8_SQ_PER_CHANNEL": "int8",
+    "INT8": "int8",
+}
+_TYPED: Mapping[tuple[str, int], Dtype] = {("int", 4): "int4", ("int", 8): "int8", ("float", 8): "fp8"}
+
+#: Names that modules of a group have in published checkpoints; a group keeps its format if all of one
+#: naming are excluded. ``{}`` is the number of a layer.
+_ATTENTION = (
+    ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"),
+    ("self_attn.q_a_proj", "self_attn.q_b_proj", "self_attn.kv_a_proj_with_mqa", "self_attn.kv_b_proj"),
+    ("mixer.in_proj", "mixer.out_proj"),
+)
+_EXPERTS = (
+    ("mlp.experts.0.down_proj",),
+    ("mlp.experts",),
+    ("block_sparse_moe.experts.0.w2",),
+    ("feed_forward.experts.0.down_proj",),
+    ("mixer.experts.0.down_proj",),
+)
+_SHARED = (
+    ("mlp.shared_experts.down_proj",),
+    ("mlp.shared_expert.down_proj",),
+    ("feed_forward.shared_expert.down_proj",),
+    ("mixer.shared_experts.down_proj",),
+)
+_DENSE = (("mlp.down_proj",), ("feed_forward.down_proj",), ("mixer.down_proj",))
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """Number formats, and where they are stated.
+
+    Attributes
+    ----------
+    weights : str
+        Of everything that no other field names.
+    attention, experts, shared_experts, embeddings : str
+        Of these groups.
+    kv : str or None
+        Of the cache, where the files state one.
+    where, kind : str
+        For the source.
+    """
+
+    weights: Dtype
+    attention: Dtype
+    experts: Dtype
+    shared_experts: Dtype
+    embeddings: Dtype
+    kv: Dtype | None
+    where: str
+    kind: str = "published"
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantisation:
+    dtype: Dtype
+    excluded: tuple[str, ...]
+    only_experts: bool = False
+    expert_dtype: Dtype | None = None
+    kv: Dtype | None = None
+
+
+def formats(
+    levels: tuple[Mapping[str, Any], ...], beside: Mapping[str, Any] | None, layers: int, file: str, beside_file: str
+) -> Formats:
+    """Number formats of a published model.
+
+    Parameters
+    ----------
+    levels : tuple of mapping
+        The configuration, its text part first; keys may stand at either level.
+    beside : mapping or None
+        ``hf_quant_config.json``.
+    layers : int
+        Number of layers.
+    file, beside_file : str
+        What to call the two files.
+
+    Raises
+    ------
+    SpecError
+        If a format or a quantiser is unknown, or the two files disagree.
+    """
+    base, where, kind = _base(levels, file)
+    inside = next((found for level in levels if (found := level.get("quantization_config")) is not None), None)
+    scheme = None if inside is None else _scheme(inside, f"{file}: quantization_config")
+    if beside is not None:
+        apart = _modelopt(_mapping(beside.get("quantization"), f"{beside_file}: quantization"), beside_file)
+        if scheme is not None and apart is not None and scheme.dtype != apart.dtype:
+            raise SpecError(
+                [f"{file}: quantization_config says {scheme.dtype} but {beside_file} says {apart.dtype}; keep one"]
+            )
+        if apart is not None:
+            scheme, where = apart, f"{where}, {beside_file} quantization"
+    if scheme is None:
+        return Formats(base, base, base, base, base, None, where, kind)
+    if inside is not None:
+        where += ", quantization_config"
+    stated = next((found for level in levels if (found := level.get("expert_dtype")) is not None), None)
+    experts = _expert_dtype(stated, file) if stated is not None else scheme.expert_dtype or scheme.dtype
+    if scheme.only_experts:
+        return Formats(base, base, experts, base, base, scheme.kv, where)
+    middle = layers // 2
+
+    def group(names: tuple[tuple[str, ...], ...], layer: int, narrow: Dtype) -> Dtype:
+        return base if _excluded(names, layer, layers, scheme.excluded) else narrow
+
+    return Formats(
+        weights=group(_DENSE, middle, scheme.dtype),
+        attention=group(_ATTENTION, middle, scheme.dtype),
+        experts=group(_EXPERTS, middle, experts),
+        shared_experts=group(_SHARED, middle, scheme.dtype),
+        embeddings=base,  # quantisers leave embeddings, and by default the output head, as they are
+        kv=scheme.kv,
+        where=where,
+    )
+
+
+def _base(levels: tuple[Mapping[str, Any], ...], file: str) -> tuple[Dtype, str, str]:
+    for level in levels:
+        for key in ("dtype", "torch_dtype"):
+            value = level.get(key)
+            if value is None:
+                continue
+            if value not in _DTYPES:
+                raise SpecError([f"{file}: {key} is {value!r}; understood: {', '.join(_DTYPES)}"])
+            return _DTYPES[value], f"{file} {key}", "published"
+    return "bf16", f"{file} has no torch_dtype; bf16 is assumed", "assumed"
+
+
+def _scheme(found: object, place: str) -> _Quantisation | None:
+    data = _mapping(found, place)
+    method = data.get("quant_method", "modelopt" if "quant_algo" in data else None)
+    excluded = tuple(data.get("modules_to_not_convert") or ())
+    if method in ("fp8", "fbgemm_fp8"):
+        return _Quantisation("fp8", excluded, expert_dtype=_inner_expert_dtype(data, place))
+    if method == "mxfp4":
+        return _Quantisation("mxfp4", excluded, only_experts=True)
+    if method in ("gptq", "awq"):
+        bits = data.get("bits", data.get("w_bit"))
+        if ("int", bits) not in _TYPED:
+            raise SpecError([f"{place}: {method} with {bits!r} bits; understood: 4, 8"])
+        return _Quantisation(_TYPED["int", int(str(bits))], excluded)
+    if method == "modelopt":
+        return _modelopt(data, place)
+    if method in ("compressed-tensors", "compressed_tensors"):
+        return _compressed_tensors(data, place)
+    raise SpecError(
+        [
+            f"{place}: quant_method {method!r} is not understood; "
+            "understood: fp8, fbgemm_fp8, mxfp4, gptq, awq, modelopt, compressed-tensors"
+        ]
+    )
+
+
+def _modelopt(data: Mapping[str, Any], place: str) -> _Quantisation | None:
+    algorithm, cache = data.get("quant_algo"), data.get("kv_cache_quant_algo")
+    kv = None if cache is None else _MODELOPT.get(str(cache))
+    if cache is not None and kv is None:
+        raise SpecError([f"{place}: kv_cache_quant_algo {cache!r} is not understood; understood: {', '.join(_MODELOPT)}"])
+    if algorithm is None:
+        return None
+    if algorithm not in _MODELOPT:
+        raise SpecError([f"{place}: quant_algo {algorithm!r} is not understood; understood: {', '.join(_MODELOPT)}"])
+    excluded = data.get("exclude_modules") or data.get("ignore") or ()
+    return _Quantisation(_MODELOPT[algorithm], tuple(excluded), kv=kv)
+
+
+def _compressed_tensors(data: Mapping[str, Any], place: str) -> _Quantisation:
+    groups = _mapping(data.get("config_groups"), f"{place}: config_groups")
+    found = {_weights_of(_mapping(group, place), place) for group in groups.values()}
+    if len(found) != 1:
+        raise SpecError([f"{place}: config_groups has {len(found)} formats of weights; one is understood"])
+    cache = data.get("kv_cache_scheme")
+    kv = None if cache is None else _typed(_mapping(cache, f"{place}: kv_cache_scheme"), f"{place}: kv_cache_scheme")
+    return _Quantisation(found.pop(), tuple(data.get("ignore") or ()), kv=kv)
+
+
+def _weights_of(group: Mapping[str, Any], place: str) -> Dtype:
+    if group.get("targets") not in (None, ["Linear"]):
+        raise SpecError([f"{place}: targets {group.get('targets')!r} are not understood; understood: ['Linear']"])
+    return _typed(_mapping(group.get("weights"), f"{place}: weights"), place)
+
+
+def _typed(scheme: Mapping[str, Any], place: str) -> Dtype:
+    kind, bits, size = scheme.get("type", "int"), scheme.get("num_bits"), scheme.get("group_size")
+    if (kind, bits) == ("float", 4) and size in (16, 32):
+        return "nvfp4" if size == 16 else "mxfp4"
+    if (kind, bits) not in _TYPED:
+        raise SpecError([f"{place}: {bits!r}-bit {kind} in groups of {size!r} is not understood"])
+    return _TYPED[kind, bits]  # type: ignore[index]
+
+
+def _inner_expert_dtype(data: Mapping[str, Any], place: str) -> Dtype | None:
+    return None if data.get("expert_dtype") is None else _expert_dtype(data["expert_dtype"], place)
+
+
+def _expert_dtype(value: object, place: str) -> Dtype:
+    for name in BYTES_PER_ELEMENT:
+        if value == name:
+            return name  # type: ignore[return-value]
+    raise SpecError([f"{place}: expert_dtype is {value!r}; understood: {', '.join(BYTES_PER_ELEMENT)}"])
+
+
+def _excluded(names: tuple[tuple[str, ...], ...], layer: int, layers: int, patterns: tuple[str, ...]) -> bool:
+    """Whether a group stays as it was: most names of some naming are excluded, in this and the next layer."""
+    for naming in names:
+        for prefix in ("model.layers", "model.language_model.layers", "language_model.model.layers", "backbone.layers"):
+            full = [f"{prefix}.{n}.{name}" for n in {layer, min(layer + 1, layers - 1)} for name in naming]
+            if 2 * sum(any(_matches(name, pattern) for pattern in patterns) for name in full) > len(full):
+                return True
+    return False
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Whether a pattern (a regular expression after ``re:``, a wildcard, or a part of the path) names a module."""
+    if not isinstance(pattern, str):
+        return False
+    if pattern.startswith("re:"):
+        try:
+            return re.match(pattern.removeprefix("re:"), name) is not None
+        except re.error as error:
+            raise SpecError([f"quantization_config: {pattern!r} is no regular expression: {error}"]) from error
+    if fnmatch.fnmatchcase(name, pattern):
+        return True
+    return f".{pattern.strip('.')}." in f".{name}." or ("*" in pattern and fnmatch.fnmatchcase(name, f"{pattern}.*"))
+
+
+def _mapping(value: object, place: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SpecError([f"{place} must be a JSON object, got {type(value).__name__}"])
+    return value

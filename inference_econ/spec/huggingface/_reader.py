@@ -1,0 +1,205 @@
+"""One configuration, read key by key, so that a key nobody read can be refused."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from inference_econ.errors import SpecError
+
+_MAX_SIZE = 1_000_000_000
+_MAX_LAYERS = 10_000
+
+#: Keys that change no shape in any family: training, generation, numerics, positions, tokens.
+_WITHOUT_SHAPE = frozenset(
+    """
+    add_cross_attention architectures attention_multiplier attention_value_scale attn_logit_softcapping attn_scale
+    attn_temperature_tuning aux_loss_alpha auto_map bad_words_ids beta_fast beta_slow cache_implementation
+    chunk_size_feed_forward cla_share_factor debug_layer decoder_start_token_id diversity_penalty do_sample
+    early_stopping embedding_multiplier encoder_no_repeat_ngram_size ep_size exponential_decay_length_penalty
+    final_logit_softcapping finetuning_task floor_scale forced_bos_token_id forced_eos_token_id gradient_checkpointing
+    hidden_act hidden_activation activation activation_function id2label initial_context_length initializer_range
+    input_jitter_noise interpolate_factor is_decoder is_encoder_decoder keep_dims label2id length_penalty logits_scaling
+    max_length max_new_tokens min_length model_type model_version mscale n_group no_repeat_ngram_size norm_topk_prob
+    num_beam_groups num_beams num_return_sequences original_max_position_embeddings output_attentions
+    output_hidden_states output_router_logits output_scores partial_rotary_factor prefix pretraining_tp problem_type
+    pruned_heads qk_rope_head_dim_ query_pre_attn_scalar remove_invalid_values repetition_penalty residual_multiplier
+    residual_in_fp32 return_dict return_dict_in_generate rope_interleave rope_local_base_freq rope_parameters rope_pct
+    rope_ratio rope_scaling rope_theta rotary_base rotary_dim rotary_pct routed_scaling_factor router_aux_loss_coef
+    router_jitter_noise router_scaling_factor scale_attn_weights score_function scoring_func seq_aux suppress_tokens
+    swiglu_alpha swiglu_limit task_specific_params temperature tf_legacy_loss tie_encoder_decoder tokenizer_class top_k
+    top_p topk_group topk_method torchscript transformers_version typical_p unsloth_fixed unsloth_version
+    use_bfloat16 use_cache use_flash_attn use_return_dict
+    """.split()
+)
+_ENDINGS = ("_token_id", "_token_ids", "_token_index", "_dropout", "_pdrop", "_eps", "_epsilon", "_loss_coef")
+
+
+class Reader:
+    """The keys of one configuration, and which of them have been read.
+
+    Parameters
+    ----------
+    data : mapping
+        The configuration, or its text part.
+    file : str
+        What to call the file in messages.
+    family : str
+        Its model_type, for messages.
+    outer : mapping
+        What stands around the text part, for the keys that may be at either level.
+    """
+
+    def __init__(self, data: Mapping[str, Any], file: str, family: str, outer: Mapping[str, Any] | None = None) -> None:
+        self.data, self.file, self.family, self.outer = data, file, family, outer or {}
+        self.read: list[str] = []
+
+    def stop(self, problem: str) -> NoReturn:
+        """Refuse the file."""
+        raise SpecError([f"{self.file}: {problem} (family {self.family})"])
+
+    def has(self, key: str) -> bool:
+        """Whether a key is given and not null."""
+        return self.data.get(key) is not None
+
+    def find(self, *keys: str) -> tuple[str, Any]:
+        """The value under whichever of several names of one thing is given; None if none is."""
+        given = [key for key in keys if self.data.get(key) is not None]
+        self.read.extend(key for key in keys if key in self.data and key not in self.read)
+        if not given:
+            return keys[0], None
+        first = given[0]
+        for other in given[1:]:
+            if self.data[other] != self.data[first]:
+                self.stop(f"{first} is {self.data[first]!r} but {other} is {self.data[other]!r}; they mean the same")
+        return first, self.data[first]
+
+    def size_if(self, *keys: str) -> int | None:
+        """A whole number above zero, or None if absent or null."""
+        key, value = self.find(*keys)
+        return None if value is None else self._whole(key, value, 1)
+
+    def size(self, *keys: str) -> int:
+        """A whole number above zero."""
+        value = self.size_if(*keys)
+        if value is None:
+            found = "null" if any(key in self.data for key in keys) else "missing"
+            self.stop(f"{' or '.join(keys)} is {found}; a whole number > 0 is needed")
+        return value
+
+    def size_or(self, *keys: str, default: int) -> int:
+        """A whole number above zero; the published class has a default."""
+        value = self.size_if(*keys)
+        return default if value is None else value
+
+    def whole(self, *keys: str, default: int = 0) -> int:
+        """A whole number that may be zero."""
+        key, value = self.find(*keys)
+        return default if value is None else self._whole(key, value, 0)
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """True or false."""
+        _, value = self.find(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self.stop(f"{key} must be true or false, got {_short(value)}")
+        return value
+
+    def only(self, key: str, *allowed: object) -> None:
+        """Refuse a key whose value is not one of those whose meaning is certain; absent and null are fine."""
+        _, value = self.find(key)
+        if value is not None and not any(value is one or (value == one and type(value) is type(one)) for one in allowed):
+            listed = " or ".join(_json(one) for one in allowed) or "null"
+            self.stop(f"{key} is {_short(value)}; only {listed} is understood")
+
+    def skip(self, *keys: str) -> None:
+        """Keys that are known not to change any shape in this family."""
+        self.find(*keys[:1])
+        self.read.extend(key for key in keys[1:] if key in self.data)
+
+    def layers(self) -> int:
+        """Number of layers."""
+        count = self.size("num_hidden_layers", "n_layer")
+        if count > _MAX_LAYERS:
+            self.stop(f"num_hidden_layers must be <= {_MAX_LAYERS}, got {count}")
+        return count
+
+    def words(self, key: str, allowed: Sequence[str], layers: int) -> list[str] | None:
+        """One word per layer out of those that are understood; None if absent."""
+        _, value = self.find(key)
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            self.stop(f"{key} must be a list with one entry per layer, got {_short(value)}")
+        if len(value) != layers:
+            self.stop(f"{key} has {len(value)} entries for {layers} layers")
+        for entry in value:
+            if entry not in allowed:
+                self.stop(f"{key} has the entry {_short(entry)}; understood: {', '.join(allowed)}")
+        return list(value)
+
+    def numbers(self, key: str) -> list[int] | None:
+        """A list of whole numbers; None if absent."""
+        _, value = self.find(key)
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            self.stop(f"{key} must be a list of whole numbers, got {_short(value)}")
+        return [self._whole(key, entry, 0) for entry in value]
+
+    def tied(self, *, default: bool) -> bool:
+        """Whether one matrix serves as both embeddings; the key may stand at either level."""
+        own, around = self.data.get("tie_word_embeddings"), self.outer.get("tie_word_embeddings")
+        if own is not None and around is not None and own != around:
+            self.stop(f"tie_word_embeddings is {_json(around)} at the top and {_json(own)} in text_config")
+        if own is None and around is not None:
+            return Reader(self.outer, self.file, self.family).flag("tie_word_embeddings", default=default)
+        return self.flag("tie_word_embeddings", default=default)
+
+    def finish(self) -> None:
+        """Refuse keys that nobody read, unless they are known to change no shape.
+
+        Raises
+        ------
+        SpecError
+            Naming each of them.
+        """
+        unknown = [
+            key
+            for key, value in self.data.items()
+            if value is not None and key not in self.read and not without_shape(key)
+        ]
+        if unknown:
+            raise SpecError([self._unknown(key) for key in unknown])
+
+    def _unknown(self, key: str) -> str:
+        near = difflib.get_close_matches(key, [*self.read, *_WITHOUT_SHAPE], n=1, cutoff=0.8)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return (
+            f"{self.file}: unknown key {key!r} = {_short(self.data[key])} in a configuration of the family {self.family}: "
+            f"it might change the architecture, so nothing is counted{hint}"
+        )
+
+    def _whole(self, key: str, value: object, least: int) -> int:
+        sign = "> 0" if least else ">= 0"
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            self.stop(f"{key} must be a whole number {sign}, got {_short(value)}")
+        if value > _MAX_SIZE:
+            self.stop(f"{key} must be <= {_MAX_SIZE}, got {_short(value)}")
+        return value
+
+
+def without_shape(key: str) -> bool:
+    """Whether a key changes no shape in any family."""
+    return key in _WITHOUT_SHAPE or key.startswith("_") or key.endswith(_ENDINGS)
+
+
+def _json(value: object) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
+
+
+def _short(value: object) -> str:
+    text = _json(value)
+    return text if len(text) <= 60 else text[:57] + "..."
