@@ -27,7 +27,7 @@ from inference_econ.frontier import Frontier, Sampling, compute
 from inference_econ.plans import Grid, paper_grid
 from inference_econ.serving import Draft
 from inference_econ.spec.dtype import BYTES_PER_ELEMENT
-from inference_econ.work import Precision
+from inference_econ.precision import Precision
 
 Array = npt.NDArray[np.float64]
 Result = TypeVar("Result")
@@ -71,6 +71,7 @@ def naive_model(question: Question) -> naive.Llm:
     """The same language model in the terms of :mod:`benchmarks.naive`."""
     model, (block,) = question.model, question.model.blocks
     ff, attention = block.feed_forward, block.attention
+    assert ff.kind != "none" and attention.kind in ("latent", "grouped_query")
     experts, active = (ff.experts, ff.active_experts) if ff.kind == "experts" else (1, 1)
     latent, group, head_dim = None, 1.0, 0.0
     if attention.kind == "latent":

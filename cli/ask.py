@@ -112,7 +112,8 @@ def frontier(
 
 @click.command()
 @options.subject
-@click.option("--tp", type=click.IntRange(1), default=1, show_default=True, help="Accelerators per pipeline stage.")
+@click.option("--tp", type=click.IntRange(1), default=1, show_default=True, help="Accelerators that share attention.")
+@click.option("--dp", type=click.IntRange(1), default=1, show_default=True, help="Groups of them in a pipeline stage.")
 @click.option("--pp", type=click.IntRange(1), default=1, show_default=True, help="Pipeline stages.")
 @click.option("--ep", type=click.IntRange(1), help="Expert-parallel ranks of a stage; as many as possible by default.")
 @click.option("--batch", type=options.POSITIVE, default=1, show_default=True, help="Sequences decoded together.")
@@ -130,6 +131,7 @@ def explain(
     assumptions: str | None,
     changes: tuple[str, ...],
     tp: int,
+    dp: int,
     pp: int,
     ep: int | None,
     batch: float,
@@ -147,6 +149,7 @@ def explain(
         catalog.model(model, changes=sorted_changes["model"]),
         catalog.hardware(hardware, changes=sorted_changes["hardware"]),
         tp=tp,
+        dp=dp,
         pp=pp,
         ep=ep,
         batch=batch,

@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError, NothingFitsError
 
-from . import ask, browse, paper
+from . import ask, browse, importing, paper
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -33,6 +33,7 @@ for command in (
     browse.scenarios,
     browse.assumptions,
     browse.schema,
+    importing.import_model,
 ):
     app.add_command(command)
 

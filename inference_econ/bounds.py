@@ -11,7 +11,8 @@ import numpy.typing as npt
 from inference_econ.communication import collective_floor
 from inference_econ.engine import Question, launch_seconds, operator_roofline
 from inference_econ.plans import Plans
-from inference_econ.work import Operator, Work
+from inference_econ.rows import Operator
+from inference_econ.work import Work
 
 Array = npt.NDArray[np.float64]
 

@@ -1,7 +1,8 @@
 """Names to specifications: the one place that knows where files are (floor 3).
 
 Names are paths below the folder of their kind without the suffix: ``h100_sxm``,
-``paper/h100``. Anything that ends in ``.yaml`` or exists as a file is read from there.
+``paper/h100``. Anything that ends in ``.yaml`` or exists as a file is read from there; for a
+model, so is a published ``config.json`` or a folder that holds one.
 """
 
 from __future__ import annotations
@@ -74,6 +75,10 @@ def locate(kind: Kind, name: str) -> Path:
     known = names(kind)
     if name in known:
         return folder(kind) / f"{name}.yaml"
+    if kind == "models" and (path.suffix == ".json" or _is_folder(path)):
+        from inference_econ.spec import huggingface
+
+        return huggingface.find_config(path)
     if _is_file(path):
         return path
     raise UnknownNameError(_unknown(kind, name, known))
@@ -83,6 +88,13 @@ def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except OSError:  # a name too long for any file
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
         return False
 
 
@@ -129,7 +141,10 @@ def hardware(name: str, *, changes: Iterable[str] = ()) -> HardwareSpec:
 
 
 def model(name: str, *, changes: Iterable[str] = ()) -> ModelSpec:
-    """Read a language model by name or path; see :func:`hardware` for ``changes`` and errors."""
+    """Read a language model by name or path; see :func:`hardware` for ``changes`` and errors.
+
+    The path may be that of a published Hugging Face ``config.json``, or of a folder that holds one.
+    """
     from inference_econ.spec.model import ModelSpec
 
     return _load(ModelSpec, "models", name, tuple(changes))
@@ -175,7 +190,12 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) ->
 def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
     from inference_econ.spec import _yaml
 
-    document = _yaml.read(locate(kind, name))
+    path = locate(kind, name)
+    if kind == "models" and path.suffix == ".json":
+        from inference_econ.spec import huggingface
+
+        return huggingface.import_document(path)
+    document = _yaml.read(path)
     base = document.data.get("extends") if kind == "assumptions" else None
     if base is None:
         return document

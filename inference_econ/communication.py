@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from inference_econ.errors import InputError
 from inference_econ.formulas import collectives as nccl
+from inference_econ.rows import Collective
 from inference_econ.spec.assumptions import Free, Mesh, NcclTree
 from inference_econ.spec.hardware import HardwareSpec
-from inference_econ.work import Collective
 
 Array = npt.NDArray[np.float64]
 CollectivesModel = NcclTree | Mesh | Free

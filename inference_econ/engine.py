@@ -12,11 +12,13 @@ import numpy.typing as npt
 from inference_econ import memory
 from inference_econ.communication import collective_parts, collective_seconds
 from inference_econ.plans import Plans
+from inference_econ.precision import Precision
+from inference_econ.rows import Operator
 from inference_econ.spec.assumptions import Assumptions, Free, Mesh, TensorLayout
 from inference_econ.spec.dtype import BYTES_PER_ELEMENT, math_unit
 from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.model import ModelSpec
-from inference_econ.work import Operator, Precision, Work, decode_work
+from inference_econ.work import Work, decode_work
 
 Array = npt.NDArray[np.float64]
 
@@ -70,7 +72,7 @@ class Question:
         InputError
             If the chip has no maths unit for a format.
         """
-        for dtype in (precision.weights, precision.experts, precision.activations):
+        for dtype in (*precision.of_weights, precision.activations):
             math_unit(dtype, _peaks(hardware), hardware.name)
         return cls(model, hardware, precision, context, assumptions.for_family(hardware.family))
 
@@ -115,7 +117,7 @@ class Question:
         unreachable = self.hardware.nic_bytes_per_second_one_way is None
         unreachable = unreachable and not isinstance(self.assumptions.collectives, (Free, Mesh))
         limit = self.hardware.link_domain if unreachable else None
-        return memory.reasons(self.model, self.memory(plans, reserved_bytes), plans, layout, limit)
+        return memory.reasons(self.model, self.memory(plans, reserved_bytes), plans, layout, self.assumptions, limit)
 
 
 def _peaks(hardware: HardwareSpec) -> Mapping[str, float]:

@@ -86,6 +86,7 @@ def explain(
     hardware: HardwareSpec | str,
     *,
     tp: int,
+    dp: int = 1,
     pp: int = 1,
     ep: int | None = None,
     batch: float = 1,
@@ -103,8 +104,9 @@ def explain(
     ----------
     model, hardware : spec, name or path
         What is served, on what.
-    tp, pp : int
-        Accelerators per pipeline stage, and stages [1].
+    tp, dp, pp : int
+        Accelerators that share the attention weights, groups of them with sequences of their own, and pipeline
+        stages; a stage has tp * dp accelerators [1].
     ep : int, optional
         Expert-parallel ranks of a stage [1]; as many as possible if not given.
     batch : float
@@ -133,56 +135,56 @@ def explain(
         If the deployment does not fit in memory.
     """
     question = ask(model, hardware, context, assumptions=assumptions, weights=weights, activations=activations, kv=kv)
-    for name, value in (("tp", tp), ("pp", pp), ("ep", 1 if ep is None else ep), ("batch", batch)):
+    for name, value in (("tp", tp), ("dp", dp), ("pp", pp), ("ep", 1 if ep is None else ep), ("batch", batch)):
         if not 0 < value <= _MOST:
             raise InputError(f"{name} must be positive and at most {_MOST:g}, got {value:g}")
     if cut not in ("1d", "2d"):
         raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")
     rate = None if price is None and not question.hardware.prices else economics.rate(question.hardware, price)
-    deployment = _deployment(question, tp, pp, ep, batch)
+    deployment = _deployment(question, tp, dp, pp, ep, batch)
     _check_divisible(question, deployment, cut)
     needed = question.memory(deployment)
     code = int(np.ravel(question.reasons(deployment, cut))[0])
     if code != memory.FITS:
-        raise NothingFitsError(_does_not_fit(question, needed, code, tp * pp))
+        raise NothingFitsError(_does_not_fit(question, needed, code, tp * dp * pp))
     costs = evaluate(question, deployment, cut)
     dollars = None
     if rate is not None:
-        dollars = float(money.dollars_per_million_tokens(tp * pp, float(costs.seconds[0]), batch, rate))
-    layout = layout_record(Chosen(deployment, cut))
+        dollars = float(money.dollars_per_million_tokens(tp * dp * pp, float(costs.seconds[0]), batch, rate))
+    layout = layout_record(question, Chosen(deployment, cut))
     return Explanation(question, layout, float(batch), costs, needed, dollars)
 
 
-def _deployment(question: Question, tp: int, pp: int, ep: int | None, batch: float) -> plans.Plans:
+def _deployment(question: Question, tp: int, dp: int, pp: int, ep: int | None, batch: float) -> plans.Plans:
     spread = 1 if not plans.has_experts(question.model) else ep
     if spread is None:
         experts = min(
             block.feed_forward.experts for block in question.model.blocks if block.feed_forward.kind == "experts"
         )
-        spread = max(ranks for ranks in range(1, min(tp, experts) + 1) if tp % ranks == 0 and experts % ranks == 0)
+        stage = tp * dp
+        spread = max(ranks for ranks in range(1, min(stage, experts) + 1) if stage % ranks == experts % ranks == 0)
     elif ep is not None and ep > 1 and not plans.has_experts(question.model):
         raise InputError(f"{question.model.name} has no experts, so ep must be 1, got {ep}")
     one = np.ones(1)
-    return plans.Plans(one * tp * pp, one * batch, one * pp, one * tp, one * spread, whole=True)
+    return plans.Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * spread, whole=True)
 
 
 def _check_divisible(question: Question, deployment: plans.Plans, cut: TensorLayout) -> None:
-    for problem, where in plans.indivisible(question.model, deployment, cut):
+    for problem, where in plans.indivisible(question.model, deployment, cut, question.assumptions):
         if np.any(where):
-            degrees = f"tp={deployment.attention_ranks[0]:g}, pp={deployment.pp[0]:g}"
+            degrees = f"tp={deployment.attention_ranks[0]:g}, pp={deployment.pp[0]:g}, batch={deployment.batch[0]:g}"
             if deployment.ep is not None and plans.has_experts(question.model):
                 degrees += f", ep={deployment.ep[0]:g}"
             raise InputError(f"{question.model.name}: {problem} ({degrees})")
 
 
 def _does_not_fit(question: Question, needed: memory.Memory, code: int, accelerators: int) -> str:
-    total = needed.weight_bytes + float(np.ravel(needed.kv_bytes)[0])
-    available = float(np.ravel(needed.available_bytes)[0])
-    smallest = int(np.ceil(total / question.hardware.hbm_bytes))
+    weights, cache, available = needed.of_one_plan()
+    smallest = int(np.ceil((weights + cache) / (available / accelerators)))
     message = f"{question.model.name} on {accelerators} x {question.hardware.name}: {memory.REASONS[code]}"
     if code in (memory.WEIGHTS, memory.CACHE):
         message += (
-            f": {needed.weight_bytes / 1e9:.1f} GB of weights and {(total - needed.weight_bytes) / 1e9:.1f} GB of KV "
+            f": {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV "
             f"cache > {available / 1e9:.1f} GB; at least {smallest} accelerators would do"
         )
     return message

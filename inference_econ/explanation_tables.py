@@ -26,7 +26,7 @@ def explain_table(explanation: Explanation) -> Table:
 def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     """What a step means for users, money and memory."""
     question, needed = explanation.question, explanation.memory
-    cache, available = (float(np.ravel(value)[0]) for value in (needed.kv_bytes, needed.available_bytes))
+    weights, cache, available = needed.of_one_plan()
     cost = (
         "no price known"
         if explanation.dollars is None
@@ -38,8 +38,8 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         f"Assumptions: {question.assumptions.name}.",
         f"Limited by {PART_NAMES[explanation.limited_by]}: {explanation.tokens_per_second:.1f} tokens/s per user, "
         f"{cost}, MFU {100 * explanation.mfu:.1f} %.",
-        f"Memory: {needed.weight_bytes / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
-        f"{available / 1e9:.1f} GB ({100 * (needed.weight_bytes + cache) / available:.0f} %).",
+        f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
+        f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %).",
     ]
     unit = question.unit(question.precision.weights)
     if unit != question.precision.weights:
@@ -54,6 +54,7 @@ def _single(costs: StepCosts) -> dict[str, float]:
 def explain_record(explanation: Explanation) -> dict[str, object]:
     """One explained step as plain data."""
     costs = explanation.costs
+    weights, cache, available = explanation.memory.of_one_plan()
     return {
         "model": explanation.question.model.name,
         "hardware": explanation.question.hardware.name,
@@ -70,9 +71,9 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "tokens_per_second_per_user": explanation.tokens_per_second,
         "dollars_per_million_output_tokens": explanation.dollars,
         "mfu": explanation.mfu,
-        "weight_bytes": explanation.memory.weight_bytes,
-        "kv_bytes": float(np.ravel(explanation.memory.kv_bytes)[0]),
-        "available_bytes": float(np.ravel(explanation.memory.available_bytes)[0]),
+        "weight_bytes": weights,
+        "kv_bytes": cache,
+        "available_bytes": available,
     }
 
 

@@ -315,14 +315,13 @@ def why_nothing_fits(
     if max_tokens_per_second is not None and counts[memory.FITS]:
         listed.append(f"more than {max_tokens_per_second:g} tokens/s are produced: {counts[memory.FITS]}")
     ones = np.ones(1)
-    one = question.memory(Plans.of(ones, ones, ones), taken_bytes)
-    needed = int(np.ceil((one.weight_bytes + float(one.kv_bytes[0])) / question.hardware.hbm_bytes))
+    weights, cache, available = question.memory(Plans.of(ones, ones, ones), taken_bytes).of_one_plan()
     return (
         f"nothing fits: {question.model.name} ({question.precision.weights}) on {question.hardware.name}, "
         f"{int(counts.sum())} plans considered; {'; '.join(listed) or 'the grid is empty'}. "
-        f"Weights need {one.weight_bytes / 1e9:.1f} GB, a sequence of {question.context:g} tokens "
-        f"{float(one.kv_bytes[0]) / 1e9:.2f} GB, an accelerator has {question.hardware.hbm_bytes / 1e9:.1f} GB: "
-        f"at least {needed} accelerators are needed"
+        f"Weights need {weights / 1e9:.1f} GB, a sequence of {question.context:g} tokens {cache / 1e9:.2f} GB, "
+        f"an accelerator has {available / 1e9:.1f} GB for them: at least {int(np.ceil((weights + cache) / available))} "
+        "accelerators are needed"
     )
 
 
@@ -357,7 +356,7 @@ def _point(front: Frontier, index: int, chosen: Chosen, seconds: float, tokens: 
         dollars_per_million_output_tokens=float(front.dollars[index]),
         accelerators=float(front.accelerators[index]),
         batch=float(front.batch[index]),
-        layout=layout_record(chosen, drafted),
+        layout=layout_record(front.question, chosen, drafted),
         mfu=float(front.mfu[index]),
         bandwidth_utilization=busy / tokens / seconds,
         limited_by=max(parts, key=parts.__getitem__),
@@ -365,11 +364,13 @@ def _point(front: Frontier, index: int, chosen: Chosen, seconds: float, tokens: 
     )
 
 
-def layout_record(chosen: Chosen, drafted: int = 0) -> dict[str, float | str]:
+def layout_record(question: Question, chosen: Chosen, drafted: int = 0) -> dict[str, float | str]:
     """The degrees of a single plan, under the names that people use."""
     plans = chosen.plans
-    pp, stage = float(plans.pp.ravel()[0]), float(np.ravel(plans.stage)[0])
-    record: dict[str, float | str] = {"tp": stage, "pp": pp, "attention_tp": float(np.ravel(plans.attention_ranks)[0])}
+    pp, stage, ranks = (float(np.ravel(value)[0]) for value in (plans.pp, plans.stage, plans.attention_ranks))
+    record: dict[str, float | str] = {"tp": stage, "pp": pp, "attention_tp": ranks}
+    if question.assumptions.attention_groups == "data_parallel":
+        record["attention_dp"] = stage / ranks
     if plans.ep is not None:
         record["ep"] = float(np.ravel(plans.ep)[0])
     record["cut"] = chosen.layout

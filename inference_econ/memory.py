@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.plans import DEPTH_TOLERANCE, Plans, indivisible
+from inference_econ.precision import Precision
 from inference_econ.spec import counting
 from inference_econ.spec.assumptions import Assumptions, TensorLayout
 from inference_econ.spec.dtype import BYTES_PER_ELEMENT
-from inference_econ.spec.model import ModelSpec
-from inference_econ.work import Precision
+from inference_econ.spec.model import Attention, ModelSpec
 
 Array = npt.NDArray[np.float64]
 
@@ -30,46 +30,107 @@ FITS, WEIGHTS, CACHE, DEPTH, NETWORK, DIVIDE = range(6)
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory that plans need, summed over the accelerators of an instance.
+    """Memory that plans need, summed over the accelerators of an instance, copies included.
 
     Attributes
     ----------
-    weight_bytes : float
-        All weights [B].
-    kv_bytes : ndarray, shape (...)
-        Cache that must fit [B].
-    available_bytes : ndarray, shape (...)
-        Memory of the instance [B].
+    weight_bytes : ndarray, broadcastable to (...)
+        Weights [B].
+    kv_bytes : ndarray, broadcastable to (...)
+        Cache and states that must fit [B].
+    available_bytes : ndarray, broadcastable to (...)
+        Memory that may be used [B].
     """
 
-    weight_bytes: float
+    weight_bytes: Array
     kv_bytes: Array
     available_bytes: Array
 
     @property
     def fits(self) -> npt.NDArray[np.bool_]:
-        """Whether weights and cache fit, shape (...)."""
+        """Whether weights and cache fit, broadcastable to (...)."""
         return np.asarray(self.available_bytes >= self.kv_bytes + self.weight_bytes)
+
+    def of_one_plan(self) -> tuple[float, float, float]:
+        """Weights, cache and available memory of the only plan [B]."""
+        weights, cache, available = (
+            float(np.ravel(value)[0]) for value in (self.weight_bytes, self.kv_bytes, self.available_bytes)
+        )
+        return weights, cache, available
 
 
 def weight_bytes(model: ModelSpec, precision: Precision) -> float:
-    """All weights of a model as stored [B]."""
-    routed = 0.0
+    """All weights of a model as stored, once [B]."""
+    return sum(_weight_groups(model, precision).values())
+
+
+def _weight_groups(model: ModelSpec, precision: Precision) -> dict[str, float]:
+    """Weights as stored, by where copies of them lie [B]."""
+    hidden, parts = model.hidden_size, model.parameter_parts()
+    routed = shared = 0.0
     for block in model.blocks:
-        if block.feed_forward.kind == "experts":
-            routed += block.layers * block.feed_forward.experts * counting.expert(block.feed_forward, model.hidden_size)
-    other = sum(model.parameter_parts().values()) - routed
-    return other * BYTES_PER_ELEMENT[precision.weights] + routed * BYTES_PER_ELEMENT[precision.experts]
+        spec = block.feed_forward
+        if spec.kind == "experts":
+            routed += block.layers * spec.experts * counting.expert(spec, hidden)
+            if spec.shared_intermediate_size is not None:
+                shared += block.layers * counting.shared_expert(spec, hidden)
+    other = sum(parts.values()) - parts["embeddings"] - parts["attention"] - routed - shared
+    width = BYTES_PER_ELEMENT
+    return {
+        "embeddings": parts["embeddings"] * width[precision.embeddings],
+        "attention": parts["attention"] * width[precision.attention],
+        "feed_forward": other * width[precision.weights]
+        + routed * width[precision.experts]
+        + shared * width[precision.shared_experts],
+    }
+
+
+def _held_weights(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array:
+    """Weights over all accelerators of an instance: each group of attention ranks holds its own copy [B]."""
+    groups = _weight_groups(model, precision)
+    if assumptions.attention_groups == "idle":
+        return np.asarray(sum(groups.values()))
+    copies = plans.stage / plans.attention_ranks
+    return np.asarray(groups["embeddings"] + groups["feed_forward"] + groups["attention"] * copies)
 
 
 def kv_bytes_per_sequence(model: ModelSpec, precision: Precision, context: float) -> float:
-    """Cache of one sequence of ``context`` tokens over all layers [B]."""
-    elements = 0.0
+    """Cache and states of one sequence of ``context`` tokens over all layers, once [B]."""
+    return sum(block.layers * _kept(block.attention, precision, context) for block in model.blocks)
+
+
+def _kept(spec: Attention, precision: Precision, context: float) -> float:
+    """Cache and state of one sequence in one layer [B]."""
+    width = BYTES_PER_ELEMENT[precision.kv]
+    if spec.kind == "recurrent":
+        state = counting.recurrent_state_elements(spec)
+        convolution = counting.state_elements(spec) - state
+        return state * BYTES_PER_ELEMENT[spec.state_dtype] + convolution * BYTES_PER_ELEMENT[precision.activations]
+    limit = counting.window(spec)
+    cached = counting.cached_elements(spec) * (context if limit is None else min(context, float(limit)))
+    if spec.kind == "compressed":
+        cached += counting.window_elements(spec) * min(context, float(spec.window))
+    return (cached + counting.index_elements(spec) * context) * width
+
+
+def _held_cache(
+    model: ModelSpec, precision: Precision, plans: Plans, context: float, assumptions: Assumptions
+) -> Array:
+    """Cache over all accelerators of a stage, copies included, of one sequence [B]."""
+    if assumptions.kv_placement == "spread":
+        return np.asarray(kv_bytes_per_sequence(model, precision, context))
+    total: Array = np.zeros(())
     for block in model.blocks:
-        limit = counting.window(block.attention)
-        kept = context if limit is None else min(context, float(limit))
-        elements += block.layers * counting.cached_elements(block.attention) * kept
-    return elements * BYTES_PER_ELEMENT[precision.kv]
+        copies = plans.attention_ranks / np.minimum(plans.attention_ranks, _apart(block.attention))
+        total = total + copies * (block.layers * _kept(block.attention, precision, context))
+    return total
+
+
+def _apart(spec: Attention) -> float:
+    """Heads whose cache or state can lie on chips of their own."""
+    if spec.kind == "grouped_query":
+        return float(spec.kv_heads)
+    return float(spec.value_heads) if spec.kind == "recurrent" else 1.0
 
 
 def need(
@@ -94,18 +155,21 @@ def need(
     hbm_bytes : float
         Memory of one accelerator [B].
     assumptions : Assumptions
-        ``kv_capacity`` says how many micro-batches are counted.
+        ``kv_capacity`` says how many micro-batches are counted, ``usable_memory`` how much may be filled.
     reserved_bytes : float
         Memory of the instance that is taken already, for example by a draft model's weights [B].
 
     Returns
     -------
     Memory
-        Entries of shape (...).
+        Entries broadcastable to (...).
     """
     sequences = plans.batch if assumptions.kv_capacity == "batch" else plans.micro_batch
-    cache = kv_bytes_per_sequence(model, precision, context) * sequences
-    return Memory(weight_bytes(model, precision) + reserved_bytes, cache, plans.accelerators * hbm_bytes)
+    return Memory(
+        _held_weights(model, precision, plans, assumptions) + reserved_bytes,
+        _held_cache(model, precision, plans, context, assumptions) * sequences,
+        plans.accelerators * (hbm_bytes * assumptions.usable_memory),
+    )
 
 
 def could_fit(memory: Memory, plans: Plans) -> npt.NDArray[np.bool_]:
@@ -118,7 +182,12 @@ def _too_deep(plans: Plans) -> npt.NDArray[np.bool_]:
 
 
 def reasons(
-    model: ModelSpec, memory: Memory, plans: Plans, layout: TensorLayout, domain_limit: int | None
+    model: ModelSpec,
+    memory: Memory,
+    plans: Plans,
+    layout: TensorLayout,
+    assumptions: Assumptions,
+    domain_limit: int | None,
 ) -> npt.NDArray[np.intp]:
     """Why each plan cannot run, as codes of :data:`REASONS`, broadcastable to ``plans.shape``.
 
@@ -132,6 +201,8 @@ def reasons(
         The same deployments.
     layout : {'1d', '2d'}
         How weight matrices are cut.
+    assumptions : Assumptions
+        Whether groups of attention ranks share the batch.
     domain_limit : int or None
         Accelerators that can reach each other at all [1]; None if there is no limit.
     """
@@ -140,6 +211,6 @@ def reasons(
     if domain_limit is not None:
         code = np.where(plans.accelerators > domain_limit, NETWORK, code)
     if plans.whole:
-        for _, uneven in indivisible(model, plans, layout):
+        for _, uneven in indivisible(model, plans, layout, assumptions):
             code = np.where(uneven, DIVIDE, code)
     return code

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from inference_econ.formulas.pipeline import logarithmic_degrees
 from inference_econ.spec.assumptions import Assumptions, TensorLayout
-from inference_econ.spec.model import ModelSpec
+from inference_econ.spec.model import Attention, ModelSpec
 
 Array = npt.NDArray[np.float64]
 
@@ -177,7 +177,7 @@ class WholeLayouts:
         deepest = model.layers if self.pipeline else 1
         found = []
         for depth in (depth for depth in range(1, deepest + 1) if model.layers % depth == 0):
-            possible = (accelerators % depth == 0) & (batch >= depth)
+            possible = (accelerators % depth == 0) & (batch % depth == 0)
             if possible.any():
                 found.append(np.where(possible, float(depth), 0.0))
         return found
@@ -207,7 +207,9 @@ def has_experts(model: ModelSpec) -> bool:
     return any(block.feed_forward.kind == "experts" for block in model.blocks)
 
 
-def indivisible(model: ModelSpec, plans: Plans, layout: TensorLayout) -> list[tuple[str, npt.NDArray[np.bool_]]]:
+def indivisible(
+    model: ModelSpec, plans: Plans, layout: TensorLayout, assumptions: Assumptions
+) -> list[tuple[str, npt.NDArray[np.bool_]]]:
     """What whole-number plans would have to split unevenly.
 
     Parameters
@@ -218,6 +220,8 @@ def indivisible(model: ModelSpec, plans: Plans, layout: TensorLayout) -> list[tu
         Deployments, shape (...).
     layout : {'1d', '2d'}
         How weight matrices are cut.
+    assumptions : Assumptions
+        Whether groups of attention ranks share the batch.
 
     Returns
     -------
@@ -226,20 +230,21 @@ def indivisible(model: ModelSpec, plans: Plans, layout: TensorLayout) -> list[tu
     """
     stage, ranks = plans.stage, plans.attention_ranks
     found = [
+        ("the batch does not split into micro-batches", _uneven(plans.batch, plans.pp)),
         (f"{model.layers} layers do not split into the pipeline's stages", _uneven(model.layers, plans.pp)),
         ("the accelerators do not split into the pipeline's stages", _uneven(plans.accelerators, plans.pp)),
     ]
+    if assumptions.attention_groups == "data_parallel":
+        uneven = _uneven(plans.micro_batch, stage / ranks)
+        found.append(("the micro-batch does not split over the groups of attention ranks", uneven))
     if layout == "2d":
         found.append(("a 2-D cut needs a square number of ranks", np.sqrt(ranks) % 1 > 0))
         found.append(("a 2-D cut needs a square number of ranks", np.sqrt(stage) % 1 > 0))
     for block in model.blocks:
-        heads = block.attention.query_heads
-        found.append((f"{heads:g} query heads do not split over the attention ranks", _uneven(heads, ranks)))
-        if block.attention.kind == "grouped_query":
-            kv_heads = block.attention.kv_heads
-            uneven = _uneven(kv_heads, ranks) & _uneven(ranks, kv_heads)
-            found.append((f"{kv_heads:g} KV heads neither split over nor repeat on the attention ranks", uneven))
+        found += _indivisible_heads(block.attention, ranks)
         part = stage
+        if block.feed_forward.kind == "none":
+            continue
         if block.feed_forward.kind == "experts" and plans.ep is not None:
             experts = block.feed_forward.experts
             found.append((f"{experts} experts do not split over the expert-parallel ranks", _uneven(experts, plans.ep)))
@@ -247,6 +252,18 @@ def indivisible(model: ModelSpec, plans: Plans, layout: TensorLayout) -> list[tu
             part = stage / plans.ep
         width = block.feed_forward.intermediate_size
         found.append((f"a feed-forward width of {width:g} does not split over the ranks", _uneven(width, part)))
+    return found
+
+
+def _indivisible_heads(spec: Attention, ranks: Array) -> list[tuple[str, npt.NDArray[np.bool_]]]:
+    if spec.kind == "none":
+        return []
+    heads = spec.value_heads if spec.kind == "recurrent" else spec.query_heads
+    name = "state" if spec.kind == "recurrent" else "query"
+    found = [(f"{heads:g} {name} heads do not split over the attention ranks", _uneven(heads, ranks))]
+    if spec.kind == "grouped_query":
+        uneven = _uneven(spec.kv_heads, ranks) & _uneven(ranks, spec.kv_heads)
+        found.append((f"{spec.kv_heads:g} KV heads neither split over nor repeat on the attention ranks", uneven))
     return found
 
 
@@ -318,8 +335,15 @@ def whole_grid(smallest: float, *, pipeline: bool, largest: int | None = None, l
         Largest batch [1].
     """
     top = max(64, 4 * int(np.ceil(smallest))) if largest is None else largest
-    sizes = np.concatenate([np.arange(2**k, 2 ** (k + 1), max(1, 2**k // 8)) for k in range(21)])
-    batches = np.unique(np.round(2.0 ** np.arange(0, np.log2(largest_batch) + 0.25, 0.25)))
+    sizes = _whole_steps(21)
+    # Eight per doubling, with many divisors: micro-batches and attention groups split them.
+    steps = _whole_steps(17)
+    batches = steps[steps <= largest_batch].astype(float)
     sizes = np.unique(np.append(sizes, [int(np.ceil(smallest)), top]))
     chosen = sizes[(sizes >= smallest) & (sizes <= top)]
     return Grid(chosen.astype(float), batches, WholeLayouts(pipeline))
+
+
+def _whole_steps(doublings: int) -> npt.NDArray[np.intp]:
+    """Whole numbers from 1 on, eight in every doubling once there are as many."""
+    return np.concatenate([np.arange(2**k, 2 ** (k + 1), max(1, 2**k // 8)) for k in range(doublings)])

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from inference_econ import memory
 from inference_econ.bounds import attention_floor, lower_bound, range_bound
 from inference_econ.engine import Question, step_seconds
+from inference_econ.feed_forwards import expert_thresholds
 from inference_econ.plans import DEPTH_TOLERANCE, Layouts, Plans, has_experts
 from inference_econ.spec.assumptions import TensorLayout
-from inference_econ.work import expert_thresholds
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -100,7 +100,9 @@ class Search:
         one = np.ones(1)
         # Bounds follow the assumptions' rule for expert parallelism; layouts with their own do not obey them.
         ruled = layouts.variants(question.model, question.assumptions, Plans.of(one, one, one)).ep is None
-        self.bounded = ruled or not has_experts(question.model)
+        # A cache that lies with the heads may be read faster where attention runs on fewer chips.
+        spread = question.assumptions.kv_placement == "spread"
+        self.bounded = spread and (ruled or not has_experts(question.model))
         self.tabled = self.bounded and len(self.depths) * int(np.prod(self.shape)) >= _TABLE_FROM
         if self.tabled:
             largest = accelerators.max(), batch.max()

@@ -12,6 +12,7 @@ from inference_econ import catalog, economics, memory, plans
 from inference_econ.engine import Question
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.frontier import Frontier, Progress, Sampling, compute
+from inference_econ.precision import Precision
 from inference_econ.search import fastest
 from inference_econ.serving import Draft
 from inference_econ.spec.assumptions import Assumptions
@@ -19,7 +20,6 @@ from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.model import ModelSpec
 from inference_econ.spec.scenario import GridName
 from inference_econ.spec.traffic import Traffic
-from inference_econ.work import Precision
 
 #: The preset that goes with a grid where none is named.
 PRESETS: Mapping[GridName, str] = {"whole": "deployable", "paper": "paper"}
@@ -164,12 +164,13 @@ def make_grid(question: Question, grid: GridName, *, pipeline: bool, largest: fl
         If the largest instance allowed cannot hold the weights.
     """
     weights = memory.weight_bytes(question.model, question.precision)
-    smallest = weights / question.hardware.hbm_bytes
+    usable = question.hardware.hbm_bytes * question.assumptions.usable_memory
+    smallest = weights / usable
     most = _LARGEST_INSTANCE if largest is None else min(largest, _LARGEST_INSTANCE)
     if not smallest <= (np.floor(most) if grid == "whole" else most):
         raise NothingFitsError(
             f"nothing fits: {question.model.name} ({question.precision.weights}) needs {weights / 1e9:.4g} GB for its "
-            f"weights, at least {np.ceil(smallest):.7g} accelerators of {question.hardware.hbm_bytes / 1e9:.4g} GB "
+            f"weights, at least {np.ceil(smallest):.7g} accelerators of {usable / 1e9:.4g} usable GB "
             f"({question.hardware.name}); at most {most:.7g} are allowed"
         )
     if grid == "whole":

@@ -46,6 +46,8 @@ class Curve:
         Speed [tokens/s], cost [USD per 1e6 tokens], instance [1], sequences [1].
     frontier : Frontier or None
         Where it comes from; None for the toy model.
+    sources : tuple of UsedSource
+        What its numbers rest on.
     """
 
     label: str
@@ -54,6 +56,7 @@ class Curve:
     accelerators: Array
     batch: Array
     frontier: Frontier | None = None
+    sources: tuple[UsedSource, ...] = ()
 
     def preferred_index(self, exponent: float) -> int:
         """The point that maximises speed^exponent / cost (eq. 45)."""
@@ -160,9 +163,7 @@ def run(scenario: Scenario | str, *, progress: Progress | None = None) -> Result
                 progress(index / len(ask.series), series.label)
             settings = series.settings.over(ask.common)
             curves.append(_curve(series, settings) if isinstance(ask, FrontierAsk) else _toy(ask, series, settings))
-        used = dict.fromkeys(
-            found for curve in curves if curve.frontier is not None for found in sources(curve.frontier)
-        )
+        used = dict.fromkeys(found for curve in curves for found in curve.sources)
         return Result(spec, tuple(curves), sources=(*used, *_own_sources(spec)))
     panels = tuple(run(_panel(name), progress=progress) for name in ask.scenarios)
     return Result(spec, panels=panels, sources=tuple(dict.fromkeys(s for panel in panels for s in panel.sources)))
@@ -211,11 +212,15 @@ def ask_frontier(settings: Settings, *, progress: Progress | None = None) -> Fro
 
 def sources(front: Frontier) -> tuple[UsedSource, ...]:
     """Every source that a frontier rests on."""
-    question = front.question
+    draft = None if front.draft is None else front.draft.question.model
+    return _sources(front.question, front.dollars_per_accelerator_hour, draft)
+
+
+def _sources(question: Question, rate: float, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
     unused = {"year", "watts", "link_bytes_per_second_both_ways", "max_context"}
     specs = [("model", question.model), ("hardware", question.hardware), ("assumptions", question.assumptions)]
-    if front.draft is not None:
-        specs.append(("draft model", front.draft.question.model))
+    if draft is not None:
+        specs.append(("draft model", draft))
     found = [
         UsedSource(f"{kind}: {spec.name}", field, source)
         for kind, spec in specs
@@ -223,13 +228,13 @@ def sources(front: Frontier) -> tuple[UsedSource, ...]:
         if field not in unused
     ]
     for listed in question.hardware.prices:
-        if listed.dollars_per_accelerator_hour == front.dollars_per_accelerator_hour:
+        if listed.dollars_per_accelerator_hour == rate:
             where = f"{listed.where} ({listed.kind}, {listed.date})"
             source = Source(ref=listed.ref, where=where, kind="published")
             found.append(UsedSource(f"hardware: {question.hardware.name}", "prices", source))
             break
     else:
-        source = Source(ref="user", where=f"{front.dollars_per_accelerator_hour:g} USD/h", kind="assumed")
+        source = Source(ref="user", where=f"{rate:g} USD/h", kind="assumed")
         found.append(UsedSource("price", "dollars_per_accelerator_hour", source))
     return tuple(found)
 
@@ -277,7 +282,9 @@ def _frontier(settings: Settings) -> Frontier:
 
 def _curve(series: Series, settings: Settings) -> Curve:
     front = _frontier(settings)
-    return Curve(series.label, front.tokens_per_second, front.dollars, front.accelerators, front.batch, front)
+    return Curve(
+        series.label, front.tokens_per_second, front.dollars, front.accelerators, front.batch, front, sources(front)
+    )
 
 
 def _toy(ask_toy: ToyAsk, series: Series, settings: Settings) -> Curve:
@@ -306,7 +313,7 @@ def _toy(ask_toy: ToyAsk, series: Series, settings: Settings) -> Curve:
         )
         dollars = money.dollars_per_million_tokens(best.accelerators, best.seconds, batch, price)
         speed, cost, size, users = (np.atleast_1d(v) for v in (1 / best.seconds, dollars, best.accelerators, batch))
-        return Curve(series.label, speed, cost, size, users)
+        return Curve(series.label, speed, cost, size, users, sources=_sources(question, price))
     sizes, batches = make_grid(question, "paper", pipeline=False).pairs()
     seconds = roofline.toy_latency(
         question.model.total_parameters,
@@ -342,7 +349,8 @@ def _toy_curve(
     if settings.sampling is not None:
         best = best[pareto.sampled(seconds[best], settings.sampling.points, settings.sampling.decades)]
     best = best[::-1]
-    return Curve(label, 1.0 / seconds[best], dollars[best], sizes[best], batches[best])
+    used = _sources(question, price)
+    return Curve(label, 1.0 / seconds[best], dollars[best], sizes[best], batches[best], sources=used)
 
 
 def _square_root(law: SquareRootAsk) -> Comparison:

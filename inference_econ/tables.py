@@ -107,20 +107,26 @@ class Cell:
 
 
 def layout_label(layout: Mapping[str, float | str]) -> str:
-    """A layout as people write it: ``tp8``, ``tp4pp2``, ``tp8ep8``.
+    """A layout as people write it: ``tp8``, ``tp4pp2``, ``dp16ep16``, ``tp8 attn4`` where half of the chips wait.
 
     Examples
     --------
     >>> layout_label({"tp": 4.0, "pp": 2.0, "attention_tp": 4.0, "cut": "1d"})
     'tp4pp2'
+    >>> layout_label({"tp": 16.0, "pp": 1.0, "attention_tp": 2.0, "attention_dp": 8.0, "ep": 4.0, "cut": "1d"})
+    'tp2dp8ep4'
     """
-    tp, ep = float(layout["tp"]), float(layout.get("ep", 1.0))
-    label = f"tp{_size(tp)}"
-    for name, value in (("pp", float(layout["pp"])), ("ep", ep)):
-        if value != 1.0:
-            label += f"{name}{_size(value)}"
-    attention = float(layout["attention_tp"])
-    if not math.isclose(attention, tp):
+    tp, attention = float(layout["tp"]), float(layout["attention_tp"])
+    groups = float(layout.get("attention_dp", 1.0))
+    waiting = groups == 1.0 and not math.isclose(attention, tp)
+    degrees = [
+        ("tp", tp if groups == 1.0 else attention),
+        ("dp", groups),
+        ("pp", float(layout["pp"])),
+        ("ep", float(layout.get("ep", 1.0))),
+    ]
+    label = "".join(f"{name}{_size(value)}" for name, value in degrees if value != 1.0) or "tp1"
+    if waiting:
         label += f" attn{_size(attention)}"
     if layout["cut"] == "2d":
         label += " 2d"
@@ -135,7 +141,7 @@ def _size(value: float) -> str:
 
 def dollars(value: float) -> str:
     """Write an amount with three digits, and cents from ten dollars on."""
-    return f"{value:.2f}" if value >= 10 else f"{value:#.3g}" if value >= 1 else f"{value:.3f}"
+    return f"{value:.2f}" if value >= 10 else f"{value:#.3g}"
 
 
 def frontier_table(front: Frontier, rows: int = 14) -> Table:

@@ -55,3 +55,28 @@ def latent_flop(query_heads: float, kv_rank: float, rope_head_dim: float) -> flo
     278528
     """
     return 2 * query_heads * (kv_rank + rope_head_dim) + 2 * query_heads * kv_rank
+
+
+def recurrence_flop(state_elements: float) -> float:
+    """Arithmetic per new token of a recurrent layer's state (Mamba-2, Gated DeltaNet).
+
+    Parameters
+    ----------
+    state_elements : float
+        Elements of the state [1].
+
+    Returns
+    -------
+    float
+        Decay, rank-one update and read-out, a multiply and an add each [FLOP].
+
+    Notes
+    -----
+    h = a h + b x^T and y = c^T h, eqs. (1) and (2) of Dao and Gu, arXiv:2405.21060.
+
+    Examples
+    --------
+    >>> recurrence_flop(100)
+    600
+    """
+    return 6 * state_elements

@@ -110,6 +110,11 @@ class Assumptions(SourcedSpec):
     """Ways to cut weight matrices: along one dimension, or along both."""
     attention_scale_down_steps: Steps
     """Attention may run on fewer accelerators than the feed-forward part: T^(j/steps), j = 0..steps; 0: never."""
+    attention_groups: Literal["idle", "data_parallel"]
+    """Where attention runs on fewer chips than a stage has, the others wait, or groups of as many chips work on
+    sequences of their own."""
+    kv_placement: Literal["spread", "by_heads"]
+    """The cache lies evenly on all chips of a stage, or with the heads: chips beyond the KV heads hold copies."""
     pipeline_steps: Steps
     """Pipeline depths tried: deepest^(j/steps)."""
     pipeline_deepest: Literal["layers", "layers_or_batch"]
@@ -147,6 +152,8 @@ class Assumptions(SourcedSpec):
     # What must fit
     kv_capacity: Literal["micro_batch", "batch"]
     """KV cache that must fit: of one micro-batch, or of all that are in the pipeline."""
+    usable_memory: Fraction
+    """Share of the memory that weights and cache may fill; the rest is workspace and head-room [1]."""
     draft_in_capacity: bool
     """The draft model's weights and cache must fit as well."""
 

@@ -130,7 +130,7 @@ def cached_elements(spec: Attention) -> float:
         return spec.kv_rank + spec.rope_head_dim
     if spec.kind == "compressed":
         return 0.0 if spec.stride is None else spec.head_dim / spec.stride
-    if spec.kind in ("recurrent", "none"):
+    if spec.kind == "recurrent" or spec.kind == "none":
         return 0.0
     value_dim = spec.head_dim if spec.value_head_dim is None else spec.value_head_dim
     return spec.kv_heads * (spec.head_dim + value_dim)

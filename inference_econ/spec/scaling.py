@@ -79,10 +79,16 @@ def _block(block: Block, ratio: float, depth: float) -> Block:
 
 
 def _attention(spec: Attention, root: float) -> Attention:
+    if not isinstance(spec, (GroupedQueryAttention, LatentAttention)):
+        raise InputError(
+            f"layers of the kind {spec.kind!r} have no rule to be scaled by; grouped_query and latent have"
+        )
     heads = math.ceil(spec.query_heads * root)
     if isinstance(spec, GroupedQueryAttention):
-        return spec.model_copy(update={"query_heads": heads, "head_dim": spec.head_dim * root})
-    assert isinstance(spec, LatentAttention)
+        changes = {"query_heads": heads, "head_dim": spec.head_dim * root}
+        if spec.value_head_dim is not None:
+            changes["value_head_dim"] = spec.value_head_dim * root
+        return spec.model_copy(update=changes)
     return spec.model_copy(
         update={
             "query_heads": heads,
@@ -95,7 +101,11 @@ def _attention(spec: Attention, root: float) -> Attention:
 
 
 def _feed_forward(spec: FeedForward, ratio: float) -> FeedForward:
+    if spec.kind == "none":
+        return spec
     changes = {"intermediate_size": spec.intermediate_size * ratio}
     if spec.kind == "experts" and spec.shared_intermediate_size is not None:
         changes["shared_intermediate_size"] = spec.shared_intermediate_size * ratio
+    if spec.kind == "experts" and spec.latent_size is not None:
+        changes["latent_size"] = spec.latent_size * ratio
     return spec.model_copy(update=changes)

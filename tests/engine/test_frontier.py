@@ -15,8 +15,8 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import pareto
 from inference_econ.frontier import Sampling, compute
 from inference_econ.plans import Grid, paper_grid, whole_grid
+from inference_econ.precision import Precision
 from inference_econ.serving import Draft, token_seconds
-from inference_econ.work import Precision
 
 Array = npt.NDArray[np.float64]
 
@@ -153,7 +153,7 @@ def test_the_frame_has_a_row_per_point() -> None:
 
 
 def test_utilisation_is_useful_arithmetic_over_the_theoretical_peak() -> None:
-    # PAPER 3.7: [2 P_act + k_att l] b / (N C latency), at the rate of the weights.
+    # As in the study: [2 P_act + k_att l] b / (N C latency), at the rate of the weights.
     question = _question("paper/llama_3_70b", "int8", context=1000.0)
     front = compute(question, _grid(question, whole=False, pipeline=False), PRICE)
     flop = 2 * question.model.active_parameters + 4 * 128 * 64 * 80 * 1000

@@ -14,9 +14,9 @@ import pytest
 from inference_econ import catalog, memory
 from inference_econ.engine import Question, evaluate, useful_flop_per_token
 from inference_econ.plans import ContinuousLayouts, Plans
+from inference_econ.precision import Precision
 from inference_econ.search import chosen_plans, fastest
 from inference_econ.serving import Draft, token_seconds
-from inference_econ.work import Precision
 
 Array = npt.NDArray[np.float64]
 
@@ -72,7 +72,7 @@ def test_latency(latency_row: dict[str, str], preset: str, pipeline: bool, colum
 
 
 def _expected_reason(row: dict[str, str]) -> int:
-    """Why the study refuses an instance without a pipeline, from its own numbers (PAPER 3.4: N < 1 or b < 1 too)."""
+    """Why the study refuses an instance without a pipeline, from its own numbers (N < 1 and b < 1 included)."""
     model, chip = _table("models", "code_name")[row["model"]], _table("hardware", "name")[row["gpu"]]
     size, batch = float(row["n_gpu"]), float(row["batch"])
     available = size * float(chip["hbm_bytes"])

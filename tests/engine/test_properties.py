@@ -16,11 +16,11 @@ from inference_econ.bounds import lower_bound
 from inference_econ.engine import PARTS, Question, evaluate, step_seconds
 from inference_econ.errors import InputError
 from inference_econ.plans import ContinuousLayouts, Layouts, Plans, WholeLayouts
+from inference_econ.precision import Precision
 from inference_econ.search import fastest
 from inference_econ.serving import Draft, token_seconds
 from inference_econ.spec import HardwareSpec, counting
 from inference_econ.spec.dtype import BYTES_PER_ELEMENT
-from inference_econ.work import Precision
 
 Array = npt.NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from inference_econ import catalog, memory
 from inference_econ.engine import Question, step_seconds
 from inference_econ.plans import ContinuousLayouts, Layouts, Plans, WholeLayouts, whole_grid
+from inference_econ.precision import Precision
 from inference_econ.search import Search, chosen_plans, fastest
-from inference_econ.work import Precision
 
 Array = npt.NDArray[np.float64]
 

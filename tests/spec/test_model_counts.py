@@ -136,6 +136,8 @@ def test_paper_models_equal_the_studys_code(models_row: dict[str, str]) -> None:
     assert model.hidden_size == pytest.approx(float(models_row["d_model"]), rel=1e-12)
     assert model.layers == int(models_row["layers"])
     (block,) = model.blocks
+    assert isinstance(block.attention, (GroupedQueryAttention, LatentAttention))
+    assert isinstance(block.feed_forward, (DenseFeedForward, ExpertFeedForward))
     assert block.attention.query_heads == float(models_row["num_query_heads"])
     assert block.feed_forward.intermediate_size == pytest.approx(float(models_row["d_ff"]), rel=1e-12)
     assert model.total_parameters == pytest.approx(float(models_row["total_params"]), rel=1e-12, abs=0.5)

@@ -1,4 +1,4 @@
-"""Quantities as people write them: DESIGN of the YAML files, one base unit per kind of quantity."""
+"""Quantities as people write them in YAML files and on the command line, one base unit per kind."""
 
 from __future__ import annotations
 

@@ -58,9 +58,8 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         size = path.stat().st_size
         if size > _MAX_BYTES:
-            raise InputError(
-                f"{path}: {size / 1e6:.1f} MB is too large for a configuration; at most {_MAX_BYTES / 1e6:.0f} MB is read"
-            )
+            limit = _MAX_BYTES / 1e6
+            raise InputError(f"{path}: {size / 1e6:.1f} MB is too large for a configuration; {limit:.0f} MB are read")
         data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=lambda pairs: _no_repeats(pairs, path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error

@@ -11,7 +11,7 @@ from typing import Any
 from inference_econ.errors import SpecError
 from inference_econ.spec.dtype import BYTES_PER_ELEMENT, Dtype
 
-_DTYPES: Mapping[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+_DTYPES: Mapping[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float8_e4m3fn": "fp8"}
 _MODELOPT: Mapping[str, Dtype] = {
     "FP8": "fp8",
     "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
@@ -107,8 +107,8 @@ def formats(
         If a format or a quantiser is unknown, or the two files disagree.
     """
     base, where, kind = _base(levels, file)
-    inside = next((found for level in levels if (found := level.get("quantization_config")) is not None), None)
-    scheme = None if inside is None else _scheme(inside, f"{file}: quantization_config")
+    key, inside = _quantiser(levels)
+    scheme = None if inside is None else _scheme(inside, f"{file}: {key}")
     if beside is not None:
         apart = _modelopt(_mapping(beside.get("quantization"), f"{beside_file}: quantization"), beside_file)
         if scheme is not None and apart is not None and scheme.dtype != apart.dtype:
@@ -120,7 +120,7 @@ def formats(
     if scheme is None:
         return Formats(base, base, base, base, base, None, where, kind)
     if inside is not None:
-        where += ", quantization_config"
+        where += f", {key}"
     stated = next((found for level in levels if (found := level.get("expert_dtype")) is not None), None)
     experts = _expert_dtype(stated, file) if stated is not None else scheme.expert_dtype or scheme.dtype
     if scheme.only_experts:
@@ -141,13 +141,22 @@ def formats(
     )
 
 
+def _quantiser(levels: tuple[Mapping[str, Any], ...]) -> tuple[str, object]:
+    """The description of the quantiser, under its present or its former name."""
+    for level in levels:
+        for key in ("quantization_config", "compression_config"):
+            if level.get(key) is not None:
+                return key, level[key]
+    return "quantization_config", None
+
+
 def _base(levels: tuple[Mapping[str, Any], ...], file: str) -> tuple[Dtype, str, str]:
     for level in levels:
         for key in ("dtype", "torch_dtype"):
             value = level.get(key)
             if value is None:
                 continue
-            if value not in _DTYPES:
+            if not isinstance(value, str) or value not in _DTYPES:
                 raise SpecError([f"{file}: {key} is {value!r}; understood: {', '.join(_DTYPES)}"])
             return _DTYPES[value], f"{file} {key}", "published"
     return "bf16", f"{file} has no torch_dtype; bf16 is assumed", "assumed"
@@ -156,16 +165,16 @@ def _base(levels: tuple[Mapping[str, Any], ...], file: str) -> tuple[Dtype, str,
 def _scheme(found: object, place: str) -> _Quantisation | None:
     data = _mapping(found, place)
     method = data.get("quant_method", "modelopt" if "quant_algo" in data else None)
-    excluded = tuple(data.get("modules_to_not_convert") or ())
+    excluded = _list(data, "modules_to_not_convert", place)
     if method in ("fp8", "fbgemm_fp8"):
         return _Quantisation("fp8", excluded, expert_dtype=_inner_expert_dtype(data, place))
     if method == "mxfp4":
         return _Quantisation("mxfp4", excluded, only_experts=True)
     if method in ("gptq", "awq"):
         bits = data.get("bits", data.get("w_bit"))
-        if ("int", bits) not in _TYPED:
+        if bits not in (4, 8):
             raise SpecError([f"{place}: {method} with {bits!r} bits; understood: 4, 8"])
-        return _Quantisation(_TYPED["int", int(str(bits))], excluded)
+        return _Quantisation("int4" if bits == 4 else "int8", excluded)
     if method == "modelopt":
         return _modelopt(data, place)
     if method in ("compressed-tensors", "compressed_tensors"):
@@ -182,13 +191,15 @@ def _modelopt(data: Mapping[str, Any], place: str) -> _Quantisation | None:
     algorithm, cache = data.get("quant_algo"), data.get("kv_cache_quant_algo")
     kv = None if cache is None else _MODELOPT.get(str(cache))
     if cache is not None and kv is None:
-        raise SpecError([f"{place}: kv_cache_quant_algo {cache!r} is not understood; understood: {', '.join(_MODELOPT)}"])
+        raise SpecError(
+            [f"{place}: kv_cache_quant_algo {cache!r} is not understood; understood: {', '.join(_MODELOPT)}"]
+        )
     if algorithm is None:
         return None
-    if algorithm not in _MODELOPT:
+    if not isinstance(algorithm, str) or algorithm not in _MODELOPT:
         raise SpecError([f"{place}: quant_algo {algorithm!r} is not understood; understood: {', '.join(_MODELOPT)}"])
-    excluded = data.get("exclude_modules") or data.get("ignore") or ()
-    return _Quantisation(_MODELOPT[algorithm], tuple(excluded), kv=kv)
+    excluded = _list(data, "exclude_modules", place) or _list(data, "ignore", place)
+    return _Quantisation(_MODELOPT[algorithm], excluded, kv=kv)
 
 
 def _compressed_tensors(data: Mapping[str, Any], place: str) -> _Quantisation:
@@ -198,7 +209,7 @@ def _compressed_tensors(data: Mapping[str, Any], place: str) -> _Quantisation:
         raise SpecError([f"{place}: config_groups has {len(found)} formats of weights; one is understood"])
     cache = data.get("kv_cache_scheme")
     kv = None if cache is None else _typed(_mapping(cache, f"{place}: kv_cache_scheme"), f"{place}: kv_cache_scheme")
-    return _Quantisation(found.pop(), tuple(data.get("ignore") or ()), kv=kv)
+    return _Quantisation(found.pop(), _list(data, "ignore", place), kv=kv)
 
 
 def _weights_of(group: Mapping[str, Any], place: str) -> Dtype:
@@ -211,9 +222,10 @@ def _typed(scheme: Mapping[str, Any], place: str) -> Dtype:
     kind, bits, size = scheme.get("type", "int"), scheme.get("num_bits"), scheme.get("group_size")
     if (kind, bits) == ("float", 4) and size in (16, 32):
         return "nvfp4" if size == 16 else "mxfp4"
-    if (kind, bits) not in _TYPED:
-        raise SpecError([f"{place}: {bits!r}-bit {kind} in groups of {size!r} is not understood"])
-    return _TYPED[kind, bits]  # type: ignore[index]
+    for (known, width), dtype in _TYPED.items():
+        if (kind, bits) == (known, width):
+            return dtype
+    raise SpecError([f"{place}: {bits!r}-bit {kind!r} in groups of {size!r} is not understood"])
 
 
 def _inner_expert_dtype(data: Mapping[str, Any], place: str) -> Dtype | None:
@@ -239,8 +251,6 @@ def _excluded(names: tuple[tuple[str, ...], ...], layer: int, layers: int, patte
 
 def _matches(name: str, pattern: str) -> bool:
     """Whether a pattern (a regular expression after ``re:``, a wildcard, or a part of the path) names a module."""
-    if not isinstance(pattern, str):
-        return False
     if pattern.startswith("re:"):
         try:
             return re.match(pattern.removeprefix("re:"), name) is not None
@@ -249,6 +259,13 @@ def _matches(name: str, pattern: str) -> bool:
     if fnmatch.fnmatchcase(name, pattern):
         return True
     return f".{pattern.strip('.')}." in f".{name}." or ("*" in pattern and fnmatch.fnmatchcase(name, f"{pattern}.*"))
+
+
+def _list(data: Mapping[str, Any], key: str, place: str) -> tuple[str, ...]:
+    names = data.get(key) or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise SpecError([f"{place}: {key} must be a list of names of modules"])
+    return tuple(names)
 
 
 def _mapping(value: object, place: str) -> Mapping[str, Any]:

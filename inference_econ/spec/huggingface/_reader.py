@@ -13,25 +13,119 @@ _MAX_LAYERS = 10_000
 
 #: Keys that change no shape in any family: training, generation, numerics, positions, tokens.
 _WITHOUT_SHAPE = frozenset(
-    """
-    add_cross_attention architectures attention_multiplier attention_value_scale attn_logit_softcapping attn_scale
-    attn_temperature_tuning aux_loss_alpha auto_map bad_words_ids beta_fast beta_slow cache_implementation
-    chunk_size_feed_forward cla_share_factor debug_layer decoder_start_token_id diversity_penalty do_sample
-    early_stopping embedding_multiplier encoder_no_repeat_ngram_size ep_size exponential_decay_length_penalty
-    final_logit_softcapping finetuning_task floor_scale forced_bos_token_id forced_eos_token_id gradient_checkpointing
-    hidden_act hidden_activation activation activation_function id2label initial_context_length initializer_range
-    input_jitter_noise interpolate_factor is_decoder is_encoder_decoder keep_dims label2id length_penalty logits_scaling
-    max_length max_new_tokens min_length model_type model_version mscale n_group no_repeat_ngram_size norm_topk_prob
-    num_beam_groups num_beams num_return_sequences original_max_position_embeddings output_attentions
-    output_hidden_states output_router_logits output_scores partial_rotary_factor prefix pretraining_tp problem_type
-    pruned_heads qk_rope_head_dim_ query_pre_attn_scalar remove_invalid_values repetition_penalty residual_multiplier
-    residual_in_fp32 return_dict return_dict_in_generate rope_interleave rope_local_base_freq rope_parameters rope_pct
-    rope_ratio rope_scaling rope_theta rotary_base rotary_dim rotary_pct routed_scaling_factor router_aux_loss_coef
-    router_jitter_noise router_scaling_factor scale_attn_weights score_function scoring_func seq_aux suppress_tokens
-    swiglu_alpha swiglu_limit task_specific_params temperature tf_legacy_loss tie_encoder_decoder tokenizer_class top_k
-    top_p topk_group topk_method torchscript transformers_version typical_p unsloth_fixed unsloth_version
-    use_bfloat16 use_cache use_flash_attn use_return_dict
-    """.split()
+    [
+        "add_cross_attention",
+        "architectures",
+        "attention_multiplier",
+        "attention_value_scale",
+        "attn_logit_softcapping",
+        "attn_scale",
+        "attn_temperature_tuning",
+        "aux_loss_alpha",
+        "auto_map",
+        "bad_words_ids",
+        "beta_fast",
+        "beta_slow",
+        "cache_implementation",
+        "chunk_size_feed_forward",
+        "decoder_start_token_id",
+        "diversity_penalty",
+        "do_sample",
+        "early_stopping",
+        "embedding_multiplier",
+        "encoder_no_repeat_ngram_size",
+        "ep_size",
+        "exponential_decay_length_penalty",
+        "final_logit_softcapping",
+        "finetuning_task",
+        "floor_scale",
+        "forced_bos_token_id",
+        "forced_eos_token_id",
+        "gradient_checkpointing",
+        "hidden_act",
+        "hidden_activation",
+        "activation",
+        "activation_function",
+        "id2label",
+        "initial_context_length",
+        "initializer_range",
+        "input_jitter_noise",
+        "interpolate_factor",
+        "is_decoder",
+        "is_encoder_decoder",
+        "label2id",
+        "length_penalty",
+        "logits_scaling",
+        "max_length",
+        "max_new_tokens",
+        "min_length",
+        "model_type",
+        "model_version",
+        "mscale",
+        "n_group",
+        "no_repeat_ngram_size",
+        "norm_topk_prob",
+        "num_beam_groups",
+        "num_beams",
+        "num_return_sequences",
+        "original_max_position_embeddings",
+        "output_attentions",
+        "output_hidden_states",
+        "output_router_logits",
+        "output_scores",
+        "partial_rotary_factor",
+        "prefix",
+        "pretraining_tp",
+        "problem_type",
+        "pruned_heads",
+        "query_pre_attn_scalar",
+        "remove_invalid_values",
+        "repetition_penalty",
+        "residual_multiplier",
+        "residual_in_fp32",
+        "return_dict",
+        "return_dict_in_generate",
+        "rope_interleave",
+        "rope_local_base_freq",
+        "rope_parameters",
+        "rope_pct",
+        "rope_ratio",
+        "rope_scaling",
+        "rope_theta",
+        "rotary_base",
+        "rotary_emb_base",
+        "rotary_dim",
+        "rotary_pct",
+        "routed_scaling_factor",
+        "router_aux_loss_coef",
+        "router_jitter_noise",
+        "router_scaling_factor",
+        "scale_attn_weights",
+        "score_function",
+        "scoring_func",
+        "seq_aux",
+        "suppress_tokens",
+        "swiglu_alpha",
+        "swiglu_limit",
+        "task_specific_params",
+        "temperature",
+        "tf_legacy_loss",
+        "tie_encoder_decoder",
+        "tokenizer_class",
+        "top_k",
+        "top_p",
+        "topk_group",
+        "topk_method",
+        "torchscript",
+        "transformers_version",
+        "typical_p",
+        "unsloth_fixed",
+        "unsloth_version",
+        "use_bfloat16",
+        "use_cache",
+        "use_flash_attn",
+        "use_return_dict",
+    ]
 )
 _ENDINGS = ("_token_id", "_token_ids", "_token_index", "_dropout", "_pdrop", "_eps", "_epsilon", "_loss_coef")
 
@@ -54,6 +148,7 @@ class Reader:
     def __init__(self, data: Mapping[str, Any], file: str, family: str, outer: Mapping[str, Any] | None = None) -> None:
         self.data, self.file, self.family, self.outer = data, file, family, outer or {}
         self.read: list[str] = []
+        self.assumed: set[str] = set()
 
     def stop(self, problem: str) -> NoReturn:
         """Refuse the file."""
@@ -110,14 +205,21 @@ class Reader:
     def only(self, key: str, *allowed: object) -> None:
         """Refuse a key whose value is not one of those whose meaning is certain; absent and null are fine."""
         _, value = self.find(key)
-        if value is not None and not any(value is one or (value == one and type(value) is type(one)) for one in allowed):
+        if value is not None and not any(
+            value is one or (value == one and type(value) is type(one)) for one in allowed
+        ):
             listed = " or ".join(_json(one) for one in allowed) or "null"
             self.stop(f"{key} is {_short(value)}; only {listed} is understood")
 
     def skip(self, *keys: str) -> None:
         """Keys that are known not to change any shape in this family."""
-        self.find(*keys[:1])
-        self.read.extend(key for key in keys[1:] if key in self.data)
+        self.read.extend(key for key in keys if key in self.data and key not in self.read)
+
+    def assume(self, **defaults: int) -> None:
+        """Defaults of the published class for keys that its files may leave out."""
+        missing = {key: value for key, value in defaults.items() if key not in self.data}
+        self.assumed.update(missing)
+        self.data = {**self.data, **missing}
 
     def layers(self) -> int:
         """Number of layers."""
@@ -178,8 +280,8 @@ class Reader:
         near = difflib.get_close_matches(key, [*self.read, *_WITHOUT_SHAPE], n=1, cutoff=0.8)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return (
-            f"{self.file}: unknown key {key!r} = {_short(self.data[key])} in a configuration of the family {self.family}: "
-            f"it might change the architecture, so nothing is counted{hint}"
+            f"{self.file}: unknown key {key!r} = {_short(self.data[key])} in a configuration of the family "
+            f"{self.family}: it might change the architecture, so nothing is counted{hint}"
         )
 
     def _whole(self, key: str, value: object, least: int) -> int:

@@ -1,0 +1,158 @@
+"""The command that reads a published configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import show
+
+if TYPE_CHECKING:
+    from inference_econ.spec.model import Block, ModelSpec
+    from inference_econ.tables import Table
+
+
+@click.command(name="import-model")
+@click.argument("path", type=click.Path())
+@click.option("-o", "--output", type=click.Path(), help="Write the model as a YAML file, to be used like any other.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "csv", "markdown"]),
+    default="table",
+    show_default=True,
+    help="How to print the summary.",
+)
+@click.option("--quiet", is_flag=True, help="No remarks.")
+def import_model(path: str, output: str | None, form: str, quiet: bool) -> None:
+    """Read a Hugging Face config.json and show how its parameters are counted.
+
+    PATH is the file, or a folder that holds one; a hf_quant_config.json beside it is read too. What is not
+    understood is refused by name.
+    """
+    from inference_econ import tables
+    from inference_econ.files import write_text
+    from inference_econ.spec import huggingface
+
+    if output is not None and not output.endswith((".yaml", ".yml")):
+        raise InputError(f"{output}: a model is written as YAML; end the name in .yaml (the summary is printed)")
+    model = huggingface.import_config(path)
+    if output is not None:
+        write_text(output, huggingface.yaml_text(model))
+    if form == "json":
+        show.emit(tables.to_json(_record(model)), None, quiet=quiet)
+    elif form == "table":
+        show.emit(show.table_text(_table(model), quiet=quiet), None, quiet=quiet)
+    else:
+        show.emit(_table(model).text("csv" if form == "csv" else "markdown"), None, quiet=quiet)
+    if output is not None:
+        show.remark(f"wrote {output}", quiet=quiet)
+
+
+def _record(model: ModelSpec) -> dict[str, object]:
+    """The summary as plain data; the keys are the names of fields and properties."""
+    return {
+        "name": model.name,
+        "huggingface_id": model.huggingface_id,
+        "layers": model.layers,
+        "blocks": [
+            {"layers": block.layers, "attention": block.attention.kind, "feed_forward": block.feed_forward.kind}
+            for block in model.blocks
+        ],
+        "parameter_parts": {part: round(count) for part, count in model.parameter_parts().items()},
+        "total_parameters": model.total_parameters,
+        "active_parameters": model.active_parameters,
+        "active_parameters_without_input_embedding": model.active_parameters_without_input_embedding,
+        "kv_elements_per_token": model.kv_elements_per_token,
+        "index_elements_per_token": model.index_elements_per_token,
+        "window_elements_per_token": model.window_elements_per_token,
+        "state_elements_per_sequence": model.state_elements_per_sequence,
+        "mtp_layers": model.mtp_layers,
+        "max_context": model.max_context,
+        **_formats(model),
+    }
+
+
+def _formats(model: ModelSpec) -> dict[str, str]:
+    fields = ("weights", "expert_weights", "shared_expert_weights", "attention_weights", "embedding_weights", "kv")
+    return {field: value for field in fields if (value := getattr(model, field)) is not None}
+
+
+def _table(model: ModelSpec) -> Table:
+    """The summary for people: what is counted, then what is cached, then in which formats."""
+    from inference_econ.tables import Table
+
+    rows = [(f"parameters: {part.replace('_', ' ')}", f"{count:,.0f}") for part, count in _parts(model)]
+    rows.append(("parameters, total", f"{model.total_parameters:,}"))
+    rows.append(("active per token", f"{model.active_parameters:,}"))
+    rows.append(("  without the input embedding", f"{model.active_parameters_without_input_embedding:,}"))
+    rows.append(("KV elements per token", f"{model.kv_elements_per_token:,}"))
+    for name, count in (
+        ("index elements per token", model.index_elements_per_token),
+        ("window elements per token", model.window_elements_per_token),
+        ("state elements per sequence", model.state_elements_per_sequence),
+    ):
+        if count:
+            rows.append((name, f"{count:,}"))
+    rows += [(_layers(block.layers), f"{_attention(block)} + {_feed_forward(block)}") for block in model.blocks]
+    if model.mtp_layers:
+        rows.append((_layers(model.mtp_layers), "multi-token prediction (not counted)"))
+    if model.max_context is not None:
+        rows.append(("longest context", f"{model.max_context:,}"))
+    rows += [(field.replace("_", " "), value) for field, value in _formats(model).items()]
+    return Table(model.huggingface_id or model.name, ("what", "value"), tuple(rows))
+
+
+def _layers(count: int) -> str:
+    return f"{count} layer" if count == 1 else f"{count} layers"
+
+
+def _parts(model: ModelSpec) -> list[tuple[str, float]]:
+    """The parts of the count, with the experts of the feed-forward part apart."""
+    from inference_econ.spec import counting
+
+    experts = [block for block in model.blocks if block.feed_forward.kind == "experts"]
+    found: list[tuple[str, float]] = []
+    for part, count in model.parameter_parts().items():
+        if part != "feed_forward" or not experts:
+            found.append((part, count))
+            continue
+        apart = sum(block.layers * counting.feed_forward(block.feed_forward, model.hidden_size) for block in experts)
+        found += [("dense feed-forward", count - apart)] if count > apart else []
+        found.append(("experts", apart))
+    return found
+
+
+def _attention(block: Block) -> str:
+    """What mixes the tokens of a layer, in a few words."""
+    spec = block.attention
+    if spec.kind == "grouped_query":
+        text = f"attention, {spec.query_heads} query and {spec.kv_heads} KV heads of {spec.head_dim}"
+        if spec.window is not None:
+            text += f", window {spec.window:,}"
+        return text + (f", chunks of {spec.chunk:,}" if spec.chunk is not None else "")
+    if spec.kind == "latent":
+        text = f"latent attention, {spec.query_heads} heads, {spec.kv_rank} + {spec.rope_head_dim} cached"
+        return text + (f", top {spec.index_top_k:,}" if spec.index_top_k is not None else "")
+    if spec.kind == "compressed":
+        text = f"compressed attention, {spec.query_heads} heads of {spec.head_dim}, window {spec.window:,}"
+        text += f", 1 entry per {spec.stride}" if spec.stride is not None else ""
+        return text + (f", top {spec.index_top_k:,}" if spec.index_top_k is not None else "")
+    if spec.kind == "recurrent":
+        return f"{spec.variant}, {spec.value_heads} heads, state {spec.value_head_dim} x {spec.key_head_dim}"
+    return "no attention"
+
+
+def _feed_forward(block: Block) -> str:
+    """What follows, in a few words."""
+    spec = block.feed_forward
+    if spec.kind == "none":
+        return "no feed-forward"
+    if spec.kind == "dense":
+        return f"feed-forward of {spec.intermediate_size:,}"
+    text = f"{spec.active_experts} of {spec.experts} experts of {spec.intermediate_size:,}"
+    shared = spec.shared_intermediate_size
+    return text + (f", shared {shared:,}" if shared is not None else "")

@@ -1,0 +1,154 @@
+"""Rows of feed-forward blocks: dense matrices, experts, routers (floor 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.formulas.experts import touched_fraction
+from inference_econ.formulas.matmul import activation_elements_per_token
+from inference_econ.plans import expert_ranks
+from inference_econ.rows import Collective, Operator, Table
+from inference_econ.spec.assumptions import Assumptions, TensorLayout
+from inference_econ.spec.dtype import BYTES_PER_ELEMENT
+from inference_econ.spec.model import Block, DenseFeedForward, ExpertFeedForward, ModelSpec
+
+Array = npt.NDArray[np.float64]
+
+
+def feed_forward(table: Table, block: Block) -> Iterator[Operator]:
+    """Dense matrices or experts, cut over what expert parallelism leaves of the stage."""
+    spec = block.feed_forward
+    if spec.kind == "dense":
+        yield from _dense(table, block.layers, "ff", spec, float(spec.intermediate_size), table.precision.weights)
+    elif spec.kind == "experts":
+        if spec.router:
+            yield _shared_matrix(table, "router", block.layers, spec.experts)
+        if spec.latent_size is not None:
+            yield _shared_matrix(table, "expert latent", block.layers, 2.0 * spec.latent_size)
+        if table.assumptions.shared_experts == "apart" and spec.shared_intermediate_size is not None:
+            width, dtype = float(spec.shared_intermediate_size), table.precision.shared_experts
+            yield from _dense(table, block.layers, "shared expert", spec, width, dtype)
+        yield from _experts(table, block.layers, spec)
+
+
+def _shared_matrix(table: Table, name: str, layers: int, width: float) -> Operator:
+    """A small matrix from the residual stream that every chip of a stage holds a part of."""
+    count = table.hidden * width
+    return Operator(
+        name,
+        float(layers),
+        table.precision.weights,
+        flop_per_token=2.0 * count / table.stage,
+        weight_bytes=count * BYTES_PER_ELEMENT[table.precision.weights] / table.stage,
+        activation_bytes_per_token=(table.hidden + width) * table.activation_width / table.stage,
+    )
+
+
+def _dense(
+    table: Table, layers: int, name: str, spec: DenseFeedForward | ExpertFeedForward, width: float, dtype: str
+) -> Iterator[Operator]:
+    """Both sides of a block that every token goes through, over the whole stage."""
+    for side, matrices, output in _sides(table, spec, width):
+        weights = matrices * table.hidden * width
+        yield _side(
+            table,
+            f"{name} {side}",
+            layers,
+            dtype,
+            weights=weights,
+            worked=weights,
+            activations=matrices * _traffic(table, table.hidden, width, table.stage),
+            collectives=table.all_reduces(table.stage, table.stage, output * matrices, only_2d=side == "in"),
+        )
+
+
+def _experts(table: Table, layers: int, spec: ExpertFeedForward) -> Iterator[Operator]:
+    """Routed experts: dispatch, both sides over the ranks that share an expert, combine."""
+    assumptions = table.assumptions
+    routed, active, sparsity = _routed(spec, assumptions)
+    spread = expert_ranks(table.plans, spec.experts, sparsity, assumptions)
+    ranks = np.maximum(1.0, table.stage / np.maximum(1.0, spread))
+    touched = touched_fraction(sparsity, table.tokens) * routed
+    hidden = table.hidden if spec.latent_size is None else float(spec.latent_size)
+    width = float(spec.intermediate_size)
+    copies = active if assumptions.expert_all_reduce == "every_active_expert" else 1.0
+    exchange = _exchange(table, active, spread, hidden)
+    for side, matrices, output in _sides(table, spec, width):
+        collectives = table.all_reduces(ranks, table.stage, copies * output * matrices, only_2d=side == "in")
+        for layout in assumptions.tensor_layouts:
+            collectives[layout] = (*collectives.get(layout, ()), exchange)
+        elements = matrices * hidden * width
+        yield _side(
+            table,
+            f"experts {side}",
+            layers,
+            table.precision.experts,
+            weights=elements * touched,
+            worked=elements * (routed / sparsity),
+            activations=matrices * _traffic(table, hidden, width, ranks) * (touched / sparsity),
+            collectives=collectives,
+        )
+
+
+def _sides(
+    table: Table, spec: DenseFeedForward | ExpertFeedForward, width: float
+) -> tuple[tuple[str, int, float], tuple[str, int, float]]:
+    """Both sides of a block: name, matrices, and the width of what comes out."""
+    return ("in", spec.input_matrices, width), ("out", spec.output_matrices, table.hidden)
+
+
+def _traffic(table: Table, hidden: float, width: float, ranks: Array) -> Array:
+    return activation_elements_per_token(hidden, width, ranks, table.assumptions.activation_traffic)
+
+
+def _exchange(table: Table, active: float, spread: Array, hidden: float) -> Collective:
+    """Dispatch or combine: an all-to-all of one copy of a token per rank that it reaches."""
+    reached = np.minimum(active, spread)
+    ranks = reached if table.assumptions.all_to_all_ranks == "reached" else spread
+    copies = reached if table.assumptions.all_to_all_copies == "reached" else np.full((), active)
+    size = hidden * table.activation_width * copies / table.stage
+    return Collective("all_to_all", ranks, np.ceil(ranks / table.link_domain), size)
+
+
+def _side(
+    table: Table,
+    name: str,
+    layers: int,
+    dtype: str,
+    *,
+    weights: Array | float,
+    worked: float,
+    activations: Array,
+    collectives: Mapping[TensorLayout, tuple[Collective, ...]],
+) -> Operator:
+    """One side of a block: weights read, weights multiplied per token, elements moved per token."""
+    return Operator(
+        name,
+        float(layers),
+        dtype,
+        flop_per_token=2.0 * worked / table.stage,
+        weight_bytes=weights * (BYTES_PER_ELEMENT[dtype] / table.stage),
+        activation_bytes_per_token=activations * (table.activation_width / table.stage),
+        collectives=collectives,
+    )
+
+
+def expert_thresholds(model: ModelSpec, assumptions: Assumptions) -> list[float]:
+    """Micro-batches at which expert parallelism starts, over the blocks of a model [1]."""
+    experts = [block.feed_forward for block in model.blocks if block.feed_forward.kind == "experts"]
+    requests = assumptions.expert_parallel_min_requests_per_sparsity
+    return [requests * _routed(spec, assumptions)[2] for spec in experts]
+
+
+def _routed(spec: ExpertFeedForward, assumptions: Assumptions) -> tuple[float, float, float]:
+    """Routed and active experts, shared ones among them if they count as routed, and their sparsity."""
+    extra = 0.0
+    if assumptions.shared_experts == "routed" and spec.shared_intermediate_size is not None:
+        extra = spec.shared_intermediate_size / spec.intermediate_size
+    exact = (spec.experts + extra) / (spec.active_experts + extra)
+    sparsity = float(math.floor(exact)) if assumptions.expert_sparsity == "floor" else exact
+    return spec.experts + extra, spec.active_experts + extra, sparsity

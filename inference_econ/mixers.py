@@ -1,0 +1,150 @@
+"""Rows of what mixes tokens: attention of every kind, and recurrent layers in its place (floor 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.formulas import attention as formulas
+from inference_econ.rows import Operator, Table
+from inference_econ.spec import counting
+from inference_econ.spec.dtype import BYTES_PER_ELEMENT
+from inference_econ.spec.model import (
+    Block,
+    CompressedAttention,
+    GroupedQueryAttention,
+    LatentAttention,
+    RecurrentMixer,
+)
+
+Array = npt.NDArray[np.float64]
+
+
+def mixer(table: Table, block: Block) -> Iterator[Operator]:
+    """Projections on the attention ranks; scores, cache and state where the assumptions place them."""
+    spec, layers = block.attention, block.layers
+    if spec.kind == "grouped_query":
+        yield from _grouped_query(table, layers, spec)
+    elif spec.kind == "latent":
+        yield from _latent(table, layers, spec)
+    elif spec.kind == "compressed":
+        yield from _compressed(table, layers, spec)
+    elif spec.kind == "recurrent":
+        yield from _recurrent(table, layers, spec)
+
+
+def _grouped_query(table: Table, layers: int, spec: GroupedQueryAttention) -> Iterator[Operator]:
+    value_dim = spec.head_dim if spec.value_head_dim is None else spec.value_head_dim
+    queries, values = spec.query_heads * spec.head_dim, spec.query_heads * value_dim
+    projected = float(queries * (1 + spec.output_gate) + spec.kv_heads * (spec.head_dim + value_dim))
+    limits = [float(limit) for limit in (spec.window, spec.chunk) if limit is not None]
+    attended = min([table.context, *limits])
+    yield table.projection("qkv", layers, [(projected, table.hidden)], reduced=projected, only_2d=True)
+    yield _scores(
+        table,
+        "attention" if not limits else f"attention (last {min(limits):g})",
+        layers,
+        flop=formulas.grouped_query_flop(spec.query_heads, (spec.head_dim + value_dim) / 2) * attended,
+        cached_bytes=counting.cached_elements(spec) * attended * table.kv_width,
+        heads=float(spec.kv_heads),
+    )
+    yield table.projection("attention output", layers, [(table.hidden, float(values))], reduced=table.hidden)
+
+
+def _latent(table: Table, layers: int, spec: LatentAttention) -> Iterator[Operator]:
+    """MLA with absorbed projections: the latent itself is key and value of every head."""
+    hidden, rank = table.hidden, float(spec.kv_rank)
+    down, up, _ = counting.latent_weights(spec, hidden)
+    queries = float(spec.query_heads * (spec.nope_head_dim + spec.rope_head_dim))
+    expanded = float(spec.query_heads * (spec.nope_head_dim + spec.value_head_dim))
+    cached = rank + spec.rope_head_dim
+    if spec.query_rank is None:
+        read_down, read_up = [(cached, hidden), (queries, hidden)], [(expanded, rank)]
+    else:
+        read_down, read_up = [(cached + spec.query_rank, hidden)], [(queries, spec.query_rank), (expanded, rank)]
+        if table.assumptions.latent_traffic == "one_matrix":
+            read_up = [(queries + expanded, rank + spec.query_rank)]
+    yield table.projection("latent down", layers, read_down, count=down)
+    yield table.projection("latent up", layers, read_up, count=up, reduced=queries + expanded, only_2d=True)
+    attended = table.context
+    if spec.index_top_k is not None:
+        attended = min(attended, float(spec.index_top_k))
+        yield from _index_scan(table, layers, spec.index_heads, spec.index_head_dim, table.context)
+    yield _scores(
+        table,
+        "attention",
+        layers,
+        flop=formulas.latent_flop(spec.query_heads, spec.kv_rank, spec.rope_head_dim) * attended,
+        cached_bytes=cached * attended * table.kv_width,
+        heads=1.0,
+    )
+    values = float(spec.query_heads * spec.value_head_dim)
+    yield table.projection("attention output", layers, [(hidden, values)], reduced=hidden)
+
+
+def _compressed(table: Table, layers: int, spec: CompressedAttention) -> Iterator[Operator]:
+    """DeepSeek-V4: the last raw tokens and, further back, pooled entries, all of one shared key-value vector."""
+    weights = counting.attention(spec, table.hidden)
+    rows = weights / table.hidden
+    yield table.projection("attention matrices", layers, [(rows, table.hidden)], reduced=table.hidden)
+    attended = min(table.context, float(spec.window))
+    if spec.stride is not None:
+        entries = table.context / spec.stride
+        if spec.index_top_k is not None:
+            yield from _index_scan(table, layers, spec.index_heads, spec.index_head_dim, entries)
+            entries = min(entries, float(spec.index_top_k))
+        attended += entries
+    yield _scores(
+        table,
+        "attention",
+        layers,
+        flop=formulas.grouped_query_flop(spec.query_heads, spec.head_dim) * attended,
+        cached_bytes=spec.head_dim * attended * table.kv_width,
+        heads=1.0,
+    )
+
+
+def _index_scan(
+    table: Table, layers: int, heads: int | None, head_dim: int | None, entries: float
+) -> Iterator[Operator]:
+    """Scores of every index head against every cached index key; nothing where another layer's pick is reused."""
+    if heads is not None and head_dim is not None:
+        yield _scores(
+            table,
+            "index scan",
+            layers,
+            flop=2.0 * heads * head_dim * entries,
+            cached_bytes=head_dim * entries * table.kv_width,
+            heads=1.0,
+        )
+
+
+def _recurrent(table: Table, layers: int, spec: RecurrentMixer) -> Iterator[Operator]:
+    """Projections, and a state that is read and written once per step whatever the context."""
+    weights = counting.attention(spec, table.hidden)
+    yield table.projection("mixer", layers, [(weights / table.hidden, table.hidden)], reduced=table.hidden)
+    state = counting.recurrent_state_elements(spec)
+    convolution = counting.state_elements(spec) - state
+    kept = state * BYTES_PER_ELEMENT[spec.state_dtype] + convolution * table.activation_width
+    yield _scores(
+        table,
+        "recurrent state",
+        layers,
+        flop=formulas.recurrence_flop(state),
+        cached_bytes=2.0 * kept,
+        heads=float(spec.value_heads),
+    )
+
+
+def _scores(table: Table, name: str, layers: int, *, flop: float, cached_bytes: float, heads: float) -> Operator:
+    """Arithmetic per new token, and bytes read per sequence, of one layer; ``heads`` can be held apart."""
+    rounds = table.plans.pp if table.assumptions.kv_reads == "batch" else 1.0
+    return Operator(
+        name,
+        float(layers),
+        table.precision.attention,
+        flop_per_token=flop / table.stage,
+        kv_bytes_per_sequence=cached_bytes * rounds * table.cache_share(heads),
+    )

@@ -1,0 +1,60 @@
+"""In which number formats a model is served (floor 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inference_econ.spec.dtype import check_dtype
+from inference_econ.spec.model import ModelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Number format of each group of tensors.
+
+    Attributes
+    ----------
+    weights, attention, experts, shared_experts, embeddings : str
+        Weights: of feed-forward blocks and whatever has no format of its own, of attention, of routed and
+        of shared experts, of embeddings.
+    activations, kv : str
+        What flows between operators, and the cache.
+    """
+
+    weights: str
+    attention: str
+    experts: str
+    shared_experts: str
+    embeddings: str
+    activations: str
+    kv: str
+
+    @classmethod
+    def of(
+        cls, model: ModelSpec, weights: str | None = None, activations: str | None = None, kv: str | None = None
+    ) -> Precision:
+        """The formats a model is served in: given ones, or those it is published in and 16-bit activations.
+
+        Raises
+        ------
+        InputError
+            If a format is unknown.
+        """
+        for name, role in ((weights, "weights"), (activations, "activations"), (kv, "kv")):
+            if name is not None:
+                check_dtype(name, role)
+        flowing = activations or ("fp16" if model.weights == "fp16" else "bf16")
+        return cls(
+            weights=weights or model.weights,
+            attention=weights or model.attention_weights or model.weights,
+            experts=weights or model.expert_weights or model.weights,
+            shared_experts=weights or model.shared_expert_weights or model.weights,
+            embeddings=weights or model.embedding_weights or model.weights,
+            activations=flowing,
+            kv=kv or model.kv or flowing,
+        )
+
+    @property
+    def of_weights(self) -> tuple[str, ...]:
+        """The formats of all weights, each once."""
+        return tuple(dict.fromkeys((self.weights, self.attention, self.experts, self.shared_experts, self.embeddings)))

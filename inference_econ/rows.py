@@ -1,0 +1,186 @@
+"""Rows of the operator table, and what all rows of one table share (floor 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.formulas.collectives import Kind
+from inference_econ.formulas.matmul import activation_elements_per_token
+from inference_econ.plans import Plans
+from inference_econ.precision import Precision
+from inference_econ.spec.assumptions import Assumptions, TensorLayout
+from inference_econ.spec.dtype import BYTES_PER_ELEMENT
+from inference_econ.spec.model import ModelSpec
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """Communication that an operator waits for.
+
+    Attributes
+    ----------
+    kind : str
+        all_reduce, all_to_all or point_to_point.
+    ranks, domains : ndarray
+        Participants, and link domains they are spread over [1].
+    bytes_per_token : ndarray
+        Tensor of one group of ranks, per token of the micro-batch [B].
+    repeats : float
+        Times per occurrence of the operator [1].
+    """
+
+    kind: Kind
+    ranks: Array
+    domains: Array
+    bytes_per_token: Array
+    repeats: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One kind of operator; amounts are per occurrence and per accelerator that works on it.
+
+    Attributes
+    ----------
+    name : str
+        For people.
+    repeats : ndarray or float
+        Occurrences that a token waits for, one after the other [1].
+    dtype : str
+        Format of the weights, which picks the maths unit.
+    flop_per_token : ndarray
+        [FLOP]
+    weight_bytes : ndarray
+        Read once per step, whatever the batch [B].
+    activation_bytes_per_token : ndarray
+        [B]
+    kv_bytes_per_sequence : ndarray
+        Cache read per sequence [B].
+    collectives : mapping of str to tuple of Collective
+        Waited for after the operator, for each way to cut matrices.
+    on_attention_ranks : bool
+        The operator runs on the attention ranks of a stage, not on all of its chips.
+    """
+
+    name: str
+    repeats: Array | float
+    dtype: str
+    flop_per_token: Array | float = 0.0
+    weight_bytes: Array | float = 0.0
+    activation_bytes_per_token: Array | float = 0.0
+    kv_bytes_per_sequence: Array | float = 0.0
+    collectives: Mapping[TensorLayout, tuple[Collective, ...]] = field(default_factory=dict)
+    on_attention_ranks: bool = False
+
+
+class Table:
+    """What the rows of one table share: the model, the plans and how work is laid out on them.
+
+    Attributes
+    ----------
+    hidden : float
+        Width of the residual stream [1].
+    tokens : ndarray
+        New tokens of one micro-batch [1].
+    stage, ranks, groups : ndarray
+        Chips of a stage, those that share the attention weights, and how many such groups work on sequences of
+        their own [1].
+    context : float
+        Cached tokens that a new token sees [tokens].
+    """
+
+    def __init__(
+        self,
+        model: ModelSpec,
+        precision: Precision,
+        plans: Plans,
+        context: float,
+        link_domain: int,
+        assumptions: Assumptions,
+    ) -> None:
+        self.model, self.precision, self.plans, self.assumptions = model, precision, plans, assumptions
+        self.hidden = float(model.hidden_size)
+        self.link_domain = link_domain
+        self.tokens = plans.micro_batch * plans.new_tokens
+        self.stage, self.ranks = plans.stage, plans.attention_ranks
+        self.groups: Array | float = 1.0
+        if assumptions.attention_groups == "data_parallel":
+            self.groups = self.stage / self.ranks
+        self.activation_width = BYTES_PER_ELEMENT[precision.activations]
+        self.kv_width = BYTES_PER_ELEMENT[precision.kv]
+        self.context = context
+        if assumptions.verify_context == "mean":
+            self.context += (plans.new_tokens - 1) / 2
+
+    def projection(
+        self,
+        name: str,
+        layers: int,
+        shapes: Iterable[tuple[float, float]],
+        *,
+        count: float | None = None,
+        reduced: float = 0.0,
+        only_2d: bool = False,
+    ) -> Operator:
+        """A weight matrix, or several side by side, on the attention ranks.
+
+        ``shapes`` are read from memory; ``count`` weights are multiplied, all of them if not given. ``reduced``
+        elements per token are summed over the ranks afterwards.
+        """
+        read = [(float(rows), float(columns)) for rows, columns in shapes]
+        elements = math.fsum(rows * columns for rows, columns in read)
+        traffic: Array | float = 0.0
+        for rows, columns in read:
+            moved = activation_elements_per_token(rows, columns, self.ranks, self.assumptions.activation_traffic)
+            traffic = traffic + moved
+        owners = self.ranks * self.groups
+        return Operator(
+            name,
+            float(layers),
+            self.precision.attention,
+            flop_per_token=2.0 * (elements if count is None else count) / owners,
+            weight_bytes=elements * BYTES_PER_ELEMENT[self.precision.attention] / self.ranks,
+            activation_bytes_per_token=traffic * self.activation_width / owners,
+            collectives=self.all_reduces(self.ranks, owners, reduced, only_2d=only_2d) if reduced else {},
+            on_attention_ranks=True,
+        )
+
+    def all_reduces(
+        self, ranks: Array, owners: Array, elements: float, *, only_2d: bool
+    ) -> dict[TensorLayout, tuple[Collective, ...]]:
+        """Sum ``elements`` per token over the ranks that cut a matrix, for each way to cut.
+
+        A one-dimensional cut sums over all of them, and only after the second matrix of a pair; a
+        two-dimensional one over the root of their number. ``owners`` are the chips that share the sum.
+        """
+        domains = np.ceil(ranks / self.link_domain)
+        size = elements * self.activation_width / owners
+        found: dict[TensorLayout, tuple[Collective, ...]] = {}
+        for layout in self.assumptions.tensor_layouts:
+            if layout == "2d":
+                group = np.sqrt(ranks)
+                found[layout] = (Collective("all_reduce", group, np.sqrt(domains), size * group),)
+            elif not only_2d:
+                found[layout] = (Collective("all_reduce", ranks, domains, size * ranks),)
+        return found
+
+    def cache_share(self, heads: float) -> Array:
+        """Part of the cache of a stage's sequences that one chip holds and reads.
+
+        Spread evenly, as in the published study; or each group of attention ranks holds its own sequences, every
+        rank the heads it works on, and ranks beyond the number of heads hold copies.
+        """
+        if self.assumptions.kv_placement == "spread":
+            return 1.0 / self.stage
+        return 1.0 / (self.groups * np.minimum(self.ranks, heads))
+
+    def waited_for(self, collective: Collective) -> dict[TensorLayout, tuple[Collective, ...]]:
+        """The same collective however matrices are cut."""
+        return dict.fromkeys(self.assumptions.tensor_layouts, (collective,))

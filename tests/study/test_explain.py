@@ -1,0 +1,193 @@
+"""One decode step of one deployment, taken apart."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import inference_econ as ie
+from inference_econ import explanation_tables, tables
+from inference_econ.engine import PARTS
+from inference_econ.errors import InputError, NothingFitsError
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware", "degrees"),
+    [
+        ("llama_3_70b", "h100_sxm", {"tp": 8}),
+        ("llama_3_70b", "h100_sxm", {"tp": 4, "pp": 4, "batch": 64}),
+        ("llama_3_70b", "h100_sxm", {"tp": 4, "cut": "2d"}),
+        ("llama_3_70b", "a100_sxm_80", {"tp": 8, "weights": "int4", "assumptions": "paper"}),
+        ("mixtral_8x22b", "h200_sxm", {"tp": 8, "ep": 2, "batch": 256}),
+        ("deepseek_v3", "gb200_nvl72", {"tp": 32, "batch": 1024, "assumptions": "ideal"}),
+        ("gpt_oss_120b", "mi300x", {"tp": 8, "context": 100_000}),
+    ],
+)
+def test_parts_add_up_and_the_speed_follows(model: str, hardware: str, degrees: dict[str, object]) -> None:
+    found = ie.explain(model, hardware, **{"batch": 16, "context": 1000.0, **degrees})  # type: ignore[arg-type]
+    assert set(found.costs.parts) == set(PARTS)
+    assert sum(float(part[0]) for part in found.costs.parts.values()) == pytest.approx(found.seconds, rel=1e-12)
+    assert found.tokens_per_second == pytest.approx(1 / found.seconds)
+    assert found.limited_by == max(found.costs.parts, key=lambda name: found.costs.parts[name][0])
+    assert 0 < found.mfu < 1
+    assert found.accelerators == float(found.layout["tp"]) * float(found.layout["pp"])
+
+
+@pytest.mark.parametrize("model", ["llama_3_70b", "mixtral_8x22b"])
+def test_the_points_of_a_frontier_are_explained_as_they_are_there(model: str) -> None:
+    front = ie.frontier(model, "h100_sxm", ie.Traffic(context=1000), max_accelerators=16)
+    explained = 0
+    for point in front.points():
+        if point.layout["attention_tp"] == point.layout["tp"] and point.layout["cut"] == "1d":
+            found = ie.explain(
+                model,
+                "h100_sxm",
+                tp=int(point.layout["tp"]),
+                pp=int(point.layout["pp"]),
+                ep=int(point.layout["ep"]),
+                batch=point.batch,
+                context=1000,
+            )
+            explained += 1
+            assert found.tokens_per_second == pytest.approx(point.tokens_per_second_per_user, rel=1e-12)
+            assert found.dollars == pytest.approx(point.dollars_per_million_output_tokens, rel=1e-12)
+            assert found.mfu == pytest.approx(point.mfu, rel=1e-12)
+            assert {name: float(part[0]) for name, part in found.costs.parts.items()} == pytest.approx(
+                dict(point.parts)
+            )
+    assert explained
+
+
+def test_dollars_are_chips_times_time_times_price_over_tokens() -> None:
+    found = ie.explain("llama_3_70b", "h100_sxm", tp=4, pp=2, batch=32, context=500, price=3.6)
+    assert found.dollars == pytest.approx(8 * found.seconds / 32 * (3.6 / 3600) * 1e6, rel=1e-12)
+    assert found.dollars is not None
+    by_default = ie.explain("llama_3_70b", "h100_sxm", tp=4, pp=2, batch=32, context=500)
+    listed = ie.hardware("h100_sxm").prices[0].dollars_per_accelerator_hour
+    assert by_default.dollars == pytest.approx(found.dollars * listed / 3.6, rel=1e-12)
+
+
+def test_without_a_price_there_are_no_dollars() -> None:
+    found = ie.explain("llama_3_70b", "tpu_v7", tp=4, batch=8)
+    assert found.dollars is None
+    assert explanation_tables.explain_record(found)["dollars_per_million_output_tokens"] is None
+    assert "no price known" in explanation_tables.explain_table(found).notes[1]
+    priced = ie.explain("llama_3_70b", "tpu_v7", tp=4, batch=8, price=1.0)
+    assert priced.dollars is not None
+
+
+def test_memory_is_weights_and_cache_of_what_there_is() -> None:
+    found = ie.explain("paper/llama_3_70b", "paper/h100", tp=8, batch=10, context=1000, assumptions="paper")
+    model = ie.model("paper/llama_3_70b")
+    assert found.memory.weight_bytes == pytest.approx(2 * model.total_parameters, rel=1e-9)
+    # 80 layers, 8 KV heads of 128, keys and values in 2 bytes each: 320 KiB per token.
+    assert np.ravel(found.memory.kv_bytes).tolist() == [10 * 1000 * 80 * 8 * 128 * 2 * 2]
+    assert np.ravel(found.memory.available_bytes).tolist() == [8 * 80e9]
+    narrow = ie.explain("paper/llama_3_70b", "paper/h100", tp=8, batch=10, context=1000, weights="int8", kv="fp8")
+    assert narrow.memory.weight_bytes == pytest.approx(found.memory.weight_bytes / 2, rel=1e-9)
+    assert narrow.memory.kv_bytes == pytest.approx(found.memory.kv_bytes / 2, rel=1e-9)
+
+
+def test_experts_are_spread_as_far_as_they_and_the_chips_divide() -> None:
+    assert ie.explain("mixtral_8x22b", "h100_sxm", tp=16).layout["ep"] == 8
+    assert ie.explain("mixtral_8x22b", "h100_sxm", tp=4).layout["ep"] == 4
+    assert ie.explain("mixtral_8x22b", "h100_sxm", tp=8, ep=2).layout["ep"] == 2
+    assert ie.explain("llama_3_70b", "h100_sxm", tp=8).layout["ep"] == 1
+    assert ie.explain("llama_3_70b", "h100_sxm", tp=8, ep=1).layout["ep"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tp": 3}, r"Llama 3.1 70B: 64 query heads do not split over the attention ranks \(tp=3, pp=1\)"),
+        ({"pp": 7}, r"Llama 3.1 70B: 80 layers do not split into the pipeline's stages \(tp=8, pp=7\)"),
+        ({"cut": "2d"}, r"Llama 3.1 70B: a 2-D cut needs a square number of ranks \(tp=8, pp=1\)"),
+        ({"cut": "3d"}, "cut: got '3d'; allowed: 1d, 2d"),
+        ({"ep": 2}, "Llama 3.1 70B has no experts, so ep must be 1, got 2"),
+        ({"model": "mixtral_8x22b", "ep": 3}, r"8 experts do not split over the expert-parallel ranks \(tp=8.*ep=3\)"),
+        (
+            {"model": "mixtral_8x22b", "tp": 4, "ep": 8},
+            r"the stage does not split over the expert-parallel ranks .*ep=8",
+        ),
+        ({"tp": 0}, r"tp must be positive and at most 1e\+09, got 0"),
+        ({"tp": -8}, "tp must be positive .* got -8"),
+        ({"tp": 10**20}, r"tp must be positive and at most 1e\+09, got 1e\+20"),
+        ({"pp": 0}, "pp must be positive .* got 0"),
+        ({"ep": 0}, "ep must be positive .* got 0"),
+        ({"batch": 0}, "batch must be positive .* got 0"),
+        ({"batch": -1}, "batch must be positive .* got -1"),
+        ({"batch": float("nan")}, "batch must be positive .* got nan"),
+        ({"batch": float("inf")}, "batch must be positive .* got inf"),
+        ({"context": -1}, "the context must be a number of tokens from 0 .* got -1"),
+        ({"context": float("nan")}, "the context must be a number of tokens from 0 .* got nan"),
+        ({"price": 0}, "the price must be a positive number .* got 0"),
+        ({"price": float("nan")}, "the price must be a positive number .* got nan"),
+        ({"weights": "fp7"}, "weights: unknown number format 'fp7'"),
+        (
+            {"hardware": "v100_sxm2_32"},
+            "V100 SXM2 32GB has no peak for bf16 nor for a wider format .* it has: fp32, fp16",
+        ),
+        ({"model": "llama_3"}, "unknown model 'llama_3'; did you mean"),
+    ],
+)
+def test_explain_refuses(changes: dict[str, object], message: str) -> None:
+    given = {"model": "llama_3_70b", "hardware": "h100_sxm", "tp": 8, "batch": 16}
+    with pytest.raises(InputError, match=message):
+        ie.explain(**{**given, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"tp": 1},
+            "Llama 3.1 70B on 1 x NVIDIA H100 SXM5 80GB: weights exceed the memory: 141.1 GB of weights and 10.5 GB of "
+            "KV cache > 85.5 GB; at least 2 accelerators would do",
+        ),
+        (
+            {"tp": 2, "batch": 100},
+            "on 2 x NVIDIA H100 SXM5 80GB: weights and KV cache exceed the memory: 141.1 GB of weights and 65.5 GB of "
+            "KV cache > 171.0 GB; at least 3 accelerators would do",
+        ),
+        ({"pp": 4, "batch": 2}, "pipeline deeper than the accelerators or the batch"),
+        (
+            {"hardware": "l40s", "tp": 8},
+            "on 8 x NVIDIA L40S 48GB: no network between link domains in the hardware file",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_told_with_numbers(changes: dict[str, object], message: str) -> None:
+    given = {"model": "llama_3_70b", "hardware": "h100_sxm", "tp": 8, "batch": 16, "context": 2000}
+    with pytest.raises(NothingFitsError) as found:
+        ie.explain(**{**given, **changes})  # type: ignore[arg-type]
+    assert message in str(found.value)
+
+
+def test_the_table_shows_every_part_and_their_sum() -> None:
+    found = ie.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, context=2000, weights="nvfp4")
+    table = explanation_tables.explain_table(found)
+    assert table.title == "One decode step of Llama 3.1 70B on 8 x NVIDIA H100 SXM5 80GB"
+    *parts, total = table.rows
+    assert total == ("step", f"{1e3 * found.seconds:.3f}", "100.0")
+    milliseconds = [float(row[1]) for row in parts]
+    assert milliseconds == sorted(milliseconds, reverse=True)
+    # Three decimals each.
+    assert sum(milliseconds) == pytest.approx(1e3 * found.seconds, abs=0.0005 * len(parts) + 1e-9)
+    assert sum(float(row[2]) for row in parts) == pytest.approx(100, abs=0.05 * len(parts) + 1e-9)
+    assert table.notes[-1] == "nvfp4 weights run on the fp8 units of this chip."
+    assert "Layout tp8, batch 32, context 2000, weights nvfp4" in table.notes[0]
+    assert "GB of weights and 21.0 GB of KV cache of 684.2 GB" in table.notes[2]
+
+
+def test_the_record_is_json() -> None:
+    found = ie.explain("mixtral_8x22b", "h100_sxm", tp=8, batch=32, context=2000)
+    record = json.loads(tables.to_json(explanation_tables.explain_record(found)))
+    assert record["model"] == "Mixtral 8x22B"
+    assert record["layout"] == {"tp": 8.0, "pp": 1.0, "attention_tp": 8.0, "ep": 8.0, "cut": "1d"}
+    assert sum(record["seconds_by_part"].values()) == pytest.approx(record["step_seconds"], rel=1e-12)
+    assert record["weight_bytes"] + record["kv_bytes"] < record["available_bytes"]
+    named = explanation_tables.named_parts(found)
+    assert named["weight reads"] == record["seconds_by_part"]["weights"]
+    assert len(named) == len(PARTS)
