@@ -1,4 +1,8 @@
-"""Times that plans cannot beat, at a fraction of the effort of their exact time (floor 5)."""
+"""Times that plans cannot beat, at a fraction of the effort of their exact time (floor 5).
+
+Valid where chips beyond the attention ranks wait (``attention_groups: idle``) and the cache is
+spread evenly (``kv_placement: spread``): attention on every chip is then the least work.
+"""
 
 from __future__ import annotations
 

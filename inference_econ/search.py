@@ -100,9 +100,11 @@ class Search:
         one = np.ones(1)
         # Bounds follow the assumptions' rule for expert parallelism; layouts with their own do not obey them.
         ruled = layouts.variants(question.model, question.assumptions, Plans.of(one, one, one)).ep is None
-        # A cache that lies with the heads may be read faster where attention runs on fewer chips.
-        spread = question.assumptions.kv_placement == "spread"
-        self.bounded = spread and (ruled or not has_experts(question.model))
+        # Bounds take attention on every chip for the least work; groups with sequences and caches of their own
+        # may have less.
+        assumed = question.assumptions
+        together = assumed.kv_placement == "spread" and assumed.attention_groups == "idle"
+        self.bounded = together and (ruled or not has_experts(question.model))
         self.tabled = self.bounded and len(self.depths) * int(np.prod(self.shape)) >= _TABLE_FROM
         if self.tabled:
             largest = accelerators.max(), batch.max()
@@ -163,8 +165,10 @@ class Search:
             np.broadcast_to(array, self.shape).ravel()[index] for array in (self.accelerators, self.batch, depth)
         )
         plans = Plans.of(size, batch, pp, new_tokens)
+        if not self.bounded:
+            return index, plans
         wanted = self.question.could_fit(plans, self.reserved_bytes)
-        if self.bounded and (limit < np.finfo(float).max).any():
+        if (limit < np.finfo(float).max).any():
             wanted &= lower_bound(self.question, plans, floors) * (1.0 - _ROUNDING) <= limit[index]
         kept = np.flatnonzero(wanted)
         return index[kept], plans.at((kept,))

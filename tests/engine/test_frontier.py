@@ -171,7 +171,7 @@ def test_nothing_fits_says_why_and_how_many_would_do() -> None:
     for text in (
         r"on H100 \(constants of the study\), \d+ plans considered",
         r"weights exceed the memory: \d+",
-        r"Weights need 820\.2 GB, a sequence of 1000 tokens 1\.03 GB, an accelerator has 80\.0 GB: "
+        r"Weights need 820\.2 GB, a sequence of 1000 tokens 1\.03 GB, an accelerator has 80\.0 GB for them: "
         r"at least 11 accelerators are needed",
     ):
         assert re.search(text, message), message

@@ -185,7 +185,7 @@ def test_the_record_is_json() -> None:
     found = ie.explain("mixtral_8x22b", "h100_sxm", tp=8, batch=32, context=2000)
     record = json.loads(tables.to_json(explanation_tables.explain_record(found)))
     assert record["model"] == "Mixtral 8x22B"
-    assert record["layout"] == {"tp": 8.0, "pp": 1.0, "attention_tp": 8.0, "ep": 8.0, "cut": "1d"}
+    assert {"tp": 8.0, "pp": 1.0, "attention_tp": 8.0, "ep": 8.0, "cut": "1d"}.items() <= record["layout"].items()
     assert sum(record["seconds_by_part"].values()) == pytest.approx(record["step_seconds"], rel=1e-12)
     assert record["weight_bytes"] + record["kv_bytes"] < record["available_bytes"]
     named = explanation_tables.named_parts(found)

@@ -91,9 +91,8 @@ def _result(labels: list[str], figure: dict[str, object]) -> study.Result:
     """Lines from nothing, under some labels."""
     scenario = catalog.scenario("paper/figure_6")
     assert scenario.figure is not None
-    curves = tuple(
-        study.Curve(label, *(np.array([1.0, 2.0]) + index for _ in range(4))) for index, label in enumerate(labels)
-    )
+    lines = [np.array([1.0, 2.0]) + index for index in range(len(labels))]
+    curves = tuple(study.Curve(label, line, line, line, line) for label, line in zip(labels, lines, strict=True))
     return study.Result(scenario.model_copy(update={"figure": scenario.figure.replace(**figure)}), curves)
 
 

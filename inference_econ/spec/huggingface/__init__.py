@@ -152,7 +152,7 @@ def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], M
     if not isinstance(text, dict):
         raise SpecError([f"{file}: text_config is missing; {kind} keeps the language model there"])
     inner = text.get("model_type", _TEXT_PART[kind])
-    if inner not in FAMILIES:
+    if not isinstance(inner, str) or inner not in FAMILIES:
         raise SpecError([f"{file}: text_config.model_type {inner!r} is not understood; for {kind}: {_TEXT_PART[kind]}"])
     unknown = [key for key, value in data.items() if value is not None and not _known_around(key)]
     if unknown:

@@ -34,7 +34,8 @@ def granite(c: Reader) -> Architecture:
 
 def smollm3(c: Reader) -> Architecture:
     """SmolLM3: some layers without rotary positions, tied by default."""
-    c.skip("no_rope_layers", "no_rope_layer_interval", "max_window_layers")
+    c.skip("no_rope_layers", "no_rope_layer_interval")
+    c.unused("max_window_layers")
     c.only("use_sliding_window", False)
     c.words("layer_types", ("full_attention",), c.layers())
     bias = c.flag("attention_bias", default=False)
@@ -81,9 +82,8 @@ def qwen_windows(c: Reader) -> list[int | None]:
     layers = c.layers()
     first = c.whole("max_window_layers", default=28)
     if not c.flag("use_sliding_window", default=False):
-        kinds = c.words("layer_types", ("full_attention",), layers)
-        del kinds
-        c.skip("sliding_window")
+        c.words("layer_types", ("full_attention",), layers)
+        c.unused("sliding_window")
         return [None] * layers
     return windows(c, [index >= first for index in range(layers)])
 

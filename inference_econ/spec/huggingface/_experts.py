@@ -49,7 +49,7 @@ def sparse_layers(c: Reader, mixture: FeedForward) -> list[FeedForward]:
         c.stop(f"mlp_only_layers names layer {max(only)}, but there are only {layers}, counted from 0")
     sparse = [index not in only and (index + 1) % step == 0 for index in range(layers)]
     if all(sparse):
-        c.skip("intermediate_size")
+        c.unused("intermediate_size")
         return [mixture] * layers
     plain = dense(c.size("intermediate_size"))
     return [mixture if one else plain for one in sparse]
@@ -76,7 +76,7 @@ def qwen2_moe(c: Reader) -> Architecture:
 def qwen3_moe(c: Reader) -> Architecture:
     """Qwen3-MoE: norms of queries and keys, no shared expert."""
     c.only("use_sliding_window", False)
-    c.skip("sliding_window", "max_window_layers")
+    c.unused("sliding_window", "max_window_layers")
     bias = c.flag("attention_bias", default=False)
     kv = kv_heads(c, default=4)
     attention = grouped_query(c, kv=kv, qkv_bias=bias, output_bias=bias, qk_norm="per_head")
@@ -110,7 +110,7 @@ def minimax_m2(c: Reader) -> Architecture:
     c.only("shared_intermediate_size", 0)
     c.only("attention_bias", False)
     c.skip("use_routing_bias", "use_mtp", "mtp_transformer_layers", "shared_moe_mode", "layernorm_full_attention_beta")
-    c.skip("max_model_len", "sliding_window")
+    c.unused("max_model_len", "sliding_window")
     layers = c.layers()
     kinds = c.numbers("attn_type_list")
     if kinds is not None and kinds != [1] * layers:
@@ -133,7 +133,7 @@ def llama4(c: Reader) -> Architecture:
     width = c.size("intermediate_size")
     mixture = experts(c, width, count_keys=("num_local_experts",), shared=width)
     plain = dense(c.size("intermediate_size_mlp")) if len(sparse) < layers else None
-    c.skip("intermediate_size_mlp")
+    c.unused("intermediate_size_mlp")
     head, kv = head_dim(c, default=128), kv_heads(c, default=8)
     chunk = c.size_or("attention_chunk_size", default=8192)
     full = grouped_query(c, kv=kv, width=head, qkv_bias=bias, output_bias=bias)
@@ -188,7 +188,7 @@ def dense_first(c: Reader, default_first: int) -> list[FeedForward]:
     kinds = c.words("mlp_layer_types", ("dense", "sparse"), layers)
     sparse = [index >= first for index in range(layers)] if kinds is None else [kind == "sparse" for kind in kinds]
     plain = None if all(sparse) else dense(c.size("intermediate_size"))
-    c.skip("intermediate_size")
+    c.unused("intermediate_size")
     width, count = c.size("moe_intermediate_size"), c.whole("n_shared_experts")
     mixture = experts(c, width, count_keys=_ROUTED, shared=count * width or None)
     return [mixture if plain is None or one else plain for one in sparse]

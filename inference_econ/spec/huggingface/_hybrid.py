@@ -53,7 +53,7 @@ def qwen3_5_moe(c: Reader) -> Architecture:
     c.only("decoder_sparse_step", 1)
     if c.numbers("mlp_only_layers"):
         c.stop("mlp_only_layers must be empty: every layer has experts")
-    c.skip("intermediate_size")
+    c.unused("intermediate_size")
     mixture = experts(
         c,
         c.size("moe_intermediate_size"),
@@ -198,21 +198,11 @@ def _nemotron_experts(c: Reader) -> Layer:
 
 def _skip_unused(c: Reader) -> None:
     """Sizes of kinds of layers that the pattern does not have."""
-    for key in (
-        *(
-            "mamba_num_heads",
-            "mamba_head_dim",
-            "n_groups",
-            "ssm_state_size",
-            "conv_kernel",
-            "use_conv_bias",
-            "use_bias",
-        ),
-        *("mamba_proj_bias", "mamba_ssm_cache_dtype", "num_attention_heads", "num_key_value_heads", "head_dim"),
-        *("attention_head_dim", "intermediate_size", "moe_intermediate_size", "moe_shared_expert_intermediate_size"),
-        *("n_routed_experts", "n_shared_experts", "num_experts_per_tok", "moe_latent_size"),
-    ):
-        c.skip(key)
+    c.skip("use_conv_bias", "use_bias", "mamba_proj_bias", "mamba_ssm_cache_dtype")
+    c.unused("mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel")
+    c.unused("num_attention_heads", "num_key_value_heads", "head_dim", "attention_head_dim", "intermediate_size")
+    c.unused("moe_intermediate_size", "moe_shared_expert_intermediate_size", "moe_latent_size")
+    c.unused("n_routed_experts", "n_shared_experts", "num_experts_per_tok")
 
 
 def nemotron_nas(c: Reader) -> Architecture:

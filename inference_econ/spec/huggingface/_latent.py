@@ -54,7 +54,8 @@ def _indexer_kinds(c: Reader) -> list[str]:
 
 def _latent(c: Reader, indexed: str | None = None) -> LatentAttention:
     c.only("attention_bias", False)
-    c.skip("head_dim", "num_key_value_heads", "qk_head_dim")  # implied by the widths of the parts
+    c.unused("head_dim", "num_key_value_heads")  # implied by the widths of the parts
+    c.only("qk_head_dim", c.size("qk_nope_head_dim") + c.size("qk_rope_head_dim"))
     top_k = c.size("index_topk") if indexed else None
     own = indexed == "full"
     index_heads, index_width = (c.size("index_n_heads"), c.size("index_head_dim")) if indexed else (None, None)
@@ -91,8 +92,8 @@ def deepseek_v4(c: Reader) -> Architecture:
     c.only("mlp_bias", False)
     c.only("num_key_value_heads", 1)
     # The first layers look their experts up by token, but their router still weighs the experts.
-    c.skip("num_hash_layers", "mlp_layer_types", "compress_rope_theta", "hc_sinkhorn_iters", "expert_dtype")
-    c.skip("qk_rope_head_dim")
+    c.skip("mlp_layer_types", "compress_rope_theta", "hc_sinkhorn_iters", "expert_dtype")
+    c.unused("num_hash_layers", "qk_rope_head_dim")
     made = {stride: _compressed(c, stride) for stride in _STRIDES}
     width = c.size("moe_intermediate_size")
     count = c.whole("n_shared_experts", default=1)

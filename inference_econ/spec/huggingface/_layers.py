@@ -184,7 +184,7 @@ def windows(c: Reader, default: Sequence[bool], width_key: str = "sliding_window
     kinds = c.words("layer_types", ("sliding_attention", "full_attention"), len(default))
     slides = [kind == "sliding_attention" for kind in kinds] if kinds is not None else list(default)
     if not any(slides):
-        c.skip(width_key)
+        c.unused(width_key)
         return [None] * len(slides)
     width = c.size(width_key)
     return [width if one else None for one in slides]

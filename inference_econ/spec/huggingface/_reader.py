@@ -215,6 +215,11 @@ class Reader:
         """Keys that are known not to change any shape in this family."""
         self.read.extend(key for key in keys if key in self.data and key not in self.read)
 
+    def unused(self, *keys: str) -> None:
+        """Sizes that this family does not use, or uses none of here; they must be whole numbers all the same."""
+        for key in keys:
+            self.whole(key)
+
     def assume(self, **defaults: int) -> None:
         """Defaults of the published class for keys that its files may leave out."""
         missing = {key: value for key, value in defaults.items() if key not in self.data}
@@ -253,12 +258,11 @@ class Reader:
 
     def tied(self, *, default: bool) -> bool:
         """Whether one matrix serves as both embeddings; the key may stand at either level."""
-        own, around = self.data.get("tie_word_embeddings"), self.outer.get("tie_word_embeddings")
-        if own is not None and around is not None and own != around:
+        around = Reader(self.outer, self.file, self.family).flag("tie_word_embeddings", default=default)
+        own = self.flag("tie_word_embeddings", default=around)
+        if own != around and self.outer.get("tie_word_embeddings") is not None:
             self.stop(f"tie_word_embeddings is {_json(around)} at the top and {_json(own)} in text_config")
-        if own is None and around is not None:
-            return Reader(self.outer, self.file, self.family).flag("tie_word_embeddings", default=default)
-        return self.flag("tie_word_embeddings", default=default)
+        return own
 
     def finish(self) -> None:
         """Refuse keys that nobody read, unless they are known to change no shape.
