@@ -58,8 +58,4 @@ def run() -> None:
     except NothingFitsError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)
-    except BrokenPipeError:
-        # The reader of our output has gone, as `| head` does; there is nobody left to tell.
-        sys.stderr.close()
-        sys.exit(0)
     sys.exit(code if isinstance(code, int) else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -23,7 +24,12 @@ _BAR_AFTER_SECONDS = 1.0
 def emit(text: str, output: str | None, *, quiet: bool) -> None:
     """Print text, or write it to a file and say so."""
     if output is None:
-        click.echo(text, nl=not text.endswith("\n"))
+        try:
+            click.echo(text, nl=not text.endswith("\n"))
+        except BrokenPipeError:
+            # The reader has gone, as `| head` does. What is left in the buffer must not be tried again at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.exceptions.Exit(0) from None
         return
     plain = click.unstyle(text)
     write_text(output, plain if plain.endswith("\n") else plain + "\n")

@@ -39,7 +39,9 @@ def _grouped_query(table: Table, layers: int, spec: GroupedQueryAttention) -> It
     value_dim = spec.head_dim if spec.value_head_dim is None else spec.value_head_dim
     queries, values = spec.query_heads * spec.head_dim, spec.query_heads * value_dim
     projected = float(queries * (1 + spec.output_gate) + spec.kv_heads * (spec.head_dim + value_dim))
-    limits = [float(limit) for limit in (spec.window, spec.chunk) if limit is not None]
+    # A token is on average in the middle of its chunk.
+    limits = [] if spec.chunk is None else [spec.chunk / 2]
+    limits += [] if spec.window is None else [float(spec.window)]
     attended = min([table.context, *limits])
     yield table.projection("qkv", layers, [(projected, table.hidden)], reduced=projected, only_2d=True)
     yield _scores(

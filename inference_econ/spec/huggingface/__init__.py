@@ -23,6 +23,7 @@ from inference_econ.spec.huggingface._layers import Architecture, Layer
 from inference_econ.spec.huggingface._reader import Reader, without_shape
 from inference_econ.spec.huggingface._writing import yaml_text
 from inference_econ.spec.model import ModelSpec
+from inference_econ.units import looks_like_quantity
 
 __all__ = ["FAMILIES", "find_config", "import_config", "import_document", "yaml_text"]
 
@@ -132,8 +133,8 @@ def import_document(path: Path | str) -> Document:
         (text, outer) if outer else (text,),
         None if quantisation is None else read_json(quantisation),
         len(found.layers),
-        config.name,
-        "" if quantisation is None else quantisation.name,
+        file,
+        str(quantisation),
     )
     return Document(_plain(found, stated, reader, config), file)
 
@@ -269,4 +270,6 @@ def _names(config: Path) -> tuple[str, str | None]:
         organisation, mark, name = candidate.partition("--")
         if mark and organisation and name and "--" not in name:
             return name, f"{organisation}/{name}"
-    return stem or config.resolve().parent.name or "imported model", None
+    name = stem or config.resolve().parent.name
+    # A name that reads as a number would need a source, like any number.
+    return (f"model {name}".strip() if looks_like_quantity(name) or not name else name), None

@@ -260,6 +260,8 @@ def gpt_neox(c: Reader) -> Architecture:
 def falcon(c: Reader) -> Architecture:
     """Falcon: three layouts of heads, one or two norms, tied by default; no gate."""
     c.skip("alibi")
+    c.only("apply_residual_connection_post_layernorm", False)
+    c.only("ff_factor", 4)
     new = c.flag("new_decoder_architecture", default=False)
     parallel, multi_query = c.flag("parallel_attn", default=True), c.flag("multi_query", default=True)
     norms_beside = c.size_if("num_ln_in_parallel_attn")

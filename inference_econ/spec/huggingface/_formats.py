@@ -6,6 +6,7 @@ import fnmatch
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from inference_econ.errors import SpecError
@@ -99,7 +100,7 @@ def formats(
     layers : int
         Number of layers.
     file, beside_file : str
-        What to call the two files.
+        Paths of the two files, for messages; their names are told as the source.
 
     Raises
     ------
@@ -116,7 +117,7 @@ def formats(
                 [f"{file}: quantization_config says {scheme.dtype} but {beside_file} says {apart.dtype}; keep one"]
             )
         if apart is not None:
-            scheme, where = apart, f"{where}, {beside_file} quantization"
+            scheme, where = apart, f"{where}, {Path(beside_file).name} quantization"
     if scheme is None:
         return Formats(base, base, base, base, base, None, where, kind)
     if inside is not None:
@@ -158,8 +159,8 @@ def _base(levels: tuple[Mapping[str, Any], ...], file: str) -> tuple[Dtype, str,
                 continue
             if not isinstance(value, str) or value not in _DTYPES:
                 raise SpecError([f"{file}: {key} is {value!r}; understood: {', '.join(_DTYPES)}"])
-            return _DTYPES[value], f"{file} {key}", "published"
-    return "bf16", f"{file} has no torch_dtype; bf16 is assumed", "assumed"
+            return _DTYPES[value], f"{Path(file).name} {key}", "published"
+    return "bf16", f"{Path(file).name} has no torch_dtype; bf16 is assumed", "assumed"
 
 
 def _scheme(found: object, place: str) -> _Quantisation | None:

@@ -75,7 +75,10 @@ def _folded(text: str, pad: str) -> list[str]:
 
 def _text(text: str) -> str:
     """A string bare where that is certain to read back as the same string, else in double quotes."""
-    return text if _PLAIN.fullmatch(text) and scalar(text) == text and not _reads_as_other(text) else json.dumps(text)
+    if _PLAIN.fullmatch(text) and scalar(text) == text and not _reads_as_other(text):
+        return text
+    marks = {'"': '\\"', "\\": "\\\\"}
+    return '"' + "".join(marks.get(c, c if c.isprintable() else f"\\U{ord(c):08x}") for c in text) + '"'
 
 
 def _reads_as_other(text: str) -> bool:

@@ -1,0 +1,101 @@
+"""``hardware``, ``models``, ``scenarios``, ``assumptions`` and ``schema``: what there is."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from inference_econ import catalog
+from tests.cli.conftest import Command
+
+ENTRIES: list[tuple[catalog.Kind, str, str]] = [
+    ("hardware", "h100_sxm", "NVIDIA H100 SXM5 80GB"),
+    ("models", "llama_3_70b", "Llama 3.1 70B"),
+    ("scenarios", "paper/table_4", "Table 4"),
+    ("assumptions", "paper", "paper"),
+]
+KINDS = [kind for kind, _, _ in ENTRIES]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_list_of_names(command: Command, kind: catalog.Kind) -> None:
+    outcome = command(kind)
+    assert outcome.code == 0
+    assert outcome.err == ""
+    names = catalog.names(kind)
+    assert outcome.out.startswith(f"{len(names)} {kind}\n")
+    records = json.loads(command(kind, "--format", "json").out)
+    assert [record["name"] for record in records] == list(names)
+    rows = list(csv.DictReader(io.StringIO(command(kind, "--format", "csv").out)))
+    assert [row["name"] for row in rows] == list(names)
+    assert len(command(kind, "--format", "markdown").out.splitlines()) == len(names) + 2
+
+
+@pytest.mark.parametrize(("kind", "name", "full"), ENTRIES)
+def test_one_entry_with_its_sources(command: Command, kind: catalog.Kind, name: str, full: str) -> None:
+    outcome = command(kind, name)
+    assert outcome.code == 0
+    assert outcome.out.startswith(f"{kind} {name}\n")
+    assert full in outcome.out
+    assert "source" in outcome.out
+    record = json.loads(command(kind, name, "--format", "json").out)
+    assert record["name"] == full
+    assert record["sources"]
+    rows = list(csv.DictReader(io.StringIO(command(kind, name, "--format", "csv").out)))
+    assert {"field", "value", "source"} == rows[0].keys()
+    assert any(row["source"] for row in rows)
+    assert command(kind, name, "--format", "markdown").out.startswith("| field | value | source |\n")
+
+
+def test_values_are_shown_with_where_they_come_from(command: Command) -> None:
+    rows = {
+        row["field"]: row for row in csv.DictReader(io.StringIO(command("hardware", "h100_sxm", "--format", "csv").out))
+    }
+    assert float(rows["hbm_bytes_per_second"]["value"]) == 3.35e12
+    assert rows["hbm_bytes_per_second"]["source"].startswith("published: nvidia2024h100ds, ")
+    model = json.loads(command("models", "llama_3_8b", "--format", "json").out)
+    assert model["total_parameters"] == 8_030_261_248
+
+
+def test_a_path_can_be_shown(command: Command, tmp_path: Path) -> None:
+    text = (catalog.folder("hardware") / "h100_sxm.yaml").read_text(encoding="utf-8")
+    (tmp_path / "chip.yaml").write_text(text, encoding="utf-8")
+    assert "NVIDIA H100 SXM5 80GB" in command("hardware", "chip.yaml").out
+
+
+@pytest.mark.parametrize("kind", ["hardware", "model", "traffic", "assumptions", "scenario"])
+def test_schemas(command: Command, kind: str, tmp_path: Path) -> None:
+    outcome = command("schema", kind)
+    assert outcome.code == 0
+    schema = json.loads(outcome.out)
+    assert schema["type"] == "object"
+    assert schema["additionalProperties"] is False
+    assert command("schema", kind, "-o", "s.json").err == "wrote s.json\n"
+    assert json.loads((tmp_path / "s.json").read_text(encoding="utf-8")) == schema
+
+
+def test_help_and_version(command: Command) -> None:
+    for arguments in (["--help"], ["-h"], ["frontier", "--help"], ["explain", "-h"]):
+        outcome = command(*arguments)
+        assert outcome.code == 0
+        assert outcome.out.startswith("Usage: inference-econ")
+    overview = command("--help").out
+    for name in (
+        *("frontier", "explain", "table", "figure", "run", "reproduce"),
+        *("hardware", "models", "scenarios", "schema"),
+    ):
+        assert f"\n  {name}" in overview
+    options = command("frontier", "--help").out
+    for option in (
+        *("--weights", "--activations", "--kv", "--context", "--isl", "--osl", "--price", "--assumptions", "--grid"),
+        *("--pipeline / --no-pipeline", "--draft", "--acceptance", "--max-draft", "--max-throughput"),
+        *("--max-accelerators", "--plot", "--format", "--output", "--quiet", "--set"),
+    ):
+        assert option in options
+    version = command("--version")
+    assert version.code == 0
+    assert version.out.strip().count(".") == 2

@@ -1,0 +1,145 @@
+"""The command as a process: quick answers without heavy libraries, pipes, interrupts and progress."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+#: What the installed script does.
+SCRIPT = """\
+import importlib.metadata, sys
+sys.argv = ["inference-econ", *sys.argv[1:]]
+(entry,) = importlib.metadata.entry_points(group="console_scripts", name="inference-econ")
+start = entry.load()
+"""
+PLAIN = f"{SCRIPT}start()"
+#: Says at the end which libraries were loaded.
+TELLING = f"""{SCRIPT}
+try:
+    start()
+finally:
+    print("LOADED", *sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stderr)
+"""
+HEAVY = {"numpy", "scipy", "pandas", "matplotlib", "pydantic", "yaml", "pint", "rich", "plotext", "bibtexparser"}
+
+
+def _process(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", TELLING, *arguments], capture_output=True, text=True, check=False, cwd=folder, timeout=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "answer"),
+    [
+        (["--help"], 0, "Usage: inference-econ"),
+        (["frontier", "--help"], 0, "Usage: inference-econ frontier"),
+        (["frontier", "llama_3_70", "h100_sxm"], 2, "unknown model 'llama_3_70'; did you mean llama_3_70b"),
+        (["frontier", "llama_3_70b", "h10"], 2, "unknown hardware 'h10'; did you mean"),
+        (["table", "paper/table_7"], 2, "unknown scenario 'paper/table_7'; did you mean paper/table_6"),
+        (["frontire"], 2, "No such command 'frontire'"),
+        (["explain", "llama_3_8b", "h100_sxm", "--tp", "0"], 2, "'--tp': 0 is not in the range x>=1"),
+    ],
+)
+def test_help_and_wrong_names_load_nothing_heavy(arguments: list[str], code: int, answer: str, tmp_path: Path) -> None:
+    process = _process(*arguments, folder=tmp_path)
+    assert process.returncode == code
+    assert answer in process.stdout + process.stderr
+    loaded = set(process.stderr.splitlines()[-1].split()[1:])
+    assert "click" in loaded
+    assert loaded & HEAVY == set()
+
+
+def test_reading_one_file_loads_no_arrays(tmp_path: Path) -> None:
+    process = _process("hardware", "h100_sxm", "--format", "json", folder=tmp_path)
+    assert process.returncode == 0
+    assert "matplotlib" not in process.stderr.splitlines()[-1].split()
+
+
+def test_a_real_process_has_the_exit_codes(tmp_path: Path) -> None:
+    for arguments, code in (
+        (["explain", "llama_3_8b", "h100_sxm", "--quiet"], 0),
+        (["explain", "llama_3_70b", "h100_sxm"], 1),
+    ):
+        process = _process(*arguments, folder=tmp_path)
+        assert process.returncode == code
+        assert "Traceback" not in process.stderr
+        assert ("Error: " in process.stderr) == (code != 0)
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PLAIN, "models", "--format", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    with process.stderr:
+        assert b"Traceback" not in process.stderr.read()
+    assert process.wait(timeout=60) == 0
+
+
+def test_characters_that_a_terminal_lacks_are_no_error(tmp_path: Path) -> None:
+    for encoding in ("ascii", "latin-1"):
+        process = subprocess.run(
+            [sys.executable, "-c", PLAIN, "explain", "llama_3_8b", "h100_sxm"],
+            capture_output=True,
+            check=False,
+            cwd=tmp_path,
+            env={"PYTHONIOENCODING": encoding, "PATH": ""},
+            timeout=60,
+        )
+        assert process.returncode == 0, process.stderr
+        assert b"weight reads" in process.stdout
+
+
+def test_an_interrupt_is_told_in_a_word(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from inference_econ import study
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(study, "run", interrupted)
+    outcome = command("run", "paper/table_1", "-o", "a.txt")
+    assert (outcome.code, outcome.out, outcome.err.strip()) == (130, "", "stopped")
+    assert not Path("a.txt").exists()
+
+
+class _Terminal(io.StringIO):
+    """An error stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_shows_while_work_lasts(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    show = importlib.import_module("inference_econ_cli.show")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    shown = {}
+    for after in (0.0, 1e9):
+        terminal = _Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setattr(show, "_BAR_AFTER_SECONDS", after)
+        assert command("table", "paper/table_1").code == 0
+        shown[after] = terminal.getvalue()
+    assert "GPT-4" in shown[0.0]  # the last series that was worked on
+    assert shown[1e9] == ""
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(show, "_BAR_AFTER_SECONDS", 0.0)
+    assert command("table", "paper/table_1", "--quiet").code == 0
+    assert terminal.getvalue() == ""
+
+
+def test_the_command_and_the_package_have_one_version(command: Command) -> None:
+    assert command("--version").out.strip() == importlib.metadata.version("inference-econ")
