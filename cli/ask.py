@@ -28,7 +28,7 @@ from . import options, show
 )
 @click.option("--max-draft", type=click.IntRange(1, 64), default=5, show_default=True, help="Longest draft.")
 @click.option("--max-throughput", type=options.POSITIVE, help="Demand: total tokens/s that can be sold.")
-@click.option("--max-accelerators", type=options.POSITIVE, help="Largest instance.")
+@click.option("--max-accelerators", type=options.POSITIVE, help="Largest instance [default: 64, or 4 x the smallest].")
 @click.option("--plot", type=click.Path(), help="Write a picture: .svg, .png or .pdf.")
 @options.output
 def frontier(
@@ -117,6 +117,7 @@ def frontier(
 @click.option("--pp", type=click.IntRange(1), default=1, show_default=True, help="Pipeline stages.")
 @click.option("--ep", type=click.IntRange(1), help="Expert-parallel ranks of a stage; as many as possible by default.")
 @click.option("--batch", type=options.POSITIVE, default=1, show_default=True, help="Sequences decoded together.")
+@click.option("--cut", type=click.Choice(["1d", "2d"]), default="1d", show_default=True, help="How matrices are cut.")
 @click.option(
     "--context", type=options.NON_NEGATIVE, default=2000, show_default=True, help="Cached tokens per sequence."
 )
@@ -135,6 +136,7 @@ def explain(
     pp: int,
     ep: int | None,
     batch: float,
+    cut: str,
     context: float,
     form: str,
     output: str | None,
@@ -154,6 +156,7 @@ def explain(
         ep=ep,
         batch=batch,
         context=context,
+        cut="2d" if cut == "2d" else "1d",
         weights=weights,
         activations=activations,
         kv=kv,

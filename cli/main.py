@@ -40,6 +40,8 @@ for command in (
 
 def run() -> None:
     """Run the command line: exit code 2 for bad input, 1 if nothing fits, without tracebacks."""
+    if sys.stdout is None or sys.stderr is None:
+        sys.exit(2)  # closed by the caller: there is nowhere to say it
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a character gets a question mark, not a traceback.
@@ -58,4 +60,8 @@ def run() -> None:
     except NothingFitsError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)
+    except OSError as error:
+        # Printing failed, for example on a full disk; a closed pipe is click's to handle.
+        click.echo(f"Error: the output cannot be written: {error.strerror or error}", err=True)
+        sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)

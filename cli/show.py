@@ -50,7 +50,8 @@ def table_text(table: Table, *, quiet: bool = False) -> str:
     shown = RichTable(header_style="bold")
     for index, column in enumerate(table.columns):
         numeric = index > 0 and all(_starts_like_a_number(row[index]) for row in table.rows)
-        shown.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        # A name that is broken in two cannot be copied.
+        shown.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=index == 0)
     for row in table.rows:
         shown.add_row(*row)
     width = max(_width(), 60)

@@ -208,15 +208,20 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
 def _apply(document: Document, change: str, word: str) -> None:
     from inference_econ.spec import _yaml
 
-    path, sign, text = change.partition("=")
-    if not sign or not path.strip():
-        raise InputError(f"--set {change!r}: write {word}.FIELD=VALUE")
-    location = tuple(path.strip().split("."))
-    value = _value(text.strip(), f"--set {word}.{change}")
-    _yaml.assign(document, location, value, f"--set {word}.{change}")
+    path, sign, text = (part.strip() for part in change.partition("="))
+    origin = f"--set {word}.{change}"
+    if not sign or not path:
+        raise InputError(f"{origin}: write --set {word}.FIELD=VALUE")
+    if path == "extends":
+        raise InputError(f"{origin}: extends cannot be set; name the preset with --assumptions")
+    _yaml.assign(document, path.split("."), _value(text, origin), origin)
     sources = document.data.setdefault("sources", {})
     if isinstance(sources, dict):
-        sources[path.strip()] = {"ref": "user", "where": f"--set {word}.{change}", "kind": "assumed"}
+        for stale in [key for key in sources if key.startswith(f"{path}.")]:
+            del sources[stale]
+        sources[path] = {"ref": "user", "where": origin, "kind": "assumed"}
+    if document.data.get(path, "") is None and isinstance(sources, dict):
+        del sources[path]  # nothing is left that would need one
 
 
 def _value(text: str, origin: str) -> Value:

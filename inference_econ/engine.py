@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from inference_econ import memory
 from inference_econ.communication import collective_parts, collective_seconds
+from inference_econ.memory import NOTHING, Taken
 from inference_econ.plans import Plans
 from inference_econ.precision import Precision
 from inference_econ.rows import Operator
@@ -82,10 +83,12 @@ class Question:
 
     def unit(self, dtype: str) -> str:
         """The maths unit that a matrix product with weights of ``dtype`` runs on."""
-        widest = dtype
-        if self.assumptions.math_unit_follows == "widest":
-            widest = max((dtype, self.precision.activations), key=BYTES_PER_ELEMENT.__getitem__)
-        return math_unit(widest, _peaks(self.hardware), self.hardware.name)
+        peaks, follows = _peaks(self.hardware), self.assumptions.math_unit_follows
+        own = math_unit(dtype, peaks, self.hardware.name)
+        widened = follows == "widest" or (follows == "engines" and BYTES_PER_ELEMENT[dtype] < 1 and own != "fp4")
+        if widened and BYTES_PER_ELEMENT[dtype] < BYTES_PER_ELEMENT[self.precision.activations]:
+            return math_unit(self.precision.activations, peaks, self.hardware.name)
+        return own
 
     def flops_per_second(self, dtype: str) -> float:
         """Sustained arithmetic rate for weights of ``dtype`` [FLOP/s]."""
@@ -96,7 +99,7 @@ class Question:
         """Sustained memory bandwidth [B/s]."""
         return self.hardware.hbm_bytes_per_second * self.assumptions.hbm_efficiency
 
-    def memory(self, plans: Plans, reserved_bytes: float = 0.0) -> memory.Memory:
+    def memory(self, plans: Plans, taken: Taken = NOTHING) -> memory.Memory:
         """What the plans need and have."""
         return memory.need(
             self.model,
@@ -105,19 +108,19 @@ class Question:
             self.context,
             self.hardware.hbm_bytes,
             self.assumptions,
-            reserved_bytes,
+            taken,
         )
 
-    def could_fit(self, plans: Plans, reserved_bytes: float = 0.0) -> npt.NDArray[np.bool_]:
+    def could_fit(self, plans: Plans, taken: Taken = NOTHING) -> npt.NDArray[np.bool_]:
         """Whether memory and depth allow the plans, whatever the layout; broadcastable to ``plans.shape``."""
-        return memory.could_fit(self.memory(plans, reserved_bytes), plans)
+        return memory.could_fit(self.memory(plans, taken), plans)
 
-    def reasons(self, plans: Plans, layout: TensorLayout, reserved_bytes: float = 0.0) -> npt.NDArray[np.intp]:
+    def reasons(self, plans: Plans, layout: TensorLayout, taken: Taken = NOTHING) -> npt.NDArray[np.intp]:
         """Why each plan cannot run: codes of :data:`inference_econ.memory.REASONS`."""
         unreachable = self.hardware.nic_bytes_per_second_one_way is None
         unreachable = unreachable and not isinstance(self.assumptions.collectives, (Free, Mesh))
         limit = self.hardware.link_domain if unreachable else None
-        return memory.reasons(self.model, self.memory(plans, reserved_bytes), plans, layout, self.assumptions, limit)
+        return memory.reasons(self.model, self.memory(plans, taken), plans, layout, self.assumptions, limit)
 
 
 def _peaks(hardware: HardwareSpec) -> Mapping[str, float]:
@@ -293,6 +296,24 @@ def _communication(question: Question, work: Work, layout: TensorLayout, operato
 def launch_seconds(question: Question, work: Work) -> float:
     """Time to launch the kernels that a step waits for [s]."""
     return question.assumptions.launches_per_layer * work.layers * question.assumptions.launch
+
+
+def mfu(question: Question, accelerators: npt.ArrayLike, batch: npt.ArrayLike, seconds: npt.ArrayLike) -> Array:
+    """Time that the useful arithmetic would take at the theoretical peaks, over the time it takes [1].
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how; each operator counts against the peak of its own maths unit.
+    accelerators, batch : array_like
+        Instance and sequences [1], broadcastable to (...).
+    seconds : array_like
+        Time per token [s], broadcastable to (...).
+    """
+    peaks, one = _peaks(question.hardware), np.ones(())
+    work = question.work(Plans(one, one, one, one, one))
+    useful = sum(row.repeats * row.flop_per_token / peaks[question.unit(row.dtype)] for row in work.operators)
+    return np.asarray(useful * np.asarray(batch) / (np.asarray(accelerators) * np.asarray(seconds)))
 
 
 def useful_flop_per_token(question: Question) -> float:

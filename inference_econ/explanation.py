@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inference_econ import economics, memory, plans
-from inference_econ.engine import Question, StepCosts, evaluate, useful_flop_per_token
+from inference_econ.engine import Question, StepCosts, evaluate, mfu
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.frontier import layout_record
@@ -72,8 +72,7 @@ class Explanation:
     @property
     def mfu(self) -> float:
         """Useful arithmetic over the theoretical peak [1]."""
-        peak = self.question.hardware.dense_flops_per_second[self.question.unit(self.question.precision.weights)]  # type: ignore[index]
-        return useful_flop_per_token(self.question) * self.batch / (self.accelerators * peak * self.seconds)
+        return float(mfu(self.question, self.accelerators, self.batch, self.seconds))
 
     @property
     def title(self) -> str:
@@ -90,7 +89,7 @@ def explain(
     pp: int = 1,
     ep: int | None = None,
     batch: float = 1,
-    context: float = 0.0,
+    context: float = 2000.0,
     weights: str | None = None,
     activations: str | None = None,
     kv: str | None = None,

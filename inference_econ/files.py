@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,34 +15,37 @@ from inference_econ.errors import InputError
 def whole_file(path: Path | str) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its place when the block ends well.
 
-    A link stays a link, and what is no ordinary file, as ``/dev/null`` or a pipe, is written to and not replaced.
+    A link is followed, and what is no ordinary file (a pipe, a device) is written to directly.
 
     Raises
     ------
     InputError
         If the place cannot be written; nothing is left behind.
     """
-    target = Path(path)
+    if not str(path):
+        raise InputError("the name of the file to write is empty")
+    given = Path(path)
     try:
-        place = target.resolve()
-        special = place.exists() and not place.is_file() and not place.is_dir()
-        folder = None if special else place.parent
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=folder)
+        target = given.resolve()
+        if target.is_dir():
+            raise InputError(f"{given}: cannot be written: Is a directory")
+        if target.exists() and not target.is_file():
+            yield given
+            return
+        if target.exists() and not target.stat().st_mode & 0o222:
+            raise InputError(f"{given}: cannot be written: the file is read-only")
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
         os.close(handle)
         umask = os.umask(0)
         os.umask(umask)
         Path(name).chmod(0o666 & ~umask)
-    except (OSError, RuntimeError) as error:  # the latter for links in a circle
-        raise InputError(f"{target}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
+    except (OSError, RuntimeError) as error:  # resolving a circle of links
+        raise InputError(f"{given}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
     try:
         yield Path(name)
-        if special:
-            with Path(name).open("rb") as source, place.open("wb") as sink:
-                shutil.copyfileobj(source, sink)
-        else:
-            Path(name).replace(place)
+        Path(name).replace(target)
     except OSError as error:
-        raise InputError(f"{target}: cannot be written: {error.strerror or error}") from error
+        raise InputError(f"{given}: cannot be written: {error.strerror or error}") from error
     finally:
         Path(name).unlink(missing_ok=True)
 

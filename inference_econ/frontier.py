@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ import memory
-from inference_econ.engine import PARTS, Question, evaluate, useful_flop_per_token
+from inference_econ.engine import PARTS, Question, evaluate, mfu
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
+from inference_econ.memory import NOTHING, Taken
 from inference_econ.plans import Grid, Plans
 from inference_econ.search import Chosen, chosen_plans, fastest
-from inference_econ.serving import Draft, reserved_bytes, token_seconds
+from inference_econ.serving import Draft, memory_taken, token_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,8 @@ Indices = npt.NDArray[np.intp]
 #: Called with the share of the work done, 0 to 1, and what is being done.
 Progress = Callable[[float, str], None]
 
+#: Largest exponent of the preference rule; beyond, speed^a leaves the range of numbers.
+_LARGEST_EXPONENT = 100
 #: Every so many sizes and batches make the coarse grid that finds a first frontier.
 _COARSE = 12
 
@@ -134,10 +137,7 @@ class Frontier:
     @property
     def mfu(self) -> Array:
         """Useful arithmetic over the theoretical peak [1], shape (n,)."""
-        question = self.question
-        peak = question.hardware.dense_flops_per_second[question.unit(question.precision.weights)]  # type: ignore[index]
-        work = useful_flop_per_token(question) * self.batch
-        return work / (self.accelerators * peak * self.seconds)
+        return mfu(self.question, self.accelerators, self.batch, self.seconds)
 
     def point(self, index: int) -> Point:
         """One point with its layout and the parts of its step."""
@@ -156,7 +156,15 @@ class Frontier:
         return self.point(self.preferred_index(exponent))
 
     def preferred_index(self, exponent: float = 3.0) -> int:
-        """Where :meth:`preferred` is."""
+        """Where :meth:`preferred` is.
+
+        Raises
+        ------
+        InputError
+            If the exponent is not from 0 to 100.
+        """
+        if not 0 <= exponent <= _LARGEST_EXPONENT:
+            raise InputError(f"the exponent must be from 0 to {_LARGEST_EXPONENT}, got {exponent:g}")
         return int(np.argmax(money.preference(self.tokens_per_second, self.dollars, exponent)))
 
     def cheapest(self, tokens_per_second: float = 0.0) -> Point:
@@ -242,7 +250,7 @@ def compute(
     if progress is not None:
         progress(1.0, "done")
     if search.seconds.size == 0:
-        taken = 0.0 if draft is None else reserved_bytes(question, draft)
+        taken = memory_taken(question, draft)
         raise NothingFitsError(why_nothing_fits(question, grid, max_tokens_per_second, taken))
     chosen = np.arange(search.seconds.size)
     if sampling is not None:
@@ -295,11 +303,11 @@ class _FrontierSearch:
 
 
 def why_nothing_fits(
-    question: Question, grid: Grid, max_tokens_per_second: float | None = None, taken_bytes: float = 0.0
+    question: Question, grid: Grid, max_tokens_per_second: float | None = None, taken: Taken = NOTHING
 ) -> str:
     """One message: how often each reason applies, and how many accelerators would do.
 
-    ``taken_bytes`` is memory of an instance that a draft model takes [B].
+    ``taken`` is memory that a draft model takes.
     """
     sizes, batches = grid.pairs()
     counts = np.zeros(len(memory.REASONS), dtype=int)
@@ -310,12 +318,12 @@ def why_nothing_fits(
         if size.size:
             plans = grid.layouts.variants(question.model, question.assumptions, Plans.of(size, batch, pp))
             for layout in question.assumptions.tensor_layouts:
-                counts += np.bincount(question.reasons(plans, layout, taken_bytes).ravel(), minlength=counts.size)
+                counts += np.bincount(question.reasons(plans, layout, taken).ravel(), minlength=counts.size)
     listed = [f"{memory.REASONS[code]}: {count}" for code, count in enumerate(counts) if count and code]
     if max_tokens_per_second is not None and counts[memory.FITS]:
         listed.append(f"more than {max_tokens_per_second:g} tokens/s are produced: {counts[memory.FITS]}")
     ones = np.ones(1)
-    weights, cache, available = question.memory(Plans.of(ones, ones, ones), taken_bytes).of_one_plan()
+    weights, cache, available = question.memory(Plans.of(ones, ones, ones), taken).of_one_plan()
     return (
         f"nothing fits: {question.model.name} ({question.precision.weights}) on {question.hardware.name}, "
         f"{int(counts.sum())} plans considered; {'; '.join(listed) or 'the grid is empty'}. "
@@ -330,14 +338,14 @@ def _describe(front: Frontier, chosen: Indices) -> list[Point]:
     question, layouts = front.question, front.grid.layouts
     sizes, batches = front.accelerators[chosen], front.batch[chosen]
     drafted = token_seconds(question, sizes, batches, layouts, draft=front.draft).drafted
-    taken = 0.0 if front.draft is None else reserved_bytes(question, front.draft)
+    taken = memory_taken(question, front.draft)
     rounds = {one.drafted: one for one in front.draft.rounds()} if front.draft is not None else {}
     points: list[Point | None] = [None] * chosen.size
     for length in np.unique(drafted):
         part = np.flatnonzero(drafted == length)
         one = rounds.get(int(length))
         new_tokens = 1 if one is None else one.verified
-        found = fastest(question, sizes[part], batches[part], layouts, new_tokens=new_tokens, reserved_bytes=taken)
+        found = fastest(question, sizes[part], batches[part], layouts, new_tokens=new_tokens, taken=taken)
         plans = chosen_plans(question, sizes[part], batches[part], layouts, found, new_tokens)
         for index, plan in zip(part, plans, strict=True):
             seconds, tokens = float(front.seconds[chosen[index]]), 1.0 if one is None else one.tokens

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +23,28 @@ REASONS = (
     "weights exceed the memory",
     "weights and KV cache exceed the memory",
     "pipeline deeper than the accelerators or the batch",
-    "no network between link domains in the hardware file",
+    "no network between link domains in the hardware file (nic_bytes_per_second_one_way can be set for a what-if)",
     "heads, layers, experts or widths do not divide",
 )
 FITS, WEIGHTS, CACHE, DEPTH, NETWORK, DIVIDE = range(6)
+
+
+class Taken(NamedTuple):
+    """Memory of an instance that something else takes: a draft model.
+
+    Attributes
+    ----------
+    weight_bytes : float
+        Whatever the batch [B].
+    bytes_per_sequence : float
+        For each sequence [B].
+    """
+
+    weight_bytes: float = 0.0
+    bytes_per_sequence: float = 0.0
+
+
+NOTHING = Taken()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +159,7 @@ def need(
     context: float,
     hbm_bytes: float,
     assumptions: Assumptions,
-    reserved_bytes: float = 0.0,
+    taken: Taken = NOTHING,
 ) -> Memory:
     """What plans need and have.
 
@@ -156,8 +175,8 @@ def need(
         Memory of one accelerator [B].
     assumptions : Assumptions
         ``kv_capacity`` says how many micro-batches are counted, ``usable_memory`` how much may be filled.
-    reserved_bytes : float
-        Memory of the instance that is taken already, for example by a draft model's weights [B].
+    taken : Taken
+        Memory that a draft model takes.
 
     Returns
     -------
@@ -166,8 +185,8 @@ def need(
     """
     sequences = plans.batch if assumptions.kv_capacity == "batch" else plans.micro_batch
     return Memory(
-        _held_weights(model, precision, plans, assumptions) + reserved_bytes,
-        _held_cache(model, precision, plans, context, assumptions) * sequences,
+        _held_weights(model, precision, plans, assumptions) + taken.weight_bytes,
+        (_held_cache(model, precision, plans, context, assumptions) + taken.bytes_per_sequence) * sequences,
         plans.accelerators * (hbm_bytes * assumptions.usable_memory),
     )
 

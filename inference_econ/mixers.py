@@ -25,17 +25,20 @@ Array = npt.NDArray[np.float64]
 def mixer(table: Table, block: Block) -> Iterator[Operator]:
     """Projections on the attention ranks; scores, cache and state where the assumptions place them."""
     spec, layers = block.attention, block.layers
+    # Side by side, the feed-forward part's sum carries the output of attention along.
+    merged = block.parallel and block.feed_forward.kind != "none" and table.assumptions.parallel_blocks == "merged"
+    summed = 0.0 if merged else table.hidden
     if spec.kind == "grouped_query":
-        yield from _grouped_query(table, layers, spec)
+        yield from _grouped_query(table, layers, spec, summed)
     elif spec.kind == "latent":
-        yield from _latent(table, layers, spec)
+        yield from _latent(table, layers, spec, summed)
     elif spec.kind == "compressed":
-        yield from _compressed(table, layers, spec)
+        yield from _compressed(table, layers, spec, summed)
     elif spec.kind == "recurrent":
-        yield from _recurrent(table, layers, spec)
+        yield from _recurrent(table, layers, spec, summed)
 
 
-def _grouped_query(table: Table, layers: int, spec: GroupedQueryAttention) -> Iterator[Operator]:
+def _grouped_query(table: Table, layers: int, spec: GroupedQueryAttention, summed: float) -> Iterator[Operator]:
     value_dim = spec.head_dim if spec.value_head_dim is None else spec.value_head_dim
     queries, values = spec.query_heads * spec.head_dim, spec.query_heads * value_dim
     projected = float(queries * (1 + spec.output_gate) + spec.kv_heads * (spec.head_dim + value_dim))
@@ -52,10 +55,10 @@ def _grouped_query(table: Table, layers: int, spec: GroupedQueryAttention) -> It
         cached_bytes=counting.cached_elements(spec) * attended * table.kv_width,
         heads=float(spec.kv_heads),
     )
-    yield table.projection("attention output", layers, [(table.hidden, float(values))], reduced=table.hidden)
+    yield table.projection("attention output", layers, [(table.hidden, float(values))], reduced=summed)
 
 
-def _latent(table: Table, layers: int, spec: LatentAttention) -> Iterator[Operator]:
+def _latent(table: Table, layers: int, spec: LatentAttention, summed: float) -> Iterator[Operator]:
     """MLA with absorbed projections: the latent itself is key and value of every head."""
     hidden, rank = table.hidden, float(spec.kv_rank)
     down, up, _ = counting.latent_weights(spec, hidden)
@@ -83,14 +86,14 @@ def _latent(table: Table, layers: int, spec: LatentAttention) -> Iterator[Operat
         heads=1.0,
     )
     values = float(spec.query_heads * spec.value_head_dim)
-    yield table.projection("attention output", layers, [(hidden, values)], reduced=hidden)
+    yield table.projection("attention output", layers, [(hidden, values)], reduced=summed)
 
 
-def _compressed(table: Table, layers: int, spec: CompressedAttention) -> Iterator[Operator]:
+def _compressed(table: Table, layers: int, spec: CompressedAttention, summed: float) -> Iterator[Operator]:
     """DeepSeek-V4: the last raw tokens and, further back, pooled entries, all of one shared key-value vector."""
     weights = counting.attention(spec, table.hidden)
     rows = weights / table.hidden
-    yield table.projection("attention matrices", layers, [(rows, table.hidden)], reduced=table.hidden)
+    yield table.projection("attention matrices", layers, [(rows, table.hidden)], reduced=summed)
     attended = min(table.context, float(spec.window))
     if spec.stride is not None:
         entries = table.context / spec.stride
@@ -123,10 +126,10 @@ def _index_scan(
         )
 
 
-def _recurrent(table: Table, layers: int, spec: RecurrentMixer) -> Iterator[Operator]:
+def _recurrent(table: Table, layers: int, spec: RecurrentMixer, summed: float) -> Iterator[Operator]:
     """Projections, and a state that is read and written once per step whatever the context."""
     weights = counting.attention(spec, table.hidden)
-    yield table.projection("mixer", layers, [(weights / table.hidden, table.hidden)], reduced=table.hidden)
+    yield table.projection("mixer", layers, [(weights / table.hidden, table.hidden)], reduced=summed)
     state = counting.recurrent_state_elements(spec)
     convolution = counting.state_elements(spec) - state
     kept = state * BYTES_PER_ELEMENT[spec.state_dtype] + convolution * table.activation_width
@@ -146,7 +149,8 @@ def _scores(table: Table, name: str, layers: int, *, flop: float, cached_bytes: 
     return Operator(
         name,
         float(layers),
-        table.precision.attention,
+        # The study runs scores on the unit of the weights; they multiply the cache.
+        table.precision.attention if table.assumptions.math_unit_follows == "weights" else table.precision.kv,
         flop_per_token=flop / table.stage,
         kv_bytes_per_sequence=cached_bytes * rounds * table.cache_share(heads),
     )

@@ -12,6 +12,7 @@ from inference_econ import memory
 from inference_econ.bounds import attention_floor, lower_bound, range_bound
 from inference_econ.engine import Question, step_seconds
 from inference_econ.feed_forwards import expert_thresholds
+from inference_econ.memory import NOTHING, Taken
 from inference_econ.plans import DEPTH_TOLERANCE, Layouts, Plans, has_experts
 from inference_econ.spec.assumptions import TensorLayout
 
@@ -54,7 +55,7 @@ def fastest(
     *,
     new_tokens: int = 1,
     ceiling: Array | float = np.inf,
-    reserved_bytes: float = 0.0,
+    taken: Taken = NOTHING,
 ) -> Fastest:
     """The fastest feasible layout of each instance.
 
@@ -70,15 +71,15 @@ def fastest(
         Tokens per sequence and step [1].
     ceiling : ndarray, broadcastable to (...)
         Slower than this does not matter [s]: such layouts may be skipped.
-    reserved_bytes : float
-        Memory of an instance that is taken already [B].
+    taken : Taken
+        Memory that a draft model takes.
 
     Returns
     -------
     Fastest
         Exact wherever ``seconds`` is at most the ceiling.
     """
-    return Search(question, accelerators, batch, layouts, reserved_bytes).fastest(new_tokens, ceiling)
+    return Search(question, accelerators, batch, layouts, taken).fastest(new_tokens, ceiling)
 
 
 class Search:
@@ -89,10 +90,8 @@ class Search:
     and what is left is evaluated in all variants and cuts.
     """
 
-    def __init__(
-        self, question: Question, accelerators: Array, batch: Array, layouts: Layouts, reserved_bytes: float
-    ) -> None:
-        self.question, self.layouts, self.reserved_bytes = question, layouts, reserved_bytes
+    def __init__(self, question: Question, accelerators: Array, batch: Array, layouts: Layouts, taken: Taken) -> None:
+        self.question, self.layouts, self.taken = question, layouts, taken
         self.accelerators, self.batch = accelerators, batch
         self.shape = np.broadcast_shapes(accelerators.shape, batch.shape)
         self.depths = layouts.depths(question.model, question.assumptions, accelerators, batch)
@@ -167,7 +166,7 @@ class Search:
         plans = Plans.of(size, batch, pp, new_tokens)
         if not self.bounded:
             return index, plans
-        wanted = self.question.could_fit(plans, self.reserved_bytes)
+        wanted = self.question.could_fit(plans, self.taken)
         if (limit < np.finfo(float).max).any():
             wanted &= lower_bound(self.question, plans, floors) * (1.0 - _ROUNDING) <= limit[index]
         kept = np.flatnonzero(wanted)
@@ -178,7 +177,7 @@ class Search:
         question = self.question
         plans = self.layouts.variants(question.model, question.assumptions, instances)
         cuts = question.assumptions.tensor_layouts
-        codes = (question.reasons(plans, cut, self.reserved_bytes) for cut in cuts)
+        codes = (question.reasons(plans, cut, self.taken) for cut in cuts)
         possible = np.stack([np.broadcast_to(code == memory.FITS, plans.shape) for code in codes])
         if possible.all():
             seconds = np.stack(step_seconds(question, plans))

@@ -11,6 +11,7 @@ from inference_econ import memory
 from inference_econ.engine import Question
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
+from inference_econ.memory import NOTHING, Taken
 from inference_econ.plans import Layouts
 from inference_econ.search import Search
 
@@ -121,15 +122,15 @@ def token_seconds(
     Eq. (46) of Erdil (2025) with the best draft length per instance; both models run on the same chips, one
     after the other.
     """
-    reserved = 0.0 if draft is None else reserved_bytes(question, draft)
-    target = Search(question, accelerators, batch, layouts, reserved)
+    target = Search(question, accelerators, batch, layouts, memory_taken(question, draft))
     best = target.fastest(1, ceiling).seconds
     drafted = np.zeros(best.shape, dtype=np.intp)
     rounds = [] if draft is None or draft.acceptance == 0.0 else draft.rounds()
     if draft is None or not rounds:
         return TokenTimes(best, drafted)
     limit = np.minimum(ceiling, best)
-    proposer = Search(draft.question, accelerators, batch, layouts, 0.0)
+    # What both need together is checked with the target.
+    proposer = Search(draft.question, accelerators, batch, layouts, NOTHING)
     proposing = proposer.fastest(1, _useful(target, proposer, rounds, limit)).seconds
     for one in rounds:
         verify = target.fastest(one.verified, _spare(one, limit, proposing)).seconds
@@ -158,8 +159,12 @@ def _useful(target: Search, proposer: Search, rounds: list[Round], limit: Array)
     return useful
 
 
-def reserved_bytes(question: Question, draft: Draft) -> float:
-    """Memory that a draft model's weights take from the target, if the assumptions count them [B]."""
-    if not question.assumptions.draft_in_capacity:
-        return 0.0
-    return memory.weight_bytes(draft.question.model, draft.question.precision)
+def memory_taken(question: Question, draft: Draft | None) -> Taken:
+    """What a draft model takes from the target's memory, if the assumptions count it: weights and cache."""
+    if draft is None or not question.assumptions.draft_in_capacity:
+        return NOTHING
+    helper = draft.question
+    return Taken(
+        memory.weight_bytes(helper.model, helper.precision),
+        memory.kv_bytes_per_sequence(helper.model, helper.precision, helper.context),
+    )

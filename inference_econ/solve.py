@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -117,6 +118,10 @@ def solve(
     rate = economics.rate(question.hardware, price)
     proposing = None
     if draft is not None:
+        if not isinstance(draft, DraftModel):
+            raise InputError(
+                f"draft must be a DraftModel, for example ie.DraftModel(ie.model('llama_3_8b')), got {draft!r}"
+            )
         helper = ask(draft.model, question.hardware, traffic.mean_context, assumptions=opinions)
         proposing = Draft(helper, draft.acceptance, draft.longest)
     return compute(
@@ -242,7 +247,10 @@ def best_step_seconds(
         raise InputError(f"new_tokens must be a whole number from 1 on, got {new_tokens:g}")
     question = ask(model, hardware, context, assumptions=assumptions, weights=weights, activations=activations, kv=kv)
     try:
-        sizes, batches = np.broadcast_arrays(*(np.asarray(axis, dtype=float) for axis in (accelerators, batch)))
+        axes: list[Any] = [np.ma.asarray(axis, dtype=float) for axis in (accelerators, batch)]
+        # What is masked in the question is masked in the answer.
+        masked = np.broadcast_arrays(*(np.ma.getmaskarray(axis) for axis in axes))
+        sizes, batches = np.broadcast_arrays(*(axis.filled(1.0) for axis in axes))
     except (TypeError, ValueError) as error:
         raise InputError(f"accelerators and batch must be numbers that broadcast to one shape: {error}") from error
     for name, values in (("accelerators", sizes), ("batch", batches)):
@@ -251,4 +259,4 @@ def best_step_seconds(
     found = fastest(
         question, sizes.ravel(), batches.ravel(), plans.ContinuousLayouts(pipeline), new_tokens=new_tokens
     ).seconds.reshape(sizes.shape)
-    return np.ma.masked_array(found, mask=~np.isfinite(found))
+    return np.ma.masked_array(found, mask=~np.isfinite(found) | masked[0] | masked[1])

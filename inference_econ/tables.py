@@ -186,8 +186,15 @@ def frontier_title(front: Frontier) -> str:
         formats += f", experts {precision.experts}"
     return (
         f"{question.model.name} on {question.hardware.name}: {formats}, activations {precision.activations}, "
-        f"KV {precision.kv}, context {question.context:g}, ${front.dollars_per_accelerator_hour:.4g} per GPU-hour"
+        f"KV {precision.kv}, context {question.context:g}{_drafted(front)}, "
+        f"${front.dollars_per_accelerator_hour:.4g} per GPU-hour"
     )
+
+
+def _drafted(front: Frontier) -> str:
+    if front.draft is None:
+        return ""
+    return f", draft {front.draft.question.model.name} ({front.draft.acceptance:.0%} accepted)"
 
 
 def frontier_notes(front: Frontier, shown: int) -> tuple[str, ...]:
@@ -197,6 +204,14 @@ def frontier_notes(front: Frontier, shown: int) -> tuple[str, ...]:
     unit = question.unit(question.precision.weights)
     if unit != question.precision.weights:
         notes.append(f"{question.precision.weights} weights run on the {unit} units of this chip.")
+    experts = question.unit(question.precision.experts)
+    if question.precision.experts not in (question.precision.weights, experts):
+        notes.append(f"{question.precision.experts} experts run on the {experts} units of this chip.")
+    if question.model.max_context is not None and question.context > question.model.max_context:
+        notes.append(f"The model was made for {question.model.max_context:,} tokens of context at most.")
+    changed = [one.source.where for one in sources(front) if one.source.where.startswith("--set")]
+    if changed:
+        notes.append(f"What if: {', '.join(changed)}.")
     if question.model.rumoured:
         notes.append("The architecture of this model is a rumour.")
     return tuple(notes)
@@ -216,6 +231,13 @@ def frontier_record(front: Frontier) -> dict[str, object]:
         "math_unit": question.unit(question.precision.weights),
         "context": question.context,
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
+        "draft": None
+        if front.draft is None
+        else {
+            "model": front.draft.question.model.name,
+            "acceptance": front.draft.acceptance,
+            "max_draft": front.draft.longest,
+        },
         "points": [point.record() for point in front.points()],
         "sources": source_records(sources(front)),
     }

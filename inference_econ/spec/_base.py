@@ -13,15 +13,22 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from inference_econ.errors import SpecError, UnitError
 from inference_econ.spec._yaml import Document, Location
 from inference_econ.spec.source import Source
-from inference_econ.units import looks_like_quantity, parse_quantity
+from inference_econ.units import EXAMPLES, looks_like_quantity, parse_quantity
+
+#: Quantities beyond these are slips of the unit, and would overflow on the way to a result.
+_SMALLEST, _LARGEST = 1e-15, 1e24
 
 
 def _quantity(unit: str) -> BeforeValidator:
     def read(value: object) -> float:
         try:
-            return parse_quantity(value, unit)
+            number = parse_quantity(value, unit)
         except UnitError as error:
             raise PydanticCustomError("quantity", "{problem}", {"problem": str(error)}) from error
+        if number and not _SMALLEST <= abs(number) <= _LARGEST:
+            problem = f"{value!r} cannot be meant: {number:g} {unit}; write for example {EXAMPLES[unit]!r}"
+            raise PydanticCustomError("quantity", "{problem}", {"problem": problem})
+        return number
 
     return BeforeValidator(read, json_schema_input_type=float | str)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,7 +42,8 @@ class Document:
     origin : str
         What to call the file in messages.
     lines : dict
-        ``location -> (origin, line)``; a document merged from two files keeps both.
+        ``location -> (origin, line)``; a document merged from two files keeps both. What was set on the command
+        line has line 0.
     """
 
     data: dict[str, Value]
@@ -54,7 +55,7 @@ class Document:
         while location and location not in self.lines:
             location = location[:-1]
         origin, line = self.lines.get(location, (self.origin, 1))
-        return f"{origin}:{line}"
+        return f"{origin}:{line}" if line else origin
 
 
 def read(path: Path) -> Document:
@@ -257,31 +258,45 @@ def graft(document: Document, location: Location, part: Document) -> None:
         document.data["sources"] = {**sources, **{f"{prefix}.{key}": value for key, value in added.items()}}
 
 
-def assign(document: Document, location: Location, value: Value, origin: str) -> None:
+def assign(document: Document, path: Sequence[str], value: Value, origin: str) -> None:
     """Set one value, as ``--set`` does; ``origin`` stands for the file in messages.
 
     Raises
     ------
     InputError
-        If the path leads through something that is no mapping or list.
+        If the path leads through something that is no mapping or list, or beyond the end of a list.
     """
     target: Value = document.data
-    for depth, key in enumerate(location[:-1]):
+    location: Location = ()
+    for depth, name in enumerate(path):
+        key = _key(target, name, origin)
+        location = (*location, key)
+        if depth == len(path) - 1:
+            break
         below = _step(target, key)
         if below is None and isinstance(target, dict):
             below = target[str(key)] = {}
         if not isinstance(below, (dict, list)):
-            path = ".".join(str(part) for part in location[: depth + 1])
-            raise InputError(f"{origin}: {path!r} is no mapping or list, so it has no {location[depth + 1]!r}")
+            so_far = ".".join(path[: depth + 1])
+            raise InputError(f"{origin}: {so_far!r} is no mapping or list, so it has no {path[depth + 1]!r}")
         target = below
-    last = location[-1]
     if isinstance(target, list):
-        if _step(target, last) is None:
-            raise InputError(f"{origin}: the list has {len(target)} entries, counted from 0; got {last!r}")
-        target[int(last)] = value
+        target[int(location[-1])] = value
     elif isinstance(target, dict):
-        target[str(last)] = value
-    document.lines[location] = (origin, 1)
+        target[str(location[-1])] = value
+    for stale in [known for known in document.lines if known[: len(location)] == location]:
+        del document.lines[stale]
+    document.lines[location] = (origin, 0)
+
+
+def _key(container: Value, name: str, origin: str) -> str | int:
+    """A part of a path as a key, or as a position in a list that has it."""
+    if not isinstance(container, list):
+        return name
+    if not name.isdecimal() or int(name) >= len(container):
+        entries = "1 entry" if len(container) == 1 else f"{len(container)} entries"
+        raise InputError(f"{origin}: the list has {entries}, counted from 0; got {name!r}")
+    return int(name)
 
 
 def _step(container: Value, key: str | int) -> Value:

@@ -13,7 +13,7 @@ from pydantic import Field
 from inference_econ.spec._base import Fraction, Seconds, SourcedSpec, Spec
 
 Steps = Annotated[int, Field(ge=0, le=64)]
-NonNegative = Annotated[int | float, Field(ge=0, allow_inf_nan=False)]
+NonNegative = Annotated[int | float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 ProtocolName = Literal["LL", "LL128", "Simple"]
 TensorLayout = Literal["1d", "2d"]
 
@@ -94,8 +94,10 @@ class Assumptions(SourcedSpec):
     overlap: Literal["step", "operator", "none"]
     """What hides behind what: max of the step's arithmetic and memory time, the sum over operators of their
     max, or the sum of both."""
-    math_unit_follows: Literal["weights", "widest"]
-    """The maths unit of a matrix product is that of its weights, or of the wider operand."""
+    math_unit_follows: Literal["weights", "widest", "engines"]
+    """The maths unit of a matrix product is that of its weights, that of the wider operand, or as engines do it:
+    8-bit weights meet activations quantised on the way, 4-bit floats run on a 4-bit unit if the chip has one, and
+    other 4-bit weights are widened to the activations."""
     per_family: dict[str, FamilyAssumptions] = Field(default_factory=dict)
     """Exceptions by :attr:`HardwareSpec.family`."""
 
@@ -127,6 +129,9 @@ class Assumptions(SourcedSpec):
     # What must be done
     activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
     """How often a matrix's inputs and outputs move when it is cut: see :mod:`inference_econ.formulas.matmul`."""
+    parallel_blocks: Literal["apart", "merged"]
+    """Where attention and feed-forward run side by side, each sums its output apart (the study's full model), or
+    one sum serves both."""
     expert_sparsity: Literal["floor", "exact"]
     """Experts over active experts, as a whole number or exactly."""
     shared_experts: Literal["routed", "apart"]

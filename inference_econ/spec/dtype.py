@@ -83,5 +83,6 @@ def math_unit(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str
         if unit in peaks:
             return unit
     raise InputError(
-        f"{hardware_name} has no peak for {dtype} nor for a wider format that could run it; it has: {', '.join(peaks)}"
+        f"{hardware_name} has no peak for {dtype} nor for a wider one of its kind; it has: {', '.join(peaks)}; "
+        "name one of them as the format of weights and activations"
     )

@@ -80,7 +80,8 @@ class HardwareSpec(SourcedSpec):
         if both is not None and (one is None or abs(both / one - 2) > 0.01):
             raise ValueError(
                 f"link_bytes_per_second_one_way must be half of link_bytes_per_second_both_ways "
-                f"({both:g} B/s), got {one if one is None else format(one, 'g')}"
+                f"({both:g} B/s), got {one if one is None else format(one, 'g')}; for a what-if change both, or leave "
+                "out what both ways add up to (null)"
             )
         if self.link_domain > 1 and one is None:
             raise ValueError(f"link_domain is {self.link_domain}, so link_bytes_per_second_one_way is needed")
@@ -96,5 +97,6 @@ def _ratio_must_be_two(narrow_peak: float, wide_peak: float, narrow: str, wide: 
     if abs(narrow_peak / wide_peak - 2) > 0.02:
         raise ValueError(
             f"the dense peak of {narrow} must be twice that of {wide} on this chip, got "
-            f"{narrow_peak:g} and {wide_peak:g}; is one of them a sparse headline number?"
+            f"{narrow_peak:g} and {wide_peak:g}; is one of them a sparse headline number? (For a what-if, "
+            "two_to_four_sparsity=false lifts this rule.)"
         )

@@ -50,6 +50,8 @@ def scaled(model: ModelSpec, factor: float, *, layers: bool = True) -> ModelSpec
     >>> scaled(llama, 1.0).total_parameters == llama.total_parameters
     True
     """
+    if not isinstance(model, ModelSpec):
+        raise InputError(f"a model specification is needed, for example ie.model('llama_3_8b'), got {model!r}")
     if not (factor > 0 and math.isfinite(factor)):
         raise InputError(f"the factor must be a positive number, got {factor:g}")
     if factor == 1.0:

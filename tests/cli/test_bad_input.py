@@ -25,7 +25,6 @@ def _what_if(change: str) -> list[str]:
         # Unknown names.
         (["frontier", "llama_3_70", "h100_sxm"], r"unknown model 'llama_3_70'; did you mean llama_3_70b"),
         (["frontier", "llama_3_70b", "h100"], r"unknown hardware 'h100'; did you mean"),
-        (["frontier", "", "h100_sxm"], r"unknown model ''; known: .*llama_3_70b"),
         (["explain", "gpt4", "h100_sxm"], r"unknown model 'gpt4'; did you mean gpt_4"),
         (["explain", "Llama-3-70B", "h100"], r"unknown model 'Llama-3-70B'; did you mean llama_3_70b"),
         ([*FRONTIER, "--assumptions", "papr"], r"unknown assumptions 'papr'; did you mean paper"),
@@ -36,7 +35,7 @@ def _what_if(change: str) -> list[str]:
         (["hardware", "h101_sxm"], r"unknown hardware 'h101_sxm'; did you mean h100_sxm"),
         (["models", "mixtrall"], r"unknown model 'mixtrall'; did you mean mixtral_8x7b"),
         (["scenarios", "nothing_like_it"], r"unknown scenario 'nothing_like_it'; known: "),
-        (["assumptions", "reality"], r"unknown assumptions 'reality'; known: deployable"),
+        (["assumptions", "xyzzy"], r"unknown assumptions 'xyzzy'; known: deployable"),
         (["frontier", "missing.yaml", "h100_sxm"], r"missing\.yaml: no such file"),
         (["run", "missing.yaml"], r"missing\.yaml: no such file"),
         (["schema", "chip"], r"'chip' is not one of 'hardware', 'model', 'traffic', 'assumptions', 'scenario'"),
@@ -52,9 +51,9 @@ def _what_if(change: str) -> list[str]:
         (_what_if("model.blocks.0.attention.kv_head=4"), r"unknown key .*kv_head'; did you mean 'kv_heads'"),
         (_what_if("chip.hbm_bytes=1"), r"--set 'chip.hbm_bytes=1': write hardware.FIELD=VALUE, model.FIELD=VALUE or"),
         (_what_if("hardware"), r"--set 'hardware': write hardware.FIELD=VALUE"),
-        (_what_if("hardware.hbm_bytes"), r"--set 'hbm_bytes': write hardware.FIELD=VALUE"),
-        (_what_if("hardware.=5"), r"--set '=5': write hardware.FIELD=VALUE"),
-        (_what_if("model.blocks.7.layers=3"), r"'blocks.7' is no mapping or list, so it has no 'layers'"),
+        (_what_if("hardware.hbm_bytes"), r"--set hardware.hbm_bytes: write --set hardware.FIELD=VALUE"),
+        (_what_if("hardware.=5"), r"--set hardware.=5: write --set hardware.FIELD=VALUE"),
+        (_what_if("model.blocks.7.layers=3"), r"the list has 1 entry, counted from 0; got '7'"),
         # Dimensions and quantities.
         (
             _what_if("hardware.hbm_bytes_per_second=6.7 TB"),
@@ -70,8 +69,8 @@ def _what_if(change: str) -> list[str]:
         (_what_if("assumptions.overlap=some"), r"overlap: got 'some'; allowed: 'step', 'operator' or 'none'"),
         ([*FRONTIER, "--price", "0"], r"'--price': 0.0 is not in the range x>0"),
         ([*FRONTIER, "--price", "-1"], r"'--price': -1.0 is not in the range x>0"),
-        ([*FRONTIER, "--price", "1e300"], r"the price must be a positive number of USD per hour, from 1e-09 to 1e\+09"),
-        ([*FRONTIER, "--price", "1e-300"], r"the price must be a positive number of USD per hour, .* got 1e-300"),
+        ([*FRONTIER, "--price", "1e300"], r"price: 1e\+300 cannot be meant"),
+        ([*FRONTIER, "--price", "1e-300"], r"price: 1e-300 cannot be meant: 1e-300 USD/h"),
         ([*FRONTIER, "--price", "cheap"], r"'--price': 'cheap' is not a valid float"),
         ([*FRONTIER, "--context", "-1"], r"'--context': -1.0 is not in the range x>=0"),
         ([*FRONTIER, "--context", "1e15"], r"the context must be a number of tokens from 0 to 1e\+12, got 1e\+15"),
@@ -89,10 +88,7 @@ def _what_if(change: str) -> list[str]:
         ([*EXPLAIN, "--pp", "-1"], r"'--pp': -1 is not in the range x>=1"),
         # NaN and infinity.
         *(
-            (
-                [*FRONTIER, option, value],
-                rf"'{option}': {value} is not a finite number|'{option}': {value} is not in the",
-            )
+            ([*FRONTIER, option, value], rf"'{option}': (nan|inf|1e999) is not (a finite number|in the range)")
             for option in ("--price", "--context", "--isl", "--max-throughput", "--max-accelerators", "--acceptance")
             for value in ("nan", "inf", "1e999")
         ),
@@ -115,7 +111,7 @@ def _what_if(change: str) -> list[str]:
         ([*FRONTIER, "--weights", "fp7"], r"'fp7' is not one of 'fp32', 'bf16', 'fp16', 'fp8'"),
         (
             ["frontier", "llama_3_8b", "v100_sxm2_32"],
-            r"NVIDIA V100 SXM2 32GB has no peak for bf16 nor for a wider format that could run it; it has: fp32, fp16",
+            r"NVIDIA V100 SXM2 32GB has no peak for bf16 nor for a wider one of its kind; it has: fp32, fp16",
         ),
         (["explain", "llama_3_8b", "groq_lpu"], r"Groq LPU .* has no peak for bf16 .*; it has: fp16, int8"),
         # Prices.
@@ -152,7 +148,7 @@ def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: Seque
         ),
         (
             ["frontier", "llama_3_70b", "l4", "--price", "1"],
-            r"nothing fits: .*no network between link domains in the hardware file: \d+",
+            r"nothing fits: .*no network between link domains in the hardware file .*: \d+",
         ),
         ([*FRONTIER, "--max-throughput", "1e-3"], r"nothing fits: .*more than 0.001 tokens/s are produced: \d+"),
         (

@@ -35,6 +35,16 @@ def test_a_list_of_names(command: Command, kind: catalog.Kind) -> None:
     assert len(command(kind, "--format", "markdown").out.splitlines()) == len(names) + 2
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_can_be_copied_from_a_narrow_terminal(
+    command: Command, kind: catalog.Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = command(kind).out
+    assert all(name in text for name in catalog.names(kind))
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
 @pytest.mark.parametrize(("kind", "name", "full"), ENTRIES)
 def test_one_entry_with_its_sources(command: Command, kind: catalog.Kind, name: str, full: str) -> None:
     outcome = command(kind, name)

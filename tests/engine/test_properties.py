@@ -388,7 +388,7 @@ def test_need_counts_micro_batches_or_the_whole_batch() -> None:
         assert need.kv_bytes.tolist() == [sequences * one]
         assert need.weight_bytes == memory.weight_bytes(question.model, question.precision)
         assert need.available_bytes.tolist() == [8 * question.hardware.hbm_bytes]
-    reserved = question.memory(plan, reserved_bytes=5e9)
+    reserved = question.memory(plan, memory.Taken(5e9))
     assert reserved.weight_bytes == need.weight_bytes + 5e9
 
 

@@ -54,7 +54,7 @@ def _check(
     question: Question, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int, *, tabled: bool
 ) -> None:
     rows, columns = sizes[:, None], batches[None, :]
-    assert Search(question, rows, columns, layouts, 0.0).tabled == tabled
+    assert Search(question, rows, columns, layouts, memory.NOTHING).tabled == tabled
     expected = _try_everything(question, rows, columns, layouts, new_tokens)
     # Limits a hair above, at, and below the truth, and none at all.
     factors = np.resize([1 + 1e-9, 1.0, 0.9, 3.0, 10.0], expected.shape)
@@ -144,5 +144,5 @@ def test_less_memory_for_the_model_where_some_is_taken() -> None:
     question = _question("paper/llama_3_70b", "paper/h100", 0.0, "paper")
     size, one = np.array([2.0]), np.ones(1)
     # 141 GB of 160.
-    assert np.isfinite(fastest(question, size, one, ContinuousLayouts(False), reserved_bytes=18e9).seconds[0])
-    assert np.isinf(fastest(question, size, one, ContinuousLayouts(False), reserved_bytes=20e9).seconds[0])
+    assert np.isfinite(fastest(question, size, one, ContinuousLayouts(False), taken=memory.Taken(18e9)).seconds[0])
+    assert np.isinf(fastest(question, size, one, ContinuousLayouts(False), taken=memory.Taken(20e9)).seconds[0])

@@ -37,7 +37,7 @@ def test_bf16_on_a_v100_is_an_error_that_lists_its_peaks() -> None:
     peaks = {str(unit): peak for unit, peak in chip.dense_flops_per_second.items()}
     has = ", ".join(peaks)
     assert "fp16" in has
-    message = f"{chip.name} has no peak for bf16 nor for a wider format that could run it; it has: {has}"
+    message = f"{chip.name} has no peak for bf16 nor for a wider one of its kind; it has: {has}"
     with pytest.raises(InputError, match=re.escape(message)):
         math_unit("bf16", peaks, chip.name)
 

@@ -1,0 +1,123 @@
+"""Formulas say what each argument means, in which unit, and which publication they come from."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+from inference_econ import formulas
+
+UNITS = {
+    *("1", "s", "B", "B/s", "s/B", "FLOP", "FLOP/s", "tokens", "tokens/s"),
+    *("USD", "USD/h", "USD/s", "USD per 1e6 tokens"),
+}
+#: What has no unit: choices, switches, and what is made of values with units of their own.
+UNITLESS = re.compile(r"\{.*\}|bool|str|(sequence|tuple|list|mapping) of .*")
+#: An equation, a publication, code, or the function of the same package that has them.
+REFERENCE = re.compile(r"[Ee]qs?\. \(|arXiv|Erdil|Leviathan|Pope|NCCL|DOI|:func:|Table \d|\(\d{4}\)")
+
+
+def _modules() -> list[ModuleType]:
+    names = [found.name for found in pkgutil.iter_modules(formulas.__path__)]
+    return [importlib.import_module(f"{formulas.__name__}.{name}") for name in names]
+
+
+def _functions() -> list[Callable[..., object]]:
+    return [
+        member
+        for module in _modules()
+        for name, member in inspect.getmembers(module, inspect.isfunction)
+        if not name.startswith("_") and member.__module__ == module.__name__
+    ]
+
+
+def _sections(text: str) -> dict[str, list[str]]:
+    """Lines of a numpy-style docstring by the title above them; those before the first title under ''."""
+    found: dict[str, list[str]] = {"": []}
+    title = ""
+    for line in inspect.cleandoc(text).splitlines():
+        if line and set(line) == {"-"} and found[title]:
+            title = found[title].pop()
+            found[title] = []
+        else:
+            found[title].append(line)
+    return found
+
+
+def _parameters(lines: list[str]) -> dict[str, tuple[str, str]]:
+    """Declared type and description of each parameter; entries may share both."""
+    found: dict[str, tuple[str, str]] = {}
+    names: list[str] = []
+    for line in lines:
+        if line and not line.startswith(" "):
+            listed, _, declared = line.partition(" : ")
+            names = [name.strip() for name in listed.split(",")]
+            found.update(dict.fromkeys(names, (declared, "")))
+        else:
+            for name in names:
+                declared, description = found[name]
+                found[name] = (declared, f"{description} {line.strip()}")
+    return found
+
+
+def _units(text: str) -> set[str]:
+    return {unit for unit in re.findall(r"\[([^\[\]]+)\]", text) if unit in UNITS}
+
+
+def test_the_formulas_are_found() -> None:
+    names = {function.__name__ for function in _functions()}
+    assert len(names) > 20
+    assert {"nccl_seconds", "touched_fraction", "dollars_per_million_tokens", "undominated"} <= names
+
+
+@pytest.mark.parametrize("function", _functions(), ids=lambda function: function.__name__)
+def test_a_formula_is_documented(function: Callable[..., object]) -> None:
+    assert function.__doc__ is not None
+    sections = _sections(function.__doc__)
+    assert sections[""], "a summary"
+    assert sections[""][0].endswith((".", ":")), "the summary is one line"
+    parameters = _parameters(sections.get("Parameters", []))
+    assert set(parameters) == set(inspect.signature(function).parameters)
+    for name, (declared, description) in parameters.items():
+        assert description.strip(), name
+        if not UNITLESS.fullmatch(declared):
+            assert _units(description), f"{name} has no unit"
+    returned = " ".join(sections.get("Returns", []))
+    assert returned, "what it returns"
+    assert _units(returned) or "ndices" in returned or "ndex" in returned or not _numeric(returned), (
+        "unit of the result"
+    )
+
+
+def _numeric(returned: str) -> bool:
+    """Whether values are returned, and not positions or copies of the shape of an argument."""
+    return not re.match(r"\(ndarray, ndarray\).*Ones\.|ndarray, shape \(m,\) +Ascending", returned)
+
+
+@pytest.mark.parametrize("function", _functions(), ids=lambda function: function.__name__)
+def test_a_formula_names_its_reference(function: Callable[..., object]) -> None:
+    assert function.__doc__ is not None
+    sections = _sections(function.__doc__)
+    if function.__module__.endswith(".pareto"):
+        # Algorithms of this project: they say how instead.
+        assert sections.get("Notes")
+    else:
+        assert REFERENCE.search(function.__doc__), "a published equation, or the function that has it"
+
+
+@pytest.mark.parametrize("module", _modules(), ids=lambda module: module.__name__.rsplit(".", 1)[-1])
+def test_formulas_know_numbers_only(module: ModuleType) -> None:
+    assert module.__doc__
+    imported = {
+        name
+        for member in vars(module).values()
+        for name in [getattr(member, "__module__", None) or getattr(member, "__name__", "")]
+        if isinstance(name, str) and name.startswith("inference_econ")
+    }
+    assert all(name.startswith("inference_econ.formulas") for name in imported)

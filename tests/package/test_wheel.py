@@ -1,0 +1,128 @@
+"""The wheel: built from a copy of the tree, complete, and working from another folder in an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+import zipfile
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOT_COPIED = shutil.ignore_patterns(
+    *(".git", ".venv", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis", "build", "dist", "figures", "tests")
+)
+
+
+def _run(*command: str | Path, folder: Path, **environment: str) -> str:
+    clean = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV_", "VIRTUAL_ENV"))
+    }
+    process = subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**clean, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **environment},
+        timeout=300,
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
+
+
+def _builds_without_download() -> bool:
+    """Whether this environment has the build tool that pyproject.toml asks for."""
+    try:
+        return int(version("setuptools").partition(".")[0]) >= 77
+    except PackageNotFoundError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of the tree as it is, without what git does not know."""
+    folder = tmp_path_factory.mktemp("build")
+    shutil.copytree(ROOT, folder / "tree", ignore=NOT_COPIED)
+    isolation = ["--no-isolation"] if _builds_without_download() else []
+    _run(sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", folder, folder / "tree", folder=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scripts of a fresh environment that has the wheel, and everything else from this one."""
+    home = tmp_path_factory.mktemp("home")
+    venv.create(home / "env", with_pip=False, symlinks=True)
+    scripts = home / "env" / ("Scripts" if os.name == "nt" else "bin")
+    python = scripts / "python"
+    _run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel, folder=home)
+    asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(_run(python, "-c", asked, folder=home).strip())
+    # A path that is only named there, so that the editable installation of this environment stays unknown.
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    return scripts
+
+
+def test_the_wheel_holds_everything(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name for name in archive.namelist() if ".dist-info/" not in name}
+    expected = {f"inference_econ/{name}" for name in ("py.typed", "references.bib")}
+    for folder in ("hardware", "models", "scenarios"):
+        found = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.yaml")}
+        assert len(found) > 10
+        expected |= {f"inference_econ/_catalog/{name}" for name in found}
+    expected |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "inference_econ").rglob("*.py")}
+    expected |= {f"inference_econ_cli/{path.name}" for path in (ROOT / "cli").glob("*.py")}
+    assert files == expected
+
+
+def test_the_wheel_says_what_it_is(wheel: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert wheel.name == f"inference_econ-{project['version']}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        text = archive.read(metadata).decode()
+        (entry,) = (name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt"))
+        assert "inference-econ = inference_econ_cli.main:run" in archive.read(entry).decode()
+        assert any(name.endswith("/LICENSE") for name in archive.namelist())
+    assert "Requires-Python: >=3.11" in text
+    assert "License-Expression: Apache-2.0" in text
+    required = [line.removeprefix("Requires-Dist: ") for line in text.splitlines() if line.startswith("Requires-Dist")]
+    assert len([one for one in required if "extra ==" not in one]) == len(project["dependencies"])
+
+
+def test_the_installed_command_runs_from_the_root_folder(installed: Path) -> None:
+    root = Path(installed.anchor)
+    where = "import inference_econ, inference_econ_cli; print(inference_econ.__file__, inference_econ_cli.__file__)"
+    for module in _run(installed / "python", "-c", where, folder=root).split():
+        assert Path(module).is_relative_to(installed.parent)
+    command = installed / "inference-econ"
+    record = json.loads(
+        _run(command, "frontier", "llama_3_8b", "h100_sxm", "--weights", "fp8", "--format", "json", folder=root)
+    )
+    assert record["model"] == "Llama 3.1 8B"
+    assert len(record["points"]) > 10
+    assert all(source["ref"] for source in record["sources"])
+    listed = _run(command, "hardware", folder=root)
+    assert "h100_sxm" in listed
+    assert "paper/h100" in listed
+    assert "printed cells match" in _run(command, "table", "paper/table_1", folder=root)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert _run(command, "--version", folder=root).strip() == project["version"]
+
+
+def test_every_subpackage_is_listed() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    found = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "inference_econ").rglob("__init__.py")}
+    catalogue = {f"inference_econ._catalog.{kind}" for kind in ("hardware", "models", "scenarios")}
+    assert set(listed) == found | catalogue | {"inference_econ_cli"}
