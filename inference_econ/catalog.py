@@ -165,9 +165,9 @@ def scenario(name: str, *, changes: Iterable[str] = ()) -> Scenario:
 
 
 def _load(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
-    """A shipped file is read once; a user's file may have changed since the last time."""
+    """A shipped file is read once, and copied so that nobody changes it for others; a user's may have changed."""
     if name in names(kind):
-        return cast("SpecT", _shipped(cls, kind, name, changes))
+        return cast("SpecT", _shipped(cls, kind, name, changes).model_copy(deep=True))
     return _fresh(cls, kind, name, changes)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,12 +91,17 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
     cells: list[Cell] = []
     written: list[Path] = []
     names = scenario_names()
-    for index, name in enumerate(names):
-        if progress is not None:
-            progress(index / len(names), name.removeprefix("paper/"))
-        result = study.run(name)
-        cells += tables.cells(result)
-        written += write(result, target / name.removeprefix("paper/"))
+    # Drawing takes about as long as computing, so that a second process draws what has been computed.
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as artist:
+        drawings = []
+        for index, name in enumerate(names):
+            if progress is not None:
+                progress(index / len(names), name.removeprefix("paper/"))
+            result = study.run(name)
+            cells += tables.cells(result)
+            drawings.append(artist.submit(write, result, target / name.removeprefix("paper/")))
+        for drawing in drawings:
+            written += drawing.result()
     return Reproduction(tuple(cells), tuple(written), time.perf_counter() - start)
 
 

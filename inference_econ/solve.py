@@ -12,6 +12,7 @@ import numpy.typing as npt
 from inference_econ import catalog, economics, memory, plans
 from inference_econ.engine import Question
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.feed_forwards import largest_sparsity
 from inference_econ.frontier import Frontier, Progress, Sampling, compute
 from inference_econ.precision import Precision
 from inference_econ.search import fastest
@@ -180,17 +181,9 @@ def make_grid(question: Question, grid: GridName, *, pipeline: bool, largest: fl
         )
     if grid == "whole":
         return plans.whole_grid(smallest, pipeline=pipeline, largest=None if largest is None else int(most))
-    return plans.paper_grid(smallest, sparsity(question), pipeline=pipeline, largest=most)
-
-
-def sparsity(question: Question) -> float:
-    """Largest ratio of experts to active experts in the model, as the assumptions count it [1]."""
-    found = [1.0]
-    for block in question.model.blocks:
-        if block.feed_forward.kind == "experts":
-            exact = block.feed_forward.experts / block.feed_forward.active_experts
-            found.append(float(np.floor(exact)) if question.assumptions.expert_sparsity == "floor" else exact)
-    return max(found)
+    return plans.paper_grid(
+        smallest, largest_sparsity(question.model, question.assumptions), pipeline=pipeline, largest=most
+    )
 
 
 def best_step_seconds(

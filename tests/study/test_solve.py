@@ -297,8 +297,18 @@ def test_a_model_that_no_grid_holds() -> None:
         _small(hardware=small, max_accelerators=None)
 
 
-def test_experts_over_active_experts_as_the_assumptions_count_them() -> None:
-    for preset, expected in (("paper", 28.0), ("deployable", 32.0)):
-        model = "paper/deepseek_v3" if preset == "paper" else "deepseek_v3"
-        assert solve.sparsity(solve.ask(model, "h200_sxm", 0, assumptions=preset)) == expected
-    assert solve.sparsity(solve.ask("llama_3_8b", "h100_sxm", 0)) == 1.0
+@pytest.mark.parametrize(
+    ("model", "preset", "sparsity"),
+    [
+        ("paper/deepseek_v3", "paper", 28),  # 256 over 9, rounded down
+        ("deepseek_v3", "deployable", 32),
+        ("llama_3_8b", "paper", 1),
+    ],
+)
+def test_the_studys_grid_ends_at_2_to_the_18_chips_and_as_many_sequences_per_expert(
+    model: str, preset: str, sparsity: int
+) -> None:
+    grid = solve.make_grid(solve.ask(model, "h200_sxm", 0, assumptions=preset), "paper", pipeline=False)
+    assert grid.accelerators.size == grid.batch.size == 400
+    assert grid.accelerators[-1] == 2.0**18
+    assert grid.batch[[0, -1]] == pytest.approx([1.0, 2.0**18 * sparsity], rel=1e-12)

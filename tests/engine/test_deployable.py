@@ -1,0 +1,131 @@
+"""What the ``deployable`` preset adds: caches with their heads, data-parallel attention, merged sums, units."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import inference_econ as ie
+from inference_econ import tables
+from inference_econ.errors import InputError
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+def _part(explained: ie.Explanation, name: str) -> float:
+    return float(explained.costs.parts[name][0])
+
+
+def test_chips_beyond_the_kv_heads_hold_copies() -> None:
+    # Llama 3 70B has 8 KV heads: from 4 to 8 chips the reads halve, from 8 to 16 they stay.
+    four, eight, sixteen = (
+        _part(ie.explain("llama_3_70b", "gb200_nvl72", tp=tp, batch=128, context=8000), "kv_cache") for tp in (4, 8, 16)
+    )
+    assert four == pytest.approx(2 * eight)
+    assert sixteen == pytest.approx(eight)
+
+
+def test_the_published_study_spreads_the_cache_over_all_chips() -> None:
+    asked = {"batch": 256, "context": 8000, "assumptions": "paper", "model": "llama_3_70b", "hardware": "gb200_nvl72"}
+    eight, sixteen = (ie.explain(tp=tp, **asked).costs.busy["kv_cache"][0] for tp in (8, 16))  # type: ignore[arg-type]
+    assert eight == pytest.approx(2 * sixteen)
+
+
+def test_a_latent_cache_is_copied_by_tensor_parallelism_and_split_by_data_parallelism() -> None:
+    asked = {"model": "deepseek_v3", "hardware": "h200_sxm", "batch": 64, "context": 8000}
+    tensor, data = ie.explain(tp=8, **asked), ie.explain(tp=1, dp=8, **asked)  # type: ignore[arg-type]
+    assert tensor.costs.busy["kv_cache"][0] == pytest.approx(8 * data.costs.busy["kv_cache"][0])
+    # Attention weights are what data parallelism pays with: eight copies.
+    spec = ie.model("deepseek_v3")
+    attention = spec.parameter_parts()["attention"]
+    weights = [one.memory.of_one_plan()[0] for one in (tensor, data)]
+    assert weights[1] - weights[0] == pytest.approx(7 * attention)
+    caches = [one.memory.of_one_plan()[1] for one in (tensor, data)]
+    assert caches[0] == pytest.approx(8 * caches[1])
+
+
+def test_a_batch_splits_into_groups_and_micro_batches_without_rest() -> None:
+    with pytest.raises(InputError, match=r"micro-batch does not split over the groups of attention ranks .*batch=9"):
+        ie.explain("llama_3_8b", "h100_sxm", tp=1, dp=2, batch=9)
+    with pytest.raises(InputError, match=r"the batch does not split into micro-batches .*pp=2, batch=9"):
+        ie.explain("llama_3_8b", "h100_sxm", tp=1, pp=2, batch=9)
+
+
+def test_labels_say_how_attention_is_laid_out() -> None:
+    explained = ie.explain("deepseek_v3", "h200_sxm", tp=1, dp=16, batch=64)
+    assert tables.layout_label(explained.layout) == "dp16ep16"
+    assert explained.accelerators == 16
+
+
+def test_side_by_side_blocks_need_one_sum() -> None:
+    # Falcon's layers are parallel: merged, each waits for one all-reduce instead of two.
+    merged, apart = (
+        ie.explain("falcon_180b", "h200_sxm", tp=8, batch=8, assumptions=ie.assumptions("deployable", changes=[change]))
+        for change in ("parallel_blocks=merged", "parallel_blocks=apart")
+    )
+    assert _part(apart, "all_reduce_latency") == pytest.approx(2 * _part(merged, "all_reduce_latency"))
+    plain = ie.model("falcon_180b").blocks[0].replace(parallel=False)
+    sequential = ie.model("falcon_180b").replace(blocks=(plain,))
+    assert ie.explain(sequential, "h200_sxm", tp=8, batch=8).seconds == pytest.approx(apart.seconds)
+
+
+@pytest.mark.parametrize("chip", ["b200", "h100_sxm", "mi355x"])
+def test_utilisation_never_exceeds_what_the_arithmetic_sustains(chip: str) -> None:
+    # Experts in 4 bits and the rest in 16 run on different units; each counts against its own peak.
+    explained = ie.explain("gpt_oss_120b", chip, tp=2, batch=8192, context=0, price=1)
+    sustained = explained.question.assumptions.math_efficiency
+    assert 0.01 < explained.mfu <= sustained
+
+
+@pytest.mark.parametrize(
+    ("weights", "chip", "unit"),
+    [
+        ("fp8", "h100_sxm", "fp8"),  # activations are quantised on the way
+        ("fp8", "a100_sxm_80", "bf16"),
+        ("int4", "h100_sxm", "bf16"),  # weight-only: widened to the activations
+        ("mxfp4", "h100_sxm", "bf16"),
+        ("mxfp4", "b200", "fp4"),
+        ("int4", "b200", "bf16"),
+    ],
+)
+def test_units_as_engines_use_them(weights: str, chip: str, unit: str) -> None:
+    question = ie.explain("llama_3_8b", chip, tp=1, weights=weights, price=1).question
+    assert question.unit(question.precision.weights) == unit
+
+
+def test_memory_keeps_head_room() -> None:
+    available = ie.explain("llama_3_8b", "h100_sxm", tp=2).memory.of_one_plan()[2]
+    assert available == pytest.approx(2 * 0.9 * ie.hardware("h100_sxm").hbm_bytes)
+
+
+def _config(tmp_path: Path, name: str) -> ie.ModelSpec:
+    found = next((FIXTURES / "hf_configs").glob(f"*{name}*.json"))
+    target = tmp_path / "config.json"
+    target.write_text(json.dumps(json.loads(found.read_text())))
+    return ie.model(str(target))
+
+
+def test_a_recurrent_state_costs_the_same_at_any_context(tmp_path: Path) -> None:
+    model = _config(tmp_path, "Qwen3-Next-80B-A3B")
+    short, long = (ie.explain(model, "h200_sxm", tp=2, batch=32, context=c) for c in (0.0, 100_000.0))
+    # 36 recurrent layers keep 20 million elements, most of them in 4 bytes, read and written once per step.
+    state = _part(short, "kv_cache") * short.question.bytes_per_second * 2 / 32
+    assert state == pytest.approx(2 * 4 * model.state_elements_per_sequence, rel=0.05)
+    # What grows is the cache of the 12 attention layers (2 KV heads, held apart on 2 chips).
+    grown = (_part(long, "kv_cache") - _part(short, "kv_cache")) * short.question.bytes_per_second * 2 / 32
+    assert grown == pytest.approx(model.kv_elements_per_token * 2 * 100_000)
+
+
+def test_an_indexer_bounds_what_is_read_but_scans_every_key(tmp_path: Path) -> None:
+    model = _config(tmp_path, "DeepSeek-V3.2")
+    plain = ie.model("deepseek_v3")
+    sparse, full = (
+        ie.explain(spec, "gb300_nvl72", tp=1, dp=8, batch=8, context=120_000, price=1) for spec in (model, plain)
+    )
+    read = [np.ravel(one.costs.busy["kv_cache"])[0] * one.question.bytes_per_second for one in (sparse, full)]
+    # One sequence per group: 2048 latents of 576 and 120,000 index keys of 128, against 120,000 latents.
+    assert read[0] == pytest.approx(61 * 2 * (2048 * 576 + 120_000 * 128))
+    assert read[1] == pytest.approx(61 * 2 * 120_000 * 576)
