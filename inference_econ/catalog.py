@@ -67,6 +67,8 @@ def locate(kind: Kind, name: str) -> Path:
     InputError
         If a path was given and there is no such file.
     """
+    if not name.strip():
+        raise InputError(f"the name of the {_SINGULAR[kind]} is empty; 'inference-econ {kind}' lists all")
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         if not _is_file(path):
@@ -102,8 +104,11 @@ def _unknown(kind: Kind, name: str, known: Sequence[str]) -> str:
     word = _SINGULAR[kind]
     wanted = name.lower().replace("-", "_").replace(" ", "_")
     bare = {full.rsplit("/", 1)[-1]: full for full in reversed(known)}
-    near = [bare[match] for match in difflib.get_close_matches(wanted, list(bare), n=3, cutoff=0.5)]
-    near += [full for full in known if wanted and wanted in full and full not in near]
+    # Whoever types the beginning of a name means it more than one that only resembles it.
+    near = [full for full in known if wanted and full.startswith(wanted)]
+    near += [bare[match] for match in difflib.get_close_matches(wanted, list(bare), n=3, cutoff=0.5)]
+    near += [full for full in known if wanted and wanted in full]
+    near = list(dict.fromkeys(near))
     hint = f"did you mean {', '.join(near[:4])}?" if near else f"known: {', '.join(known)}"
     return f"unknown {word} {name!r}; {hint} ('inference-econ {kind}' lists all; a path to a YAML file works too)"
 

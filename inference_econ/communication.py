@@ -67,12 +67,15 @@ def _protocols(model: NcclTree) -> list[nccl.Protocol]:
 
 def _seconds_per_byte(hardware: HardwareSpec, collective: Collective, model: NcclTree) -> Array:
     """A missing link counts as infinitely fast: plans that would need it are infeasible."""
+    inside = hardware.link_bytes_per_second_one_way or np.inf
+    between = hardware.nic_bytes_per_second_one_way or np.inf
+    if collective.own_link:
+        # What does not reduce is timed at half of an all-reduce's traffic; here the traffic is counted as it is.
+        return 2.0 * nccl.exchange_seconds_per_byte(
+            collective.ranks, collective.domains, inside, between, overlap=model.domains_overlap
+        )
     return nccl.transfer_seconds_per_byte(
-        collective.ranks,
-        collective.domains,
-        hardware.link_bytes_per_second_one_way or np.inf,
-        hardware.nic_bytes_per_second_one_way or np.inf,
-        overlap=model.domains_overlap,
+        collective.ranks, collective.domains, inside, between, overlap=model.domains_overlap
     )
 
 

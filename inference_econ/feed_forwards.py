@@ -77,6 +77,7 @@ def _experts(table: Table, layers: int, spec: ExpertFeedForward) -> Iterator[Ope
     width = float(spec.intermediate_size)
     copies = active if assumptions.expert_all_reduce == "every_active_expert" else 1.0
     exchange = _exchange(table, active, spread, hidden)
+    moved = touched if assumptions.expert_activations == "touched" else routed
     for side, matrices, output in _sides(table, spec, width):
         collectives = table.all_reduces(ranks, table.stage, copies * output * matrices, only_2d=side == "in")
         for layout in assumptions.tensor_layouts:
@@ -89,7 +90,7 @@ def _experts(table: Table, layers: int, spec: ExpertFeedForward) -> Iterator[Ope
             table.precision.experts,
             weights=elements * touched,
             worked=elements * (routed / sparsity),
-            activations=matrices * _traffic(table, hidden, width, ranks) * (touched / sparsity),
+            activations=matrices * _traffic(table, hidden, width, ranks) * (moved / sparsity),
             collectives=collectives,
         )
 
@@ -111,7 +112,8 @@ def _exchange(table: Table, active: float, spread: Array, hidden: float) -> Coll
     ranks = reached if table.assumptions.all_to_all_ranks == "reached" else spread
     copies = reached if table.assumptions.all_to_all_copies == "reached" else np.full((), active)
     size = hidden * table.activation_width * copies / table.stage
-    return Collective("all_to_all", ranks, np.ceil(ranks / table.link_domain), size)
+    own_link = table.assumptions.all_to_all_traffic == "own_link"
+    return Collective("all_to_all", ranks, table.domains(ranks), size, own_link=own_link)
 
 
 def _side(

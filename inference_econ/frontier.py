@@ -324,10 +324,14 @@ def why_nothing_fits(
         listed.append(f"more than {max_tokens_per_second:g} tokens/s are produced: {counts[memory.FITS]}")
     ones = np.ones(1)
     weights, cache, available = question.memory(Plans.of(ones, ones, ones), taken).of_one_plan()
-    return (
+    found = (
         f"nothing fits: {question.model.name} ({question.precision.weights}) on {question.hardware.name}, "
         f"{int(counts.sum())} plans considered; {'; '.join(listed) or 'the grid is empty'}. "
-        f"Weights need {weights / 1e9:.1f} GB, a sequence of {question.context:g} tokens {cache / 1e9:.2f} GB, "
+    )
+    if counts[memory.FITS]:
+        return f"{found}Every deployment that fits in memory produces more than is asked for"
+    return (
+        f"{found}Weights need {weights / 1e9:.1f} GB, a sequence of {question.context:g} tokens {cache / 1e9:.2f} GB, "
         f"an accelerator has {available / 1e9:.1f} GB for them: at least {int(np.ceil((weights + cache) / available))} "
         "accelerators are needed"
     )

@@ -83,8 +83,8 @@ def weight_bytes(model: ModelSpec, precision: Precision) -> float:
     return sum(_weight_groups(model, precision).values())
 
 
-def _weight_groups(model: ModelSpec, precision: Precision) -> dict[str, float]:
-    """Weights as stored, by where copies of them lie [B]."""
+def _weight_groups(model: ModelSpec, precision: Precision, assumptions: Assumptions | None = None) -> dict[str, float]:
+    """Weights as stored, by where copies of them lie [B]; those that must fit, under some assumptions."""
     hidden, parts = model.hidden_size, model.parameter_parts()
     routed = shared = 0.0
     for block in model.blocks:
@@ -95,8 +95,11 @@ def _weight_groups(model: ModelSpec, precision: Precision) -> dict[str, float]:
                 shared += block.layers * counting.shared_expert(spec, hidden)
     other = sum(parts.values()) - parts["embeddings"] - parts["attention"] - routed - shared
     width = BYTES_PER_ELEMENT
+    embeddings = parts["embeddings"]
+    if assumptions is not None and assumptions.embedding_capacity == "output" and not model.tied_embeddings:
+        embeddings -= model.vocab_size * hidden
     return {
-        "embeddings": parts["embeddings"] * width[precision.embeddings],
+        "embeddings": embeddings * width[precision.embeddings],
         "attention": parts["attention"] * width[precision.attention],
         "feed_forward": other * width[precision.weights]
         + routed * width[precision.experts]
@@ -106,7 +109,7 @@ def _weight_groups(model: ModelSpec, precision: Precision) -> dict[str, float]:
 
 def _held_weights(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array:
     """Weights over all accelerators of an instance: each group of attention ranks holds its own copy [B]."""
-    groups = _weight_groups(model, precision)
+    groups = _weight_groups(model, precision, assumptions)
     if assumptions.attention_groups == "idle":
         return np.asarray(sum(groups.values()))
     copies = plans.stage / plans.attention_ranks

@@ -109,7 +109,10 @@ def expert_ranks(plans: Plans, experts: int, sparsity: float, assumptions: Assum
         return np.ones(())
     spread = np.minimum(plans.stage, experts)
     threshold = assumptions.expert_parallel_min_requests_per_sparsity * sparsity
-    return np.where(plans.micro_batch < threshold, 1.0, spread)
+    counted = plans.micro_batch
+    if assumptions.expert_parallel_counts == "tokens":
+        counted = counted * plans.new_tokens
+    return np.where(counted < threshold, 1.0, spread)
 
 
 def pipeline_depths(batch: Array, layers: int, assumptions: Assumptions) -> Array:

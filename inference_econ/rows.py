@@ -34,6 +34,8 @@ class Collective:
         Tensor of one group of ranks, per token of the micro-batch [B].
     repeats : float
         Times per occurrence of the operator [1].
+    own_link : bool
+        Every rank sends the tensor over its own links, instead of a group over all of its links together.
     """
 
     kind: Kind
@@ -41,6 +43,7 @@ class Collective:
     domains: Array
     bytes_per_token: Array
     repeats: float = 1.0
+    own_link: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,7 @@ class Table:
         A one-dimensional cut sums over all of them, and only after the second matrix of a pair; a
         two-dimensional one over the root of their number. ``owners`` are the chips that share the sum.
         """
-        domains = np.ceil(ranks / self.link_domain)
+        domains = self.domains(ranks)
         size = elements * self.activation_width / owners
         found: dict[TensorLayout, tuple[Collective, ...]] = {}
         for layout in self.assumptions.tensor_layouts:
@@ -170,6 +173,12 @@ class Table:
             elif not only_2d:
                 found[layout] = (Collective("all_reduce", ranks, domains, size * ranks),)
         return found
+
+    def domains(self, ranks: Array) -> Array:
+        """Link domains that some ranks are spread over [1]."""
+        if self.assumptions.link_domains == "whole":
+            return np.asarray(np.ceil(ranks / self.link_domain))
+        return np.maximum(ranks / self.link_domain, 1.0)
 
     def cache_share(self, heads: float) -> Array:
         """Part of the cache of a stage's sequences that one chip holds and reads.

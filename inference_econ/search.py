@@ -103,6 +103,7 @@ class Search:
         # may have less.
         assumed = question.assumptions
         together = assumed.kv_placement == "spread" and assumed.attention_groups == "idle"
+        together &= assumed.expert_parallel_counts == "requests" and assumed.all_to_all_traffic == "as_all_reduce"
         self.bounded = together and (ruled or not has_experts(question.model))
         self.tabled = self.bounded and len(self.depths) * int(np.prod(self.shape)) >= _TABLE_FROM
         if self.tabled:

@@ -103,6 +103,41 @@ def transfer_seconds_per_byte_floor(
     return np.maximum(inside, between) if overlap else inside + between
 
 
+def exchange_seconds_per_byte(
+    ranks: npt.ArrayLike,
+    domains: npt.ArrayLike,
+    inside_bytes_per_second: float,
+    between_bytes_per_second: float,
+    *,
+    overlap: bool = True,
+) -> Array:
+    """Time per byte that each rank sends in an all-to-all, every rank over its own links.
+
+    Parameters
+    ----------
+    ranks, domains : array_like, shape (...)
+        Participants R, and link domains n that they are spread over evenly [1].
+    inside_bytes_per_second, between_bytes_per_second : float
+        One-way bandwidth per rank inside a domain, and between domains [B/s]; ``inf`` is a free link.
+    overlap : bool
+        Both kinds of traffic run at the same time, or one after the other.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [s/B] of what one rank sends; 0 for a single rank.
+
+    Notes
+    -----
+    Of R equal parts, R/n - 1 go to the rank's own domain and (n - 1) R/n to others: the count behind item 22 of
+    the differences listed for Erdil (2025), whose code divides by the ranks of a domain as for an all-reduce.
+    """
+    size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
+    inside = np.maximum(size / groups - 1.0, 0.0) / size / inside_bytes_per_second
+    between = (groups - 1.0) / groups / between_bytes_per_second
+    return np.maximum(inside, between) if overlap else np.asarray(inside + between)
+
+
 def nccl_seconds(
     kind: Kind,
     ranks: npt.ArrayLike,

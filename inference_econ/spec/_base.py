@@ -84,9 +84,11 @@ class Spec(BaseModel):
                 for detail in details
                 if not _is_echo(detail, details)
             }
-            if issubclass(cls, SourcedSpec):
-                for location, problem in source_mistakes(document.data):
-                    mistakes.setdefault(location, f"{document.where(location)}: {problem}")
+            unsourced = source_mistakes(document.data) if issubclass(cls, SourcedSpec) else []
+            if unsourced and details[0]["type"] == "sources":
+                mistakes = {}  # the same again, without a line
+            for location, problem in unsourced:
+                mistakes.setdefault(location, f"{document.where(location)}: {problem}")
             raise SpecError(sorted(set(mistakes.values()), key=_by_line)) from error
 
 

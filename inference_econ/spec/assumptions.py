@@ -125,6 +125,10 @@ class Assumptions(SourcedSpec):
     """Experts are spread over accelerators before matrices are cut."""
     expert_parallel_min_requests_per_sparsity: NonNegative
     """Expert parallelism is used from this many requests per micro-batch and unit of sparsity on."""
+    expert_parallel_counts: Literal["requests", "tokens"]
+    """What is held against that threshold: requests, or their new tokens."""
+    link_domains: Literal["whole", "exact"]
+    """Link domains that ranks are spread over: rounded up, or exactly, but at least one."""
 
     # What must be done
     activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
@@ -140,8 +144,12 @@ class Assumptions(SourcedSpec):
     """An all-reduce of the feed-forward part carries the output of each active expert, or their sum."""
     all_to_all_ranks: Literal["reached", "expert_parallel"]
     """Ranks in the dispatch of tokens: as many as a token can reach, or the whole expert-parallel group."""
+    all_to_all_traffic: Literal["as_all_reduce", "own_link"]
+    """Traffic between domains is shared by all ranks as in an all-reduce, or each rank sends over its own link."""
     all_to_all_copies: Literal["reached", "active_experts"]
     """Copies of a token that are sent: one per rank it reaches, or one per active expert."""
+    expert_activations: Literal["touched", "all"]
+    """Activation traffic of experts is counted for the share of them that is touched, or for all tokens."""
     latent_traffic: Literal["one_matrix", "exact"]
     """MLA's up-projections are read as one matrix over both ranks, or each over its own."""
     embedding_flop: Literal["both", "output"]
@@ -155,6 +163,8 @@ class Assumptions(SourcedSpec):
     """Context seen by the proposed tokens of one verification: as at its start, or on average."""
 
     # What must fit
+    embedding_capacity: Literal["both", "output"]
+    """Embeddings that must fit: input and output, or the output embedding only."""
     kv_capacity: Literal["micro_batch", "batch"]
     """KV cache that must fit: of one micro-batch, or of all that are in the pipeline."""
     usable_memory: Fraction

@@ -129,3 +129,48 @@ def test_an_indexer_bounds_what_is_read_but_scans_every_key(tmp_path: Path) -> N
     # One sequence per group: 2048 latents of 576 and 120,000 index keys of 128, against 120,000 latents.
     assert read[0] == pytest.approx(61 * 2 * (2048 * 576 + 120_000 * 128))
     assert read[1] == pytest.approx(61 * 2 * 120_000 * 576)
+
+
+def test_each_rank_of_an_exchange_sends_over_its_own_link() -> None:
+    # 16 ranks in two boxes: half of the copies cross, over one 50 GB/s NIC per rank. As in an all-reduce, the box's
+    # eight NICs would share that, and its 7/8 inside on a 450 GB/s link would take longest: 1 / 100 against 7 / 3600.
+    asked = {"model": "deepseek_v3", "hardware": "h200_sxm", "tp": 1, "dp": 16, "batch": 4096, "context": 0}
+    own, shared = (
+        ie.explain(assumptions=ie.assumptions("deployable", changes=[f"all_to_all_traffic={traffic}"]), **asked)  # type: ignore[arg-type]
+        for traffic in ("own_link", "as_all_reduce")
+    )
+    ratio = _part(own, "all_to_all_bandwidth") / _part(shared, "all_to_all_bandwidth")
+    assert ratio == pytest.approx(3600 / 700)
+    copies, tokens_per_rank = 8, 4096 / 16
+    wire = copies * tokens_per_rank * 7168 * 2 / 2 / 50e9
+    assert _part(own, "all_to_all_bandwidth") >= 58 * 2 * wire
+
+
+@pytest.mark.parametrize(
+    ("change", "slower"),
+    [("expert_parallel_counts=tokens", None), ("link_domains=exact", False), ("expert_activations=all", None)],
+)
+def test_further_choices_of_the_study_can_be_set(change: str, slower: bool | None) -> None:
+    asked = {"model": "paper/mixtral_8x22b", "hardware": "paper/h100", "context": 0, "new_tokens": 4, "weights": "bf16"}
+    sizes, batches = [20.0, 45.0], [3.0, 200.0]
+    preset = ie.best_step_seconds(accelerators=sizes, batch=batches, assumptions="paper", **asked)  # type: ignore[arg-type]
+    changed = ie.best_step_seconds(
+        accelerators=sizes,
+        batch=batches,
+        assumptions=ie.assumptions("paper", changes=[change]),
+        **asked,  # type: ignore[arg-type]
+    )
+    assert (preset != changed).any()
+    if slower is False:
+        assert (changed <= preset).all()
+
+
+def test_an_input_embedding_can_be_left_out_of_what_must_fit() -> None:
+    model = ie.model("llama_3_8b")
+    both, output = (
+        ie.explain(
+            model, "h100_sxm", tp=1, assumptions=ie.assumptions("deployable", changes=[f"embedding_capacity={which}"])
+        ).memory.of_one_plan()[0]
+        for which in ("both", "output")
+    )
+    assert both - output == pytest.approx(model.vocab_size * model.hidden_size * 2)

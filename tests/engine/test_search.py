@@ -20,6 +20,10 @@ Array = npt.NDArray[np.float64]
 ROUNDING = 1e-12
 
 
+#: What bounds need: attention of a stage in one piece, and collectives whose time they know.
+_TOGETHER = ("attention_groups=idle", "kv_placement=spread", "all_to_all_traffic=as_all_reduce")
+
+
 def _question(model: str, chip: str, context: float, preset: str, changes: tuple[str, ...] = ()) -> Question:
     spec = catalog.model(model)
     assumed = catalog.assumptions(preset, changes=changes)
@@ -77,7 +81,7 @@ def _check(
         ("paper/deepseek_v3", "paper/h100", 1e5, "paper", (), 1),
         ("paper/mixtral_8x22b", "paper/a100", 777.0, "paper", ("overlap=operator",), 2),
         ("deepseek_v3", "gb200_nvl72", 1000.0, "paper", ("overlap=none", "collectives=nccl_2_23"), 1),
-        ("gpt_oss_20b", "h100_sxm", 1000.0, "deployable", ("attention_groups=idle", "kv_placement=spread"), 1),
+        ("gpt_oss_20b", "h100_sxm", 1000.0, "deployable", _TOGETHER, 1),
         ("paper/palm_540b", "paper/tpu_v4", 0.0, "paper", (), 1),
         ("paper/gpt_4", "paper/h100", 0.0, "paper", ("all_to_all_ranks=expert_parallel", "pipeline_hop=nearest"), 1),
     ],
@@ -93,9 +97,7 @@ def test_a_large_grid(
 
 def test_a_large_grid_of_whole_layouts() -> None:
     # Groups with caches of their own leave no bound to tabulate.
-    question = _question(
-        "llama_3_8b", "h100_sxm", 1000.0, "deployable", ("attention_groups=idle", "kv_placement=spread")
-    )
+    question = _question("llama_3_8b", "h100_sxm", 1000.0, "deployable", _TOGETHER)
     grid = whole_grid(1.0, pipeline=True, largest=300)
     batches = np.arange(1.0, 140.0)
     _check(question, grid.accelerators, batches, WholeLayouts(pipeline=True), 1, tabled=True)

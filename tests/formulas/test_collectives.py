@@ -16,6 +16,7 @@ from inference_econ import catalog
 from inference_econ.formulas.collectives import (
     Kind,
     Protocol,
+    exchange_seconds_per_byte,
     mesh_parts,
     nccl_floor,
     nccl_parts,
@@ -239,3 +240,12 @@ def test_mesh_of_the_published_code(kind: Kind, passes: int) -> None:
     assert parts.latency_seconds == pytest.approx(passes * hops * 1e-6, rel=1e-14)
     assert parts.bandwidth_seconds == pytest.approx(hops / np.maximum(ranks, 1) * size / (bandwidth / 2), rel=1e-14)
     assert parts.protocol.tolist() == [-1, -1, 0, 0]
+
+
+def test_an_exchange_over_own_links_counts_what_leaves_each_rank() -> None:
+    # Eight ranks in one domain keep 1/8; sixteen in two domains send half away.
+    assert exchange_seconds_per_byte(8, 1, 1.0, 1.0) == pytest.approx(7 / 8)
+    assert exchange_seconds_per_byte(16, 2, np.inf, 2.0) == pytest.approx(0.25)
+    assert exchange_seconds_per_byte(1, 1, 1.0, 1.0) == 0.0
+    together = exchange_seconds_per_byte(16, 2, 1.0, 1.0, overlap=False)
+    assert together == pytest.approx(15 / 16)

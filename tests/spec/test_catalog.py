@@ -38,10 +38,9 @@ def test_parts_of_assumptions_are_neither_presets_nor_scenarios() -> None:
     ("kind", "name", "message"),
     [
         ("hardware", "H100-SXM", "unknown hardware 'H100-SXM'; did you mean h100_sxm"),
-        ("hardware", "h100", "unknown hardware 'h100'; did you mean paper/h100"),
+        ("hardware", "h100", "unknown hardware 'h100'; did you mean h100_nvl, h100_pcie, h100_sxm"),
         ("hardware", "paper/h10", "unknown hardware 'paper/h10'; did you mean paper/h100"),
         ("hardware", "zzz", "unknown hardware 'zzz'; known: a100_sxm_40, a100_sxm_80"),
-        ("hardware", "", "unknown hardware ''; known: "),
         ("hardware", "\0", "unknown hardware '\\x00'; known: "),
         ("hardware", "x" * 5000, "unknown hardware 'xxx"),
         ("models", "llama3_70b", "unknown model 'llama3_70b'; did you mean llama_3_70b"),
@@ -79,8 +78,10 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
         assert catalog.hardware(str(path)).hbm_bytes == float(size)
 
 
-def test_shipped_files_are_read_once() -> None:
-    assert catalog.hardware("h100_sxm") is catalog.hardware("h100_sxm")
+def test_nobody_changes_a_shipped_specification_for_others() -> None:
+    chip = catalog.hardware("h100_sxm")
+    chip.dense_flops_per_second["bf16"] = 1.0
+    assert catalog.hardware("h100_sxm").dense_flops_per_second["bf16"] == 989.4e12
 
 
 def test_a_wrong_kind_of_file_is_refused() -> None:
@@ -249,3 +250,8 @@ def test_assumptions_for_a_family_of_chips() -> None:
     assert paper.for_family("a100").hbm_efficiency == paper.hbm_efficiency
     assert isinstance(paper.for_family("tpu").collectives, Mesh)
     assert paper.for_family("nothing of the kind") is paper
+
+
+def test_an_empty_name_is_refused() -> None:
+    with pytest.raises(InputError, match="the name of the hardware is empty; 'inference-econ hardware' lists all"):
+        catalog.hardware(" ")

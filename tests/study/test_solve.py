@@ -254,7 +254,7 @@ def test_progress_is_told_shares_of_the_work() -> None:
         ({"max_accelerators": float("nan")}, InputError, "max_accelerators must be positive, got nan"),
         ({"sampling": Sampling(0, 2.0)}, InputError, "a sampling needs points >= 1 and decades > 0, got Sampling"),
         ({"sampling": Sampling(9, float("nan"))}, InputError, "a sampling needs points >= 1 and decades > 0"),
-        ({"model": "llama_3"}, UnknownNameError, "unknown model 'llama_3'; did you mean llama_3_8b"),
+        ({"model": "llama_3"}, UnknownNameError, "unknown model 'llama_3'; did you mean llama_3_405b"),
         (
             {"draft": ie.DraftModel(ie.model("qwen3_8b"), 1.5)},
             InputError,
