@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from inference_econ.errors import InputError
@@ -26,6 +26,8 @@ def whole_file(path: Path | str) -> Iterator[Path]:
         raise InputError("the name of the file to write is empty")
     given = Path(path)
     try:
+        with suppress(FileNotFoundError):
+            given.stat()  # a circle of links shows here; a missing file may be made
         target = given.resolve()
         if target.is_dir():
             raise InputError(f"{given}: cannot be written: Is a directory")
@@ -39,8 +41,8 @@ def whole_file(path: Path | str) -> Iterator[Path]:
         umask = os.umask(0)
         os.umask(umask)
         Path(name).chmod(0o666 & ~umask)
-    except (OSError, RuntimeError) as error:  # resolving a circle of links
-        raise InputError(f"{given}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
+    except OSError as error:
+        raise InputError(f"{given}: cannot be written: {error.strerror or error}") from error
     try:
         yield Path(name)
         Path(name).replace(target)

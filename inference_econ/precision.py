@@ -43,7 +43,7 @@ class Precision:
         for name, role in ((weights, "weights"), (activations, "activations"), (kv, "kv")):
             if name is not None:
                 check_dtype(name, role)
-        flowing = activations or ("fp16" if model.weights == "fp16" else "bf16")
+        flowing = activations or ("fp16" if (weights or model.weights) == "fp16" else "bf16")
         return cls(
             weights=weights or model.weights,
             attention=weights or model.attention_weights or model.weights,

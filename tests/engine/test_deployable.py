@@ -174,3 +174,8 @@ def test_an_input_embedding_can_be_left_out_of_what_must_fit() -> None:
         for which in ("both", "output")
     )
     assert both - output == pytest.approx(model.vocab_size * model.hidden_size * 2)
+
+
+def test_sixteen_bit_activations_are_of_the_kind_of_the_weights() -> None:
+    # A V100 has no bf16 unit, so that fp16 weights must bring fp16 activations along.
+    assert ie.explain("llama_3_8b", "v100_sxm2_32", tp=1, weights="fp16").question.precision.activations == "fp16"
