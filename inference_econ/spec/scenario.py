@@ -21,7 +21,7 @@ Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
 
 
 class SamplingSpec(Spec):
-    """Keep only the points that a logarithmic scan of latency limits visits (PAPER: 1,000 over two decades)."""
+    """Keep only the points that a logarithmic scan of latency limits visits (the study: 1,000 over two decades)."""
 
     points: Count
     """Latency limits [1]."""
