@@ -121,6 +121,7 @@ def frontier(
 @click.option(
     "--context", type=options.NON_NEGATIVE, default=2000, show_default=True, help="Cached tokens per sequence."
 )
+@click.option("--operators", is_flag=True, help="Show the operator table too: what each row does, and what bounds it.")
 @options.output
 def explain(
     model: str,
@@ -138,6 +139,7 @@ def explain(
     batch: float,
     cut: str,
     context: float,
+    operators: bool,
     form: str,
     output: str | None,
     quiet: bool,
@@ -163,13 +165,15 @@ def explain(
         assumptions=catalog.assumptions(assumptions or "deployable", changes=sorted_changes["assumptions"]),
         price=price,
     )
-    table = explanation_tables.explain_table(explanation)
+    shown = [explanation_tables.explain_table(explanation)]
+    if operators:
+        shown.append(explanation_tables.operator_table(explanation))
     if form == "table":
-        text = show.table_text(table, quiet=quiet)
+        text = "\n".join(show.table_text(table, quiet=quiet) for table in shown)
         if not quiet:
             text = text + "\n" + show.bar_text(explanation_tables.named_parts(explanation))
     elif form == "json":
         text = tables.to_json(explanation_tables.explain_record(explanation))
     else:
-        text = table.text("csv" if form == "csv" else "markdown")
+        text = "\n".join(table.text("csv" if form == "csv" else "markdown") for table in shown)
     show.emit(text, output, quiet=quiet)

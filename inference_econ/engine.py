@@ -230,6 +230,78 @@ def evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCost
     return StepCosts(np.sum(list(parts.values()), axis=0), parts, busy)
 
 
+@dataclass(frozen=True, slots=True)
+class OperatorCosts:
+    """What one row of the operator table takes, over all of its occurrences in a step.
+
+    Attributes
+    ----------
+    name, unit : str
+        The row, and the maths unit that it runs on.
+    repeats : float
+        Occurrences that a token waits for [1].
+    flop, moved_bytes : float
+        Arithmetic [FLOP] and memory traffic [B] of one accelerator.
+    compute_seconds, memory_seconds, network_seconds : float
+        Time of each by itself, whatever hides behind what [s].
+    """
+
+    name: str
+    unit: str
+    repeats: float
+    flop: float
+    moved_bytes: float
+    compute_seconds: float
+    memory_seconds: float
+    network_seconds: float
+
+    @property
+    def bound(self) -> str:
+        """What takes longest: compute, memory or network."""
+        times = {"compute": self.compute_seconds, "memory": self.memory_seconds, "network": self.network_seconds}
+        return max(times, key=times.__getitem__)
+
+
+def operator_costs(question: Question, plans: Plans, layout: TensorLayout) -> list[OperatorCosts]:
+    """The operator table of a single plan with the time of each row.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how.
+    plans : Plans
+        One deployment, shape (1,).
+    layout : {'1d', '2d'}
+        How weight matrices are cut.
+
+    Returns
+    -------
+    list of OperatorCosts
+        Rows that do anything, in the order of a step; their network times add up to the step's.
+    """
+    work = question.work(plans)
+    found = []
+    for operator in work.operators:
+        roofline = operator_roofline(question, operator, work)
+        compute, memory_seconds = (float(np.ravel(value)[0]) for value in (roofline.compute, roofline.memory))
+        network = float(np.ravel(_communication(question, work, layout, [operator]))[0])
+        if compute + memory_seconds + network == 0.0:
+            continue
+        found.append(
+            OperatorCosts(
+                operator.name,
+                question.unit(operator.dtype),
+                float(np.ravel(operator.repeats)[0]),
+                compute * question.flops_per_second(operator.dtype),
+                memory_seconds * question.bytes_per_second,
+                compute,
+                memory_seconds,
+                network,
+            )
+        )
+    return found
+
+
 def operator_roofline(question: Question, operator: Operator, work: Work) -> Roofline:
     """Arithmetic and memory time of one row of the table, all its occurrences [s]."""
     rate = operator.repeats / question.bytes_per_second

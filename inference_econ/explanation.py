@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inference_econ import economics, memory, plans
-from inference_econ.engine import Question, StepCosts, evaluate, mfu
+from inference_econ.engine import OperatorCosts, Question, StepCosts, evaluate, mfu, operator_costs
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.frontier import layout_record
@@ -40,6 +40,8 @@ class Explanation:
         What is needed and available [B].
     dollars : float or None
         Cost [USD per 1e6 tokens]; None without a price.
+    operators : tuple of OperatorCosts
+        The operator table, row by row.
     """
 
     question: Question
@@ -48,6 +50,7 @@ class Explanation:
     costs: StepCosts
     memory: memory.Memory
     dollars: float | None
+    operators: tuple[OperatorCosts, ...]
 
     @property
     def accelerators(self) -> float:
@@ -151,7 +154,8 @@ def explain(
     if rate is not None:
         dollars = float(money.dollars_per_million_tokens(tp * dp * pp, float(costs.seconds[0]), batch, rate))
     layout = layout_record(question, Chosen(deployment, cut))
-    return Explanation(question, layout, float(batch), costs, needed, dollars)
+    rows = tuple(operator_costs(question, deployment, cut))
+    return Explanation(question, layout, float(batch), costs, needed, dollars, rows)
 
 
 def _deployment(question: Question, tp: int, dp: int, pp: int, ep: int | None, batch: float) -> plans.Plans:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
 from inference_econ.engine import StepCosts
@@ -51,6 +53,34 @@ def _single(costs: StepCosts) -> dict[str, float]:
     return {name: float(np.ravel(value)[0]) for name, value in costs.parts.items()}
 
 
+def operator_table(explanation: Explanation) -> Table:
+    """The operator table of a step: what each row does, and what bounds it."""
+    question = explanation.question
+    rows = tuple(
+        (
+            one.name,
+            f"{one.repeats:g}",
+            one.unit,
+            f"{one.flop / 1e9:.4g}",
+            f"{one.moved_bytes / 1e6:.4g}",
+            f"{one.flop / one.moved_bytes:.3g}" if one.moved_bytes else "-",
+            f"{one.compute_seconds * 1e3:.3f}",
+            f"{one.memory_seconds * 1e3:.3f}",
+            f"{one.network_seconds * 1e3:.3f}",
+            one.bound,
+        )
+        for one in explanation.operators
+    )
+    columns = (
+        "operator", "times", "unit", "GFLOP", "MB", "FLOP/B", "arithmetic ms", "memory ms", "network ms", "bound",
+    )  # fmt: skip
+    ridges = {one.unit: question.hardware.dense_flops_per_second[one.unit] for one in explanation.operators}  # type: ignore[index]
+    bandwidth = question.hardware.hbm_bytes_per_second
+    ridge = ", ".join(f"{unit} {peak / bandwidth:.0f}" for unit, peak in ridges.items())
+    notes = (f"Per accelerator, all repeats of a step. Ridge of the chip, FLOP per byte at its peaks: {ridge}.",)
+    return Table("Operators", columns, rows, notes)
+
+
 def explain_record(explanation: Explanation) -> dict[str, object]:
     """One explained step as plain data."""
     costs = explanation.costs
@@ -68,6 +98,10 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "seconds_by_part": _single(costs),
         "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
         "limited_by": explanation.limited_by,
+        "operators": [
+            {**{field.name: getattr(one, field.name) for field in fields(one)}, "bound": one.bound}
+            for one in explanation.operators
+        ],
         "tokens_per_second_per_user": explanation.tokens_per_second,
         "dollars_per_million_output_tokens": explanation.dollars,
         "mfu": explanation.mfu,

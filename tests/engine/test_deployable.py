@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ import tables
+from inference_econ import explanation_tables, tables
 from inference_econ.errors import InputError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -179,3 +179,22 @@ def test_an_input_embedding_can_be_left_out_of_what_must_fit() -> None:
 def test_sixteen_bit_activations_are_of_the_kind_of_the_weights() -> None:
     # A V100 has no bf16 unit, so that fp16 weights must bring fp16 activations along.
     assert ie.explain("llama_3_8b", "v100_sxm2_32", tp=1, weights="fp16").question.precision.activations == "fp16"
+
+
+@pytest.mark.parametrize("model", ["llama_3_70b", "deepseek_v3", "gpt_oss_120b"])
+def test_the_operator_table_adds_up_to_the_step(model: str) -> None:
+    explained = ie.explain(model, "gb200_nvl72", tp=8, batch=64)
+    rows = explained.operators
+    launches = _part(explained, "launches")
+    # Each operator has its own roofline here, so that a step is the sum of what bounds each.
+    total = sum(max(one.compute_seconds, one.memory_seconds) + one.network_seconds for one in rows) + launches
+    assert total == pytest.approx(explained.seconds)
+    assert {one.bound for one in rows} <= {"compute", "memory", "network"}
+    for one in rows:
+        rate = explained.question.hardware.dense_flops_per_second[one.unit]  # type: ignore[index]
+        assert one.flop <= one.compute_seconds * rate * (1 + 1e-12)
+    shown = explanation_tables.operator_table(explained)
+    assert [row[0] for row in shown.rows] == [one.name for one in rows]
+    assert "Ridge of the chip" in shown.notes[0]
+    record = explanation_tables.explain_record(explained)
+    assert len(json.loads(json.dumps(record))["operators"]) == len(rows)
