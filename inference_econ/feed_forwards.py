@@ -23,7 +23,8 @@ def feed_forward(table: Table, block: Block) -> Iterator[Operator]:
     """Dense matrices or experts, cut over what expert parallelism leaves of the stage."""
     spec = block.feed_forward
     if spec.kind == "dense":
-        yield from _dense(table, block.layers, "ff", spec, float(spec.intermediate_size), table.precision.weights)
+        width, dtype = float(spec.intermediate_size), table.precision.weights
+        yield from _dense(table, block.layers, "ff", spec, width, dtype, table.stage)
     elif spec.kind == "experts":
         if spec.router:
             yield _shared_matrix(table, "router", block.layers, spec.experts)
@@ -31,7 +32,10 @@ def feed_forward(table: Table, block: Block) -> Iterator[Operator]:
             yield _shared_matrix(table, "expert latent", block.layers, 2.0 * spec.latent_size)
         if table.assumptions.shared_experts == "apart" and spec.shared_intermediate_size is not None:
             width, dtype = float(spec.shared_intermediate_size), table.precision.shared_experts
-            yield from _dense(table, block.layers, "shared expert", spec, width, dtype)
+            # It works where attention does: groups with sequences of their own hold a copy each.
+            together = table.assumptions.attention_groups == "idle"
+            ranks = table.stage if together else table.ranks
+            yield from _dense(table, block.layers, "shared expert", spec, width, dtype, ranks)
         yield from _experts(table, block.layers, spec)
 
 
@@ -49,9 +53,15 @@ def _shared_matrix(table: Table, name: str, layers: int, width: float) -> Operat
 
 
 def _dense(
-    table: Table, layers: int, name: str, spec: DenseFeedForward | ExpertFeedForward, width: float, dtype: str
+    table: Table,
+    layers: int,
+    name: str,
+    spec: DenseFeedForward | ExpertFeedForward,
+    width: float,
+    dtype: str,
+    ranks: Array,
 ) -> Iterator[Operator]:
-    """Both sides of a block that every token goes through, over the whole stage."""
+    """Both sides of a block that every token goes through, cut over ``ranks`` of the chips of a stage."""
     for side, matrices, output in _sides(table, spec, width):
         weights = matrices * table.hidden * width
         yield _side(
@@ -59,10 +69,10 @@ def _dense(
             f"{name} {side}",
             layers,
             dtype,
-            weights=weights,
+            weights=weights * (table.stage / ranks),
             worked=weights,
-            activations=matrices * _traffic(table, table.hidden, width, table.stage),
-            collectives=table.all_reduces(table.stage, table.stage, output * matrices, only_2d=side == "in"),
+            activations=matrices * _traffic(table, table.hidden, width, ranks),
+            collectives=table.all_reduces(ranks, table.stage, output * matrices, only_2d=side == "in"),
         )
 
 
@@ -127,7 +137,9 @@ def _side(
     activations: Array,
     collectives: Mapping[TensorLayout, tuple[Collective, ...]],
 ) -> Operator:
-    """One side of a block: weights read, weights multiplied per token, elements moved per token."""
+    """One side of a block, over the chips of a stage: weights read, copies included, weights multiplied and
+    elements moved per token.
+    """
     return Operator(
         name,
         float(layers),

@@ -101,19 +101,22 @@ def _weight_groups(model: ModelSpec, precision: Precision, assumptions: Assumpti
     return {
         "embeddings": embeddings * width[precision.embeddings],
         "attention": parts["attention"] * width[precision.attention],
-        "feed_forward": other * width[precision.weights]
-        + routed * width[precision.experts]
-        + shared * width[precision.shared_experts],
+        "shared_experts": shared * width[precision.shared_experts],
+        "feed_forward": other * width[precision.weights] + routed * width[precision.experts],
     }
 
 
 def _held_weights(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array:
-    """Weights over all accelerators of an instance: each group of attention ranks holds its own copy [B]."""
+    """Weights over all accelerators of an instance [B].
+
+    Each group of attention ranks holds its own copy of attention and of shared experts.
+    """
     groups = _weight_groups(model, precision, assumptions)
     if assumptions.attention_groups == "idle":
         return np.asarray(sum(groups.values()))
     copies = plans.stage / plans.attention_ranks
-    return np.asarray(groups["embeddings"] + groups["feed_forward"] + groups["attention"] * copies)
+    copied = groups.pop("attention") + groups.pop("shared_experts")
+    return np.asarray(sum(groups.values()) + copied * copies)
 
 
 def kv_bytes_per_sequence(model: ModelSpec, precision: Precision, context: float) -> float:

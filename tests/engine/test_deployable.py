@@ -38,11 +38,11 @@ def test_a_latent_cache_is_copied_by_tensor_parallelism_and_split_by_data_parall
     asked = {"model": "deepseek_v3", "hardware": "h200_sxm", "batch": 64, "context": 8000}
     tensor, data = ie.explain(tp=8, **asked), ie.explain(tp=1, dp=8, **asked)  # type: ignore[arg-type]
     assert tensor.costs.busy["kv_cache"][0] == pytest.approx(8 * data.costs.busy["kv_cache"][0])
-    # Attention weights are what data parallelism pays with: eight copies.
+    # Weights of attention and of the shared expert are what data parallelism pays with: eight copies.
     spec = ie.model("deepseek_v3")
-    attention = spec.parameter_parts()["attention"]
+    attention, shared = spec.parameter_parts()["attention"], 58 * 3 * 7168 * 2048
     weights = [one.memory.of_one_plan()[0] for one in (tensor, data)]
-    assert weights[1] - weights[0] == pytest.approx(7 * attention)
+    assert weights[1] - weights[0] == pytest.approx(7 * (attention + shared))
     caches = [one.memory.of_one_plan()[1] for one in (tensor, data)]
     assert caches[0] == pytest.approx(8 * caches[1])
 
