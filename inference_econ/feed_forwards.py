@@ -137,9 +137,7 @@ def _side(
     activations: Array,
     collectives: Mapping[TensorLayout, tuple[Collective, ...]],
 ) -> Operator:
-    """One side of a block, over the chips of a stage: weights read, copies included, weights multiplied and
-    elements moved per token.
-    """
+    """One side of a block: weights read (copies included), multiplied per token, and elements moved per token."""
     return Operator(
         name,
         float(layers),
