@@ -147,6 +147,7 @@ def explain(
     """Take one decode step apart: seconds by part, what limits it, the memory it needs."""
     from inference_econ import catalog, explanation_tables, study, tables
     from inference_econ.explanation import explain as explain_step
+    from inference_econ.solve import PRESETS
 
     sorted_changes = study.split_changes(changes)
     explanation = explain_step(
@@ -162,7 +163,7 @@ def explain(
         weights=weights,
         activations=activations,
         kv=kv,
-        assumptions=catalog.assumptions(assumptions or "deployable", changes=sorted_changes["assumptions"]),
+        assumptions=catalog.assumptions(assumptions or PRESETS["whole"], changes=sorted_changes["assumptions"]),
         price=price,
     )
     shown = [explanation_tables.explain_table(explanation)]

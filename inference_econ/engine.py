@@ -386,10 +386,3 @@ def mfu(question: Question, accelerators: npt.ArrayLike, batch: npt.ArrayLike, s
     work = question.work(Plans(one, one, one, one, one))
     useful = sum(row.repeats * row.flop_per_token / peaks[question.unit(row.dtype)] for row in work.operators)
     return np.asarray(useful * np.asarray(batch) / (np.asarray(accelerators) * np.asarray(seconds)))
-
-
-def useful_flop_per_token(question: Question) -> float:
-    """Arithmetic of one token on a single chip, nothing done twice [FLOP]."""
-    one = np.ones(())
-    work = question.work(Plans(one, one, one, one, one))
-    return float(sum(operator.repeats * operator.flop_per_token for operator in work.operators))

@@ -151,15 +151,18 @@ def _side(
 
 def largest_sparsity(model: ModelSpec, assumptions: Assumptions) -> float:
     """Experts over active experts of the sparsest block, as the assumptions count them; 1 for a dense model [1]."""
-    experts = [block.feed_forward for block in model.blocks if block.feed_forward.kind == "experts"]
-    return max([1.0, *(_routed(spec, assumptions)[2] for spec in experts)])
+    return max([1.0, *_sparsities(model, assumptions)])
 
 
 def expert_thresholds(model: ModelSpec, assumptions: Assumptions) -> list[float]:
     """Micro-batches at which expert parallelism starts, over the blocks of a model [1]."""
-    experts = [block.feed_forward for block in model.blocks if block.feed_forward.kind == "experts"]
     requests = assumptions.expert_parallel_min_requests_per_sparsity
-    return [requests * _routed(spec, assumptions)[2] for spec in experts]
+    return [requests * sparsity for sparsity in _sparsities(model, assumptions)]
+
+
+def _sparsities(model: ModelSpec, assumptions: Assumptions) -> list[float]:
+    experts = [block.feed_forward for block in model.blocks if block.feed_forward.kind == "experts"]
+    return [_routed(spec, assumptions)[2] for spec in experts]
 
 
 def _routed(spec: ExpertFeedForward, assumptions: Assumptions) -> tuple[float, float, float]:
