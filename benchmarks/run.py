@@ -22,10 +22,10 @@ from rich.table import Table
 
 from benchmarks import naive
 from inference_econ import catalog
-from inference_econ.engine import Question
 from inference_econ.frontier import Frontier, Sampling, compute
 from inference_econ.plans import Grid, paper_grid
 from inference_econ.precision import Precision
+from inference_econ.question import Question
 from inference_econ.serving import Draft
 from inference_econ.spec.dtype import BYTES_PER_ELEMENT
 

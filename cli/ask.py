@@ -119,8 +119,9 @@ def frontier(
 @click.option("--batch", type=options.POSITIVE, default=1, show_default=True, help="Sequences decoded together.")
 @click.option("--cut", type=click.Choice(["1d", "2d"]), default="1d", show_default=True, help="How matrices are cut.")
 @click.option(
-    "--context", type=options.NON_NEGATIVE, default=2000, show_default=True, help="Cached tokens per sequence."
+    "--context", type=options.NON_NEGATIVE, help="Cached tokens per sequence [default: 2000; with --prefill 0]."
 )
+@click.option("--prefill", type=options.POSITIVE, help="Explain a prefill step that reads so many prompt tokens.")
 @click.option("--operators", is_flag=True, help="Show the operator table too: what each row does, and what bounds it.")
 @options.output
 def explain(
@@ -138,13 +139,14 @@ def explain(
     ep: int | None,
     batch: float,
     cut: str,
-    context: float,
+    context: float | None,
+    prefill: float | None,
     operators: bool,
     form: str,
     output: str | None,
     quiet: bool,
 ) -> None:
-    """Take one decode step apart: seconds by part, what limits it, the memory it needs."""
+    """Take one step apart, of decode or of prefill: seconds by part, what limits it, the memory it needs."""
     from inference_econ import catalog, explanation_tables, study, tables
     from inference_econ.explanation import explain as explain_step
     from inference_econ.solve import PRESETS
@@ -159,6 +161,7 @@ def explain(
         ep=ep,
         batch=batch,
         context=context,
+        prompt=prefill,
         cut="2d" if cut == "2d" else "1d",
         weights=weights,
         activations=activations,

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.communication import collective_floor
-from inference_econ.engine import Question, launch_seconds, operator_roofline
+from inference_econ.communication import Network, collective_floor
+from inference_econ.engine import launch_seconds, operator_roofline
 from inference_econ.plans import Plans
+from inference_econ.question import Question
 from inference_econ.rows import Operator
 from inference_econ.work import Work
 
@@ -99,7 +100,8 @@ def _bound(question: Question, work: Work, communication: Array, attention: Arra
     floors = np.broadcast_to(attention, (len(sums), *np.shape(attention)[1:]))
     for everything, other, floor in zip(list(sums), elsewhere, floors, strict=True):
         sums.append(np.maximum(everything, other + floor))
-    return np.asarray(functools.reduce(np.maximum, sums) + communication + launch_seconds(question, work))
+    alone = launch_seconds(question, work) + question.assumptions.step_overhead
+    return np.asarray(functools.reduce(np.maximum, sums) + communication + alone)
 
 
 def _elsewhere(work: Work) -> list[Operator]:
@@ -120,7 +122,7 @@ def _sums(question: Question, work: Work, operators: Iterable[Operator]) -> list
 
 def _least_communication(question: Question, small: Work, large: Work, *, on_attention_ranks: bool) -> Array:
     """Communication over a range of stages, of attention or of everything else, in the better cut."""
-    totals = []
+    totals, network = [], Network.of(question.hardware, question.assumptions)
     for layout in question.assumptions.tensor_layouts:
         total = np.zeros(())
         for low, high in zip(small.operators, large.operators, strict=True):
@@ -128,8 +130,6 @@ def _least_communication(question: Question, small: Work, large: Work, *, on_att
                 pairs = zip(low.collectives.get(layout, ()), high.collectives.get(layout, ()), strict=True)
                 for first, last in pairs:
                     repeats = low.repeats * first.repeats
-                    total = total + repeats * collective_floor(
-                        question.hardware, question.assumptions.collectives, first, last, small.tokens
-                    )
+                    total = total + repeats * collective_floor(network, first, last, small.tokens)
         totals.append(total)
     return functools.reduce(np.minimum, totals)

@@ -2,97 +2,138 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
 from inference_econ.errors import InputError
 from inference_econ.formulas import collectives as nccl
 from inference_econ.rows import Collective
-from inference_econ.spec.assumptions import Free, Mesh, NcclTree
+from inference_econ.spec.assumptions import Assumptions, Free, Mesh, NcclTree, ProtocolConstants, ProtocolName
 from inference_econ.spec.hardware import HardwareSpec
 
 Array = npt.NDArray[np.float64]
-CollectivesModel = NcclTree | Mesh | Free
 
 
-def collective_seconds(hardware: HardwareSpec, model: CollectivesModel, collective: Collective, tokens: Array) -> Array:
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The links of a chip, and how collectives run on them.
+
+    Attributes
+    ----------
+    model : NcclTree, Mesh or Free
+        The model of collectives.
+    protocols : sequence of Protocol
+        What NCCL and engines can choose from.
+    inside, between : float
+        Sustained one-way bandwidth of a chip inside a link domain, and between domains [B/s]. A missing link
+        counts as infinitely fast: plans that would need it are infeasible.
+    neighbours : float or None
+        Bandwidth to the next chip of a mesh [B/s].
+    name : str
+        The chip, for messages.
+    """
+
+    model: NcclTree | Mesh | Free
+    protocols: Sequence[nccl.Protocol]
+    inside: float
+    between: float
+    neighbours: float | None
+    name: str
+
+    @classmethod
+    def of(cls, hardware: HardwareSpec, assumptions: Assumptions) -> Network:
+        """The network of a chip under some assumptions."""
+        model, share = assumptions.collectives, assumptions.link_efficiency
+        link, nic = hardware.link_bytes_per_second_one_way, hardware.nic_bytes_per_second_one_way
+        nearest = link or nic
+        return cls(
+            model,
+            _protocols(model) if isinstance(model, NcclTree) else (),
+            np.inf if link is None else link * share,
+            np.inf if nic is None else nic * share,
+            None if nearest is None else nearest * share,
+            hardware.name,
+        )
+
+
+def collective_seconds(network: Network, collective: Collective, tokens: Array) -> Array:
     """Time of one collective of the table [s]; the sum of :func:`collective_parts`."""
+    model = network.model
     if isinstance(model, NcclTree):
         return nccl.nccl_seconds(
             collective.kind,
             collective.ranks,
             collective.domains,
             collective.bytes_per_token * tokens,
-            _protocols(model),
-            _seconds_per_byte(hardware, collective, model),
+            network.protocols,
+            _seconds_per_byte(network, model, collective),
         )
-    time = collective_parts(hardware, model, collective, tokens)
+    time = collective_parts(network, collective, tokens)
     return time.latency_seconds + time.bandwidth_seconds
 
 
-def collective_parts(
-    hardware: HardwareSpec, model: CollectivesModel, collective: Collective, tokens: Array
-) -> nccl.CollectiveTime:
+def collective_parts(network: Network, collective: Collective, tokens: Array) -> nccl.CollectiveTime:
     """Latency and transfer time of one collective of the table [s]."""
-    size = collective.bytes_per_token * tokens
+    size, model = collective.bytes_per_token * tokens, network.model
     if isinstance(model, Free):
         nothing = np.zeros(np.broadcast_shapes(np.shape(size), np.shape(collective.ranks)))
         return nccl.CollectiveTime(nothing, nothing, nothing.astype(np.intp))
     if isinstance(model, Mesh):
-        bandwidth = hardware.link_bytes_per_second_one_way or hardware.nic_bytes_per_second_one_way
-        if bandwidth is None:
+        if network.neighbours is None:
             raise InputError(
-                f"{hardware.name} lists no link, so its mesh collectives cannot be timed; "
+                f"{network.name} lists no link, so its mesh collectives cannot be timed; "
                 "set hardware.link_bytes_per_second_one_way"
             )
-        return nccl.mesh_parts(collective.kind, collective.ranks, size, model.hop, bandwidth)
+        return nccl.mesh_parts(collective.kind, collective.ranks, size, model.hop, network.neighbours)
     return nccl.nccl_parts(
         collective.kind,
         collective.ranks,
         collective.domains,
         size,
-        _protocols(model),
-        _seconds_per_byte(hardware, collective, model),
+        network.protocols,
+        _seconds_per_byte(network, model, collective),
     )
 
 
 def _protocols(model: NcclTree) -> list[nccl.Protocol]:
-    return [
-        nccl.Protocol(
-            name, constants.base, constants.per_rank, constants.per_domain_doubling, constants.bandwidth_factor
-        )
-        for name, constants in model.protocols.items()
+    """Tree and ring protocols, and kernels for all-reduces inside a domain."""
+    algorithms: tuple[tuple[nccl.Shape, dict[ProtocolName, ProtocolConstants]], ...]
+    algorithms = (("tree", model.protocols), ("ring", model.ring))
+    found = [
+        nccl.Protocol(name, one.base, one.per_rank, one.per_domain_doubling, one.bandwidth_factor, shape)
+        for shape, constants in algorithms
+        for name, one in constants.items()
     ]
+    for name, kernel in model.kernels.items():
+        limit = np.inf if kernel.most_bytes is None else kernel.most_bytes
+        found.append(
+            nccl.Protocol(name, kernel.base, kernel.per_rank, 0.0, kernel.bandwidth_factor, kernel.shape, limit)
+        )
+    return found
 
 
-def _seconds_per_byte(hardware: HardwareSpec, collective: Collective, model: NcclTree) -> Array:
-    """A missing link counts as infinitely fast: plans that would need it are infeasible."""
-    inside = hardware.link_bytes_per_second_one_way or np.inf
-    between = hardware.nic_bytes_per_second_one_way or np.inf
+def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective) -> Array:
+    inside, between, overlap = network.inside, network.between, model.domains_overlap
     if collective.own_link:
         # What does not reduce is timed at half of an all-reduce's traffic; here the traffic is counted as it is.
         return 2.0 * nccl.exchange_seconds_per_byte(
-            collective.ranks, collective.domains, inside, between, overlap=model.domains_overlap
+            collective.ranks, collective.domains, inside, between, crossing=collective.crossing, overlap=overlap
         )
-    return nccl.transfer_seconds_per_byte(
-        collective.ranks, collective.domains, inside, between, overlap=model.domains_overlap
-    )
+    return nccl.transfer_seconds_per_byte(collective.ranks, collective.domains, inside, between, overlap=overlap)
 
 
-def collective_floor(
-    hardware: HardwareSpec, model: CollectivesModel, first: Collective, last: Collective, tokens: Array
-) -> Array:
+def collective_floor(network: Network, first: Collective, last: Collective, tokens: Array) -> Array:
     """Time that a collective between two sizes does not beat; its tensor per group never grows with the ranks."""
+    model = network.model
     if not isinstance(model, NcclTree):
         least = Collective(first.kind, first.ranks, first.domains, last.bytes_per_token)
-        return collective_seconds(hardware, model, least, tokens)
+        return collective_seconds(network, least, tokens)
     ranks, domains = (first.ranks, last.ranks), (first.domains, last.domains)
     seconds_per_byte = nccl.transfer_seconds_per_byte_floor(
-        ranks,
-        domains,
-        hardware.link_bytes_per_second_one_way or np.inf,
-        hardware.nic_bytes_per_second_one_way or np.inf,
-        overlap=model.domains_overlap,
+        ranks, domains, network.inside, network.between, overlap=model.domains_overlap
     )
     size = last.bytes_per_token * tokens
-    return nccl.nccl_floor(first.kind, ranks, domains, size, _protocols(model), seconds_per_byte)
+    return nccl.nccl_floor(first.kind, ranks, domains, size, network.protocols, seconds_per_byte)

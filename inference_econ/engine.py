@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ import memory
-from inference_econ.communication import collective_parts, collective_seconds
-from inference_econ.memory import NOTHING, Taken
+from inference_econ.communication import Network, collective_parts, collective_seconds
 from inference_econ.plans import Plans
-from inference_econ.precision import Precision
+from inference_econ.question import Question
 from inference_econ.rows import Operator
-from inference_econ.spec.assumptions import Assumptions, Free, Mesh, TensorLayout
-from inference_econ.spec.dtype import BYTES_PER_ELEMENT, math_unit
-from inference_econ.spec.hardware import HardwareSpec
-from inference_econ.spec.model import ModelSpec
-from inference_econ.work import Work, decode_work
+from inference_econ.spec.assumptions import TensorLayout
+from inference_econ.work import Work
 
 Array = npt.NDArray[np.float64]
 
@@ -35,96 +29,8 @@ PARTS = (
     "all_to_all_bandwidth",
     "pipeline",
     "launches",
+    "host",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One model on one chip, in given formats, at one context, under one set of assumptions.
-
-    Attributes
-    ----------
-    model : ModelSpec
-        What is served.
-    hardware : HardwareSpec
-        On what.
-    precision : Precision
-        Number formats.
-    context : float
-        Tokens in the cache of each sequence [tokens].
-    assumptions : Assumptions
-        With the exceptions for the chip's family already applied; see :meth:`of`.
-    """
-
-    model: ModelSpec
-    hardware: HardwareSpec
-    precision: Precision
-    context: float
-    assumptions: Assumptions
-
-    @classmethod
-    def of(
-        cls, model: ModelSpec, hardware: HardwareSpec, precision: Precision, context: float, assumptions: Assumptions
-    ) -> Question:
-        """A question with the assumptions for the chip's family.
-
-        Raises
-        ------
-        InputError
-            If the chip has no maths unit for a format.
-        """
-        for dtype in (*precision.of_weights, precision.activations):
-            math_unit(dtype, _peaks(hardware), hardware.name)
-        return cls(model, hardware, precision, context, assumptions.for_family(hardware.family))
-
-    def work(self, plans: Plans) -> Work:
-        """The operator table of these plans."""
-        return decode_work(self.model, self.precision, plans, self.context, self.hardware.link_domain, self.assumptions)
-
-    def unit(self, dtype: str) -> str:
-        """The maths unit that a matrix product with weights of ``dtype`` runs on."""
-        peaks, follows = _peaks(self.hardware), self.assumptions.math_unit_follows
-        own = math_unit(dtype, peaks, self.hardware.name)
-        widened = follows == "widest" or (follows == "engines" and BYTES_PER_ELEMENT[dtype] < 1 and own != "fp4")
-        if widened and BYTES_PER_ELEMENT[dtype] < BYTES_PER_ELEMENT[self.precision.activations]:
-            return math_unit(self.precision.activations, peaks, self.hardware.name)
-        return own
-
-    def flops_per_second(self, dtype: str) -> float:
-        """Sustained arithmetic rate for weights of ``dtype`` [FLOP/s]."""
-        return _peaks(self.hardware)[self.unit(dtype)] * self.assumptions.math_efficiency
-
-    @property
-    def bytes_per_second(self) -> float:
-        """Sustained memory bandwidth [B/s]."""
-        return self.hardware.hbm_bytes_per_second * self.assumptions.hbm_efficiency
-
-    def memory(self, plans: Plans, taken: Taken = NOTHING) -> memory.Memory:
-        """What the plans need and have."""
-        return memory.need(
-            self.model,
-            self.precision,
-            plans,
-            self.context,
-            self.hardware.hbm_bytes,
-            self.assumptions,
-            taken,
-        )
-
-    def could_fit(self, plans: Plans, taken: Taken = NOTHING) -> npt.NDArray[np.bool_]:
-        """Whether memory and depth allow the plans, whatever the layout; broadcastable to ``plans.shape``."""
-        return memory.could_fit(self.memory(plans, taken), plans)
-
-    def reasons(self, plans: Plans, layout: TensorLayout, taken: Taken = NOTHING) -> npt.NDArray[np.intp]:
-        """Why each plan cannot run: codes of :data:`inference_econ.memory.REASONS`."""
-        unreachable = self.hardware.nic_bytes_per_second_one_way is None
-        unreachable = unreachable and not isinstance(self.assumptions.collectives, (Free, Mesh))
-        limit = self.hardware.link_domain if unreachable else None
-        return memory.reasons(self.model, self.memory(plans, taken), plans, layout, self.assumptions, limit)
-
-
-def _peaks(hardware: HardwareSpec) -> Mapping[str, float]:
-    return cast("Mapping[str, float]", hardware.dense_flops_per_second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +87,28 @@ def step_seconds(question: Question, plans: Plans) -> list[Array]:
     Eq. (29) of Erdil (2025) under ``overlap: step``; the same table is summed in other orders
     under ``operator`` (an ordinary roofline per operator) and ``none``.
     """
-    work = question.work(plans)
+    alone, exchanged = _alone_and_exchanged(question, plans)
+    totals = [alone + each for each in exchanged]
+    if question.assumptions.two_batch_overlap == "when_faster":
+        alone, exchanged = _alone_and_exchanged(question, halved(plans))
+        for index, each in enumerate(exchanged):
+            turns = 2.0 * np.maximum(alone, each)
+            totals[index] = np.where(plans.micro_batch >= 2.0, np.minimum(totals[index], turns), totals[index])
+    overhead = question.assumptions.step_overhead
+    return [np.broadcast_to(total + overhead, plans.shape) for total in totals]
+
+
+def halved(plans: Plans) -> Plans:
+    """The same instances with half of the sequences."""
+    return replace(plans, batch=plans.batch / 2.0)
+
+
+def _alone_and_exchanged(question: Question, plans: Plans) -> tuple[Array, list[Array]]:
+    """Seconds of work and launches, and of communication under each way to cut matrices."""
+    work, network = question.work(plans), Network.of(question.hardware, question.assumptions)
     alone = _overlapped(question, work) + launch_seconds(question, work)
-    return [
-        np.broadcast_to(alone + _communication(question, work, layout, work.operators), plans.shape)
-        for layout in question.assumptions.tensor_layouts
-    ]
+    layouts = question.assumptions.tensor_layouts
+    return alone, [communication(network, work, layout, work.operators) for layout in layouts]
 
 
 def evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCosts:
@@ -206,7 +128,15 @@ def evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCost
     StepCosts
         Arrays of shape (...) [s].
     """
-    work = question.work(plans)
+    costs = _evaluate(question, plans, layout)
+    if question.assumptions.two_batch_overlap == "when_faster":
+        costs = _quicker(costs, _in_turns(_evaluate(question, halved(plans), layout)), plans)
+    costs.parts["host"][...] = question.assumptions.step_overhead
+    return replace(costs, seconds=np.sum(list(costs.parts.values()), axis=0))
+
+
+def _evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCosts:
+    work, network = question.work(plans), Network.of(question.hardware, question.assumptions)
     parts = {name: np.zeros(plans.shape) for name in PARTS}
     busy = {name: np.zeros(plans.shape) for name in ("compute", "weights", "activations", "kv_cache")}
     for roofline in _rooflines(question, work):
@@ -219,7 +149,7 @@ def evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCost
             seconds += getattr(roofline, name)
     for operator in work.operators:
         for collective in operator.collectives.get(layout, ()):
-            time = collective_parts(question.hardware, question.assumptions.collectives, collective, work.tokens)
+            time = collective_parts(network, collective, work.tokens)
             repeats = operator.repeats * collective.repeats
             if collective.kind == "point_to_point":
                 parts["pipeline"] += repeats * (time.latency_seconds + time.bandwidth_seconds)
@@ -230,87 +160,44 @@ def evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCost
     return StepCosts(np.sum(list(parts.values()), axis=0), parts, busy)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorCosts:
-    """What one row of the operator table takes, over all of its occurrences in a step.
-
-    Attributes
-    ----------
-    name, unit : str
-        The row, and the maths unit that it runs on.
-    repeats : float
-        Occurrences that a token waits for [1].
-    flop, moved_bytes : float
-        Arithmetic [FLOP] and memory traffic [B] of one accelerator.
-    compute_seconds, memory_seconds, network_seconds : float
-        Time of each by itself, whatever hides behind what [s].
-    """
-
-    name: str
-    unit: str
-    repeats: float
-    flop: float
-    moved_bytes: float
-    compute_seconds: float
-    memory_seconds: float
-    network_seconds: float
-
-    @property
-    def bound(self) -> str:
-        """What takes longest: compute, memory or network."""
-        times = {"compute": self.compute_seconds, "memory": self.memory_seconds, "network": self.network_seconds}
-        return max(times, key=times.__getitem__)
+#: Parts of a step that another half of the batch can work behind.
+_EXCHANGED = ("all_reduce_latency", "all_reduce_bandwidth", "all_to_all_latency", "all_to_all_bandwidth", "pipeline")
 
 
-def operator_costs(question: Question, plans: Plans, layout: TensorLayout) -> list[OperatorCosts]:
-    """The operator table of a single plan with the time of each row.
+def _in_turns(half: StepCosts) -> StepCosts:
+    """Two halves of a batch: of communication only what is longer than the other half's work counts."""
+    exchanged = np.sum([half.parts[name] for name in _EXCHANGED], axis=0)
+    worked = half.seconds - exchanged
+    with np.errstate(invalid="ignore", divide="ignore"):
+        left = np.where(exchanged > worked, (exchanged - worked) / exchanged, 0.0)
+    parts = {name: 2.0 * part * (left if name in _EXCHANGED else 1.0) for name, part in half.parts.items()}
+    busy = {name: 2.0 * part for name, part in half.busy.items()}
+    return StepCosts(np.sum(list(parts.values()), axis=0), parts, busy)
 
-    Parameters
-    ----------
-    question : Question
-        What, on what, how.
-    plans : Plans
-        One deployment, shape (1,).
-    layout : {'1d', '2d'}
-        How weight matrices are cut.
 
-    Returns
-    -------
-    list of OperatorCosts
-        Rows that do anything, in the order of a step; their network times add up to the step's.
-    """
-    work = question.work(plans)
-    found = []
-    for operator in work.operators:
-        roofline = operator_roofline(question, operator, work)
-        compute, memory_seconds = (float(np.ravel(value)[0]) for value in (roofline.compute, roofline.memory))
-        network = float(np.ravel(_communication(question, work, layout, [operator]))[0])
-        if compute + memory_seconds + network == 0.0:
-            continue
-        found.append(
-            OperatorCosts(
-                operator.name,
-                question.unit(operator.dtype),
-                float(np.ravel(operator.repeats)[0]),
-                compute * question.flops_per_second(operator.dtype),
-                memory_seconds * question.bytes_per_second,
-                compute,
-                memory_seconds,
-                network,
-            )
-        )
-    return found
+def _quicker(whole: StepCosts, turns: StepCosts, plans: Plans) -> StepCosts:
+    better = (turns.seconds < whole.seconds) & (plans.micro_batch >= 2.0)
+    return StepCosts(
+        np.where(better, turns.seconds, whole.seconds),
+        {name: np.where(better, turns.parts[name], part) for name, part in whole.parts.items()},
+        {name: np.where(better, turns.busy[name], part) for name, part in whole.busy.items()},
+    )
 
 
 def operator_roofline(question: Question, operator: Operator, work: Work) -> Roofline:
     """Arithmetic and memory time of one row of the table, all its occurrences [s]."""
-    rate = operator.repeats / question.bytes_per_second
-    compute_rate = operator.repeats / question.flops_per_second(operator.dtype)
+    repeats = operator.repeats
+    dense = repeats / question.bytes_per_second
+    weights = repeats / question.expert_bytes_per_second if operator.kind == "experts" else dense
+    compute_rate = repeats / question.flops_per_second(operator.dtype, operator.kind)
+    compute = operator.flop_per_token * compute_rate * work.tokens
+    if np.any(operator.flop_per_sequence):
+        compute = compute + operator.flop_per_sequence * compute_rate * work.sequences
     return Roofline(
-        np.asarray(operator.flop_per_token * compute_rate * work.tokens),
-        np.asarray(operator.weight_bytes * rate),
-        np.asarray(operator.activation_bytes_per_token * rate * work.tokens),
-        np.asarray(operator.kv_bytes_per_sequence * rate * work.sequences),
+        np.asarray(compute),
+        np.asarray(operator.weight_bytes * weights),
+        np.asarray(operator.activation_bytes_per_token * dense * work.tokens),
+        np.asarray(operator.kv_bytes_per_sequence * (repeats / question.kv_bytes_per_second) * work.sequences),
     )
 
 
@@ -341,36 +228,53 @@ def _overlapped(question: Question, work: Work) -> Array:
 def _step_overlapped(question: Question, work: Work) -> Array:
     """The longer of all arithmetic and all memory traffic, summed before the tokens are multiplied in."""
     per_token: Array | float = 0.0
+    per_sequence: Array | float = 0.0
     traffic: Array | float = 0.0
     fixed: Array | float = 0.0
     cached: Array | float = 0.0
+    bytes_per_second = question.bytes_per_second
+    slower = bytes_per_second / question.expert_bytes_per_second
     for operator in work.operators:
-        rate = operator.repeats / question.flops_per_second(operator.dtype)
+        rate = operator.repeats / question.flops_per_second(operator.dtype, operator.kind)
         per_token = per_token + operator.flop_per_token * rate
+        if np.any(operator.flop_per_sequence):
+            per_sequence = per_sequence + operator.flop_per_sequence * rate
         traffic = traffic + operator.activation_bytes_per_token * operator.repeats
-        fixed = fixed + operator.weight_bytes * operator.repeats
+        weights = operator.weight_bytes * (slower if operator.kind == "experts" else 1.0)
+        fixed = fixed + weights * operator.repeats
         cached = cached + operator.kv_bytes_per_sequence * operator.repeats
+    cached = cached * (bytes_per_second / question.kv_bytes_per_second)
     moved = fixed + traffic * work.tokens + cached * work.sequences
-    return np.maximum(per_token * work.tokens, moved / question.bytes_per_second)
+    return np.maximum(per_token * work.tokens + per_sequence * work.sequences, moved / bytes_per_second)
 
 
-def _communication(question: Question, work: Work, layout: TensorLayout, operators: Iterable[Operator]) -> Array:
+def communication(network: Network, work: Work, layout: TensorLayout, operators: Iterable[Operator]) -> Array:
+    """Seconds of the collectives of some rows [s]."""
     total = np.zeros(())
     for operator in operators:
         for collective in operator.collectives.get(layout, ()):
             repeats = operator.repeats * collective.repeats
-            total = total + repeats * collective_seconds(
-                question.hardware, question.assumptions.collectives, collective, work.tokens
-            )
+            total = total + repeats * collective_seconds(network, collective, work.tokens)
     return total
 
 
 def launch_seconds(question: Question, work: Work) -> float:
     """Time to launch the kernels that a step waits for [s]."""
-    return question.assumptions.launches_per_layer * work.layers * question.assumptions.launch
+    assumed = question.assumptions
+    if assumed.launches == "per_layer":
+        return assumed.launches_per_layer * work.layers * assumed.launch
+    kernels = sum(float(operator.repeats) * operator.launches for operator in work.operators if operator.launches)
+    return kernels * question.launch_seconds(prefill=work.prefill)
 
 
-def mfu(question: Question, accelerators: npt.ArrayLike, batch: npt.ArrayLike, seconds: npt.ArrayLike) -> Array:
+def mfu(
+    question: Question,
+    accelerators: npt.ArrayLike,
+    batch: npt.ArrayLike,
+    seconds: npt.ArrayLike,
+    *,
+    prompt: float | None = None,
+) -> Array:
     """Time that the useful arithmetic would take at the theoretical peaks, over the time it takes [1].
 
     Parameters
@@ -380,9 +284,16 @@ def mfu(question: Question, accelerators: npt.ArrayLike, batch: npt.ArrayLike, s
     accelerators, batch : array_like
         Instance and sequences [1], broadcastable to (...).
     seconds : array_like
-        Time per token [s], broadcastable to (...).
+        Time per token, or per prompt [s], broadcastable to (...).
+    prompt : float, optional
+        Prompt tokens of each sequence [tokens]; a decode step of one token if not given.
     """
-    peaks, one = _peaks(question.hardware), np.ones(())
-    work = question.work(Plans(one, one, one, one, one))
-    useful = sum(row.repeats * row.flop_per_token / peaks[question.unit(row.dtype)] for row in work.operators)
+    one = np.ones(())
+    alone = Plans(one, one, one, one, one, new_tokens=prompt or 1, prefill=prompt is not None)
+    useful = sum(
+        row.repeats
+        * (row.flop_per_token * alone.new_tokens + row.flop_per_sequence)
+        / question.peaks[question.unit(row.dtype)]
+        for row in question.work(alone).operators
+    )
     return np.asarray(useful * np.asarray(batch) / (np.asarray(accelerators) * np.asarray(seconds)))

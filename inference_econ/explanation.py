@@ -1,17 +1,19 @@
-"""Take one decode step of one deployment apart (floor 6)."""
+"""Take one step of one deployment apart (floor 6)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from inference_econ import economics, memory, plans
-from inference_econ.engine import OperatorCosts, Question, StepCosts, evaluate, mfu, operator_costs
+from inference_econ.engine import StepCosts, evaluate, mfu
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.frontier import layout_record
+from inference_econ.operators import OperatorCosts, operator_costs
+from inference_econ.question import Question
 from inference_econ.search import Chosen
 from inference_econ.solve import ask
 from inference_econ.spec.assumptions import Assumptions, TensorLayout
@@ -20,6 +22,8 @@ from inference_econ.spec.model import ModelSpec
 
 #: Larger degrees and batches are typing errors [1].
 _MOST = 1e9
+#: Context of a decode step if none is given [tokens].
+_CONTEXT = 2000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class Explanation:
         Cost [USD per 1e6 tokens]; None without a price.
     operators : tuple of OperatorCosts
         The operator table, row by row.
+    prompt : float or None
+        Prompt tokens of each sequence that the step reads [tokens]; None for a decode step.
     """
 
     question: Question
@@ -51,6 +57,7 @@ class Explanation:
     memory: memory.Memory
     dollars: float | None
     operators: tuple[OperatorCosts, ...]
+    prompt: float | None = None
 
     @property
     def accelerators(self) -> float:
@@ -64,8 +71,8 @@ class Explanation:
 
     @property
     def tokens_per_second(self) -> float:
-        """Speed of one user [tokens/s]."""
-        return 1.0 / self.seconds
+        """Speed of one user: output tokens in decode, prompt tokens in prefill [tokens/s]."""
+        return (self.prompt or 1.0) / self.seconds
 
     @property
     def limited_by(self) -> str:
@@ -75,12 +82,15 @@ class Explanation:
     @property
     def mfu(self) -> float:
         """Useful arithmetic over the theoretical peak [1]."""
-        return float(mfu(self.question, self.accelerators, self.batch, self.seconds))
+        return float(mfu(self.question, self.accelerators, self.batch, self.seconds, prompt=self.prompt))
 
     @property
     def title(self) -> str:
         """Model and hardware in one line."""
-        return f"One decode step of {self.question.model.name} on {self.accelerators:g} x {self.question.hardware.name}"
+        phase = "decode" if self.prompt is None else "prefill"
+        return (
+            f"One {phase} step of {self.question.model.name} on {self.accelerators:g} x {self.question.hardware.name}"
+        )
 
 
 def explain(
@@ -92,7 +102,8 @@ def explain(
     pp: int = 1,
     ep: int | None = None,
     batch: float = 1,
-    context: float = 2000.0,
+    context: float | None = None,
+    prompt: float | None = None,
     weights: str | None = None,
     activations: str | None = None,
     kv: str | None = None,
@@ -100,7 +111,7 @@ def explain(
     assumptions: Assumptions | str = "deployable",
     price: float | None = None,
 ) -> Explanation:
-    """Take one decode step of one deployment apart.
+    """Take one step of one deployment apart: of decode, or of prefill.
 
     Parameters
     ----------
@@ -112,9 +123,11 @@ def explain(
     ep : int, optional
         Expert-parallel ranks of a stage [1]; as many as possible if not given.
     batch : float
-        Sequences decoded together [1].
-    context : float
-        Tokens in the cache of each sequence [tokens].
+        Sequences worked on together [1].
+    context : float, optional
+        Tokens in the cache of each sequence before the step [tokens]: 2000 for decode, none for prefill.
+    prompt : float, optional
+        Explain a prefill step that reads so many further tokens of each sequence [tokens].
     weights, activations, kv : str, optional
         Number formats.
     cut : {'1d', '2d'}
@@ -136,6 +149,10 @@ def explain(
     NothingFitsError
         If the deployment does not fit in memory.
     """
+    if prompt is not None and not 1 <= prompt <= _MOST:
+        raise InputError(f"the prompt must be from 1 to {_MOST:g} tokens, got {prompt:g}")
+    if context is None:
+        context = _CONTEXT if prompt is None else 0.0
     question = ask(model, hardware, context, assumptions=assumptions, weights=weights, activations=activations, kv=kv)
     for name, value in (("tp", tp), ("dp", dp), ("pp", pp), ("ep", 1 if ep is None else ep), ("batch", batch)):
         if not 0 < value <= _MOST:
@@ -144,6 +161,8 @@ def explain(
         raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")
     rate = None if price is None and not question.hardware.prices else economics.rate(question.hardware, price)
     deployment = _deployment(question, tp, dp, pp, ep, batch)
+    if prompt is not None:
+        deployment = replace(deployment, new_tokens=prompt, prefill=True)
     _check_divisible(question, deployment, cut)
     needed = question.memory(deployment)
     code = int(np.ravel(question.reasons(deployment, cut))[0])
@@ -152,10 +171,11 @@ def explain(
     costs = evaluate(question, deployment, cut)
     dollars = None
     if rate is not None:
-        dollars = float(money.dollars_per_million_tokens(tp * dp * pp, float(costs.seconds[0]), batch, rate))
+        per_token = float(costs.seconds[0]) / (prompt or 1.0)
+        dollars = float(money.dollars_per_million_tokens(tp * dp * pp, per_token, batch, rate))
     layout = layout_record(question, Chosen(deployment, cut))
     rows = tuple(operator_costs(question, deployment, cut))
-    return Explanation(question, layout, float(batch), costs, needed, dollars, rows)
+    return Explanation(question, layout, float(batch), costs, needed, dollars, rows, prompt)
 
 
 def _deployment(question: Question, tp: int, dp: int, pp: int, ep: int | None, batch: float) -> plans.Plans:

@@ -8,6 +8,7 @@ import numpy as np
 
 from inference_econ.engine import StepCosts
 from inference_econ.explanation import Explanation
+from inference_econ.question import Question
 from inference_econ.tables import PART_NAMES, Table, dollars, layout_label
 
 
@@ -29,19 +30,26 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     """What a step means for users, money and memory."""
     question, needed = explanation.question, explanation.memory
     weights, cache, available = needed.of_one_plan()
+    kind = "output" if explanation.prompt is None else "prompt"
+    workspace = float(np.ravel(needed.workspace_bytes)[0])
     cost = (
         "no price known"
         if explanation.dollars is None
-        else f"${dollars(explanation.dollars)} per million output tokens"
+        else f"${dollars(explanation.dollars)} per million {kind} tokens"
     )
+    speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
+    length = f"context {question.context:g}"
+    if explanation.prompt is not None:
+        speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
+        length = f"{length} cached before"
     notes = [
-        f"Layout {layout_label(explanation.layout)}, batch {explanation.batch:g}, context {question.context:g}, "
+        f"Layout {layout_label(explanation.layout)}, batch {explanation.batch:g}, {length}, "
         f"weights {question.precision.weights}, KV {question.precision.kv}. "
         f"Assumptions: {question.assumptions.name}.",
-        f"Limited by {PART_NAMES[explanation.limited_by]}: {explanation.tokens_per_second:.1f} tokens/s per user, "
-        f"{cost}, MFU {100 * explanation.mfu:.1f} %.",
+        f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
-        f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %).",
+        f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
+        + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else "."),
     ]
     unit = question.unit(question.precision.weights)
     if unit != question.precision.weights:
@@ -61,30 +69,44 @@ def operator_table(explanation: Explanation) -> Table:
             one.name,
             f"{one.repeats:g}",
             one.unit,
-            f"{one.flop / 1e9:.4g}",
-            f"{one.moved_bytes / 1e6:.4g}",
-            f"{one.flop / one.moved_bytes:.3g}" if one.moved_bytes else "-",
-            f"{one.compute_seconds * 1e3:.3f}",
-            f"{one.memory_seconds * 1e3:.3f}",
-            f"{one.network_seconds * 1e3:.3f}",
+            _amount(one.flop / 1e9),
+            _amount(one.moved_bytes / 1e6),
+            _amount(one.flop / one.moved_bytes) if one.moved_bytes else "-",
+            *(
+                f"{seconds * 1e3:.3f}"
+                for seconds in (one.compute_seconds, one.memory_seconds, one.network_seconds, one.launch_seconds)
+            ),
             one.bound,
+            f"{100 * one.achieved:.0f}",
         )
         for one in explanation.operators
     )
     columns = (
-        "operator", "times", "unit", "GFLOP", "MB", "FLOP/B", "arithmetic ms", "memory ms", "network ms", "bound",
+        "operator", "times", "unit", "GFLOP", "MB", "FLOP/B", "math ms", "mem ms", "net ms", "launch", "bound", "peak %",
     )  # fmt: skip
-    ridges = {one.unit: question.hardware.dense_flops_per_second[one.unit] for one in explanation.operators}  # type: ignore[index]
-    bandwidth = question.hardware.hbm_bytes_per_second
-    ridge = ", ".join(f"{unit} {peak / bandwidth:.0f}" for unit, peak in ridges.items())
-    notes = (f"Per accelerator, all repeats of a step. Ridge of the chip, FLOP per byte at its peaks: {ridge}.",)
+    units = dict.fromkeys(one.unit for one in explanation.operators)
+    ridges = ", ".join(f"{unit} {ridge(question, unit):.0f}" for unit in units)
+    notes = (
+        f"Per accelerator, all repeats of a step. Ridge of the chip, FLOP per byte at its peaks: {ridges}.",
+        "Peak %: arithmetic or memory traffic, whichever is nearer to what the chip could do in the row's time.",
+    )
     return Table("Operators", columns, rows, notes)
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def ridge(question: Question, unit: str) -> float:
+    """Arithmetic intensity at which a maths unit and the memory take equally long, at their peaks [FLOP/B]."""
+    return question.peaks[unit] / question.hardware.hbm_bytes_per_second
 
 
 def explain_record(explanation: Explanation) -> dict[str, object]:
     """One explained step as plain data."""
     costs = explanation.costs
     weights, cache, available = explanation.memory.of_one_plan()
+    units = dict.fromkeys(one.unit for one in explanation.operators)
     return {
         "model": explanation.question.model.name,
         "hardware": explanation.question.hardware.name,
@@ -93,21 +115,28 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "math_unit": explanation.question.unit(explanation.question.precision.weights),
         "context": explanation.question.context,
         "batch": explanation.batch,
+        "prompt": explanation.prompt,
         "layout": dict(explanation.layout),
         "step_seconds": float(np.ravel(costs.seconds)[0]),
         "seconds_by_part": _single(costs),
         "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
         "limited_by": explanation.limited_by,
         "operators": [
-            {**{field.name: getattr(one, field.name) for field in fields(one)}, "bound": one.bound}
+            {
+                **{field.name: getattr(one, field.name) for field in fields(one)},
+                "flop_per_byte": one.flop / one.moved_bytes if one.moved_bytes else None,
+                "bound": one.bound,
+            }
             for one in explanation.operators
         ],
         "tokens_per_second_per_user": explanation.tokens_per_second,
-        "dollars_per_million_output_tokens": explanation.dollars,
+        f"dollars_per_million_{'output' if explanation.prompt is None else 'input'}_tokens": explanation.dollars,
+        "ridge_flop_per_byte": {unit: ridge(explanation.question, unit) for unit in units},
         "mfu": explanation.mfu,
         "weight_bytes": weights,
         "kv_bytes": cache,
         "available_bytes": available,
+        "workspace_bytes": float(np.ravel(explanation.memory.workspace_bytes)[0]),
     }
 
 

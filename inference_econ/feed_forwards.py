@@ -11,7 +11,7 @@ import numpy.typing as npt
 from inference_econ.formulas.experts import touched_fraction
 from inference_econ.formulas.matmul import activation_elements_per_token
 from inference_econ.plans import expert_ranks
-from inference_econ.rows import Collective, Operator, Table
+from inference_econ.rows import Collective, Operator, OperatorKind, Table
 from inference_econ.spec.assumptions import Assumptions, TensorLayout
 from inference_econ.spec.dtype import BYTES_PER_ELEMENT
 from inference_econ.spec.model import Block, DenseFeedForward, ExpertFeedForward, ModelSpec
@@ -24,10 +24,11 @@ def feed_forward(table: Table, block: Block) -> Iterator[Operator]:
     spec = block.feed_forward
     if spec.kind == "dense":
         width, dtype = float(spec.intermediate_size), table.precision.weights
-        yield from _dense(table, block.layers, "ff", spec, width, dtype, table.stage)
+        yield from _dense(table, block.layers, "ff", spec, width, dtype, table.stage, table.stage)
     elif spec.kind == "experts":
         if spec.router:
-            yield _shared_matrix(table, "router", block.layers, spec.experts)
+            # The matrix, then the choice of experts.
+            yield _shared_matrix(table, "router", block.layers, spec.experts, launches=2.0)
         if spec.latent_size is not None:
             yield _shared_matrix(table, "expert latent", block.layers, 2.0 * spec.latent_size)
         if table.assumptions.shared_experts == "apart" and spec.shared_intermediate_size is not None:
@@ -35,11 +36,13 @@ def feed_forward(table: Table, block: Block) -> Iterator[Operator]:
             # It works where attention does: groups with sequences of their own hold a copy each.
             together = table.assumptions.attention_groups == "idle"
             ranks = table.stage if together else table.ranks
-            yield from _dense(table, block.layers, "shared expert", spec, width, dtype, ranks)
+            # Its sum rides along with that of the experts where there is one.
+            summing = ranks if table.summed is None else np.where(table.summed, 1.0, ranks)
+            yield from _dense(table, block.layers, "shared expert", spec, width, dtype, ranks, summing)
         yield from _experts(table, block.layers, spec)
 
 
-def _shared_matrix(table: Table, name: str, layers: int, width: float) -> Operator:
+def _shared_matrix(table: Table, name: str, layers: int, width: float, launches: float = 1.0) -> Operator:
     """A small matrix from the residual stream that every chip of a stage holds a part of."""
     count = table.hidden * width
     return Operator(
@@ -49,6 +52,7 @@ def _shared_matrix(table: Table, name: str, layers: int, width: float) -> Operat
         flop_per_token=2.0 * count / table.stage,
         weight_bytes=count * BYTES_PER_ELEMENT[table.precision.weights] / table.stage,
         activation_bytes_per_token=(table.hidden + width) * table.activation_width / table.stage,
+        launches=launches,
     )
 
 
@@ -60,9 +64,13 @@ def _dense(
     width: float,
     dtype: str,
     ranks: Array,
+    summing: Array,
 ) -> Iterator[Operator]:
-    """Both sides of a block that every token goes through, cut over ``ranks`` of the chips of a stage."""
-    for side, matrices, output in _sides(table, spec, width):
+    """Both sides of a block that every token goes through, cut over ``ranks`` of the chips of a stage.
+
+    ``summing`` of them sum the output, all of them but where another operator does it.
+    """
+    for side, matrices, output in _sides(spec, width, table.hidden):
         weights = matrices * table.hidden * width
         yield _side(
             table,
@@ -72,7 +80,7 @@ def _dense(
             weights=weights * (table.stage / ranks),
             worked=weights,
             activations=matrices * _traffic(table, table.hidden, width, ranks),
-            collectives=table.all_reduces(ranks, table.stage, output * matrices, only_2d=side == "in"),
+            collectives=table.all_reduces(summing, table.stage, output * matrices, only_2d=side == "in"),
         )
 
 
@@ -86,10 +94,18 @@ def _experts(table: Table, layers: int, spec: ExpertFeedForward) -> Iterator[Ope
     hidden = table.hidden if spec.latent_size is None else float(spec.latent_size)
     width = float(spec.intermediate_size)
     copies = active if assumptions.expert_all_reduce == "every_active_expert" else 1.0
-    exchange = _exchange(table, active, spread, hidden)
     moved = touched if assumptions.expert_activations == "touched" else routed
-    for side, matrices, output in _sides(table, spec, width):
-        collectives = table.all_reduces(ranks, table.stage, copies * output * matrices, only_2d=side == "in")
+    # The busiest rank's tokens; with one rank there is nothing to be uneven.
+    busiest = np.where(spread > 1.0, assumptions.expert_imbalance, 1.0) if assumptions.expert_imbalance > 1 else 1.0
+    summing, exchanging = ranks, spread
+    if table.summed is not None:
+        summing, exchanging = np.where(table.summed, table.stage, ranks), np.where(table.summed, 1.0, spread)
+    for side, matrices, output in _sides(spec, width, hidden):
+        collectives = table.all_reduces(summing, table.stage, copies * output * matrices, only_2d=side == "in")
+        sent = table.activation_width
+        if side == "in" and assumptions.expert_dispatch == "eight_bit":
+            sent = min(sent, 1.0)
+        exchange = _exchange(table, spec, active, exchanging, hidden * sent * busiest)
         for layout in assumptions.tensor_layouts:
             collectives[layout] = (*collectives.get(layout, ()), exchange)
         elements = matrices * hidden * width
@@ -98,32 +114,51 @@ def _experts(table: Table, layers: int, spec: ExpertFeedForward) -> Iterator[Ope
             f"experts {side}",
             layers,
             table.precision.experts,
+            "experts",
             weights=elements * touched,
-            worked=elements * (routed / sparsity),
-            activations=matrices * _traffic(table, hidden, width, ranks) * (moved / sparsity),
+            worked=elements * (routed / sparsity) * busiest,
+            activations=matrices * _traffic(table, hidden, width, ranks) * (moved / sparsity * busiest),
             collectives=collectives,
+            # Tokens are sorted by expert, or their parts added up, beside the grouped matrices.
+            launches=2.0,
         )
 
 
 def _sides(
-    table: Table, spec: DenseFeedForward | ExpertFeedForward, width: float
+    spec: DenseFeedForward | ExpertFeedForward, width: float, hidden: float
 ) -> tuple[tuple[str, int, float], tuple[str, int, float]]:
     """Both sides of a block: name, matrices, and the width of what comes out."""
-    return ("in", spec.input_matrices, width), ("out", spec.output_matrices, table.hidden)
+    return ("in", spec.input_matrices, width), ("out", spec.output_matrices, hidden)
 
 
 def _traffic(table: Table, hidden: float, width: float, ranks: Array) -> Array:
     return activation_elements_per_token(hidden, width, ranks, table.assumptions.activation_traffic)
 
 
-def _exchange(table: Table, active: float, spread: Array, hidden: float) -> Collective:
+def _exchange(
+    table: Table, spec: ExpertFeedForward, active: float, spread: Array, token_bytes: Array | float
+) -> Collective:
     """Dispatch or combine: an all-to-all of one copy of a token per rank that it reaches."""
     reached = np.minimum(active, spread)
     ranks = reached if table.assumptions.all_to_all_ranks == "reached" else spread
     copies = reached if table.assumptions.all_to_all_copies == "reached" else np.full((), active)
-    size = hidden * table.activation_width * copies / table.stage
+    size = token_bytes * copies / table.stage
+    domains = table.domains(ranks)
     own_link = table.assumptions.all_to_all_traffic == "own_link"
-    return Collective("all_to_all", ranks, table.domains(ranks), size, own_link=own_link)
+    crossing: Array | float = 1.0
+    if table.assumptions.all_to_all_crossing == "per_domain":
+        crossing = np.minimum(_domains_reached(spec, active, domains) / copies, 1.0)
+    return Collective("all_to_all", ranks, domains, size, own_link=own_link, crossing=crossing)
+
+
+def _domains_reached(spec: ExpertFeedForward, active: float, domains: Array) -> Array:
+    """Link domains that hold the experts of a token, on average; node-limited routing caps them [1]."""
+    reached = domains * touched_fraction(domains, active)
+    if spec.routing_groups is None or spec.active_groups is None:
+        return reached
+    # A domain holds whole groups, or a part of one.
+    most: Array = spec.active_groups * np.maximum(domains / spec.routing_groups, 1.0)
+    return np.minimum(reached, most)
 
 
 def _side(
@@ -131,21 +166,25 @@ def _side(
     name: str,
     layers: int,
     dtype: str,
+    kind: OperatorKind = "dense",
     *,
     weights: Array | float,
-    worked: float,
+    worked: Array | float,
     activations: Array,
     collectives: Mapping[TensorLayout, tuple[Collective, ...]],
+    launches: float = 1.0,
 ) -> Operator:
     """One side of a block: weights read (copies included), multiplied per token, and elements moved per token."""
     return Operator(
         name,
         float(layers),
         dtype,
+        kind,
         flop_per_token=2.0 * worked / table.stage,
         weight_bytes=weights * (BYTES_PER_ELEMENT[dtype] / table.stage),
         activation_bytes_per_token=activations * (table.activation_width / table.stage),
         collectives=collectives,
+        launches=launches,
     )
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ.formulas.attention import decompressed_elements
 from inference_econ.plans import DEPTH_TOLERANCE, Plans, indivisible
 from inference_econ.precision import Precision
 from inference_econ.spec import counting
 from inference_econ.spec.assumptions import Assumptions, TensorLayout
 from inference_econ.spec.dtype import BYTES_PER_ELEMENT
-from inference_econ.spec.model import Attention, ModelSpec
+from inference_econ.spec.model import Attention, FeedForward, ModelSpec
 
 Array = npt.NDArray[np.float64]
 
@@ -58,12 +60,15 @@ class Memory:
     kv_bytes : ndarray, broadcastable to (...)
         Cache and states that must fit [B].
     available_bytes : ndarray, broadcastable to (...)
-        Memory that may be used [B].
+        Memory that they may fill [B].
+    workspace_bytes : ndarray, broadcastable to (...)
+        Activations of the largest step, taken from the usable memory before [B].
     """
 
     weight_bytes: Array
     kv_bytes: Array
     available_bytes: Array
+    workspace_bytes: Array
 
     @property
     def fits(self) -> npt.NDArray[np.bool_]:
@@ -119,20 +124,27 @@ def _held_weights(model: ModelSpec, precision: Precision, plans: Plans, assumpti
     return np.asarray(sum(groups.values()) + copied * copies)
 
 
-def kv_bytes_per_sequence(model: ModelSpec, precision: Precision, context: float) -> float:
-    """Cache and states of one sequence of ``context`` tokens over all layers, once [B]."""
-    return sum(block.layers * _kept(block.attention, precision, context) for block in model.blocks)
+def kv_bytes_per_sequence(
+    model: ModelSpec, precision: Precision, context: float, assumptions: Assumptions | None = None
+) -> float:
+    """Cache and states of one sequence of ``context`` tokens over all layers, once [B].
+
+    Without assumptions every token counts by itself, and of MLA the latent is kept.
+    """
+    return sum(block.layers * _kept(block.attention, precision, context, assumptions) for block in model.blocks)
 
 
-def _kept(spec: Attention, precision: Precision, context: float) -> float:
-    """Cache and state of one sequence in one layer [B]."""
+def _kept(spec: Attention, precision: Precision, context: float, assumptions: Assumptions | None) -> float:
+    """Cache and state of one sequence in one layer, in whole blocks of tokens [B]."""
+    if assumptions is not None and assumptions.kv_block > 1:
+        context = math.ceil(context / assumptions.kv_block) * float(assumptions.kv_block)
     width = BYTES_PER_ELEMENT[precision.kv]
     if spec.kind == "recurrent":
         state = counting.recurrent_state_elements(spec)
         convolution = counting.state_elements(spec) - state
         return state * BYTES_PER_ELEMENT[spec.state_dtype] + convolution * BYTES_PER_ELEMENT[precision.activations]
     limit = counting.window(spec)
-    cached = counting.cached_elements(spec) * (context if limit is None else min(context, float(limit)))
+    cached = _elements(spec, assumptions) * (context if limit is None else min(context, float(limit)))
     if spec.kind == "compressed":
         cached += counting.window_elements(spec) * min(context, float(spec.window))
     return (cached + counting.index_elements(spec) * context) * width
@@ -146,16 +158,57 @@ def _held_cache(
         return np.asarray(kv_bytes_per_sequence(model, precision, context))
     total: Array = np.zeros(())
     for block in model.blocks:
-        copies = plans.attention_ranks / np.minimum(plans.attention_ranks, _apart(block.attention))
-        total = total + copies * (block.layers * _kept(block.attention, precision, context))
+        apart = _apart(block.attention, assumptions)
+        copies = plans.attention_ranks / np.minimum(plans.attention_ranks, apart)
+        total = total + copies * (block.layers * _kept(block.attention, precision, context, assumptions))
     return total
 
 
-def _apart(spec: Attention) -> float:
+def _decompressed(spec: Attention, assumptions: Assumptions | None) -> bool:
+    return assumptions is not None and spec.kind == "latent" and assumptions.latent_attention == "decompressed"
+
+
+def _elements(spec: Attention, assumptions: Assumptions | None) -> float:
+    """Elements that one layer caches per token."""
+    if spec.kind == "latent" and _decompressed(spec, assumptions):
+        widths = spec.nope_head_dim, spec.rope_head_dim, spec.value_head_dim
+        return decompressed_elements(spec.query_heads, *widths)
+    return counting.cached_elements(spec)
+
+
+def _apart(spec: Attention, assumptions: Assumptions) -> float:
     """Heads whose cache or state can lie on chips of their own."""
     if spec.kind == "grouped_query":
         return float(spec.kv_heads)
+    if spec.kind == "latent" and _decompressed(spec, assumptions):
+        return float(spec.query_heads)
     return float(spec.value_heads) if spec.kind == "recurrent" else 1.0
+
+
+def workspace_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array:
+    """Activations of the largest step on one accelerator [B], broadcastable to the plans.
+
+    Residual stream, its normed copy, queries and the output of attention of ``workspace_tokens`` tokens, the widest
+    layer's part between its two sides, and the logits of the sequences in 32 bits.
+    """
+    tokens = assumptions.workspace_tokens
+    if tokens == 0:
+        return np.zeros(())
+    widest = max(_between(block.feed_forward) for block in model.blocks)
+    groups = plans.stage / plans.attention_ranks if assumptions.attention_groups == "data_parallel" else 1.0
+    elements = tokens * (4.0 * model.hidden_size + widest / plans.stage)
+    logits = np.minimum(plans.micro_batch / groups, tokens) * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
+    return np.asarray(elements * BYTES_PER_ELEMENT[precision.activations] + logits)
+
+
+def _between(spec: FeedForward) -> float:
+    """Elements of a token between the two sides of a feed-forward block."""
+    if spec.kind == "none":
+        return 0.0
+    width = float(spec.input_matrices * spec.intermediate_size)
+    if spec.kind == "dense":
+        return width
+    return spec.active_experts * width + spec.input_matrices * float(spec.shared_intermediate_size or 0.0)
 
 
 def need(
@@ -180,7 +233,8 @@ def need(
     hbm_bytes : float
         Memory of one accelerator [B].
     assumptions : Assumptions
-        ``kv_capacity`` says how many micro-batches are counted, ``usable_memory`` how much may be filled.
+        ``kv_capacity`` says how many micro-batches are counted, ``kv_block`` in which portions, ``usable_memory``
+        how much may be filled, and ``workspace_tokens`` what activations take of that.
     taken : Taken
         Memory that a draft model takes.
 
@@ -190,10 +244,12 @@ def need(
         Entries broadcastable to (...).
     """
     sequences = plans.batch if assumptions.kv_capacity == "batch" else plans.micro_batch
+    workspace = plans.accelerators * workspace_bytes(model, precision, plans, assumptions)
     return Memory(
         _held_weights(model, precision, plans, assumptions) + taken.weight_bytes,
         (_held_cache(model, precision, plans, context, assumptions) + taken.bytes_per_sequence) * sequences,
-        plans.accelerators * (hbm_bytes * assumptions.usable_memory),
+        plans.accelerators * (hbm_bytes * assumptions.usable_memory) - workspace,
+        workspace,
     )
 
 

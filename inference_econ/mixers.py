@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -45,26 +46,27 @@ def _grouped_query(table: Table, layers: int, spec: GroupedQueryAttention, summe
     # A token is on average in the middle of its chunk.
     limits = [] if spec.chunk is None else [spec.chunk / 2]
     limits += [] if spec.window is None else [float(spec.window)]
-    attended = min([table.context, *limits])
+    limit = min(limits, default=math.inf)
     yield table.projection("qkv", layers, [(projected, table.hidden)], reduced=projected, only_2d=True)
     yield _scores(
         table,
         "attention" if not limits else f"attention (last {min(limits):g})",
         layers,
-        flop=formulas.grouped_query_flop(spec.query_heads, (spec.head_dim + value_dim) / 2) * attended,
-        cached_bytes=counting.cached_elements(spec) * attended * table.kv_width,
+        flop=formulas.grouped_query_flop(spec.query_heads, (spec.head_dim + value_dim) / 2) * table.attended(limit),
+        cached_bytes=counting.cached_elements(spec) * table.read(limit) * table.kv_width,
         heads=float(spec.kv_heads),
     )
     yield table.projection("attention output", layers, [(table.hidden, float(values))], reduced=summed)
 
 
 def _latent(table: Table, layers: int, spec: LatentAttention, summed: float) -> Iterator[Operator]:
-    """MLA with absorbed projections: the latent itself is key and value of every head."""
+    """MLA: projections, then scores over latents or over decompressed keys and values."""
     hidden, rank = table.hidden, float(spec.kv_rank)
     down, up, _ = counting.latent_weights(spec, hidden)
     queries = float(spec.query_heads * (spec.nope_head_dim + spec.rope_head_dim))
     expanded = float(spec.query_heads * (spec.nope_head_dim + spec.value_head_dim))
     cached = rank + spec.rope_head_dim
+    limit = math.inf if spec.index_top_k is None else float(spec.index_top_k)
     if spec.query_rank is None:
         read_down, read_up = [(cached, hidden), (queries, hidden)], [(expanded, rank)]
     else:
@@ -73,20 +75,55 @@ def _latent(table: Table, layers: int, spec: LatentAttention, summed: float) -> 
             read_up = [(queries + expanded, rank + spec.query_rank)]
     yield table.projection("latent down", layers, read_down, count=down)
     yield table.projection("latent up", layers, read_up, count=up, reduced=queries + expanded, only_2d=True)
-    attended = table.context
     if spec.index_top_k is not None:
-        attended = min(attended, float(spec.index_top_k))
-        yield from _index_scan(table, layers, spec.index_heads, spec.index_head_dim, table.context)
+        yield from _index_scan(table, layers, spec.index_heads, spec.index_head_dim, table.attended())
+    yield from _latent_scores(table, layers, spec, limit)
+    values = float(spec.query_heads * spec.value_head_dim)
+    yield table.projection("attention output", layers, [(hidden, values)], reduced=summed)
+
+
+def _latent_scores(table: Table, layers: int, spec: LatentAttention, limit: float) -> Iterator[Operator]:
+    """Attention of MLA: absorbed, over a decompressed cache, or over what each step decompresses.
+
+    With absorbed projections the latent itself is key and value of every head. The up-projection of new tokens
+    is the same matrix in all three, and stands with the projections.
+    """
+    variant = table.assumptions.latent_attention
+    if table.plans.prefill:
+        # Tokens that pick their own past would each decompress it apart.
+        variant = "decompressed_per_step" if spec.index_top_k is None else "absorbed"
+    latent = float(spec.kv_rank + spec.rope_head_dim)
+    if variant == "absorbed":
+        flop = formulas.latent_flop(spec.query_heads, spec.kv_rank, spec.rope_head_dim)
+        bytes_read = latent * table.read(limit) * table.kv_width
+        yield _scores(table, "attention", layers, flop=flop * table.attended(limit), cached_bytes=bytes_read, heads=1.0)
+        return
+    widths = spec.nope_head_dim, spec.rope_head_dim, spec.value_head_dim
+    expanded = float(formulas.decompressed_elements(spec.query_heads, *widths))
+    if variant == "decompressed_per_step":
+        past = min(table.context, limit)
+        flop = formulas.decompression_flop(spec.query_heads, spec.kv_rank, spec.nope_head_dim, spec.value_head_dim)
+        yield _scores(
+            table,
+            "decompression" if past else "latent cache",
+            layers,
+            flop=0.0,
+            flop_per_sequence=flop * past,
+            cached_bytes=latent * table.read(limit) * table.kv_width,
+            heads=1.0,
+        )
+        # What was decompressed is written and read again, in the format of the activations, and nowhere kept.
+        moved = 2.0 * expanded * past * table.activation_width
+    else:
+        moved = expanded * table.read(limit) * table.kv_width
     yield _scores(
         table,
         "attention",
         layers,
-        flop=formulas.latent_flop(spec.query_heads, spec.kv_rank, spec.rope_head_dim) * attended,
-        cached_bytes=cached * attended * table.kv_width,
-        heads=1.0,
+        flop=2.0 * expanded * table.attended(limit),
+        cached_bytes=moved,
+        heads=float(spec.query_heads),
     )
-    values = float(spec.query_heads * spec.value_head_dim)
-    yield table.projection("attention output", layers, [(hidden, values)], reduced=summed)
 
 
 def _compressed(table: Table, layers: int, spec: CompressedAttention, summed: float) -> Iterator[Operator]:
@@ -94,9 +131,9 @@ def _compressed(table: Table, layers: int, spec: CompressedAttention, summed: fl
     weights = counting.attention(spec, table.hidden)
     rows = weights / table.hidden
     yield table.projection("attention matrices", layers, [(rows, table.hidden)], reduced=summed)
-    attended = min(table.context, float(spec.window))
+    attended = table.attended(float(spec.window))
     if spec.stride is not None:
-        entries = table.context / spec.stride
+        entries = table.attended() / spec.stride
         if spec.index_top_k is not None:
             yield from _index_scan(table, layers, spec.index_heads, spec.index_head_dim, entries)
             entries = min(entries, float(spec.index_top_k))
@@ -143,14 +180,30 @@ def _recurrent(table: Table, layers: int, spec: RecurrentMixer, summed: float) -
     )
 
 
-def _scores(table: Table, name: str, layers: int, *, flop: float, cached_bytes: float, heads: float) -> Operator:
-    """Arithmetic per new token, and bytes read per sequence, of one layer; ``heads`` can be held apart."""
+def _scores(
+    table: Table,
+    name: str,
+    layers: int,
+    *,
+    flop: float,
+    cached_bytes: float,
+    heads: float,
+    flop_per_sequence: float = 0.0,
+    launches: float = 3.0,
+) -> Operator:
+    """Arithmetic per new token, and bytes read per sequence, of one layer; ``heads`` can be held apart.
+
+    Kernels: rotation and cache write, attention over parts of the context, their sum.
+    """
     rounds = table.plans.pp if table.assumptions.kv_reads == "batch" else 1.0
     return Operator(
         name,
         float(layers),
         # The study runs scores on the unit of the weights; they multiply the cache.
         table.precision.attention if table.assumptions.math_unit_follows == "weights" else table.precision.kv,
+        "scores",
         flop_per_token=flop / table.stage,
+        flop_per_sequence=flop_per_sequence / table.stage,
         kv_bytes_per_sequence=cached_bytes * rounds * table.cache_share(heads),
+        launches=launches,
     )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ.formulas.attention import mean_attended
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.matmul import activation_elements_per_token
 from inference_econ.plans import Plans
@@ -18,6 +20,7 @@ from inference_econ.spec.dtype import BYTES_PER_ELEMENT
 from inference_econ.spec.model import ModelSpec
 
 Array = npt.NDArray[np.float64]
+OperatorKind = Literal["dense", "experts", "scores"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,9 @@ class Collective:
         Times per occurrence of the operator [1].
     own_link : bool
         Every rank sends the tensor over its own links, instead of a group over all of its links together.
+    crossing : ndarray or float
+        Share of an own-link tensor's bytes for other domains that cross to them, see
+        :func:`inference_econ.formulas.collectives.exchange_seconds_per_byte` [1].
     """
 
     kind: Kind
@@ -44,6 +50,7 @@ class Collective:
     bytes_per_token: Array
     repeats: float = 1.0
     own_link: bool = False
+    crossing: Array | float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,9 @@ class Operator:
         Occurrences that a token waits for, one after the other [1].
     dtype : str
         Format of the weights, which picks the maths unit.
-    flop_per_token : ndarray
+    kind : str
+        dense, experts or scores: assumptions may give each its own efficiencies.
+    flop_per_token, flop_per_sequence : ndarray
         [FLOP]
     weight_bytes : ndarray
         Read once per step, whatever the batch [B].
@@ -70,17 +79,22 @@ class Operator:
         Waited for after the operator, for each way to cut matrices.
     on_attention_ranks : bool
         The operator runs on the attention ranks of a stage, not on all of its chips.
+    launches : float
+        Kernels per occurrence [1].
     """
 
     name: str
     repeats: Array | float
     dtype: str
+    kind: OperatorKind = "dense"
     flop_per_token: Array | float = 0.0
+    flop_per_sequence: Array | float = 0.0
     weight_bytes: Array | float = 0.0
     activation_bytes_per_token: Array | float = 0.0
     kv_bytes_per_sequence: Array | float = 0.0
     collectives: Mapping[TensorLayout, tuple[Collective, ...]] = field(default_factory=dict)
     on_attention_ranks: bool = False
+    launches: float = 1.0
 
 
 class Table:
@@ -96,7 +110,7 @@ class Table:
         Chips of a stage, those that share the attention weights, and how many such groups work on sequences of
         their own [1].
     context : float
-        Cached tokens that a new token sees [tokens].
+        Tokens in the cache of a sequence before the step [tokens].
     """
 
     def __init__(
@@ -119,8 +133,6 @@ class Table:
         self.activation_width = BYTES_PER_ELEMENT[precision.activations]
         self.kv_width = BYTES_PER_ELEMENT[precision.kv]
         self.context = context
-        if assumptions.verify_context == "mean":
-            self.context += (plans.new_tokens - 1) / 2
 
     def projection(
         self,
@@ -173,6 +185,25 @@ class Table:
             elif not only_2d:
                 found[layout] = (Collective("all_reduce", ranks, domains, size * ranks),)
         return found
+
+    @property
+    def summed(self) -> npt.NDArray[np.bool_] | None:
+        """Where all chips of a stage have all tokens, so that experts' outputs are summed; None if nowhere."""
+        if self.assumptions.replicated_tokens == "exchanged":
+            return None
+        return np.asarray(self.ranks == self.stage)
+
+    def attended(self, limit: float = math.inf) -> float:
+        """Past tokens that a new token attends to, at most ``limit`` [tokens]."""
+        if self.plans.prefill or self.assumptions.verify_context == "mean":
+            return mean_attended(self.context, self.plans.new_tokens, limit)
+        return min(self.context, limit)
+
+    def read(self, limit: float = math.inf) -> float:
+        """Tokens whose cache entries a sequence moves in a step: read in decode, read or written in prefill."""
+        if self.plans.prefill:
+            return min(self.context, limit) + self.plans.new_tokens
+        return self.attended(limit)
 
     def domains(self, ranks: Array) -> Array:
         """Link domains that some ranks are spread over [1]."""

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ import memory
-from inference_econ.engine import Question
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
 from inference_econ.memory import NOTHING, Taken
 from inference_econ.plans import Layouts
+from inference_econ.question import Question
 from inference_econ.search import Search
 
 Array = npt.NDArray[np.float64]
@@ -166,5 +166,5 @@ def memory_taken(question: Question, draft: Draft | None) -> Taken:
     helper = draft.question
     return Taken(
         memory.weight_bytes(helper.model, helper.precision),
-        memory.kv_bytes_per_sequence(helper.model, helper.precision, helper.context),
+        memory.kv_bytes_per_sequence(helper.model, helper.precision, helper.context, helper.assumptions),
     )

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from inference_econ.feed_forwards import feed_forward
 from inference_econ.mixers import mixer
 from inference_econ.plans import Plans
+from inference_econ.pointwise import pointwise
 from inference_econ.precision import Precision
 from inference_econ.rows import Collective, Operator, Table
 from inference_econ.spec.assumptions import Assumptions
@@ -36,12 +37,15 @@ class Work:
         Of one micro-batch [1].
     layers : int
         Layers that a token passes [1].
+    prefill : bool
+        The step reads prompts.
     """
 
     operators: tuple[Operator, ...]
     tokens: Array
     sequences: Array
     layers: int
+    prefill: bool
 
 
 def decode_work(
@@ -77,21 +81,32 @@ def decode_work(
     table = Table(model, precision, plans, context, link_domain, assumptions)
     operators = [row for block in model.blocks for row in (*mixer(table, block), *feed_forward(table, block))]
     operators += [_output_embedding(table), _pipeline(table)]
-    return Work(tuple(operators), table.tokens, plans.micro_batch, model.layers)
+    if assumptions.pointwise == "counted":
+        operators += [*pointwise(table), _sampling(table)]
+    return Work(tuple(operators), table.tokens, plans.micro_batch, model.layers, plans.prefill)
 
 
 def _output_embedding(table: Table) -> Operator:
-    """Logits of every new token."""
+    """Logits of every new token, or of the last one of a prompt."""
     count = table.model.vocab_size * table.hidden
     counted = 2.0 if table.assumptions.embedding_flop == "both" else 1.0
     ranks = table.ranks if table.assumptions.scale_down_repeats_embedding else table.stage
+    flop, prefill = 2.0 * counted * count / ranks, table.plans.prefill
     return Operator(
         "output embedding",
         1.0,
         table.precision.embeddings,
-        flop_per_token=2.0 * counted * count / ranks,
+        flop_per_token=0.0 if prefill else flop,
+        flop_per_sequence=flop if prefill else 0.0,
         weight_bytes=count * BYTES_PER_ELEMENT[table.precision.embeddings] / table.stage,
     )
+
+
+def _sampling(table: Table) -> Operator:
+    """Logits in 32 bits: written, then read for the largest and for the sum. One rank per group samples."""
+    moved = 3.0 * table.model.vocab_size * BYTES_PER_ELEMENT["fp32"] / table.groups
+    share = 1.0 / table.plans.new_tokens if table.plans.prefill else 1.0
+    return Operator("sampling", 1.0, table.precision.activations, activation_bytes_per_token=moved * share)
 
 
 def _pipeline(table: Table) -> Operator:
@@ -101,4 +116,6 @@ def _pipeline(table: Table) -> Operator:
         domains = np.where(table.plans.accelerators <= table.link_domain, 1.0, 2.0)
     hop = Collective("point_to_point", np.full((), 2.0), domains, table.hidden * table.activation_width / table.stage)
     repeats = table.plans.pp - 1.0
-    return Operator("pipeline hand-off", repeats, table.precision.weights, collectives=table.waited_for(hop))
+    return Operator(
+        "pipeline hand-off", repeats, table.precision.weights, collectives=table.waited_for(hop), launches=0.0
+    )

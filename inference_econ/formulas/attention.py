@@ -3,6 +3,34 @@
 from __future__ import annotations
 
 
+def mean_attended(cached: float, new: float, limit: float = float("inf")) -> float:
+    """Past tokens that a new token attends to, on average over the new tokens of a sequence.
+
+    Parameters
+    ----------
+    cached : float
+        Tokens in the cache before the step [tokens].
+    new : float
+        New tokens of the sequence in the step, at least 1 [tokens].
+    limit : float
+        Most tokens that one attends to: a window, or what an indexer picks [tokens].
+
+    Returns
+    -------
+    float
+        Mean of min(cached + i, limit) over i = 0 .. new - 1 [tokens].
+
+    Examples
+    --------
+    >>> mean_attended(0, 5), mean_attended(10, 1), mean_attended(0, 5, limit=2)
+    (2.0, 10.0, 1.4)
+    """
+    growing = min(max(limit - cached, 0.0), new)
+    if growing == new:
+        return cached + (new - 1) / 2
+    return (growing * (cached + (growing - 1) / 2) + (new - growing) * limit) / new
+
+
 def grouped_query_flop(query_heads: float, head_dim: float) -> float:
     """Arithmetic per new token and cached token of one layer.
 
@@ -55,6 +83,58 @@ def latent_flop(query_heads: float, kv_rank: float, rope_head_dim: float) -> flo
     278528
     """
     return 2 * query_heads * (kv_rank + rope_head_dim) + 2 * query_heads * kv_rank
+
+
+def decompressed_elements(
+    query_heads: float, nope_head_dim: float, rope_head_dim: float, value_head_dim: float
+) -> float:
+    """Keys and values of all heads of multi-head latent attention, per token and layer.
+
+    Parameters
+    ----------
+    query_heads : float
+        Query heads [1].
+    nope_head_dim, rope_head_dim, value_head_dim : float
+        Widths of a key without and with position, and of a value [1].
+
+    Returns
+    -------
+    float
+        [1]
+
+    Notes
+    -----
+    DeepSeek-V2: 128 heads of 128 + 64 + 128 elements, 81.92 kB in 16 bits (madsys-dev, deepseekv2-profile).
+
+    Examples
+    --------
+    >>> 2 * decompressed_elements(128, 128, 64, 128)
+    81920
+    """
+    return query_heads * (nope_head_dim + rope_head_dim + value_head_dim)
+
+
+def decompression_flop(query_heads: float, kv_rank: float, nope_head_dim: float, value_head_dim: float) -> float:
+    """Arithmetic to decompress the latent of one cached token of one layer.
+
+    Parameters
+    ----------
+    query_heads, kv_rank : float
+        Query heads [1] and width of the latent [1].
+    nope_head_dim, value_head_dim : float
+        Widths of a key without position, and of a value [1].
+
+    Returns
+    -------
+    float
+        [FLOP]
+
+    Examples
+    --------
+    >>> decompression_flop(128, 512, 128, 128)
+    33554432
+    """
+    return 2 * query_heads * (nope_head_dim + value_head_dim) * kv_rank
 
 
 def recurrence_flop(state_elements: float) -> float:

@@ -10,21 +10,26 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 Kind = Literal["all_reduce", "all_to_all", "point_to_point"]
+Shape = Literal["tree", "ring", "one_shot", "two_shot", "multicast"]
 
 
 class Protocol(NamedTuple):
-    """Constants of one NCCL protocol, tree algorithm."""
+    """Constants of one way to run a collective: an NCCL protocol, or a kernel for all-reduces in one domain."""
 
     name: str
-    """LL, LL128 or Simple."""
+    """For people: LL, LL128, Simple, one-shot."""
     base_seconds: float
     """Paid once per collective [s]."""
     rank_seconds: float
     """Per further rank inside a domain [s]."""
     domain_seconds: float
-    """Per doubling of the number of domains [s]."""
+    """Per doubling of the number of domains (ring: per domain) [s]."""
     bandwidth_factor: float
     """Share of the link that carries payload [1]."""
+    shape: Shape = "tree"
+    """Who sends what to whom."""
+    most_bytes: float = np.inf
+    """Largest tensor it is used for [B]."""
 
 
 class CollectiveTime(NamedTuple):
@@ -109,6 +114,7 @@ def exchange_seconds_per_byte(
     inside_bytes_per_second: float,
     between_bytes_per_second: float,
     *,
+    crossing: npt.ArrayLike = 1.0,
     overlap: bool = True,
 ) -> Array:
     """Time per byte that each rank sends in an all-to-all, every rank over its own links.
@@ -119,6 +125,9 @@ def exchange_seconds_per_byte(
         Participants R, and link domains n that they are spread over evenly [1].
     inside_bytes_per_second, between_bytes_per_second : float
         One-way bandwidth per rank inside a domain, and between domains [B/s]; ``inf`` is a free link.
+    crossing : array_like, shape (...)
+        Share of the bytes for other domains that cross to them; the rest are copies made on arrival, which travel
+        inside the domain [1].
     overlap : bool
         Both kinds of traffic run at the same time, or one after the other.
 
@@ -133,8 +142,9 @@ def exchange_seconds_per_byte(
     the differences listed for Erdil (2025), whose code divides by the ranks of a domain as for an all-reduce.
     """
     size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
-    inside = np.maximum(size / groups - 1.0, 0.0) / size / inside_bytes_per_second
-    between = (groups - 1.0) / groups / between_bytes_per_second
+    elsewhere, share = (groups - 1.0) / groups, np.asarray(crossing, dtype=float)
+    near = np.maximum(size / groups - 1.0, 0.0) / size + elsewhere * (1.0 - share)
+    inside, between = near / inside_bytes_per_second, elsewhere * share / between_bytes_per_second
     return np.maximum(inside, between) if overlap else np.asarray(inside + between)
 
 
@@ -168,8 +178,8 @@ def nccl_seconds(
 
     Notes
     -----
-    Latency by the tree formula of NCCL's tuning model (``src/graph/tuning.cc``), eqs. (23) and (40) of Erdil
-    (2025); the smallest of the protocols' sums is taken, as in the published code.
+    Latency by the tree and ring formulas of NCCL's tuning model (``src/graph/tuning.cc``), eqs. (23) and (40) of
+    Erdil (2025); the smallest of the protocols' sums is taken, as in the published code.
 
     Examples
     --------
@@ -272,8 +282,34 @@ def _each_protocol(
     doublings = passes * np.log2(domains)
     transfer = np.multiply(size_bytes, share * np.asarray(seconds_per_byte))
     for protocol in protocols:
-        latency = steps * protocol.rank_seconds + (doublings * protocol.domain_seconds + protocol.base_seconds)
-        yield latency, transfer * (1.0 / protocol.bandwidth_factor)
+        if protocol.shape == "tree":
+            latency = steps * protocol.rank_seconds + (doublings * protocol.domain_seconds + protocol.base_seconds)
+            yield latency, transfer * (1.0 / protocol.bandwidth_factor)
+        elif protocol.shape == "ring":
+            yield _ring(protocol, passes, ranks_per_domain, domains), transfer * (1.0 / protocol.bandwidth_factor)
+        elif kind == "all_reduce":
+            latency = (ranks_per_domain - 1.0) * protocol.rank_seconds + protocol.base_seconds
+            possible = (domains <= 1.0) & np.less_equal(size_bytes, protocol.most_bytes)
+            copies = _copies(protocol.shape, ranks_per_domain) / protocol.bandwidth_factor
+            yield np.where(possible, latency, np.inf), transfer * copies
+
+
+def _ring(protocol: Protocol, passes: float, ranks_per_domain: Array, domains: Array) -> Array:
+    """Latency of NCCL's ring: every step waits for its slowest hop; one step per pass and domain leaves it."""
+    crossings = np.where(domains > 1.0, passes * domains, 0.0)
+    inside = np.maximum(passes * (ranks_per_domain * domains - 1.0) - crossings, 0.0)
+    return np.asarray(inside * protocol.rank_seconds + crossings * protocol.domain_seconds + protocol.base_seconds)
+
+
+def _copies(shape: Shape, ranks: Array) -> Array | float:
+    """Traffic of an all-reduce in one domain over that of a ring, 2 (R - 1) / R of the tensor per rank [1].
+
+    One-shot: every rank receives the tensors of the R - 1 others. Multicast: the switch adds and copies, so that
+    each rank sends and receives the tensor once.
+    """
+    if shape == "one_shot":
+        return ranks / 2.0
+    return ranks / (2.0 * np.maximum(ranks - 1.0, 1e-9)) if shape == "multicast" else 1.0
 
 
 def mesh_parts(

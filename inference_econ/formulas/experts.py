@@ -8,12 +8,12 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 
-def touched_fraction(sparsity: float, tokens: npt.ArrayLike) -> Array:
+def touched_fraction(sparsity: npt.ArrayLike, tokens: npt.ArrayLike) -> Array:
     """Expected share of the experts that at least one token of a batch is routed to.
 
     Parameters
     ----------
-    sparsity : float
+    sparsity : array_like, shape (...)
         Experts over active experts, at least 1 [1].
     tokens : array_like, shape (...)
         Tokens routed independently and uniformly [1].
@@ -32,4 +32,5 @@ def touched_fraction(sparsity: float, tokens: npt.ArrayLike) -> Array:
     >>> float(touched_fraction(8, 1)), float(touched_fraction(1, 5))
     (0.125, 1.0)
     """
-    return 1.0 - (1.0 - 1.0 / sparsity) ** np.asarray(tokens, dtype=float)
+    missed: Array = (1.0 - 1.0 / np.asarray(sparsity, dtype=float)) ** np.asarray(tokens, dtype=float)
+    return 1.0 - missed

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inference_econ.spec._base import Fraction, Seconds, SourcedSpec, Spec
+from inference_econ.spec._base import Bytes, Count, Fraction, Seconds, SourcedSpec, Spec
 
 Steps = Annotated[int, Field(ge=0, le=64)]
 NonNegative = Annotated[int | float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -31,15 +31,34 @@ class ProtocolConstants(Spec):
     """Share of the link that carries payload [1]."""
 
 
+class AllReduceKernel(Spec):
+    """An all-reduce kernel of a serving engine or of the switch, inside one link domain."""
+
+    shape: Literal["one_shot", "two_shot", "multicast"]
+    """Every rank reads all others' tensors; each reduces its part, then all gather; or the switch reduces (NVLS)."""
+    base: Seconds
+    """Paid once [s]."""
+    per_rank: Seconds
+    """Per further rank [s]."""
+    bandwidth_factor: Fraction
+    """Share of the link that carries payload [1]."""
+    most_bytes: Bytes | None = None
+    """Largest tensor it is used for [B]; none if it has no limit."""
+
+
 class NcclTree(Spec):
-    """NCCL's latency-plus-bandwidth model, best of the protocols given."""
+    """NCCL's latency-plus-bandwidth model: the best of what is given is taken, by size and domains."""
 
     kind: Literal["nccl_tree"]
     """Names this model of collectives."""
     version: str
     """NCCL versions that ship these constants."""
     protocols: Annotated[dict[ProtocolName, ProtocolConstants], Field(min_length=1)]
-    """Protocols to choose from, each time the fastest."""
+    """Protocols of the tree algorithm."""
+    ring: dict[ProtocolName, ProtocolConstants] = Field(default_factory=dict)
+    """Protocols of the ring algorithm; ``per_domain_doubling`` is paid per domain."""
+    kernels: dict[str, AllReduceKernel] = Field(default_factory=dict)
+    """Other all-reduces inside a link domain."""
     domains_overlap: bool = True
     """Traffic inside and between link domains runs at the same time."""
 
@@ -72,6 +91,10 @@ class FamilyAssumptions(Spec):
     """See :class:`Assumptions`."""
     launch: Seconds | None = None
     """See :class:`Assumptions`."""
+    graph_launch: Seconds | None = None
+    """See :class:`Assumptions`."""
+    step_overhead: Seconds | None = None
+    """See :class:`Assumptions`."""
     collectives: Collectives | None = None
     """See :class:`Assumptions`."""
 
@@ -87,10 +110,26 @@ class Assumptions(SourcedSpec):
     """Sustained share of the dense arithmetic peak [1]."""
     hbm_efficiency: Fraction
     """Sustained share of the memory bandwidth [1]."""
+    attention_math_efficiency: Fraction | None = None
+    """The share of arithmetic for attention scores, if it is another [1]."""
+    expert_hbm_efficiency: Fraction | None = None
+    """The share of bandwidth for weights of routed experts, if it is another [1]."""
+    kv_hbm_efficiency: Fraction | None = None
+    """The share of bandwidth for cache and states, if it is another [1]."""
+    link_efficiency: Fraction
+    """Sustained share of links and network, beside the factors of the protocols [1]."""
     launch: Seconds
     """Time to launch one kernel [s]."""
+    graph_launch: Seconds
+    """The same for a kernel of a captured graph: its fixed time on the chip [s]."""
+    cuda_graphs: bool
+    """Steps are captured in graphs. Prefill steps are not, their lengths differ."""
+    launches: Literal["per_layer", "per_operator"]
+    """A fixed number of launches per layer, one kernel after the other; or those of each row of the operator table."""
     launches_per_layer: NonNegative
-    """Kernel launches that a layer waits for [1]."""
+    """Kernel launches that a layer waits for, where they are counted per layer [1]."""
+    step_overhead: Seconds
+    """Time of the host per step that nothing hides: scheduling, input preparation, sampling, detokenising [s]."""
     overlap: Literal["step", "operator", "none"]
     """What hides behind what: max of the step's arithmetic and memory time, the sum over operators of their
     max, or the sum of both."""
@@ -106,6 +145,9 @@ class Assumptions(SourcedSpec):
     """Latency and bandwidth of collectives, or the name of a file in ``assumptions/collectives``."""
     pipeline_hop: Literal["between_domains", "nearest"]
     """A pipeline hand-off is priced between link domains always, or inside a domain while the stages fit one."""
+    two_batch_overlap: Literal["never", "when_faster"]
+    """Two halves of a micro-batch take turns, so that communication of one hides behind the work of the other;
+    weights are read twice."""
 
     # How work is laid out
     tensor_layouts: Annotated[tuple[TensorLayout, ...], Field(min_length=1, strict=False)]
@@ -150,8 +192,23 @@ class Assumptions(SourcedSpec):
     """Copies of a token that are sent: one per rank it reaches, or one per active expert."""
     expert_activations: Literal["touched", "all"]
     """Activation traffic of experts is counted for the share of them that is touched, or for all tokens."""
+    replicated_tokens: Literal["exchanged", "summed"]
+    """Where one group of attention ranks is the whole stage, all of its chips have all tokens: experts exchange them
+    all the same, or each chip adds what its experts and its part of the shared expert give to one all-reduce."""
+    expert_imbalance: Annotated[int | float, Field(ge=1, le=1e3, allow_inf_nan=False)]
+    """Tokens of the busiest expert-parallel rank over the mean [1]: everybody waits for it."""
+    expert_dispatch: Literal["activations", "eight_bit"]
+    """Tokens travel to their experts in the format of the activations, or in 8 bits; they return as activations."""
+    all_to_all_crossing: Literal["per_copy", "per_domain"]
+    """A token crosses between link domains once per copy, or once per domain it reaches, of which node-limited
+    routing allows ``active_groups`` (:class:`ExpertFeedForward`)."""
     latent_traffic: Literal["one_matrix", "exact"]
     """MLA's up-projections are read as one matrix over both ranks, or each over its own."""
+    latent_attention: Literal["absorbed", "decompressed", "decompressed_per_step"]
+    """MLA in decode: the latent is key and value of every head; or keys and values of every head are cached; or
+    the latent is cached and decompressed in every step. Prefill decompresses what is cached, once."""
+    pointwise: Literal["free", "counted"]
+    """Traffic of norms, activation functions and sampling costs nothing, or is counted."""
     embedding_flop: Literal["both", "output"]
     """Arithmetic of the embeddings: input and output, or the output embedding only."""
     scale_down_repeats_embedding: bool
@@ -168,7 +225,11 @@ class Assumptions(SourcedSpec):
     kv_capacity: Literal["micro_batch", "batch"]
     """KV cache that must fit: of one micro-batch, or of all that are in the pipeline."""
     usable_memory: Fraction
-    """Share of the memory that weights and cache may fill; the rest is workspace and head-room [1]."""
+    """Share of the memory that may be filled; the rest is head-room [1]."""
+    kv_block: Count
+    """Granularity of the cache [tokens]: sequences hold whole blocks."""
+    workspace_tokens: NonNegative
+    """Tokens of the largest step, whose activations must fit beside weights and cache [tokens]."""
     draft_in_capacity: bool
     """The draft model's weights and cache must fit as well."""
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from inference_econ import catalog, memory
-from inference_econ.engine import Question, step_seconds
+from inference_econ.engine import step_seconds
 from inference_econ.frontier import Frontier, Sampling, compute
 from inference_econ.plans import Plans, paper_grid
 from inference_econ.precision import Precision
+from inference_econ.question import Question
 from inference_econ.serving import Draft
 
 #: Experts over active experts, as the study's grids take it.

@@ -12,9 +12,10 @@ import numpy.typing as npt
 import pytest
 
 from inference_econ import catalog, memory
-from inference_econ.engine import Question, evaluate
+from inference_econ.engine import evaluate
 from inference_econ.plans import ContinuousLayouts, Plans
 from inference_econ.precision import Precision
+from inference_econ.question import Question
 from inference_econ.search import chosen_plans, fastest
 from inference_econ.serving import Draft, token_seconds
 
@@ -36,7 +37,7 @@ def _flop_per_token(question: Question) -> float:
 def _question(code_name: str, gpu: str, context: float, preset: str = "paper") -> Question:
     """The study's question, by the names in its code."""
     name, weights = code_name.lower(), None
-    for ending, dtype in (("_8_bit", "int8"), ("_4_bit", "int4")):
+    for ending, dtype in (("_8_bit", "int8"), ("_4_bit", "int4_channel")):
         if name.endswith(ending):
             name, weights = name.removesuffix(ending), dtype
     model = catalog.model(f"paper/{name}")

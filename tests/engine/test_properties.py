@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from inference_econ import catalog, memory
 from inference_econ.bounds import lower_bound
-from inference_econ.engine import PARTS, Question, evaluate, step_seconds
+from inference_econ.engine import PARTS, evaluate, step_seconds
 from inference_econ.errors import InputError
 from inference_econ.plans import ContinuousLayouts, Layouts, Plans, WholeLayouts
 from inference_econ.precision import Precision
+from inference_econ.question import Question
 from inference_econ.search import fastest
 from inference_econ.serving import Draft, token_seconds
 from inference_econ.spec import HardwareSpec, counting
@@ -334,9 +335,14 @@ def test_weight_bytes(name: str, weights: str | None) -> None:
     model = catalog.model(name)
     precision = Precision.of(model, weights)
     found = memory.weight_bytes(model, precision)
-    if weights is not None or model.expert_weights is None:
+    if weights is not None or model.expert_weights is None and model.embedding_weights is None:
         stored = BYTES_PER_ELEMENT[weights or model.weights]
         assert found == pytest.approx(model.total_parameters * stored, rel=1e-9)
+    elif model.expert_weights is None:
+        assert model.embedding_weights is not None
+        embedded = model.parameter_parts()["embeddings"]
+        narrow, wide = BYTES_PER_ELEMENT[model.weights], BYTES_PER_ELEMENT[model.embedding_weights]
+        assert found == pytest.approx(embedded * wide + (model.total_parameters - embedded) * narrow, rel=1e-9)
     else:
         routed = sum(
             block.layers * block.feed_forward.experts * counting.expert(block.feed_forward, model.hidden_size)

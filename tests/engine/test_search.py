@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inference_econ import catalog, memory
-from inference_econ.engine import Question, step_seconds
+from inference_econ.engine import step_seconds
 from inference_econ.plans import ContinuousLayouts, Layouts, Plans, WholeLayouts, whole_grid
 from inference_econ.precision import Precision
+from inference_econ.question import Question
 from inference_econ.search import Search, chosen_plans, fastest
 
 Array = npt.NDArray[np.float64]
@@ -21,7 +22,9 @@ ROUNDING = 1e-12
 
 
 #: What bounds need: attention of a stage in one piece, and collectives whose time they know.
-_TOGETHER = ("attention_groups=idle", "kv_placement=spread", "all_to_all_traffic=as_all_reduce")
+_TOGETHER = (
+    "attention_groups=idle", "kv_placement=spread", "all_to_all_traffic=as_all_reduce", "replicated_tokens=exchanged"
+)  # fmt: skip
 
 
 def _question(model: str, chip: str, context: float, preset: str, changes: tuple[str, ...] = ()) -> Question:

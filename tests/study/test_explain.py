@@ -85,7 +85,7 @@ def test_memory_is_weights_and_cache_of_what_there_is() -> None:
     # 80 layers, 8 KV heads of 128, keys and values in 2 bytes each: 320 KiB per token.
     assert np.ravel(found.memory.kv_bytes).tolist() == [10 * 1000 * 80 * 8 * 128 * 2 * 2]
     assert np.ravel(found.memory.available_bytes).tolist() == [8 * 80e9]
-    narrow = ie.explain("paper/llama_3_70b", "paper/h100", tp=8, batch=10, context=1000, weights="int8", kv="fp8")
+    narrow = ie.explain("paper/llama_3_70b", "paper/h100", tp=8, batch=10, context=1000, weights="int8", kv="fp8", assumptions="paper")
     assert narrow.memory.weight_bytes == pytest.approx(found.memory.weight_bytes / 2, rel=1e-9)
     assert narrow.memory.kv_bytes == pytest.approx(found.memory.kv_bytes / 2, rel=1e-9)
 

@@ -1,0 +1,132 @@
+"""One model on one chip under one set of assumptions: what the engine is asked (floor 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from inference_econ import memory
+from inference_econ.memory import NOTHING, Taken
+from inference_econ.plans import Plans
+from inference_econ.precision import Precision
+from inference_econ.rows import OperatorKind
+from inference_econ.spec.assumptions import Assumptions, Free, Mesh, TensorLayout
+from inference_econ.spec.dtype import BYTES_PER_ELEMENT, math_unit
+from inference_econ.spec.hardware import HardwareSpec
+from inference_econ.spec.model import ModelSpec
+from inference_econ.work import Work, decode_work
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One model on one chip, in given formats, at one context, under one set of assumptions.
+
+    Attributes
+    ----------
+    model : ModelSpec
+        What is served.
+    hardware : HardwareSpec
+        On what.
+    precision : Precision
+        Number formats.
+    context : float
+        Tokens in the cache of each sequence [tokens].
+    assumptions : Assumptions
+        With the exceptions for the chip's family already applied; see :meth:`of`.
+    """
+
+    model: ModelSpec
+    hardware: HardwareSpec
+    precision: Precision
+    context: float
+    assumptions: Assumptions
+
+    @classmethod
+    def of(
+        cls, model: ModelSpec, hardware: HardwareSpec, precision: Precision, context: float, assumptions: Assumptions
+    ) -> Question:
+        """A question with the assumptions for the chip's family.
+
+        Raises
+        ------
+        InputError
+            If the chip has no maths unit for a format.
+        """
+        for dtype in (*precision.of_weights, precision.activations):
+            math_unit(dtype, cast("Mapping[str, float]", hardware.dense_flops_per_second), hardware.name)
+        return cls(model, hardware, precision, context, assumptions.for_family(hardware.family))
+
+    def work(self, plans: Plans) -> Work:
+        """The operator table of these plans."""
+        return decode_work(self.model, self.precision, plans, self.context, self.hardware.link_domain, self.assumptions)
+
+    def unit(self, dtype: str) -> str:
+        """The maths unit that a matrix product with weights of ``dtype`` runs on."""
+        peaks, follows = self.peaks, self.assumptions.math_unit_follows
+        own = math_unit(dtype, peaks, self.hardware.name)
+        widened = follows == "widest" or (follows == "engines" and BYTES_PER_ELEMENT[dtype] < 1 and own != "fp4")
+        if widened and BYTES_PER_ELEMENT[dtype] < BYTES_PER_ELEMENT[self.precision.activations]:
+            return math_unit(self.precision.activations, peaks, self.hardware.name)
+        return own
+
+    def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
+        """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
+        assumed = self.assumptions
+        share = assumed.attention_math_efficiency if kind == "scores" else None
+        return self.peaks[self.unit(dtype)] * (share or assumed.math_efficiency)
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Sustained memory bandwidth for dense weights and activations [B/s]."""
+        return self.hardware.hbm_bytes_per_second * self.assumptions.hbm_efficiency
+
+    @property
+    def expert_bytes_per_second(self) -> float:
+        """The same for weights of routed experts [B/s]."""
+        share = self.assumptions.expert_hbm_efficiency or self.assumptions.hbm_efficiency
+        return self.hardware.hbm_bytes_per_second * share
+
+    @property
+    def kv_bytes_per_second(self) -> float:
+        """The same for cache and states [B/s]."""
+        share = self.assumptions.kv_hbm_efficiency or self.assumptions.hbm_efficiency
+        return self.hardware.hbm_bytes_per_second * share
+
+    def launch_seconds(self, *, prefill: bool) -> float:
+        """Time to launch one kernel [s]."""
+        assumed = self.assumptions
+        return assumed.graph_launch if assumed.cuda_graphs and not prefill else assumed.launch
+
+    @property
+    def peaks(self) -> Mapping[str, float]:
+        """Dense peak of every maths unit of the chip [FLOP/s]."""
+        return cast("Mapping[str, float]", self.hardware.dense_flops_per_second)
+
+    def memory(self, plans: Plans, taken: Taken = NOTHING) -> memory.Memory:
+        """What the plans need and have."""
+        return memory.need(
+            self.model,
+            self.precision,
+            plans,
+            # A prompt that is read is kept.
+            self.context + (plans.new_tokens if plans.prefill else 0.0),
+            self.hardware.hbm_bytes,
+            self.assumptions,
+            taken,
+        )
+
+    def could_fit(self, plans: Plans, taken: Taken = NOTHING) -> npt.NDArray[np.bool_]:
+        """Whether memory and depth allow the plans, whatever the layout; broadcastable to ``plans.shape``."""
+        return memory.could_fit(self.memory(plans, taken), plans)
+
+    def reasons(self, plans: Plans, layout: TensorLayout, taken: Taken = NOTHING) -> npt.NDArray[np.intp]:
+        """Why each plan cannot run: codes of :data:`inference_econ.memory.REASONS`."""
+        unreachable = self.hardware.nic_bytes_per_second_one_way is None
+        unreachable = unreachable and not isinstance(self.assumptions.collectives, (Free, Mesh))
+        limit = self.hardware.link_domain if unreachable else None
+        return memory.reasons(self.model, self.memory(plans, taken), plans, layout, self.assumptions, limit)
