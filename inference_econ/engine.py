@@ -87,15 +87,16 @@ def step_seconds(question: Question, plans: Plans) -> list[Array]:
     Eq. (29) of Erdil (2025) under ``overlap: step``; the same table is summed in other orders
     under ``operator`` (an ordinary roofline per operator) and ``none``.
     """
-    alone, exchanged = _alone_and_exchanged(question, plans)
+    work = question.work(plans)
+    alone, exchanged = _alone_and_exchanged(question, work)
     totals = [alone + each for each in exchanged]
     if question.assumptions.two_batch_overlap == "when_faster":
-        alone, exchanged = _alone_and_exchanged(question, halved(plans))
+        alone, exchanged = _alone_and_exchanged(question, question.work(halved(plans)))
         for index, each in enumerate(exchanged):
             turns = 2.0 * np.maximum(alone, each)
             totals[index] = np.where(plans.micro_batch >= 2.0, np.minimum(totals[index], turns), totals[index])
-    overhead = question.assumptions.step_overhead
-    return [np.broadcast_to(total + overhead, plans.shape) for total in totals]
+    host, overhead = host_seconds(question, work), question.assumptions.step_overhead
+    return [np.broadcast_to(np.maximum(total, host) + overhead, plans.shape) for total in totals]
 
 
 def halved(plans: Plans) -> Plans:
@@ -103,9 +104,9 @@ def halved(plans: Plans) -> Plans:
     return replace(plans, batch=plans.batch / 2.0)
 
 
-def _alone_and_exchanged(question: Question, plans: Plans) -> tuple[Array, list[Array]]:
+def _alone_and_exchanged(question: Question, work: Work) -> tuple[Array, list[Array]]:
     """Seconds of work and launches, and of communication under each way to cut matrices."""
-    work, network = question.work(plans), Network.of(question.hardware, question.assumptions)
+    network = Network.of(question.hardware, question.assumptions)
     alone = _overlapped(question, work) + launch_seconds(question, work)
     layouts = question.assumptions.tensor_layouts
     return alone, [communication(network, work, layout, work.operators) for layout in layouts]
@@ -131,7 +132,8 @@ def evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCost
     costs = _evaluate(question, plans, layout)
     if question.assumptions.two_batch_overlap == "when_faster":
         costs = _quicker(costs, _in_turns(_evaluate(question, halved(plans), layout)), plans)
-    costs.parts["host"][...] = question.assumptions.step_overhead
+    host = host_seconds(question, question.work(plans))
+    costs.parts["host"][...] = np.maximum(host - costs.seconds, 0.0) + question.assumptions.step_overhead
     return replace(costs, seconds=np.sum(list(costs.parts.values()), axis=0))
 
 
@@ -263,8 +265,19 @@ def launch_seconds(question: Question, work: Work) -> float:
     assumed = question.assumptions
     if assumed.launches == "per_layer":
         return assumed.launches_per_layer * work.layers * assumed.launch
-    kernels = sum(float(operator.repeats) * operator.launches for operator in work.operators if operator.launches)
-    return kernels * question.launch_seconds(prefill=work.prefill)
+    return _kernels(work) * assumed.graph_launch
+
+
+def host_seconds(question: Question, work: Work) -> float:
+    """Time that the host takes to launch a step's kernels, ahead of the chip; 0 where graphs do it [s]."""
+    assumed = question.assumptions
+    if assumed.launches == "per_layer" or (assumed.cuda_graphs and not work.prefill):
+        return 0.0
+    return _kernels(work) * assumed.launch
+
+
+def _kernels(work: Work) -> float:
+    return sum(float(operator.repeats) * operator.launches for operator in work.operators if operator.launches)
 
 
 def mfu(

@@ -97,11 +97,6 @@ class Question:
         share = self.assumptions.kv_hbm_efficiency or self.assumptions.hbm_efficiency
         return self.hardware.hbm_bytes_per_second * share
 
-    def launch_seconds(self, *, prefill: bool) -> float:
-        """Time to launch one kernel [s]."""
-        assumed = self.assumptions
-        return assumed.graph_launch if assumed.cuda_graphs and not prefill else assumed.launch
-
     @property
     def peaks(self) -> Mapping[str, float]:
         """Dense peak of every maths unit of the chip [FLOP/s]."""

@@ -119,13 +119,14 @@ class Assumptions(SourcedSpec):
     link_efficiency: Fraction
     """Sustained share of links and network, beside the factors of the protocols [1]."""
     launch: Seconds
-    """Time to launch one kernel [s]."""
+    """Time that the host takes to launch one kernel [s]."""
     graph_launch: Seconds
-    """The same for a kernel of a captured graph: its fixed time on the chip [s]."""
+    """Fixed time of a kernel on the chip: what is left of a launch in a captured graph [s]."""
     cuda_graphs: bool
-    """Steps are captured in graphs. Prefill steps are not, their lengths differ."""
+    """Decode steps are captured in graphs. Prefill steps are not, their lengths differ: the host launches ahead, and
+    a step takes no less than all of its launches."""
     launches: Literal["per_layer", "per_operator"]
-    """A fixed number of launches per layer, one kernel after the other; or those of each row of the operator table."""
+    """A fixed number of launches per layer that nothing hides; or the kernels of each row of the operator table."""
     launches_per_layer: NonNegative
     """Kernel launches that a layer waits for, where they are counted per layer [1]."""
     step_overhead: Seconds
@@ -228,6 +229,9 @@ class Assumptions(SourcedSpec):
     """Share of the memory that may be filled; the rest is head-room [1]."""
     kv_block: Count
     """Granularity of the cache [tokens]: sequences hold whole blocks."""
+    prefill_chunk: NonNegative
+    """Prompt tokens that are read in one step, together with the tokens of the decode batch; 0: prompts are read
+    whole and alone, and decoding waits [tokens]."""
     workspace_tokens: NonNegative
     """Tokens of the largest step, whose activations must fit beside weights and cache [tokens]."""
     draft_in_capacity: bool
