@@ -1,0 +1,170 @@
+"""From steps to requests: prefill, continuous batching in steady state, and what a user sees (floor 5)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.engine import step_seconds
+from inference_econ.plans import Plans
+from inference_econ.question import Question
+from inference_econ.spec.traffic import Requests
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """Time to read one prompt on an instance.
+
+    Attributes
+    ----------
+    seconds : ndarray, shape (...)
+        From start to first token if nothing else runs [s].
+    busy_seconds : ndarray, shape (...)
+        Time of the whole instance that one prompt takes up: less than ``seconds`` where groups of chips or pipeline
+        stages work on other prompts meanwhile [s].
+    chunks : int
+        Steps that it takes [1].
+    """
+
+    seconds: Array
+    busy_seconds: Array
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """An instance with a constant number of requests in flight; every array has shape (...).
+
+    Attributes
+    ----------
+    batch : ndarray
+        Requests that a decode step works on, as one of them sees it [1].
+    concurrency : ndarray
+        Requests in flight, those in prefill included [1].
+    ttft_seconds, tpot_seconds : ndarray
+        Time to first token, and per output token after it [s].
+    requests_per_second : ndarray
+        Completed by the instance [1/s].
+    decode_seconds : ndarray
+        A decode step without prefill [s].
+    prefill_share : ndarray
+        Share of the instance's time that prefill takes [1].
+    prefill : Prefill
+        Of one prompt.
+    """
+
+    batch: Array
+    concurrency: Array
+    ttft_seconds: Array
+    tpot_seconds: Array
+    requests_per_second: Array
+    decode_seconds: Array
+    prefill_share: Array
+    prefill: Prefill
+
+    @property
+    def tokens_per_second(self) -> Array:
+        """Speed of one user while tokens arrive [tokens/s]."""
+        with np.errstate(divide="ignore"):
+            return 1.0 / self.tpot_seconds
+
+
+def prefill(question: Question, plans: Plans, tokens: float, cached: float = 0.0) -> Prefill:
+    """Time to read a prompt of ``tokens`` new tokens after ``cached`` ones.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how; its context does not count.
+    plans : Plans
+        Deployments, shape (...); their batch does not count.
+    tokens, cached : float
+        New tokens of the prompt, and tokens of it that are in the cache [tokens].
+
+    Returns
+    -------
+    Prefill
+        Each group of attention ranks, and each pipeline stage, works on a prompt of its own.
+
+    Notes
+    -----
+    Causal attention: a new token attends to what is cached and to the new ones before it. With
+    ``prefill_chunk`` a prompt is read in equal chunks, each of which reads the cache of those before.
+    """
+    limit = question.assumptions.prefill_chunk
+    chunks = max(1, math.ceil(tokens / limit)) if limit else 1
+    each = tokens / chunks
+    asked = replace(question, context=cached + (tokens - each) / 2.0)
+    together = prompts_together(question, plans)
+    reading = replace(plans, batch=together, new_tokens=each, prefill=True)
+    step = fastest_cut(asked, reading)
+    # Chunks follow each other through the stages of a pipeline.
+    return Prefill(step * (1.0 + (chunks - 1.0) / plans.pp), step * (chunks / together), chunks)
+
+
+def prompts_together(question: Question, plans: Plans) -> Array:
+    """Prompts that an instance reads at the same time: one per group of attention ranks and stage [1]."""
+    if question.assumptions.attention_groups == "idle":
+        return plans.pp
+    return np.asarray(plans.accelerators / plans.attention_ranks)
+
+
+def fastest_cut(question: Question, plans: Plans) -> Array:
+    """Time of a step under the better way to cut matrices [s]."""
+    times = step_seconds(question, plans)
+    return times[0] if len(times) == 1 else np.minimum.reduce(times)
+
+
+def steady(question: Question, plans: Plans, requests: Requests) -> Steady:
+    """Continuous batching in steady state, from the batch that decode steps work on.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how, at the mean context of the requests (:attr:`Requests.mean_context`).
+    plans : Plans
+        Deployments, shape (...); the batch is what one of its requests sees, itself included. Batches below one
+        sequence per group and stage leave chips without work.
+    requests : Requests
+        Lengths and cached tokens.
+
+    Returns
+    -------
+    Steady
+        What users see, and what the instance completes.
+
+    Notes
+    -----
+    While a request decodes, each of the B - 1 others ends once per ``decode_steps`` steps, and is followed by the
+    prefill of a new one, for which decoding waits (or by which steps get longer, with chunks: the mean is the same).
+    A step thus takes T(B) + (B - 1) / decode_steps x P. The number in flight follows from the share of its time that a
+    request decodes, as an arriving one finds the others (Reiser and Lavenberg, 1980). A new prompt waits for the
+    rest of the running step and for prompts before it, as in a queue with constant service: Pollaczek and
+    Khinchine.
+    """
+    together = prompts_together(question, plans)
+    batch = np.broadcast_to(plans.batch, plans.shape)
+    # The fullest group sets the pace: none has less than one sequence.
+    decode = fastest_cut(question, replace(plans, batch=np.maximum(batch, together)))
+    reading = prefill(question, plans, requests.new_tokens, requests.cached)
+    steps, others = requests.decode_steps, batch - 1.0
+    # All steps of an answer, and the prompts of others between them.
+    answer = steps * decode + others * reading.busy_seconds
+    share = others * reading.busy_seconds / np.maximum(answer, np.finfo(float).tiny)
+    own = reading.seconds
+    if question.assumptions.prefill_chunk:
+        own = own + np.minimum(others, 1.0) * reading.chunks * decode
+    queue = reading.busy_seconds * (1.0 + requests.isl.scv) / 2.0 * share / np.maximum(1.0 - share, 1e-9)
+    ahead = np.minimum(queue, others * reading.busy_seconds)
+    running = np.minimum(others, 1.0) * decode / 2.0
+    ttft = own + ahead + running
+    decoding = answer / (ttft + answer)
+    concurrency = 1.0 + others / np.maximum(decoding, np.finfo(float).tiny)
+    rate = concurrency / (ttft + answer)
+    tpot = answer / steps if steps > 0 else np.zeros_like(answer)
+    return Steady(batch, concurrency, ttft, tpot, rate, decode, np.minimum(rate * reading.busy_seconds, 1.0), reading)
