@@ -54,6 +54,9 @@ class Steady:
         A decode step without prefill [s].
     prefill_share : ndarray
         Share of the instance's time that prefill takes [1].
+    queue_seconds, running_seconds : ndarray
+        Parts of the TTFT that vary from request to request: prompts ahead, and the rest of the running step; means
+        [s].
     prefill : Prefill
         Of one prompt.
     """
@@ -65,6 +68,8 @@ class Steady:
     requests_per_second: Array
     decode_seconds: Array
     prefill_share: Array
+    queue_seconds: Array
+    running_seconds: Array
     prefill: Prefill
 
     @property
@@ -167,4 +172,5 @@ def steady(question: Question, plans: Plans, requests: Requests) -> Steady:
     concurrency = 1.0 + others / np.maximum(decoding, np.finfo(float).tiny)
     rate = concurrency / (ttft + answer)
     tpot = answer / steps if steps > 0 else np.zeros_like(answer)
-    return Steady(batch, concurrency, ttft, tpot, rate, decode, np.minimum(rate * reading.busy_seconds, 1.0), reading)
+    busy = np.minimum(rate * reading.busy_seconds, 1.0)
+    return Steady(batch, concurrency, ttft, tpot, rate, decode, busy, ahead, running, reading)

@@ -1,0 +1,233 @@
+"""Deployments as services: every layout with its steady states, from one request in flight to a full cache (floor 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ import memory
+from inference_econ.errors import NothingFitsError
+from inference_econ.layouts import Grid
+from inference_econ.plans import Plans
+from inference_econ.question import Question
+from inference_econ.service import Steady, prompts_together, steady
+from inference_econ.spec.traffic import Requests
+
+Array = npt.NDArray[np.float64]
+
+#: Batches per layout, from one request to a full cache in equal ratios.
+_BATCHES = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Deployments:
+    """Some layouts as services.
+
+    Attributes
+    ----------
+    question : Question
+        What, on what, how, at the mean context of the requests.
+    requests : Requests
+        Lengths.
+    plans : Plans
+        Layouts, arrays of shape (n,).
+    slots : ndarray, shape (n,)
+        Requests whose cache fits [1].
+    states : Steady
+        Arrays of shape (n, k): steady states by batch, ascending.
+    """
+
+    question: Question
+    requests: Requests
+    plans: Plans
+    slots: Array
+    states: Steady
+
+    def __len__(self) -> int:
+        return self.slots.size
+
+    def service(self, index: int) -> Service:
+        """One of them."""
+        states = self.states
+        columns = (
+            states.concurrency, states.batch, states.ttft_seconds, states.tpot_seconds, states.requests_per_second,
+            states.prefill_share, states.queue_seconds, states.running_seconds,
+        )  # fmt: skip
+        return Service(
+            self.question,
+            self.requests,
+            self.plans.at((np.array([index]),)),
+            int(self.slots[index]),
+            *(column[index] for column in columns),
+            float(states.prefill.seconds[index, 0]),
+            float(states.prefill.busy_seconds[index, 0]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One layout as a service.
+
+    Attributes
+    ----------
+    question : Question
+        What, on what, how.
+    requests : Requests
+        Lengths.
+    plans : Plans
+        The layout, of shape (1,).
+    slots : int
+        Requests whose cache fits [1].
+    concurrency, batch, ttft_seconds, tpot_seconds, requests_per_second : ndarray, shape (k,)
+        Steady states: requests in flight [1], those of a decode step [1], latencies [s] and rate [1/s].
+    prefill_share, queue_seconds, running_seconds : ndarray, shape (k,)
+        See :class:`inference_econ.service.Steady` [1] and [s].
+    prefill_seconds, prefill_busy_seconds : float
+        One prompt by itself, and what it takes of the instance's time [s].
+    """
+
+    question: Question
+    requests: Requests
+    plans: Plans
+    slots: int
+    concurrency: Array
+    batch: Array
+    ttft_seconds: Array
+    tpot_seconds: Array
+    requests_per_second: Array
+    prefill_share: Array
+    queue_seconds: Array
+    running_seconds: Array
+    prefill_seconds: float
+    prefill_busy_seconds: float
+
+    @property
+    def accelerators(self) -> int:
+        """Chips of an instance [1]."""
+        return int(self.plans.accelerators[0])
+
+    @property
+    def most_requests_per_second(self) -> float:
+        """With all slots taken [1/s]."""
+        return float(self.at(self.slots).requests_per_second)
+
+    def at(self, concurrency: npt.ArrayLike) -> At:
+        """The steady state with some requests in flight, shape (...); at most as many as there are slots."""
+        wanted = np.log(np.clip(np.asarray(concurrency, dtype=float), 1.0, self.slots))
+        known = np.log(self.concurrency)
+
+        def read(values: Array) -> Array:
+            if not np.all(values > 0.0):
+                return np.interp(wanted, known, values)
+            return np.exp(np.interp(wanted, known, np.log(values)))
+
+        columns = (
+            self.batch, self.ttft_seconds, self.tpot_seconds, self.requests_per_second,
+            self.prefill_share, self.queue_seconds, self.running_seconds,
+        )  # fmt: skip
+        return At(*(read(column) for column in columns))
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A steady state; arrays of one shape."""
+
+    batch: Array
+    """Requests that a decode step works on [1]."""
+    ttft_seconds: Array
+    """[s]"""
+    tpot_seconds: Array
+    """[s]"""
+    requests_per_second: Array
+    """[1/s]"""
+    prefill_share: Array
+    """[1]"""
+    queue_seconds: Array
+    """[s]"""
+    running_seconds: Array
+    """[s]"""
+
+
+def deployments(question: Question, requests: Requests, grid: Grid) -> Deployments:
+    """Every layout of a grid that fits, as a service.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how, at the mean context of the requests.
+    requests : Requests
+        Lengths and cached tokens.
+    grid : Grid
+        Sizes and layouts; its batches do not count.
+
+    Returns
+    -------
+    Deployments
+        Smallest instances first.
+
+    Raises
+    ------
+    NothingFitsError
+        If no layout holds the weights and the cache of one request.
+    """
+    plans = layouts(question, grid)
+    slots = _slots(question, plans)
+    kept = np.flatnonzero(slots >= 1.0)
+    if not kept.size:
+        raise NothingFitsError(_nothing(question, plans, grid))
+    plans, slots = plans.at((kept,)), slots[kept]
+    batches = slots[:, None] ** (np.arange(_BATCHES) / (_BATCHES - 1.0))
+    rows = Plans(
+        plans.accelerators[:, None],
+        batches,
+        plans.pp[:, None],
+        plans.attention_ranks[:, None],
+        None if plans.ep is None else plans.ep[:, None],
+        whole=True,
+    )
+    return Deployments(question, requests, plans, slots, steady(question, rows, requests))
+
+
+def layouts(question: Question, grid: Grid) -> Plans:
+    """Every layout of a grid that divides what it must, with one sequence per group and stage; shape (n,)."""
+    found: list[Plans] = []
+    sizes, model, assumed = grid.accelerators, question.model, question.assumptions
+    for depth in grid.layouts.depths(model, assumed, sizes, np.zeros(1)):
+        depth = np.broadcast_to(depth, sizes.shape)
+        chosen = depth > 0
+        plans = grid.layouts.variants(model, assumed, Plans.of(sizes[chosen], depth[chosen], depth[chosen]))
+        plans = replace(plans, batch=np.asarray(prompts_together(question, plans)))
+        codes = np.broadcast_to(question.reasons(plans, assumed.tensor_layouts[0]), plans.shape)
+        found.append(plans.at(np.nonzero((codes != memory.DIVIDE) & (codes != memory.NETWORK))))
+    columns = [
+        np.concatenate([np.asarray(getattr(plans, name), dtype=float) for plans in found])
+        for name in ("accelerators", "batch", "pp", "attention_ranks", "ep")
+    ]
+    order = np.lexsort((columns[4], columns[3], columns[2], columns[0]))
+    return Plans(*(column[order] for column in columns), whole=True)
+
+
+def _slots(question: Question, plans: Plans) -> Array:
+    """Requests whose cache fits beside the weights, rounded down [1]; the workspace grows with them."""
+    batch = plans.batch
+    for _ in range(3):
+        needed = question.memory(replace(plans, batch=batch))
+        room = np.maximum(needed.available_bytes - needed.weight_bytes, 0.0)
+        batch = np.maximum(np.floor(room / (needed.kv_bytes / batch)), 1.0)
+    needed = question.memory(replace(plans, batch=batch))
+    return np.where(np.broadcast_to(needed.fits, batch.shape), batch, 0.0)
+
+
+def _nothing(question: Question, plans: Plans, grid: Grid) -> str:
+    subject = f"{question.model.name} ({question.precision.weights}) on {question.hardware.name}"
+    sizes = f"{grid.accelerators.min():g} to {grid.accelerators.max():g} accelerators"
+    if not plans.accelerators.size:
+        return f"nothing fits: {subject}: no layout of {sizes} divides heads, layers, experts and widths"
+    one = plans.at((np.array([plans.accelerators.size - 1]),))
+    weights, cache, available = question.memory(one).of_one_plan()
+    return (
+        f"nothing fits: {subject}, {sizes}: on the largest, {weights / 1e9:.1f} GB of weights and "
+        f"{cache / 1e9:.2f} GB of KV cache > {available / 1e9:.1f} GB"
+    )

@@ -1,0 +1,152 @@
+"""A service under a stream of requests: how full it is, and what users wait (floor 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.deployments import At, Service
+from inference_econ.errors import InputError
+from inference_econ.formulas import queueing
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+#: Percentiles that are reported, as shares [1].
+SHARES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+#: A time that varies as so many equally likely values, and the states that stand for all.
+_ATOMS, _STATES = 200, 64
+_LEVELS = (np.arange(_ATOMS) + 0.5) / _ATOMS
+#: The same levels in an order that has nothing to do with theirs (multiples of the golden ratio).
+_SHUFFLED = (np.arange(_ATOMS) * 0.6180339887498949) % 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """An instance under load.
+
+    Attributes
+    ----------
+    requests_per_second : float
+        Offered to the instance [1/s].
+    saturated : bool
+        More arrives than it completes: queues grow without end, and latencies are infinite.
+    utilization : float
+        Offered over what the full instance completes [1]; above 1 if saturated.
+    completed_per_second : float
+        [1/s]
+    in_flight : float
+        Mean number of requests in flight [1].
+    waiting : float
+        Probability that a request waits for a slot [1].
+    ttft_seconds, tpot_seconds : dict of str to float
+        ``mean``, ``p50``, ``p90``, ``p99`` [s].
+    """
+
+    requests_per_second: float
+    saturated: bool
+    utilization: float
+    completed_per_second: float
+    in_flight: float
+    waiting: float
+    ttft_seconds: Mapping[str, float]
+    tpot_seconds: Mapping[str, float]
+
+
+def loaded(service: Service, requests_per_second: float, *, arrival_scv: float = 1.0) -> Loaded:
+    """A service under a steady stream of requests.
+
+    Parameters
+    ----------
+    service : Service
+        One instance.
+    requests_per_second : float
+        Arrivals at this instance [1/s].
+    arrival_scv : float
+        Squared coefficient of variation of the times between arrivals [1]: 1 if Poisson, more if bursty.
+
+    Returns
+    -------
+    Loaded
+        Shares and latencies; the TPOT of a request is that of the steady state its tokens see.
+
+    Raises
+    ------
+    InputError
+        If the rate is not positive or the variation negative.
+
+    Notes
+    -----
+    The instance completes mu(n) requests per second with n in flight, its closed-loop rate; see
+    :func:`inference_econ.formulas.queueing.load` for the chain, and its validity.
+    """
+    if not requests_per_second > 0:
+        raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
+    count = np.arange(1.0, service.slots + 1.0)
+    state = service.at(count)
+    # A server with more in flight completes no less; interpolation may say so by a rounding.
+    rates = np.maximum.accumulate(state.requests_per_second)
+    found = queueing.load(
+        requests_per_second, rates, arrival_scv=arrival_scv, service_scv=service.requests.osl.scv
+    )
+    saturated = bool(found.saturated)
+    capacity = float(rates[-1])
+    return Loaded(
+        requests_per_second,
+        saturated,
+        float(found.offered),
+        min(requests_per_second, capacity),
+        float(found.in_flight),
+        float(found.waiting),
+        _first_token(found, state),
+        _summary(state.tpot_seconds, found.work),
+    )
+
+
+def _first_token(found: queueing.Load, state: At) -> dict[str, float]:
+    """TTFT of requests that find a slot, and of those that wait for one."""
+    if found.saturated:
+        return {"mean": np.inf, **dict.fromkeys(SHARES, np.inf)}
+    # Who finds n in flight makes it n + 1; who finds all slots taken waits, and starts with all of them taken.
+    free, chance = found.probabilities[:-1], float(found.waiting)
+    chosen, weights = _representatives(free * ((1.0 - chance) / max(float(free.sum()), 1e-300)))
+    values = _spread(state, chosen)
+    waits = float(found.wait_scale) * -np.log1p(-_LEVELS)
+    full = _spread(state, np.array([state.ttft_seconds.size - 1]))[0] + waits
+    everything = np.concatenate([values.ravel(), full])
+    shares = np.concatenate([np.repeat(weights / _ATOMS, _ATOMS), np.full(_ATOMS, chance / _ATOMS)])
+    return _summary(everything, shares)
+
+
+def _representatives(weights: Array) -> tuple[Indices, Array]:
+    """At most so many states that stand for all, with the probability of their neighbourhoods."""
+    total = np.cumsum(weights)
+    edges = np.unique(np.searchsorted(total, np.linspace(0.0, total[-1], _STATES + 1)[1:-1]))
+    starts = np.unique(np.concatenate([[0], edges]))
+    grouped = np.add.reduceat(weights, starts)
+    middle = np.add.reduceat(weights * np.arange(weights.size), starts) / np.maximum(grouped, 1e-300)
+    return np.clip(np.rint(middle), 0, weights.size - 1).astype(np.intp), grouped
+
+
+def _spread(state: At, chosen: Indices) -> Array:
+    """TTFT over its variation in some states, shape (states, atoms) [s].
+
+    Prompts ahead: none, or an exponential time, as often as prefill is busy. The rest of the running step: anything
+    from none to the whole, independent of that.
+    """
+    ttft, share, queue, running = (
+        values[chosen][:, None]
+        for values in (state.ttft_seconds, state.prefill_share, state.queue_seconds, state.running_seconds)
+    )
+    busy = np.clip(share, 1e-9, 1.0)
+    ahead = np.maximum(np.log(busy / (1.0 - _LEVELS)), 0.0) * queue / busy
+    return np.asarray(ttft - queue - running + ahead + running * 2.0 * _SHUFFLED)
+
+
+def _summary(values: Array, weights: Array) -> dict[str, float]:
+    quantiles = queueing.mixture_quantiles(values, weights, list(SHARES.values()))
+    mean = float(values @ weights / weights.sum())
+    return {"mean": mean, **dict(zip(SHARES, (float(value) for value in quantiles), strict=True))}
