@@ -1,4 +1,4 @@
-"""Deployments as services: every layout with its steady states, from one request in flight to a full cache (floor 6)."""
+"""Deployments as services: every layout with its steady states, from one request to a full cache (floor 6)."""
 
 from __future__ import annotations
 
@@ -51,18 +51,21 @@ class Deployments:
     def service(self, index: int) -> Service:
         """One of them."""
         states = self.states
-        columns = (
-            states.concurrency, states.batch, states.ttft_seconds, states.tpot_seconds, states.requests_per_second,
-            states.prefill_share, states.queue_seconds, states.running_seconds,
-        )  # fmt: skip
         return Service(
-            self.question,
-            self.requests,
-            self.plans.at((np.array([index]),)),
-            int(self.slots[index]),
-            *(column[index] for column in columns),
-            float(states.prefill.seconds[index, 0]),
-            float(states.prefill.busy_seconds[index, 0]),
+            question=self.question,
+            requests=self.requests,
+            plans=self.plans.at((np.array([index]),)),
+            slots=int(self.slots[index]),
+            concurrency=states.concurrency[index],
+            batch=states.batch[index],
+            ttft_seconds=states.ttft_seconds[index],
+            tpot_seconds=states.tpot_seconds[index],
+            requests_per_second=states.requests_per_second[index],
+            prefill_share=states.prefill_share[index],
+            queue_seconds=states.queue_seconds[index],
+            running_seconds=states.running_seconds[index],
+            prefill_seconds=float(states.prefill.seconds[index, 0]),
+            prefill_busy_seconds=float(states.prefill.busy_seconds[index, 0]),
         )
 
 
@@ -119,9 +122,9 @@ class Service:
         known = np.log(self.concurrency)
 
         def read(values: Array) -> Array:
-            if not np.all(values > 0.0):
-                return np.interp(wanted, known, values)
-            return np.exp(np.interp(wanted, known, np.log(values)))
+            positive = bool(np.all(values > 0.0))
+            found = np.interp(wanted, known, np.log(values) if positive else values)
+            return np.asarray(np.exp(found) if positive else found)
 
         columns = (
             self.batch, self.ttft_seconds, self.tpot_seconds, self.requests_per_second,
@@ -201,12 +204,12 @@ def layouts(question: Question, grid: Grid) -> Plans:
         plans = replace(plans, batch=np.asarray(prompts_together(question, plans)))
         codes = np.broadcast_to(question.reasons(plans, assumed.tensor_layouts[0]), plans.shape)
         found.append(plans.at(np.nonzero((codes != memory.DIVIDE) & (codes != memory.NETWORK))))
-    columns = [
+    size, batch, pp, ranks, ep = (
         np.concatenate([np.asarray(getattr(plans, name), dtype=float) for plans in found])
         for name in ("accelerators", "batch", "pp", "attention_ranks", "ep")
-    ]
-    order = np.lexsort((columns[4], columns[3], columns[2], columns[0]))
-    return Plans(*(column[order] for column in columns), whole=True)
+    )
+    order = np.lexsort((ep, ranks, pp, size))
+    return Plans(size[order], batch[order], pp[order], ranks[order], ep[order], whole=True)
 
 
 def _slots(question: Question, plans: Plans) -> Array:
