@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError, NothingFitsError
 
-from . import ask, browse, importing, paper
+from . import ask, browse, importing, paper, service
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -24,6 +24,8 @@ def app() -> None:
 for command in (
     ask.frontier,
     ask.explain,
+    service.price,
+    service.recommend,
     paper.run,
     paper.table,
     paper.figure,

@@ -12,7 +12,10 @@ from inference_econ import catalog
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-DTYPES = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4", "mxfp4", "nvfp4")
+DTYPES = (
+    *("fp32", "bf16", "fp16", "fp8", "fp8_block", "mxfp8", "int8", "int8_g128"),
+    *("fp4", "mxfp4", "nvfp4", "int4", "int4_g32", "int4_channel"),
+)
 
 
 class Name(click.ParamType[str]):
@@ -37,6 +40,28 @@ class Number(click.FloatRange):
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+class Seconds(click.ParamType[float]):
+    """A positive time: a quantity such as ``30 ms``, or a bare number of seconds."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            from inference_econ.errors import UnitError
+            from inference_econ.units import parse_quantity
+
+            try:
+                number = parse_quantity(value, "s")
+            except UnitError as error:
+                self.fail(f"{error}", param, ctx)
+        if not (math.isfinite(number) and number > 0):
+            self.fail(f"{value} is not a positive time; write for example '30 ms'.", param, ctx)
         return number
 
 

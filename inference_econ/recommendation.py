@@ -92,7 +92,7 @@ def recommend(
     arrival_scv: float = 1.0,
     most: int = 5,
 ) -> list[Choice]:
-    """The cheapest deployments that keep some promises, best first; at most one per size and kind of chip.
+    """The cheapest deployments that keep some promises, best first; one per size of instance and kind of chip.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def recommend(
     arrival_scv : float
         See :func:`inference_econ.load.loaded` [1].
     most : int
-        Choices wanted [1].
+        Choices wanted, shared evenly among the kinds of chips [1].
 
     Returns
     -------
@@ -132,14 +132,15 @@ def recommend(
         replicas = np.ceil(requests_per_second / np.maximum(rates, 1e-300))
         cost = np.where(rates > 0.0, replicas * found.plans.accelerators * price, np.inf)
         bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]
-    kept: dict[tuple[str, int], Choice] = {}
+    kept: dict[tuple[int, int], Choice] = {}
+    most_each = max(1, most // len(offers))
     for bound, which, index in sorted(bounds):
         found, price = offers[which]
-        key = found.question.hardware.name, int(found.plans.accelerators[index])
-        rivals = sorted(choice.dollars_per_hour for choice in kept.values())
+        key = which, int(found.plans.accelerators[index])
+        rivals = sorted(choice.dollars_per_hour for (rival, _), choice in kept.items() if rival == which)
         limit = min(
             kept[key].dollars_per_hour if key in kept else math.inf,
-            rivals[most - 1] if len(rivals) >= most else math.inf,
+            rivals[most_each - 1] if len(rivals) >= most_each else math.inf,
         )
         if bound > limit:
             continue
@@ -148,7 +149,12 @@ def recommend(
             kept[key] = choice
     if not kept:
         raise NothingFitsError(_best_reachable([found for found, _ in offers], targets))
-    return sorted(kept.values(), key=_rank)[:most]
+    listed = [
+        choice
+        for which in range(len(offers))
+        for choice in sorted((one for (rival, _), one in kept.items() if rival == which), key=_rank)[:most_each]
+    ]
+    return sorted(listed, key=_rank)
 
 
 def _rank(choice: Choice) -> tuple[float, float]:

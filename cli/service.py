@@ -1,0 +1,190 @@
+"""Commands about requests: what tokens cost at a traffic, and which deployment to take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import options, show
+
+if TYPE_CHECKING:
+    from inference_econ.offers import Offer
+    from inference_econ.recommendation import Targets
+
+traffic = options.apply(
+    click.option(
+        "--isl", default="2000", show_default=True, help="Prompt tokens: 2000, uniform:800:1000, lognormal:2000:0.5."
+    ),
+    click.option("--osl", default="500", show_default=True, help="Output tokens, in the same forms."),
+    click.option("--cached", type=options.NON_NEGATIVE, default=0, help="Prompt tokens found in the prefix cache."),
+    click.option("--request-rate", type=options.POSITIVE, help="Requests/s in all [default: 80 % of an instance]."),
+    click.option("--throughput", type=options.POSITIVE, help="The same as output tokens per second."),
+    click.option(
+        "--arrival-scv",
+        type=options.NON_NEGATIVE,
+        default=1,
+        help="Burstiness: 1 if Poisson (default), more if bursty.",
+    ),
+    click.option("--ttft", type=options.Seconds(), help="Promise: time to first token, for example '500 ms' or 0.5."),
+    click.option("--tpot", type=options.Seconds(), help="Promise: time per output token, for example '30 ms'."),
+    click.option(
+        "--percentile", type=click.Choice(["mean", "p50", "p90", "p99"]), default="p90", help="Of the promises [p90]."
+    ),
+)
+
+layout = options.apply(
+    click.option("--tp", type=click.IntRange(1), help="Accelerators that share attention; all are tried by default."),
+    click.option("--dp", type=click.IntRange(1), help="Groups of them in a pipeline stage."),
+    click.option("--pp", type=click.IntRange(1), help="Pipeline stages."),
+    click.option("--ep", type=click.IntRange(1), help="Expert-parallel ranks of a stage."),
+    click.option("--accelerators", type=click.IntRange(1), help="Size of an instance."),
+    click.option("--max-accelerators", type=options.POSITIVE, help="Largest instance [64, or 4 x the smallest]."),
+    click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Try pipeline parallelism."),
+)
+
+
+def _offer(model: str, hardware: str, given: dict[str, Any]) -> Offer:
+    from inference_econ import catalog, offers, study
+    from inference_econ.pins import Pins
+    from inference_econ.solve import PRESETS
+    from inference_econ.spec.traffic import Requests
+
+    changes = study.split_changes(given["changes"])
+    requests = Requests.build(
+        {"isl": given["isl"], "osl": given["osl"], "cached": given["cached"]}, origin="command line"
+    )
+    return offers.offer(
+        catalog.model(model, changes=changes["model"]),
+        catalog.hardware(hardware, changes=changes["hardware"]),
+        requests,
+        assumptions=catalog.assumptions(given["assumptions"] or PRESETS["whole"], changes=changes["assumptions"]),
+        price=given["price"],
+        pins=Pins(**{name: given[name] for name in ("tp", "dp", "pp", "ep", "accelerators")}),
+        **{name: given[name] for name in ("weights", "activations", "kv", "pipeline", "max_accelerators")},
+    )
+
+
+def _rate(given: dict[str, Any], offer: Offer) -> float | None:
+    rate: float | None = given["request_rate"]
+    if given["throughput"] is None:
+        return rate
+    if rate is not None:
+        raise InputError("give either --request-rate or --throughput, not both")
+    return float(given["throughput"] / offer.deployments.requests.osl.mean)
+
+
+def _targets(given: dict[str, Any]) -> Targets:
+    from inference_econ.recommendation import Targets
+
+    return Targets(given["ttft"] or math.inf, given["tpot"] or math.inf, given["percentile"])
+
+
+@click.command()
+@options.subject
+@traffic
+@layout
+@click.option("--replicas", type=click.IntRange(1), help="Instances; by default the fewest that keep up.")
+@click.option(
+    "--api-prices", help="Compare: dollars per million tokens, for example input=0.6,cached_input=0.1,output=0.6."
+)
+@options.output
+def price(
+    model: str, hardware: str, api_prices: str | None, form: str, output: str | None, quiet: bool, **given: Any
+) -> None:
+    """Dollars per million input, cached input and output tokens at a traffic.
+
+    The cheapest deployment that keeps the promises is priced; its idle time too. MODEL and HARDWARE as in 'frontier'.
+    """
+    from inference_econ import offers, service_tables, tables
+
+    offer = _offer(model, hardware, given)
+    found = offers.price(
+        offer,
+        _rate(given, offer),
+        targets=_targets(given),
+        replicas=given["replicas"],
+        arrival_scv=given["arrival_scv"],
+    )
+    rate, api = offer.dollars_per_accelerator_hour, _api_prices(api_prices)
+    _emit(
+        lambda: service_tables.price_table(found, rate, api),
+        lambda: tables.to_json(service_tables.price_record(found, rate, api)),
+        form,
+        output,
+        quiet=quiet,
+    )
+
+
+def _api_prices(text: str | None) -> dict[str, float] | None:
+    from inference_econ.pricing import KINDS
+
+    if text is None:
+        return None
+    found = {}
+    for part in text.split(","):
+        kind, _, value = part.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = -1.0
+        if kind.strip() not in KINDS or not 0 <= number < math.inf:
+            raise InputError(
+                f"--api-prices: {part!r} is no price of a kind of token; write for example "
+                "input=0.6,cached_input=0.1,output=0.6 (USD per million tokens)"
+            )
+        found[kind.strip()] = number
+    return found
+
+
+@click.command()
+@options.subject
+@traffic
+@layout
+@click.option(
+    "--on", "further", multiple=True, type=options.Name("hardware"), help="Further hardware to choose from (repeat)."
+)
+@click.option("--choices", type=click.IntRange(1, 50), default=5, show_default=True, help="How many to show.")
+@options.output
+def recommend(
+    model: str,
+    hardware: str,
+    further: tuple[str, ...],
+    choices: int,
+    form: str,
+    output: str | None,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """The cheapest deployments that keep TTFT and TPOT at a request rate: GPUs, layout, instances, cost.
+
+    With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
+    """
+    from inference_econ import offers, service_tables, tables
+
+    if further and given["price"] is not None:
+        raise InputError("--price is for one kind of hardware; with --on each file's own price is taken")
+    found = [_offer(model, name, given) for name in dict.fromkeys((hardware, *further))]
+    targets = _targets(given)
+    chosen, _ = offers.choose(found, _rate(given, found[0]), targets, arrival_scv=given["arrival_scv"], most=choices)
+    _emit(
+        lambda: service_tables.recommend_table(chosen, targets),
+        lambda: tables.to_json(service_tables.recommend_record(chosen, targets)),
+        form,
+        output,
+        quiet=quiet,
+    )
+
+
+def _emit(table: Callable[[], Any], record: Callable[[], str], form: str, output: str | None, *, quiet: bool) -> None:
+    if form == "json":
+        text = record()
+    elif form == "table":
+        text = show.table_text(table(), quiet=quiet)
+    else:
+        text = table().text("csv" if form == "csv" else "markdown")
+    show.emit(text, output, quiet=quiet)

@@ -1,0 +1,227 @@
+"""Services, prices and recommendations as tables and as data (floor 7)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from inference_econ.deployments import Service
+from inference_econ.frontier import layout_record
+from inference_econ.load import Loaded
+from inference_econ.pricing import KINDS, Sheet
+from inference_econ.recommendation import Choice, Targets
+from inference_econ.search import Chosen
+from inference_econ.tables import Table, dollars, layout_label
+
+#: What people call the kinds of tokens.
+KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
+
+
+def layout_of(service: Service) -> dict[str, float | str]:
+    """The degrees of a service, under the names that people use."""
+    cut = service.question.assumptions.tensor_layouts[0]
+    return layout_record(service.question, Chosen(service.plans, cut))
+
+
+def price_table(sheet: Sheet, dollars_per_accelerator_hour: float, api: Mapping[str, float] | None = None) -> Table:
+    """Costs by kind of token."""
+    columns: tuple[str, ...] = ("tokens", "M per hour", "$/M tokens", "$/M when full", "$ per hour")
+    rows = []
+    for kind in KINDS:
+        hourly = sheet.tokens_per_hour[kind]
+        if not hourly:
+            continue
+        cost = sheet.average[kind] * hourly / 1e6
+        row = [KIND_NAMES[kind], f"{hourly / 1e6:,.1f}", dollars(sheet.average[kind]), dollars(sheet.marginal[kind])]
+        row.append(f"{cost:,.2f}")
+        if api is not None:
+            row += [f"{api.get(kind, 0.0):g}", f"{(api.get(kind, 0.0) - sheet.average[kind]) * hourly / 1e6:,.2f}"]
+        rows.append(tuple(row))
+    total = ["all", f"{sum(sheet.tokens_per_hour.values()) / 1e6:,.1f}", dollars(sheet.dollars_per_million_tokens), ""]
+    total.append(f"{sheet.dollars_per_hour:,.2f}")
+    if api is not None:
+        columns = (*columns, "API $/M", "margin $/h")
+        total += ["", f"{sheet.revenue_per_hour(api) - sheet.dollars_per_hour:,.2f}"]
+    rows.append(tuple(total))
+    notes = [
+        f"{_fleet(sheet.service, sheet.replicas)} at ${dollars_per_accelerator_hour:g} per GPU-hour. "
+        f"Assumptions: {sheet.service.question.assumptions.name}.",
+        *load_notes(sheet.load, sheet.replicas),
+        "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
+        "the same proportion.",
+    ]
+    if api is not None:
+        notes.append(break_even(sheet, api))
+    return Table(_title(sheet.service), columns, tuple(rows), tuple(notes))
+
+
+def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
+    """At which traffic this fleet earns its bill at some prices."""
+    revenue = sheet.revenue_per_hour(api)
+    rate = sheet.load.completed_per_second * sheet.replicas
+    if revenue <= 0:
+        return "These prices bring in nothing."
+    needed = rate * sheet.dollars_per_hour / revenue
+    most = sheet.service.most_requests_per_second * sheet.replicas
+    reach = "" if needed <= most else f", more than it can complete ({most:.3g})"
+    return f"Revenue ${revenue:,.2f} per hour; this fleet breaks even at {needed:.3g} requests/s{reach}."
+
+
+def load_notes(load: Loaded, replicas: int) -> list[str]:
+    """What users see at a load, in words."""
+    rate = load.requests_per_second * replicas
+    if load.saturated:
+        return [
+            f"SATURATED: {rate:g} requests/s are {100 * load.utilization:.0f} % of what it completes "
+            f"({load.completed_per_second * replicas:.3g}/s): queues grow without end, and the rest is not served."
+        ]
+    ttft, tpot = load.ttft_seconds, load.tpot_seconds
+    return [
+        f"{rate:.4g} requests/s, {100 * load.utilization:.0f} % of what it completes; {load.in_flight:.1f} in flight "
+        f"per instance. TTFT p50 {_ms(ttft['p50'])}, p90 {_ms(ttft['p90'])}, p99 {_ms(ttft['p99'])}; TPOT p50 "
+        f"{_ms(tpot['p50'])}, p90 {_ms(tpot['p90'])}, p99 {_ms(tpot['p99'])} ms."
+    ]
+
+
+def price_record(
+    sheet: Sheet, dollars_per_accelerator_hour: float, api: Mapping[str, float] | None = None
+) -> dict[str, object]:
+    """Prices as plain data; infinite latencies are null."""
+    record: dict[str, object] = {
+        **_service_record(sheet.service, sheet.replicas),
+        "dollars_per_accelerator_hour": dollars_per_accelerator_hour,
+        "dollars_per_hour": sheet.dollars_per_hour,
+        "tokens_per_hour": dict(sheet.tokens_per_hour),
+        **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},
+        "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
+        "marginal_dollars_per_million": dict(sheet.marginal),
+        **energy_record(sheet.service, sheet.replicas, sheet.load),
+        **load_record(sheet.load, sheet.replicas),
+    }
+    if api is not None:
+        revenue = sheet.revenue_per_hour(api)
+        record["revenue_dollars_per_hour"] = revenue
+        record["margin_dollars_per_hour"] = revenue - sheet.dollars_per_hour
+    return record
+
+
+def energy_record(service: Service, replicas: int, load: Loaded) -> dict[str, object]:
+    """Board power over the tokens; null where the hardware file has no watts."""
+    watts = service.question.hardware.watts
+    if watts is None:
+        return {"watts": None, "joules_per_output_token": None}
+    total = watts * service.accelerators * replicas
+    tokens = load.completed_per_second * replicas * service.requests.osl.mean
+    return {"watts": total, "joules_per_output_token": total / tokens}
+
+
+def load_record(load: Loaded, replicas: int) -> dict[str, object]:
+    """A load as plain data."""
+    return {
+        "request_rate": load.requests_per_second * replicas,
+        "completed_requests_per_second": load.completed_per_second * replicas,
+        "utilization": load.utilization,
+        "saturated": load.saturated,
+        "in_flight_per_instance": load.in_flight,
+        "probability_of_waiting": load.waiting,
+        "ttft_seconds": _finite(load.ttft_seconds),
+        "tpot_seconds": _finite(load.tpot_seconds),
+    }
+
+
+def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
+    """Choices, the cheapest first."""
+    which = targets.percentile
+    columns = (
+        "hardware", "GPUs", "instances", "layout", "$ per hour", "$/M output", "busy %", f"TTFT {which} ms",
+        f"TPOT {which} ms", "binding",
+    )  # fmt: skip
+    rows = []
+    for choice in choices:
+        load, service = choice.load, choice.service
+        output = 3600 * load.completed_per_second * choice.replicas * service.requests.osl.mean
+        rows.append(
+            (
+                service.question.hardware.name,
+                str(choice.accelerators),
+                str(choice.replicas),
+                layout_label(layout_of(service)),
+                f"{choice.dollars_per_hour:,.2f}",
+                dollars(1e6 * choice.dollars_per_hour / output),
+                f"{100 * load.utilization:.0f}",
+                f"{1e3 * load.ttft_seconds[which]:.0f}",
+                f"{1e3 * load.tpot_seconds[which]:.1f}",
+                choice.binding,
+            )
+        )
+    best = choices[0]
+    notes = (
+        f"The first is the cheapest. Binding: what one instance less would break. $/M output carries the whole bill. "
+        f"Assumptions: {best.service.question.assumptions.name}.",
+    )
+    return Table(_title(best.service), columns, tuple(rows), notes)
+
+
+def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, object]:
+    """Choices as plain data."""
+    return {
+        "targets": {
+            "ttft_seconds": None if math.isinf(targets.ttft_seconds) else targets.ttft_seconds,
+            "tpot_seconds": None if math.isinf(targets.tpot_seconds) else targets.tpot_seconds,
+            "percentile": targets.percentile,
+        },
+        "choices": [
+            {
+                **_service_record(choice.service, choice.replicas),
+                "dollars_per_hour": choice.dollars_per_hour,
+                "dollars_per_million_output_tokens": 1e6
+                * choice.dollars_per_hour
+                / (3600 * choice.load.completed_per_second * choice.replicas * choice.service.requests.osl.mean),
+                "binding": choice.binding,
+                **load_record(choice.load, choice.replicas),
+            }
+            for choice in choices
+        ],
+    }
+
+
+def _service_record(service: Service, replicas: int) -> dict[str, object]:
+    question, requests = service.question, service.requests
+    return {
+        "model": question.model.name,
+        "hardware": question.hardware.name,
+        "assumptions": question.assumptions.name,
+        "weights": question.precision.weights,
+        "kv": question.precision.kv,
+        "isl": requests.isl.mean,
+        "osl": requests.osl.mean,
+        "cached": requests.cached,
+        "layout": layout_of(service),
+        "replicas": replicas,
+        "accelerators_per_instance": service.accelerators,
+        "accelerators": replicas * service.accelerators,
+        "slots": service.slots,
+        "requests_per_second_when_full": service.most_requests_per_second * replicas,
+    }
+
+
+def _fleet(service: Service, replicas: int) -> str:
+    instances = f"{replicas} instance{'s' if replicas > 1 else ''} of " if replicas > 1 else ""
+    return f"{instances}{service.accelerators} x {service.question.hardware.name}, {layout_label(layout_of(service))},"
+
+
+def _title(service: Service) -> str:
+    requests, precision = service.requests, service.question.precision
+    cached = f", {requests.cached:g} of it cached" if requests.cached else ""
+    return (
+        f"{service.question.model.name}: {requests.isl.mean:g} input tokens{cached}, {requests.osl.mean:g} output "
+        f"tokens, weights {precision.weights}, KV {precision.kv}"
+    )
+
+
+def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.4g}" if seconds < 10 else f"{1e3 * seconds:,.0f}"
