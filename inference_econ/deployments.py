@@ -64,6 +64,7 @@ class Deployments:
             prefill_share=states.prefill_share[index],
             queue_seconds=states.queue_seconds[index],
             running_seconds=states.running_seconds[index],
+            decode_seconds=states.decode_seconds[index],
             prefill_seconds=float(states.prefill.seconds[index, 0]),
             prefill_busy_seconds=float(states.prefill.busy_seconds[index, 0]),
         )
@@ -85,7 +86,7 @@ class Service:
         Requests whose cache fits [1].
     concurrency, batch, ttft_seconds, tpot_seconds, requests_per_second : ndarray, shape (k,)
         Steady states: requests in flight [1], those of a decode step [1], latencies [s] and rate [1/s].
-    prefill_share, queue_seconds, running_seconds : ndarray, shape (k,)
+    prefill_share, queue_seconds, running_seconds, decode_seconds : ndarray, shape (k,)
         See :class:`inference_econ.service.Steady` [1] and [s].
     prefill_seconds, prefill_busy_seconds : float
         One prompt by itself, and what it takes of the instance's time [s].
@@ -103,6 +104,7 @@ class Service:
     prefill_share: Array
     queue_seconds: Array
     running_seconds: Array
+    decode_seconds: Array
     prefill_seconds: float
     prefill_busy_seconds: float
 
@@ -180,11 +182,31 @@ def deployments(question: Question, requests: Requests, grid: Grid) -> Deploymen
     kept = np.flatnonzero(slots >= 1.0)
     if not kept.size:
         raise NothingFitsError(_nothing(question, plans, grid))
-    plans, slots = plans.at((kept,)), slots[kept]
-    batches = slots[:, None] ** (np.arange(_BATCHES) / (_BATCHES - 1.0))
+    return services(question, requests, plans.at((kept,)), slots[kept])
+
+
+def services(
+    question: Question, requests: Requests, plans: Plans, slots: Array, *, batches: int = _BATCHES
+) -> Deployments:
+    """Given layouts as services, whether they fit or not.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how, at the mean context of the requests.
+    requests : Requests
+        Lengths and cached tokens.
+    plans : Plans
+        Layouts, arrays of shape (n,); their batch does not count.
+    slots : ndarray, shape (n,)
+        Requests in flight at most [1].
+    batches : int
+        Steady states per layout, from one request to all slots in equal ratios [1].
+    """
+    shares = np.arange(batches) / (batches - 1.0)
     rows = Plans(
         plans.accelerators[:, None],
-        batches,
+        slots[:, None] ** shares,
         plans.pp[:, None],
         plans.attention_ranks[:, None],
         None if plans.ep is None else plans.ep[:, None],
