@@ -58,10 +58,7 @@ def _record(model: ModelSpec) -> dict[str, object]:
         "name": model.name,
         "huggingface_id": model.huggingface_id,
         "layers": model.layers,
-        "blocks": [
-            {"layers": block.layers, "attention": block.attention.kind, "feed_forward": block.feed_forward.kind}
-            for block in model.blocks
-        ],
+        "blocks": [_block(block) for block in model.blocks],
         "parameter_parts": {part: round(count) for part, count in model.parameter_parts().items()},
         "total_parameters": model.total_parameters,
         "active_parameters": model.active_parameters,
@@ -74,6 +71,14 @@ def _record(model: ModelSpec) -> dict[str, object]:
         "max_context": model.max_context,
         **_formats(model),
     }
+
+
+def _block(block: Block) -> dict[str, object]:
+    spec = block.feed_forward
+    record: dict[str, object] = {"layers": block.layers, "attention": block.attention.kind, "feed_forward": spec.kind}
+    if spec.kind == "experts" and spec.routing_groups is not None:
+        record |= {"routing_groups": spec.routing_groups, "active_groups": spec.active_groups}
+    return record
 
 
 def _formats(model: ModelSpec) -> dict[str, str]:
@@ -154,5 +159,7 @@ def _feed_forward(block: Block) -> str:
     if spec.kind == "dense":
         return f"feed-forward of {spec.intermediate_size:,}"
     text = f"{spec.active_experts} of {spec.experts} experts of {spec.intermediate_size:,}"
+    if spec.routing_groups is not None:
+        text += f" in {spec.active_groups} of {spec.routing_groups} groups"
     shared = spec.shared_intermediate_size
     return text + (f", shared {shared:,}" if shared is not None else "")

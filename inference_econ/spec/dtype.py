@@ -7,35 +7,70 @@ from typing import Literal
 
 from inference_econ.errors import InputError
 
-Dtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4", "mxfp4", "nvfp4"]
+Dtype = Literal[
+    "fp32",
+    "bf16",
+    "fp16",
+    "fp8",
+    "fp8_block",
+    "mxfp8",
+    "int8",
+    "int8_g128",
+    "fp4",
+    "mxfp4",
+    "nvfp4",
+    "int4",
+    "int4_g32",
+    "int4_channel",
+]
 
-#: Stored bytes per element, block scales included: MXFP4 is 4 bits and an 8-bit scale per
-#: 32 elements (OCP Microscaling Formats v1.0, section 5), NVFP4 4 bits and an 8-bit scale
-#: per 16 elements (NVIDIA, NVFP4 format description).
+#: Stored bytes per element, scales included where they can be seen: one scale for a tensor or for each row
+#: of it is nothing beside thousands of elements (fp8, int8, int4_channel, and NVFP4's second scale).
+#:
+#: - fp8_block: a 32-bit scale per 128 x 128 elements (DeepSeek-V3, arXiv:2412.19437, section 3.3).
+#: - mxfp8, mxfp4: an 8-bit scale per 32 elements (OCP Microscaling Formats v1.0, section 5).
+#: - nvfp4: an 8-bit scale per 16 elements (NVIDIA, NVFP4 format description).
+#: - int4, int8_g128: a 16-bit scale per 128 elements, the default group of GPTQ (arXiv:2210.17323) and AWQ
+#:   (arXiv:2306.00978). Zero points are not counted: symmetric files need none, and AWQ's of 4 bits per group
+#:   are 0.8 % of its bytes.
+#: - int4_g32: a 16-bit scale per 32 elements, symmetric (Kimi K2 Thinking).
+#: - fp4: bare, for studies that count four bits and no scales; so does int4_channel.
 BYTES_PER_ELEMENT: Mapping[str, float] = {
     "fp32": 4.0,
     "bf16": 2.0,
     "fp16": 2.0,
     "fp8": 1.0,
+    "fp8_block": 1.0 + 4 / (128 * 128),
+    "mxfp8": 1.0 + 1 / 32,
     "int8": 1.0,
+    "int8_g128": 1.0 + 2 / 128,
     "fp4": 0.5,
-    "int4": 0.5,
     "mxfp4": 0.5 + 1 / 32,
     "nvfp4": 0.5 + 1 / 16,
+    "int4": 0.5 + 2 / 128,
+    "int4_g32": 0.5 + 2 / 32,
+    "int4_channel": 0.5,
 }
 
 _SIXTEEN_BIT = ("bf16", "fp16")
-#: Maths units that can run a format, the narrowest first. A 16-bit format has one choice only.
+#: Maths units that can run a format, the narrowest first. A 16-bit format has one choice only. 8-bit integers
+#: in groups are widened by every server; 4-bit ones have kernels for 8-bit activations too, and whether a
+#: server uses those is an assumption (``math_unit_follows``).
 _UNITS: Mapping[str, tuple[str, ...]] = {
     "fp32": ("fp32",),
     "bf16": ("bf16",),
     "fp16": ("fp16",),
     "fp8": ("fp8", *_SIXTEEN_BIT),
+    "fp8_block": ("fp8", *_SIXTEEN_BIT),
+    "mxfp8": ("fp8", *_SIXTEEN_BIT),
     "int8": ("int8", *_SIXTEEN_BIT),
+    "int8_g128": _SIXTEEN_BIT,
     "fp4": ("fp4", "fp8", *_SIXTEEN_BIT),
-    "int4": ("int4", "int8", *_SIXTEEN_BIT),
     "mxfp4": ("fp4", "fp8", *_SIXTEEN_BIT),
     "nvfp4": ("fp4", "fp8", *_SIXTEEN_BIT),
+    "int4": ("int4", "int8", *_SIXTEEN_BIT),
+    "int4_g32": ("int4", "int8", *_SIXTEEN_BIT),
+    "int4_channel": ("int4", "int8", *_SIXTEEN_BIT),
 }
 
 

@@ -204,11 +204,33 @@ class ExpertFeedForward(Spec):
     """The routing matrix has a learned bias per expert."""
     latent_size: Size | None = None
     """Width that routed experts read and write, between two shared projections; absent if it is hidden_size."""
+    routing_groups: Count | None = None
+    """Groups of equally many experts, one per node or device; absent if the router knows none."""
+    active_groups: Count | None = None
+    """Groups that the experts of one token lie in at most (node-limited routing)."""
 
     @model_validator(mode="after")
     def _no_more_active_than_there_are(self) -> Self:
         if self.active_experts > self.experts:
             raise ValueError(f"active_experts must be at most experts ({self.experts}), got {self.active_experts}")
+        return self
+
+    @model_validator(mode="after")
+    def _groups_fit(self) -> Self:
+        groups, active = self.routing_groups, self.active_groups
+        if groups is None and active is None:
+            return self
+        if groups is None or active is None:
+            raise ValueError("routing_groups and active_groups go together; give both or none")
+        if active > groups:
+            raise ValueError(f"active_groups must be at most routing_groups ({groups}), got {active}")
+        if self.experts % groups:
+            raise ValueError(f"experts ({self.experts}) must split into routing_groups, got {groups}")
+        reached = active * self.experts // groups
+        if self.active_experts > reached:
+            raise ValueError(
+                f"active_experts must be at most the {reached} in active_groups, got {self.active_experts}"
+            )
         return self
 
 

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from inference_econ.spec._spec import Spec
 
 SourceKind = Literal["measured", "published", "derived", "assumed"]
 
 
-class Source(BaseModel):
-    """The origin of one field of a specification.
-
-    Raises
-    ------
-    pydantic.ValidationError
-        If a key is unknown or a value is empty.
-    """
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
+class Source(Spec):
+    """The origin of one field of a specification."""
 
     ref: str = Field(min_length=1)
     """Key of the reference in ``references.bib``, or ``user`` for a value given on the command line."""

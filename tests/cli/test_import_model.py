@@ -39,6 +39,16 @@ def test_json_has_the_names_of_the_fields() -> None:
     assert (record["weights"], record["expert_weights"]) == ("bf16", "mxfp4")
 
 
+def test_groups_of_experts_are_shown_where_there_are_any() -> None:
+    deepseek = str(FOLDER / "deepseek-ai--DeepSeek-V3_config.json")
+    summary = call("import-model", deepseek, "--format", "markdown").stdout
+    assert "8 of 256 experts of 2,048 in 4 of 8 groups, shared 2,048" in summary
+    record = json.loads(call("import-model", deepseek, "--format", "json").stdout)
+    assert record["blocks"][1]["routing_groups"] == 8
+    assert record["blocks"][1]["active_groups"] == 4
+    assert "groups" not in call("import-model", GPT_OSS).stdout
+
+
 def test_csv_and_markdown() -> None:
     rows = list(csv.reader(io.StringIO(call("import-model", GPT_OSS, "--format", "csv").stdout)))
     assert ["KV elements per token", "12,288"] in rows

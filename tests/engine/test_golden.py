@@ -13,7 +13,8 @@ import pytest
 
 from inference_econ import catalog, memory
 from inference_econ.engine import evaluate
-from inference_econ.plans import ContinuousLayouts, Plans
+from inference_econ.layouts import ContinuousLayouts
+from inference_econ.plans import Plans
 from inference_econ.precision import Precision
 from inference_econ.question import Question
 from inference_econ.search import chosen_plans, fastest
@@ -101,7 +102,7 @@ def test_parts_of_the_step(latency_row: dict[str, str]) -> None:
     if not math.isfinite(float(latency_row["new_nopp_s"])):
         assert math.isinf(float(found.seconds[0]))
         return
-    (chosen,) = chosen_plans(question, sizes, batches, layouts, found, new_tokens)
+    (chosen,) = chosen_plans(question, found)
     costs = evaluate(question, chosen.plans, chosen.layout)
     network = sum(float(costs.parts[name][0]) for name in costs.parts if name.startswith("all_"))
     traffic = sum(float(costs.busy[name][0]) for name in ("weights", "activations", "kv_cache"))

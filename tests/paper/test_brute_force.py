@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from benchmarks import naive
 from benchmarks import run as benchmark
 from inference_econ import catalog, solve
-from inference_econ.engine import Question
 from inference_econ.formulas import pareto
 from inference_econ.frontier import compute
-from inference_econ.plans import ContinuousLayouts, Grid, Layouts, WholeLayouts
+from inference_econ.layouts import ContinuousLayouts, Grid, Layouts, WholeLayouts
+from inference_econ.question import Question
 from inference_econ.serving import Draft, token_seconds
 
 Array = npt.NDArray[np.float64]

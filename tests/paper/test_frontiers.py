@@ -74,7 +74,7 @@ def test_the_curves_of_a_figure(figure: str) -> None:
         ("figure_6", "A100 SXM", "paper/a100", "int8"),
         ("figure_6", "V100 SXM", "paper/v100", "int8"),
         ("figure_8", "16-bit weights", "paper/h100", "bf16"),
-        ("figure_8", "4-bit weights", "paper/h100", "int4"),
+        ("figure_8", "4-bit weights", "paper/h100", "int4_channel"),
     ],
 )
 def test_the_same_without_pipeline(figure: str, series: str, hardware: str, weights: str) -> None:

@@ -40,7 +40,7 @@ def test_parts_of_assumptions_are_neither_presets_nor_scenarios() -> None:
         ("hardware", "H100-SXM", "unknown hardware 'H100-SXM'; did you mean h100_sxm"),
         ("hardware", "h100", "unknown hardware 'h100'; did you mean h100_nvl, h100_pcie, h100_sxm"),
         ("hardware", "paper/h10", "unknown hardware 'paper/h10'; did you mean paper/h100"),
-        ("hardware", "zzz", "unknown hardware 'zzz'; known: a100_sxm_40, a100_sxm_80"),
+        ("hardware", "zzz", "unknown hardware 'zzz'; known: a100_pcie_80, a100_sxm_40"),
         ("hardware", "\0", "unknown hardware '\\x00'; known: "),
         ("hardware", "x" * 5000, "unknown hardware 'xxx"),
         ("models", "llama3_70b", "unknown model 'llama3_70b'; did you mean llama_3_70b"),
@@ -234,7 +234,7 @@ def test_fields_of_named_collectives_can_be_changed() -> None:
 
 @pytest.mark.parametrize("name", ["nccl_9", "x" * 400])
 def test_unknown_collectives(tmp_path: Path, name: str) -> None:
-    known = r"known: free, mesh, nccl_2_19, nccl_2_19_no_base, nccl_2_23"
+    known = r"known: .*free, mesh, nccl_2_19, nccl_2_19_no_base, nccl_2_23"
     with pytest.raises(InputError, match=rf": unknown collectives '{name}'; {known}"):
         catalog.assumptions("paper", changes=[f"collectives={name}"])
     path = tmp_path / "mine.yaml"

@@ -96,6 +96,17 @@ def test_mimo_counts_as_qwen2() -> None:
         ("glm-5-shared", (44_928, 0, 2_688, 0)),
         ("falcon-7b", (4_096, 0, 0, 0)),
         ("mistral-7b-v0.1", (0, 65_536, 0, 0)),
+        # worked out from the configurations by hand
+        ("olmo-3-7b", (8 * 8192, 24 * 8192, 0, 0)),
+        ("command-r", (40 * 16_384, 0, 0, 0)),
+        ("command-a", (16 * 2048, 48 * 2048, 0, 0)),
+        ("exaone-4-32b", (16 * 2048, 48 * 2048, 0, 0)),
+        ("exaone-4-1.2b", (30 * 1024, 0, 0, 0)),
+        ("k-exaone", (12 * 2048, 36 * 2048, 0, 0)),
+        ("starcoder", (40 * 256, 0, 0, 0)),
+        ("dbrx", (40 * 2048, 0, 0, 0)),
+        ("codestral-mamba", (0, 0, 0, 64 * (128 * 64 * 128 + 10_240 * 4))),
+        ("granite-4-h-small", (4 * 2048, 0, 0, 36 * (128 * 64 * 128 + 8448 * 4))),
     ],
 )
 def test_sibling_caches(name: str, elements: tuple[int, int, int, int], tmp_path: Path) -> None:
@@ -152,10 +163,13 @@ def test_window_that_no_context_exceeds_is_none(tmp_path: Path) -> None:
     [
         ("meta-llama--Llama-2-7b-hf", {"weights": "fp16"}),
         ("EleutherAI--gpt-j-6b", {"weights": "fp32"}),
-        ("deepseek-ai--DeepSeek-V3", {"weights": "fp8", "embedding_weights": "bf16"}),
-        ("deepseek-ai--DeepSeek-V4-Flash", {"weights": "fp8", "expert_weights": "fp4", "embedding_weights": "bf16"}),
+        ("deepseek-ai--DeepSeek-V3", {"weights": "fp8_block", "embedding_weights": "bf16"}),
+        (
+            "deepseek-ai--DeepSeek-V4-Flash",
+            {"weights": "fp8_block", "expert_weights": "mxfp4", "embedding_weights": "bf16"},
+        ),
         ("openai--gpt-oss-120b", {"weights": "bf16", "expert_weights": "mxfp4"}),
-        ("MiniMaxAI--MiniMax-M2.5", {"weights": "fp8", "embedding_weights": "bf16"}),
+        ("MiniMaxAI--MiniMax-M2.5", {"weights": "fp8_block", "embedding_weights": "bf16"}),
         (
             "nvidia--DeepSeek-V3.1-NVFP4",
             {"weights": "nvfp4", "attention_weights": "bf16", "embedding_weights": "bf16", "kv": "fp8"},
@@ -184,8 +198,52 @@ def _compressed(weights: dict[str, Any], **more: Any) -> dict[str, Any]:
     ("scheme", "expected"),
     [
         ({"quant_method": "gptq", "bits": 4, "group_size": 128}, {"weights": "int4", "embedding_weights": "bf16"}),
+        (
+            {"quant_method": "gptq", "bits": 4, "group_size": -1},
+            {"weights": "int4_channel", "embedding_weights": "bf16"},
+        ),
+        ({"quant_method": "gptq", "bits": 8, "group_size": 128}, {"weights": "int8_g128", "embedding_weights": "bf16"}),
         ({"quant_method": "awq", "bits": 4}, {"weights": "int4", "embedding_weights": "bf16"}),
+        ({"quant_method": "fp8"}, {"weights": "fp8", "embedding_weights": "bf16"}),
+        (
+            {"quant_method": "fp8", "weight_block_size": [128, 128]},
+            {"weights": "fp8_block", "embedding_weights": "bf16"},
+        ),
+        ({"quant_method": "mxfp8"}, {"weights": "mxfp8", "embedding_weights": "bf16"}),
+        ({"quant_method": "fp8", "weight_block_size": [1, 32]}, {"weights": "mxfp8", "embedding_weights": "bf16"}),
+        (
+            {"quant_method": "modelopt", "quant_algo": "W4A16_AWQ", "group_size": 128},
+            {"weights": "int4", "embedding_weights": "bf16"},
+        ),
+        (
+            {
+                "quant_method": "modelopt",
+                "quant_algo": "NVFP4",
+                "kv_cache_scheme": {"dynamic": False, "num_bits": 8, "type": "float"},
+            },
+            {"weights": "nvfp4", "embedding_weights": "bf16", "kv": "fp8"},
+        ),
+        (
+            _compressed({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32}),
+            {"weights": "int4_g32", "embedding_weights": "bf16"},
+        ),
+        (
+            _compressed({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128, "symmetric": False}),
+            {"weights": "int4", "embedding_weights": "bf16"},
+        ),
+        (
+            _compressed({"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128]}),
+            {"weights": "fp8_block", "embedding_weights": "bf16"},
+        ),
+        (
+            _compressed({"num_bits": 4, "group_size": 32}, format="mxfp4-pack-quantized"),
+            {"weights": "mxfp4", "embedding_weights": "bf16"},
+        ),
         ({"quant_method": "fbgemm_fp8"}, {"weights": "fp8", "embedding_weights": "bf16"}),
+        (
+            {"quant_method": "fp8", "ignored_layers": ["re:.*self_attn.*"]},
+            {"weights": "fp8", "attention_weights": "bf16", "embedding_weights": "bf16"},
+        ),
         (
             {"quant_method": "fp8", "modules_to_not_convert": ["self_attn"]},
             {"weights": "fp8", "attention_weights": "bf16", "embedding_weights": "bf16"},
@@ -219,7 +277,32 @@ def test_quantisers(scheme: dict[str, Any], expected: dict[str, str], tmp_path: 
 def test_only_routed_experts_in_four_bits(tmp_path: Path) -> None:
     """Kimi K2.5: everything but the routed experts is ignored by the quantiser."""
     model = import_config(write(tmp_path, SIBLINGS["kimi-k2.5"]["config"]))
-    assert formats(model) == {"weights": "bf16", "expert_weights": "int4"}
+    assert formats(model) == {"weights": "bf16", "expert_weights": "int4_g32"}
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [
+        ("deepseek-ai--DeepSeek-V2", (8, 3)),
+        ("deepseek-ai--DeepSeek-V3", (8, 4)),
+        ("deepseek-ai--DeepSeek-R1", (8, 4)),
+        ("deepseek-ai--DeepSeek-V3.2", (8, 4)),
+        ("deepseek-ai--DeepSeek-V4-Flash", (None, None)),
+        ("moonshotai--Kimi-K2-Instruct", (None, None)),  # n_group is 1
+        ("zai-org--GLM-4.5", (None, None)),
+        ("nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", (None, None)),
+        ("Qwen--Qwen3-235B-A22B", (None, None)),
+    ],
+)
+def test_groups_of_experts(name: str, groups: tuple[int | None, int | None]) -> None:
+    model = import_config(FOLDER / f"{name}_config.json")
+    mixtures = [block.feed_forward for block in model.blocks if block.feed_forward.kind == "experts"]
+    assert {(spec.routing_groups, spec.active_groups) for spec in mixtures} == {groups}
+
+
+def test_a_greedy_router_knows_no_groups(tmp_path: Path) -> None:
+    data = {**published("deepseek-ai--DeepSeek-V2"), "topk_method": "greedy"}
+    assert import_config(write(tmp_path, data)).blocks[1].feed_forward.model_dump()["routing_groups"] is None
 
 
 def test_missing_dtype_is_assumed(tmp_path: Path) -> None:
@@ -238,6 +321,26 @@ def test_missing_dtype_is_assumed(tmp_path: Path) -> None:
         ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}, "quant_algo 'MIXED_PRECISION'"),
         ({"quant_algo": "FP8", "kv_cache_quant_algo": "FP2"}, "kv_cache_quant_algo 'FP2' is not understood"),
         (_compressed({"num_bits": 2, "type": "int"}), "2-bit 'int' in groups of None is not understood"),
+        (
+            {"quant_method": "awq", "bits": 4, "group_size": 64},
+            "4-bit 'int' in groups of 64 is not understood; understood: 128, 32, a scale per row",
+        ),
+        (
+            {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": False},
+            "zero points for groups of 32 are not understood; a symmetric scheme is",
+        ),
+        (
+            {"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*attn.*": {}}},
+            "dynamic is not understood: modules of one kind would have several formats",
+        ),
+        (
+            {"quant_method": "fp8", "weight_block_size": [64, 64]},
+            "weight_block_size is [64, 64]; understood: [128, 128], [1, 32]",
+        ),
+        (
+            {"quant_method": "modelopt", "quant_algo": "W4A16_AWQ", "group_size": 256},
+            "4-bit 'int' in groups of 256 is not understood",
+        ),
         ({"quant_method": "compressed-tensors"}, "config_groups must be a JSON object, got NoneType"),
         ({"quant_method": "fp8", "modules_to_not_convert": "lm_head"}, "must be a list of names of modules"),
         (_compressed({"num_bits": 8, "type": "int"}, ignore=["re:("]), "'re:(' is no regular expression"),
@@ -261,7 +364,7 @@ def test_quantisation_files_that_disagree(tmp_path: Path) -> None:
     scheme = {"quant_method": "fp8", "weight_block_size": [128, 128]}
     write(tmp_path, {"quantization": {"quant_algo": "NVFP4"}}, "hf_quant_config.json")
     path = write(tmp_path, {**published("Qwen--Qwen3-8B"), "quantization_config": scheme})
-    with pytest.raises(SpecError, match=r"quantization_config says fp8 but .*hf_quant_config.json says nvfp4"):
+    with pytest.raises(SpecError, match=r"quantization_config says fp8_block but .*hf_quant_config.json says nvfp4"):
         import_config(path)
 
 
@@ -316,9 +419,9 @@ def test_default_that_a_file_leaves_out_is_named(tmp_path: Path) -> None:
 
 QWEN3 = "Qwen--Qwen3-8B"
 MISTAKES: list[tuple[str, dict[str, Any], str]] = [
-    (QWEN3, {"model_type": "qwen9"}, "model_type 'qwen9' is not understood; understood: deepseek_v2, "),
+    (QWEN3, {"model_type": "qwen9"}, "model_type 'qwen9' is not understood; understood: arcee, "),
     (QWEN3, {"model_type": None}, "model_type is missing; is this the config.json of a Hugging Face model?"),
-    (QWEN3, {"hidden_size": None}, "hidden_size or n_embd is null; a whole number > 0 is needed (family qwen3)"),
+    (QWEN3, {"hidden_size": None}, "hidden_size is null; a whole number > 0 is needed (family qwen3)"),
     (QWEN3, {"hidden_size": -1}, "hidden_size must be a whole number > 0, got -1 (family qwen3)"),
     (QWEN3, {"hidden_size": 0}, "hidden_size must be a whole number > 0, got 0"),
     (QWEN3, {"hidden_size": float("nan")}, "hidden_size must be a whole number > 0, got nan"),
@@ -352,6 +455,9 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("Qwen--Qwen3-Next-80B-A3B", {"linear_num_value_heads": 24}, "linear_num_value_heads 24 is no multiple of"),
     ("deepseek-ai--DeepSeek-V3", {"first_k_dense_replace": 62}, "first_k_dense_replace is 62, but there are only 61"),
     ("deepseek-ai--DeepSeek-V3", {"moe_layer_freq": 2}, "moe_layer_freq is 2; only 1 is understood"),
+    ("deepseek-ai--DeepSeek-V3", {"topk_group": None}, "n_group is 8, but topk_group is missing"),
+    ("deepseek-ai--DeepSeek-V3", {"topk_group": 9}, "8 of 256 experts in at most 9 (topk_group) of 8 groups (n_group)"),
+    ("deepseek-ai--DeepSeek-V3", {"n_group": 7}, "8 of 256 experts in at most 4 (topk_group) of 7 groups (n_group)"),
     ("deepseek-ai--DeepSeek-V3", {"attention_bias": True}, "attention_bias is true; only false is understood"),
     ("deepseek-ai--DeepSeek-V3", {"qk_nope_head_dim": None}, "qk_nope_head_dim is null; a whole number > 0 is needed"),
     ("deepseek-ai--DeepSeek-V3.2", {"q_lora_rank": None}, "the indexer reads the compressed query"),
@@ -380,6 +486,81 @@ def test_refusals(name: str, change: dict[str, Any], problem: str, tmp_path: Pat
         import_config(path)
     assert problem in str(caught.value)
     assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "problem"),
+    [
+        ("opt-66b", {"do_layer_norm_before": False}, "do_layer_norm_before is false; only true is understood"),
+        ("opt-66b", {"_remove_final_layer_norm": True}, "_remove_final_layer_norm is true; only false is understood"),
+        ("opt-66b", {"word_embed_proj_dim": 512}, "word_embed_proj_dim is 512; only 9216 is understood"),
+        ("mpt-30b", {"attn_config": 3}, "attn_config must be a JSON object, got 3"),
+        (
+            "mpt-30b",
+            {"attn_config": {"alibi": False}},
+            "alibi is false; only true is understood (family mpt, attn_config)",
+        ),
+        ("dbrx", {"attn_config": {"kv_n_head": 8}}, "unknown key 'kv_n_head' = 8"),
+        ("command-a", {"layer_switch": 2}, "layer_switch is 2; only 4 is understood"),
+        ("command-a", {"use_parallel_block": False}, "use_parallel_block is false; only true is understood"),
+        ("internlm3-8b", {"qkv_bias": True}, "qkv_bias is true; only false is understood"),
+        (
+            "exaone-4-32b",
+            {"sliding_window_pattern": "LG"},
+            "sliding_window_pattern is 'LG'; only 4 or 'LLLG' is understood",
+        ),
+        ("k-exaone", {"is_moe_layer": [True] * 48}, "is_moe_layer is [True, "),
+        ("ernie-4.5-21b-a3b", {"moe_layer_interval": 2}, "moe_layer_interval is 2; only 1 is understood"),
+        ("ernie-4.5-21b-a3b", {"moe_layer_end_index": 9}, "moe_layer_end_index is 9; only -1 or 27 is understood"),
+        ("hunyuan-a13b", {"use_cla": True}, "use_cla is true; only false is understood"),
+        ("hunyuan-a13b", {"moe_topk": [8, 4]}, "moe_topk must be a whole number > 0, got [8, 4]"),
+        ("hunyuan-a13b", {"num_shared_expert": 2}, "num_shared_expert is 2; only 1 or "),
+        ("ling-flash-2", {"topk_group": 0}, "topk_group must be a whole number > 0, got 0"),
+        ("ling-flash-2", {"moe_shared_expert_intermediate_size": 512}, "only 1024 is understood"),
+        ("granite-4-h-small", {"mamba_n_heads": 96}, "96 heads of 64 are not 2 times hidden_size 4096"),
+        ("granite-4-h-small", {"layer_types": None}, "layer_types is missing; it says which layers are attention"),
+        ("granite-4-h-small", {"mamba_n_groups": 3}, "128 Mamba heads do not split into 3 groups"),
+        ("codestral-mamba", {"rms_norm": False}, "rms_norm is false; only true is understood"),
+        ("dots.llm1", {"sliding_window": 4096}, "sliding_window is 4096; only null is understood"),
+    ],
+)
+def test_refusals_of_siblings(name: str, change: dict[str, Any], problem: str, tmp_path: Path) -> None:
+    path = write(tmp_path, {**SIBLINGS[name]["config"], **change})
+    with pytest.raises(SpecError) as caught:
+        import_config(path)
+    assert problem in str(caught.value)
+    assert str(caught.value).startswith(str(path)) or len(caught.value.mistakes) > 1
+
+
+@pytest.mark.parametrize(
+    "kind", ["jamba", "bloom", "longcat_flash", "falcon_h1", "gemma3n", "apertus", "minimax_m1", "kimi_linear", "lfm2"]
+)
+def test_families_that_cannot_be_described_are_refused_by_name(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=f"model_type '{kind}' is not understood"):
+        import_config(write(tmp_path, {"model_type": kind, "hidden_size": 4096, "num_hidden_layers": 32}))
+
+
+def test_context_that_was_made_for_is_told_from_that_of_training(tmp_path: Path) -> None:
+    model = import_config(write(tmp_path, SIBLINGS["command-r"]["config"]))
+    assert model.max_context == 131_072
+    assert model.sources["max_context"].where == "config.json model_max_length"
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"), [("ling-flash-2", (8, 4)), ("ling-lite-1.5", (None, None)), ("dots.llm1", (None, None))]
+)
+def test_groups_of_experts_of_siblings(name: str, groups: tuple[int | None, int | None], tmp_path: Path) -> None:
+    spec = import_config(write(tmp_path, SIBLINGS[name]["config"])).blocks[-1].feed_forward
+    assert spec.kind == "experts"
+    assert (spec.routing_groups, spec.active_groups) == groups
+
+
+def test_shipped_kimi_k2_thinking_is_the_published_one(tmp_path: Path) -> None:
+    imported = import_config(write(tmp_path, SIBLINGS["kimi-k2-thinking"]["config"]))
+    shipped = ie.model("kimi_k2_thinking")
+    assert shipped.total_parameters == imported.total_parameters
+    assert formats(shipped) == formats(imported) == {"weights": "bf16", "expert_weights": "int4_g32"}
+    assert shipped.max_context == imported.max_context
 
 
 def test_missing_rank_is_not_taken_for_uncompressed_queries(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ import catalog
+from inference_econ.errors import SpecError
 from inference_econ.spec import ModelSpec, counting
 from inference_econ.spec.dtype import BYTES_PER_ELEMENT
 from inference_econ.spec.model import Block, DenseFeedForward, ExpertFeedForward, GroupedQueryAttention, LatentAttention
@@ -107,7 +108,7 @@ def _paper_model(code_name: str) -> tuple[ModelSpec, str | None]:
     name = code_name.lower()
     if name.startswith(("gpt_4_", "llama_3_gpt4_size")):
         return _scaled_model(name), None
-    for ending, dtype in (("_8_bit", "int8"), ("_4_bit", "int4")):
+    for ending, dtype in (("_8_bit", "int8"), ("_4_bit", "int4_channel")):
         if name.endswith(ending):
             return catalog.model(f"paper/{name.removesuffix(ending)}"), dtype
     return catalog.model(f"paper/{name}"), None
@@ -195,6 +196,29 @@ def test_experts_shared_ones_gates_and_routers_are_counted() -> None:
     assert counting.feed_forward(shared, 64) == 8 * expert + 8 * 64 + 3 * 64 * 96 + 64
     attention = GroupedQueryAttention(kind="grouped_query", query_heads=4, kv_heads=4, head_dim=16)
     assert counting.idle(Block(layers=1, attention=attention, feed_forward=shared), 64) == 6 * expert
+
+
+def test_groups_of_experts_are_whole_and_change_no_count() -> None:
+    spec = ExpertFeedForward(kind="experts", experts=16, active_experts=4, intermediate_size=32)
+    grouped = spec.replace(routing_groups=8, active_groups=2)
+    assert counting.feed_forward(grouped, 64) == counting.feed_forward(spec, 64)
+    for changes, problem in (
+        ({"routing_groups": 8}, "routing_groups and active_groups go together; give both or none"),
+        ({"routing_groups": 2, "active_groups": 3}, r"active_groups must be at most routing_groups \(2\), got 3"),
+        ({"routing_groups": 3, "active_groups": 2}, r"experts \(16\) must split into routing_groups, got 3"),
+        ({"routing_groups": 8, "active_groups": 1}, "active_experts must be at most the 2 in active_groups, got 4"),
+    ):
+        with pytest.raises(SpecError, match=problem):
+            spec.replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"), [("deepseek_v2", (8, 3)), ("deepseek_v3", (8, 4)), ("kimi_k2", (None, None))]
+)
+def test_groups_of_experts_of_shipped_models(name: str, groups: tuple[int | None, int | None]) -> None:
+    spec = catalog.model(name).blocks[-1].feed_forward
+    assert isinstance(spec, ExpertFeedForward)
+    assert (spec.routing_groups, spec.active_groups) == groups
 
 
 def test_a_dense_block_leaves_nothing_idle() -> None:

@@ -39,7 +39,7 @@ def test_the_preset_has_the_studys_caps_and_launches(hardware_row: dict[str, str
     assert assumed.launch == pytest.approx(float(hardware_row["kernel_launch_s"]), rel=1e-15)
 
 
-@pytest.mark.parametrize(("weights", "rate"), [("int8", 2e15), ("int4", 2e15), ("bf16", 1e15)])
+@pytest.mark.parametrize(("weights", "rate"), [("int8", 2e15), ("int4_channel", 2e15), ("bf16", 1e15)])
 def test_the_studys_rate_follows_the_width_of_the_weights(weights: str, rate: float) -> None:
     chip = catalog.hardware("paper/h100")
     peaks = {str(unit): peak for unit, peak in chip.dense_flops_per_second.items()}

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inference_econ import catalog
 from inference_econ.errors import InputError, SpecError
-from inference_econ.spec import HardwareSpec, ModelSpec, Traffic
+from inference_econ.spec import HardwareSpec, ModelSpec, Source, Traffic
+from inference_econ.spec._base import Spec
+from inference_econ.spec.model import Block
 
 HARDWARE = """\
 name: Test chip
@@ -456,18 +461,18 @@ def test_assumptions_from_nothing_must_be_complete(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({}, "the file: give context, or both isl and osl"),
+        ({}, "traffic: give context, or both isl and osl"),
         ({"isl": 100}, "give context, or both isl and osl"),
         ({"osl": 100}, "give context, or both isl and osl"),
         ({"isl": 1, "osl": 2, "context": 3}, "give either context, or isl and osl, not both"),
         ({"context": 3, "osl": 2}, "give either context, or isl and osl, not both"),
-        ({"isl": 1, "osl": 0}, "traffic:1: osl must be > 0, got 0"),
-        ({"context": -1}, "traffic:1: context must be >= 0, got -1"),
-        ({"context": float("inf")}, "traffic:1: context: Input should be a finite number, got inf"),
-        ({"context": float("nan")}, "traffic:1: context must be >= 0, got nan"),
-        ({"context": True}, "traffic:1: context: Input should be a valid"),
-        ({"contxt": 3}, "traffic:1: unknown key 'contxt'; did you mean 'context'?"),
-        ({"context": 3, "max_tokens_per_second": 0}, "traffic:1: max_tokens_per_second must be > 0, got 0"),
+        ({"isl": 1, "osl": 0}, "traffic: osl must be > 0, got 0"),
+        ({"context": -1}, "traffic: context must be >= 0, got -1"),
+        ({"context": float("inf")}, "traffic: context: Input should be a finite number, got inf"),
+        ({"context": float("nan")}, "traffic: context must be >= 0, got nan"),
+        ({"context": True}, "traffic: context: Input should be a valid"),
+        ({"contxt": 3}, "traffic: unknown key 'contxt'; did you mean 'context'?"),
+        ({"context": 3, "max_tokens_per_second": 0}, "traffic: max_tokens_per_second must be > 0, got 0"),
     ],
 )
 def test_mistakes_in_traffic(asked: dict[str, object], message: str) -> None:
@@ -510,11 +515,11 @@ def test_replace_changes_one_field_and_reads_units(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"hbm_bytes": -1}, "HardwareSpec:1: hbm_bytes must be > 0, got -1"),
-        ({"hbm_bytes": float("nan")}, "HardwareSpec:1: hbm_bytes: nan is not finite"),
+        ({"hbm_bytes": -1}, "HardwareSpec: hbm_bytes must be > 0, got -1"),
+        ({"hbm_bytes": float("nan")}, "HardwareSpec: hbm_bytes: nan is not finite"),
         ({"hbm_bytes": "80 GB/s"}, "has the dimension [data] / [time]"),
-        ({"hbm_byte": 1}, "HardwareSpec:1: unknown key 'hbm_byte'; did you mean 'hbm_bytes'?"),
-        ({"watts": 700}, "HardwareSpec:1: watts has no source"),
+        ({"hbm_byte": 1}, "HardwareSpec: unknown key 'hbm_byte'; did you mean 'hbm_bytes'?"),
+        ({"watts": 700}, "HardwareSpec: watts has no source"),
         ({"link_bytes_per_second_one_way": None}, "sources: 'link_bytes_per_second_one_way' names no field"),
         ({"dense_flops_per_second": {"bf16": 1e15, "fp16": 2e15}}, "the peaks of fp16 (2e+15) and bf16 (1e+15) differ"),
         ({"sources": {}}, "has no source"),
@@ -527,7 +532,7 @@ def test_replace_validates(tmp_path: Path, changes: dict[str, object], message: 
 
 def test_replace_validates_parts_of_a_model(tmp_path: Path) -> None:
     model = _model(tmp_path)
-    with pytest.raises(SpecError, match="Block:1: layers must be > 0, got 0"):
+    with pytest.raises(SpecError, match="Block: layers must be > 0, got 0"):
         model.blocks[0].replace(layers=0)
     with pytest.raises(SpecError, match="kv_heads must be at most query_heads"):
         model.blocks[0].attention.replace(kv_heads=64)
@@ -537,3 +542,59 @@ def test_replace_validates_parts_of_a_model(tmp_path: Path) -> None:
 
 def test_every_spec_error_is_an_input_error() -> None:
     assert issubclass(SpecError, InputError)
+
+
+_NO_ATTENTION = {"kind": "none"}
+_NARROW = {"kind": "dense", "intermediate_size": -1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "mistakes"),
+    [
+        (Traffic, {"isl": -1, "osl": 5}, {"Traffic: isl must be >= 0, got -1"}),
+        (Traffic, {"isl": 2000}, {"Traffic: give context, or both isl and osl"}),
+        (Traffic, {"contxt": 3}, {"Traffic: unknown key 'contxt'; did you mean 'context'?"}),
+        (
+            Source,
+            {"ref": "r", "where": "there", "kind": "sure"},
+            {"Source: kind: got 'sure'; allowed: 'measured', 'published', 'derived' or 'assumed'"},
+        ),
+        (
+            Block,  # nested parts are validated with the whole, so that every mistake has its path
+            {"layers": 0, "attention": _NO_ATTENTION, "feed_forward": _NARROW},
+            {"Block: layers must be > 0, got 0", "Block: feed_forward.intermediate_size must be > 0, got -1"},
+        ),
+        (
+            Block,
+            {"layers": 1, "attention": {}, "feed_forward": _NARROW | {"intermediate_size": 8}},
+            {"Block: attention needs a 'kind'"},
+        ),
+    ],
+)
+def test_mistakes_in_python_are_one_clear_message(
+    kind: type[Spec], given: dict[str, object], mistakes: set[str]
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        kind(**given)
+    assert set(caught.value.mistakes) == mistakes
+    assert caught.value.__suppress_context__  # no second message above ours
+
+
+def test_parts_that_are_built_already_are_looked_into_for_sources(tmp_path: Path) -> None:
+    source = Source(ref="nobody", where="nowhere", kind="assumed")
+    given: dict[str, Any] = {"name": "x", "hidden_size": 8, "vocab_size": 8, "weights": "fp7"}
+    given |= {"blocks": _model(tmp_path).blocks, "sources": {"vocab_size": source, "blocks.0.layers": source}}
+    with pytest.raises(SpecError) as caught:
+        ModelSpec(**given)
+    text = str(caught.value)
+    assert "ModelSpec: weights: got 'fp7'" in text
+    assert "ModelSpec: hidden_size has no source" in text
+    assert "blocks.0.attention.query_heads has no source" in text
+    assert "names no field" not in text
+
+
+def test_specs_survive_copies_and_pickling(tmp_path: Path) -> None:
+    for spec in (_chip(tmp_path), _model(tmp_path), Traffic(isl=2000, osl=500)):
+        assert pickle.loads(pickle.dumps(spec)) == spec
+        assert copy.deepcopy(spec) == spec.model_copy() == spec.replace() == spec
+        assert type(spec).model_validate(spec.model_dump(exclude_unset=True)) == spec

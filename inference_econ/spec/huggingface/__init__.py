@@ -12,11 +12,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from inference_econ.errors import SpecError
 from inference_econ.spec._yaml import Document
-from inference_econ.spec.huggingface import _dense, _experts, _hybrid, _latent
+from inference_econ.spec.huggingface import _dense, _experts, _hybrid, _latent, _mamba, _mixtures, _relatives
 from inference_econ.spec.huggingface._file import find_config, quantisation_beside, read_json
 from inference_econ.spec.huggingface._formats import Formats, formats
 from inference_econ.spec.huggingface._layers import Architecture, Layer
@@ -29,10 +27,23 @@ __all__ = ["FAMILIES", "find_config", "import_config", "import_document", "yaml_
 
 #: The function that reads each ``model_type``.
 FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
+    "arcee": _relatives.arcee,
+    "baichuan": _relatives.baichuan,
+    "bailing_moe": _mixtures.bailing_moe,
+    "bailing_moe_v2": _mixtures.bailing_moe,
+    "cohere": _relatives.cohere,
+    "cohere2": _relatives.cohere2,
+    "dbrx": _mixtures.dbrx,
     "deepseek_v2": _latent.deepseek,
     "deepseek_v3": _latent.deepseek,
     "deepseek_v32": _latent.deepseek_v32,
     "deepseek_v4": _latent.deepseek_v4,
+    "dots1": _mixtures.dots1,
+    "ernie4_5": _relatives.ernie4_5,
+    "ernie4_5_moe": _mixtures.ernie4_5_moe,
+    "exaone": _relatives.exaone,
+    "exaone4": _relatives.exaone4,
+    "exaone_moe": _mixtures.exaone_moe,
     "falcon": _dense.falcon,
     "gemma": _dense.gemma,
     "gemma2": _dense.gemma2,
@@ -43,35 +54,55 @@ FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
     "glm4_moe_lite": _latent.glm4_moe_lite,
     "glm_moe_dsa": _latent.glm_moe_dsa,
     "gpt2": _dense.gpt2,
+    "gpt_bigcode": _relatives.gpt_bigcode,
     "gpt_neox": _dense.gpt_neox,
     "gpt_oss": _experts.gpt_oss,
     "gptj": _dense.gptj,
     "granite": _dense.granite,
+    "granitemoe": _mixtures.granitemoe,
+    "granitemoehybrid": _mamba.granitemoehybrid,
+    "granitemoeshared": _mixtures.granitemoe,
+    "hunyuan_v1_dense": _relatives.hunyuan_v1_dense,
+    "hunyuan_v1_moe": _mixtures.hunyuan_v1_moe,
+    "internlm2": _relatives.internlm,
+    "internlm3": _relatives.internlm,
     "kimi_k2": _latent.deepseek,
     "llama": _dense.llama,
     "llama4_text": _experts.llama4,
+    "mamba2": _mamba.mamba2,
     "mimo": _dense.mimo,
     "mimo_v2_flash": _experts.mimo_v2_flash,
     "minimax_m2": _experts.minimax_m2,
     "ministral3": _dense.ministral3,
     "mistral": _dense.mistral,
     "mixtral": _experts.mixtral,
+    "mpt": _relatives.mpt,
     "nemotron": _dense.nemotron,
     "nemotron-nas": _hybrid.nemotron_nas,
     "nemotron_h": _hybrid.nemotron_h,
     "olmo2": _dense.olmo2,
+    "olmo3": _relatives.olmo3,
+    "olmoe": _mixtures.olmoe,
+    "opt": _relatives.opt,
     "phi": _dense.phi,
     "phi3": _dense.phi3,
     "phimoe": _experts.phimoe,
     "qwen2": _dense.qwen2,
+    "qwen2_5_vl": _dense.qwen2_vl,
+    "qwen2_5_vl_text": _dense.qwen2_vl,
     "qwen2_moe": _experts.qwen2_moe,
+    "qwen2_vl": _dense.qwen2_vl,
+    "qwen2_vl_text": _dense.qwen2_vl,
     "qwen3": _dense.qwen3,
     "qwen3_5_moe_text": _hybrid.qwen3_5_moe,
     "qwen3_5_text": _hybrid.qwen3_5,
     "qwen3_moe": _experts.qwen3_moe,
     "qwen3_next": _hybrid.qwen3_next,
+    "qwen3_vl_moe_text": _experts.qwen3_moe,
+    "qwen3_vl_text": _dense.qwen3,
     "seed_oss": _dense.seed_oss,
     "smollm3": _dense.smollm3,
+    "stablelm": _relatives.stablelm,
     "starcoder2": _dense.starcoder2,
 }
 
@@ -81,8 +112,12 @@ _TEXT_PART = {
     "kimi_k25": "kimi_k2",
     "llama4": "llama4_text",
     "mistral3": "mistral",
+    "qwen2_5_vl": "qwen2_5_vl_text",
+    "qwen2_vl": "qwen2_vl_text",
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
+    "qwen3_vl": "qwen3_vl_text",
+    "qwen3_vl_moe": "qwen3_vl_moe_text",
 }
 _AROUND_TEXT = re.compile(
     r"vision_.*|audio_.*|image_.*|video_.*|mm_.*|multimodal_.*|projector_.*|projection_.*|spatial_merge_size"
@@ -125,9 +160,11 @@ def import_document(path: Path | str) -> Document:
     reader.skip("torch_dtype", "dtype", "quantization_config", "compression_config")
     try:
         found = FAMILIES[family](reader)
-    except ValidationError as error:
-        problems = error.errors(include_url=False)
-        raise SpecError([f"{file}: {problem['msg']} (family {family})" for problem in problems]) from error
+    except SpecError as error:
+        own = f"{file}: "  # what the reader refuses names the file; parts that do not fit together cannot
+        raise SpecError(
+            [text if text.startswith(own) else f"{own}{text} (family {family})" for text in error.mistakes]
+        ) from error
     reader.finish()
     stated = formats(
         (text, outer) if outer else (text,),
@@ -147,7 +184,7 @@ def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], M
     if not isinstance(kind, str) or (kind not in FAMILIES and kind not in _TEXT_PART):
         known = ", ".join(sorted({*FAMILIES, *_TEXT_PART}))
         raise SpecError([f"{file}: model_type {kind!r} is not understood; understood: {known}"])
-    if kind in FAMILIES:
+    if kind in FAMILIES and not (kind in _TEXT_PART and "text_config" in data):
         return data, {}, kind
     text = data.get("text_config")
     if not isinstance(text, dict):
@@ -232,10 +269,10 @@ def _block(layer: Layer, count: int) -> dict[str, Any]:
 
 def _sources(data: Mapping[str, Any], stated: Formats, reader: Reader, file: str) -> dict[str, Any]:
     around = {
-        "hidden_size": ("hidden_size", "n_embd"),
+        "hidden_size": ("hidden_size", "n_embd", "d_model"),
         "vocab_size": ("vocab_size",),
-        "learned_positions": ("n_positions",),
-        "max_context": ("max_position_embeddings", "n_positions"),
+        "learned_positions": ("n_positions", "max_position_embeddings"),
+        "max_context": ("model_max_length", "max_position_embeddings", "n_positions", "max_seq_len"),
         "mtp_layers": ("num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules", "mtp_num_hidden_layers"),
         "residual_streams": ("hc_mult",),
     }

@@ -98,6 +98,12 @@ def qwen2(c: Reader) -> Architecture:
     return architecture(c, layers)
 
 
+def qwen2_vl(c: Reader) -> Architecture:
+    """The text part of Qwen2-VL and Qwen2.5-VL, which older files write beside that of the pictures."""
+    c.skip("vision_config")
+    return qwen2(c)
+
+
 def mimo(c: Reader) -> Architecture:
     """MiMo-7B is Qwen2 with multi-token-prediction layers beside it."""
     found = qwen2(c)
@@ -231,8 +237,8 @@ def gpt2(c: Reader) -> Architecture:
     """GPT-2: learned positions, biases everywhere, tied."""
     c.only("add_cross_attention", False)
     c.skip("n_ctx", "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "summary_type", "summary_use_proj")
-    c.skip("summary_activation", "summary_proj_to_labels")
-    attention = grouped_query(c, kv=heads(c), width=_split(c), qkv_bias=True, output_bias=True)
+    c.skip("summary_activation", "summary_proj_to_labels", "output_past")
+    attention = grouped_query(c, kv=heads(c), width=split(c), qkv_bias=True, output_bias=True)
     width = c.size_or("n_inner", default=4 * hidden_size(c))
     layer = Layer(attention, dense(width, gated=False, bias=True), norm_bias=True)
     return architecture(c, [layer] * c.layers(), tied=True, learned_positions=c.size("n_positions"))
@@ -242,7 +248,7 @@ def gptj(c: Reader) -> Architecture:
     """GPT-J: attention and feed-forward behind one norm; the output embedding has a bias."""
     c.skip("scale_attn_by_inverse_layer_idx", "summary_type", "summary_use_proj", "summary_activation", "n_ctx")
     c.skip("summary_proj_to_labels", "rotary")
-    attention = grouped_query(c, kv=heads(c), width=_split(c))
+    attention = grouped_query(c, kv=heads(c), width=split(c))
     width = c.size_or("n_inner", default=4 * hidden_size(c))
     layer = Layer(attention, dense(width, gated=False, bias=True), norms=1, norm_bias=True, parallel=True)
     return architecture(c, [layer] * c.layers(), output_bias=True)
@@ -251,7 +257,7 @@ def gptj(c: Reader) -> Architecture:
 def gpt_neox(c: Reader) -> Architecture:
     """GPT-NeoX and Pythia: two norms, side by side by default."""
     bias = c.flag("attention_bias", default=True)
-    attention = grouped_query(c, kv=heads(c), width=_split(c), qkv_bias=bias, output_bias=bias)
+    attention = grouped_query(c, kv=heads(c), width=split(c), qkv_bias=bias, output_bias=bias)
     feed_forward = dense(c.size("intermediate_size"), gated=False, bias=True)
     parallel = c.flag("use_parallel_residual", default=True)
     return architecture(c, [Layer(attention, feed_forward, norm_bias=True, parallel=parallel)] * c.layers())
@@ -273,14 +279,14 @@ def falcon(c: Reader) -> Architecture:
         c.stop(f"num_ln_in_parallel_attn is {norms_beside}; only 1 or 2 is understood")
     two = new and norms_beside != 1
     bias = c.flag("bias", default=False)
-    attention = grouped_query(c, kv=kv, width=_split(c), qkv_bias=bias, output_bias=bias)
+    attention = grouped_query(c, kv=kv, width=split(c), qkv_bias=bias, output_bias=bias)
     width = c.size_or("ffn_hidden_size", default=4 * hidden_size(c))
     norms = 2 if two or not parallel else 1
     layer = Layer(attention, dense(width, gated=False, bias=bias), norms, norm_bias=True, parallel=parallel or new)
     return architecture(c, [layer] * c.layers(), tied=True)
 
 
-def _split(c: Reader) -> int:
+def split(c: Reader) -> int:
     """Width of a head where no key can state another."""
     hidden, count = hidden_size(c), heads(c)
     if hidden % count:

@@ -189,7 +189,7 @@ def dense_first(c: Reader, default_first: int) -> list[FeedForward]:
     sparse = [index >= first for index in range(layers)] if kinds is None else [kind == "sparse" for kind in kinds]
     plain = None if all(sparse) else dense(c.size("intermediate_size"))
     c.unused("intermediate_size")
-    width, count = c.size("moe_intermediate_size"), c.whole("n_shared_experts")
+    width, count = c.size("moe_intermediate_size"), c.whole("n_shared_experts", "num_shared_experts")
     mixture = experts(c, width, count_keys=_ROUTED, shared=count * width or None)
     return [mixture if plain is None or one else plain for one in sparse]
 

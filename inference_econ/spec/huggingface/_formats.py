@@ -10,23 +10,39 @@ from pathlib import Path
 from typing import Any
 
 from inference_econ.errors import SpecError
-from inference_econ.spec.dtype import BYTES_PER_ELEMENT, Dtype
+from inference_econ.spec.dtype import Dtype
 
 _DTYPES: Mapping[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float8_e4m3fn": "fp8"}
 _MODELOPT: Mapping[str, Dtype] = {
     "FP8": "fp8",
     "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
-    "FP8_PB_WO": "fp8",
+    "FP8_PB_WO": "fp8_block",
+    "FP8_BLOCK_SCALES": "fp8_block",
+    "MXFP8": "mxfp8",
     "NVFP4": "nvfp4",
     "NVFP4_AWQ": "nvfp4",
     "MXFP4": "mxfp4",
     "W4A16_AWQ": "int4",
+    "W4A8_AWQ": "int4",
     "INT4_AWQ": "int4",
     "W8A16": "int8",
     "W8A8_SQ_PER_CHANNEL": "int8",
     "INT8": "int8",
 }
-_TYPED: Mapping[tuple[str, int], Dtype] = {("int", 4): "int4", ("int", 8): "int8", ("float", 8): "fp8"}
+#: By type, bits, and elements that share a scale along a row; None: a scale per row or per tensor.
+_GROUPED: Mapping[tuple[str, int, int | None], Dtype] = {
+    ("int", 4, 128): "int4",
+    ("int", 4, 32): "int4_g32",
+    ("int", 4, None): "int4_channel",
+    ("int", 8, 128): "int8_g128",
+    ("int", 8, None): "int8",
+    ("float", 8, 32): "mxfp8",
+    ("float", 8, None): "fp8",
+    ("float", 4, 16): "nvfp4",
+    ("float", 4, 32): "mxfp4",
+}
+#: By the rows and columns of a block.
+_BLOCKED: Mapping[tuple[int, int], Dtype] = {(128, 128): "fp8_block", (1, 32): "mxfp8"}
 
 #: Names that modules of a group have in published checkpoints; a group keeps its format if all of one
 #: naming are excluded. ``{}`` is the number of a layer.
@@ -123,7 +139,7 @@ def formats(
     if inside is not None:
         where += f", {key}"
     stated = next((found for level in levels if (found := level.get("expert_dtype")) is not None), None)
-    experts = _expert_dtype(stated, file) if stated is not None else scheme.expert_dtype or scheme.dtype
+    experts = _expert_dtype(stated, scheme.dtype, file) or scheme.expert_dtype or scheme.dtype
     if scheme.only_experts:
         return Formats(base, base, experts, base, base, scheme.kv, where)
     middle = layers // 2
@@ -166,16 +182,17 @@ def _base(levels: tuple[Mapping[str, Any], ...], file: str) -> tuple[Dtype, str,
 def _scheme(found: object, place: str) -> _Quantisation | None:
     data = _mapping(found, place)
     method = data.get("quant_method", "modelopt" if "quant_algo" in data else None)
-    excluded = _list(data, "modules_to_not_convert", place)
+    excluded = _list(data, "modules_to_not_convert", place) + _list(data, "ignored_layers", place)
     if method in ("fp8", "fbgemm_fp8"):
-        return _Quantisation("fp8", excluded, expert_dtype=_inner_expert_dtype(data, place))
+        blocks = data.get("weight_block_size")
+        dtype: Dtype = "fp8" if blocks is None else _blocked(blocks, f"{place}: weight_block_size")
+        return _Quantisation(dtype, excluded, expert_dtype=_expert_dtype(data.get("expert_dtype"), dtype, place))
+    if method == "mxfp8":
+        return _Quantisation("mxfp8", excluded)
     if method == "mxfp4":
         return _Quantisation("mxfp4", excluded, only_experts=True)
     if method in ("gptq", "awq"):
-        bits = data.get("bits", data.get("w_bit"))
-        if bits not in (4, 8):
-            raise SpecError([f"{place}: {method} with {bits!r} bits; understood: 4, 8"])
-        return _Quantisation("int4" if bits == 4 else "int8", excluded)
+        return _Quantisation(_integers(data, str(method), place), excluded)
     if method == "modelopt":
         return _modelopt(data, place)
     if method in ("compressed-tensors", "compressed_tensors"):
@@ -183,9 +200,42 @@ def _scheme(found: object, place: str) -> _Quantisation | None:
     raise SpecError(
         [
             f"{place}: quant_method {method!r} is not understood; "
-            "understood: fp8, fbgemm_fp8, mxfp4, gptq, awq, modelopt, compressed-tensors"
+            "understood: fp8, fbgemm_fp8, mxfp8, mxfp4, gptq, awq, modelopt, compressed-tensors"
         ]
     )
+
+
+def _integers(data: Mapping[str, Any], method: str, place: str) -> Dtype:
+    """GPTQ and AWQ: integers with a scale, and perhaps a zero point, per group of 128 unless stated."""
+    for key in ("modules_in_block_to_quantize", "dynamic"):
+        if data.get(key):
+            raise SpecError([f"{place}: {key} is not understood: modules of one kind would have several formats"])
+    bits = data.get("bits", data.get("w_bit"))
+    if bits not in (4, 8):
+        raise SpecError([f"{place}: {method} with {bits!r} bits; understood: 4, 8"])
+    size = data.get("group_size", data.get("q_group_size", 128))
+    symmetric = data.get("sym", True) if method == "gptq" else not data.get("zero_point", True)
+    return _grouped("int", bits, size, bool(symmetric), place)
+
+
+def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: str) -> Dtype:
+    """The format of elements that share a scale per group; groups of another size have other true bytes."""
+    group = None if size in (None, -1) else size
+    for known, dtype in _GROUPED.items():
+        if (kind, bits, group) == known and not (isinstance(bits, bool) or isinstance(group, bool)):
+            if dtype == "int4_g32" and not symmetric:
+                raise SpecError([f"{place}: zero points for groups of 32 are not understood; a symmetric scheme is"])
+            return dtype
+    sizes = [str(known[2]) if known[2] else "a scale per row" for known in _GROUPED if (kind, bits) == known[:2]]
+    hint = f"; understood: {', '.join(sizes)}" if sizes else ""
+    raise SpecError([f"{place}: {bits!r}-bit {kind!r} in groups of {size!r} is not understood{hint}"])
+
+
+def _blocked(blocks: object, place: str) -> Dtype:
+    for known, dtype in _BLOCKED.items():
+        if blocks == list(known):
+            return dtype
+    raise SpecError([f"{place} is {blocks!r}; understood: {', '.join(str(list(known)) for known in _BLOCKED)}"])
 
 
 def _modelopt(data: Mapping[str, Any], place: str) -> _Quantisation | None:
@@ -199,45 +249,49 @@ def _modelopt(data: Mapping[str, Any], place: str) -> _Quantisation | None:
         return None
     if not isinstance(algorithm, str) or algorithm not in _MODELOPT:
         raise SpecError([f"{place}: quant_algo {algorithm!r} is not understood; understood: {', '.join(_MODELOPT)}"])
+    dtype = _MODELOPT[algorithm]
+    if dtype == "int4":
+        dtype = _grouped("int", 4, data.get("group_size", 128), True, place)
     excluded = _list(data, "exclude_modules", place) or _list(data, "ignore", place)
-    return _Quantisation(_MODELOPT[algorithm], excluded, kv=kv)
+    return _Quantisation(dtype, excluded, kv=kv or _cache_format(data, place))
 
 
 def _compressed_tensors(data: Mapping[str, Any], place: str) -> _Quantisation:
     groups = _mapping(data.get("config_groups"), f"{place}: config_groups")
-    found = {_weights_of(_mapping(group, place), place) for group in groups.values()}
+    found = {_weights_of(_mapping(group, place), data.get("format"), place) for group in groups.values()}
     if len(found) != 1:
         raise SpecError([f"{place}: config_groups has {len(found)} formats of weights; one is understood"])
-    cache = data.get("kv_cache_scheme")
-    kv = None if cache is None else _typed(_mapping(cache, f"{place}: kv_cache_scheme"), f"{place}: kv_cache_scheme")
-    return _Quantisation(found.pop(), _list(data, "ignore", place), kv=kv)
+    return _Quantisation(found.pop(), _list(data, "ignore", place), kv=_cache_format(data, place))
 
 
-def _weights_of(group: Mapping[str, Any], place: str) -> Dtype:
+def _weights_of(group: Mapping[str, Any], packing: object, place: str) -> Dtype:
     if group.get("targets") not in (None, ["Linear"]):
         raise SpecError([f"{place}: targets {group.get('targets')!r} are not understood; understood: ['Linear']"])
-    return _typed(_mapping(group.get("weights"), f"{place}: weights"), place)
+    weights = _mapping(group.get("weights"), f"{place}: weights")
+    packing = str(group.get("format") or packing)
+    kind = "float" if packing.startswith(("mxfp4", "nvfp4", "float")) else "int"
+    return _typed({"type": kind, **weights}, place)
+
+
+def _cache_format(data: Mapping[str, Any], place: str) -> Dtype | None:
+    cache = data.get("kv_cache_scheme")
+    return None if cache is None else _typed(_mapping(cache, f"{place}: kv_cache_scheme"), f"{place}: kv_cache_scheme")
 
 
 def _typed(scheme: Mapping[str, Any], place: str) -> Dtype:
-    kind, bits, size = scheme.get("type", "int"), scheme.get("num_bits"), scheme.get("group_size")
-    if (kind, bits) == ("float", 4) and size in (16, 32):
-        return "nvfp4" if size == 16 else "mxfp4"
-    for (known, width), dtype in _TYPED.items():
-        if (kind, bits) == (known, width):
-            return dtype
-    raise SpecError([f"{place}: {bits!r}-bit {kind!r} in groups of {size!r} is not understood"])
+    kind, bits = scheme.get("type", "int"), scheme.get("num_bits")
+    if scheme.get("strategy") == "block" and (kind, bits) == ("float", 8):
+        return _blocked(scheme.get("block_structure"), f"{place}: block_structure")
+    return _grouped(kind, bits, scheme.get("group_size"), scheme.get("symmetric") is not False, place)
 
 
-def _inner_expert_dtype(data: Mapping[str, Any], place: str) -> Dtype | None:
-    return None if data.get("expert_dtype") is None else _expert_dtype(data["expert_dtype"], place)
-
-
-def _expert_dtype(value: object, place: str) -> Dtype:
-    for name in BYTES_PER_ELEMENT:
-        if value == name:
-            return name  # type: ignore[return-value]
-    raise SpecError([f"{place}: expert_dtype is {value!r}; understood: {', '.join(BYTES_PER_ELEMENT)}"])
+def _expert_dtype(value: object, dtype: Dtype, place: str) -> Dtype | None:
+    """Format of the routed experts beside others in blocks of 8 bits (DeepSeek-V4); None if not stated."""
+    if value is None:
+        return None
+    if value not in ("fp4", "fp8"):
+        raise SpecError([f"{place}: expert_dtype is {value!r}; understood: fp4, fp8"])
+    return "mxfp4" if value == "fp4" else dtype  # e2m1 with an 8-bit scale per 32 elements
 
 
 def _excluded(names: tuple[tuple[str, ...], ...], layer: int, layers: int, patterns: tuple[str, ...]) -> bool:

@@ -46,7 +46,12 @@ class Architecture:
 
 def hidden_size(c: Reader) -> int:
     """Width of the residual stream."""
-    return c.size("hidden_size", "n_embd")
+    return c.size("hidden_size", "n_embd", "d_model")
+
+
+def context(c: Reader) -> int | None:
+    """Longest context."""
+    return c.size_if("max_position_embeddings", "n_positions", "max_seq_len")
 
 
 def architecture(
@@ -58,6 +63,7 @@ def architecture(
     learned_positions: int = 0,
     output_bias: bool = False,
     residual_streams: int = 1,
+    max_context: int | None = None,
 ) -> Architecture:
     """The layers, with what every configuration states around them; ``tied`` is the class's default."""
     return Architecture(
@@ -65,7 +71,7 @@ def architecture(
         c.size("vocab_size"),
         layers,
         c.tied(default=tied),
-        c.size_if("max_position_embeddings", "n_positions"),
+        context(c) if max_context is None else max_context,
         mtp_layers,
         learned_positions,
         output_bias,
@@ -75,7 +81,7 @@ def architecture(
 
 def heads(c: Reader) -> int:
     """Query heads."""
-    return c.size("num_attention_heads", "n_head")
+    return c.size("num_attention_heads", "n_head", "n_heads")
 
 
 def kv_heads(c: Reader, *, default: int | None = None) -> int:
@@ -122,10 +128,10 @@ def grouped_query(
     value_head_dim: int | None = None,
 ) -> GroupedQueryAttention:
     """Grouped-query attention with the usual keys; a window that no context exceeds is none."""
-    context = c.size_if("max_position_embeddings", "n_positions")
-    if window is not None and context is not None and window >= context:
+    longest = context(c)
+    if window is not None and longest is not None and window >= longest:
         window = None
-    if chunk is not None and context is not None and chunk >= context:
+    if chunk is not None and longest is not None and chunk >= longest:
         chunk = None
     return GroupedQueryAttention(
         kind="grouped_query",
@@ -165,6 +171,7 @@ def experts(
     count, active = c.size(*count_keys), c.size(*active_keys)
     if active > count:
         c.stop(f"{active_keys[0]} must be <= {count_keys[0]} ({count}), got {active}")
+    groups, active_groups = _routing_groups(c, count, active)
     return ExpertFeedForward(
         kind="experts",
         experts=count,
@@ -176,7 +183,21 @@ def experts(
         shared_gate=shared_gate,
         router_bias=router_bias,
         latent_size=latent_size,
+        routing_groups=groups,
+        active_groups=active_groups,
     )
+
+
+def _routing_groups(c: Reader, count: int, active: int) -> tuple[int | None, int | None]:
+    """Groups of experts, and how many of them a token may reach; one group, or a greedy router, is no limit."""
+    groups, reached = c.size_if("n_group"), c.size_if("topk_group")
+    if groups in (None, 1) or c.data.get("topk_method") == "greedy":
+        return None, None
+    if reached is None:
+        c.stop(f"n_group is {groups}, but topk_group is missing")
+    if reached > groups or count % groups or active > reached * count // groups:
+        c.stop(f"{active} of {count} experts in at most {reached} (topk_group) of {groups} groups (n_group) cannot be")
+    return groups, reached
 
 
 def windows(c: Reader, default: Sequence[bool], width_key: str = "sliding_window") -> list[int | None]:

@@ -130,7 +130,10 @@ _WITHOUT_SHAPE = frozenset(
         "use_return_dict",
     ]
 )
-_ENDINGS = ("_token_id", "_token_ids", "_token_index", "_dropout", "_pdrop", "_eps", "_epsilon", "_loss_coef")
+_ENDINGS = (
+    *("_token_id", "_token_ids", "_token_index", "_dropout", "_dropout_prob", "_pdrop"),
+    *("_eps", "_epsilon", "_loss_coef", "_in_fp32"),
+)
 
 
 class Reader:
@@ -182,8 +185,8 @@ class Reader:
         """A whole number above zero."""
         value = self.size_if(*keys)
         if value is None:
-            found = "null" if any(key in self.data for key in keys) else "missing"
-            self.stop(f"{' or '.join(keys)} is {found}; a whole number > 0 is needed")
+            given = next((key for key in keys if key in self.data), None)
+            self.stop(f"{given or keys[0]} is {'null' if given else 'missing'}; a whole number > 0 is needed")
         return value
 
     def size_or(self, *keys: str, default: int) -> int:
@@ -211,7 +214,7 @@ class Reader:
         if value is not None and not any(
             value is one or (value == one and type(value) is type(one)) for one in allowed
         ):
-            listed = " or ".join(_json(one) for one in allowed) or "null"
+            listed = " or ".join(_short(one) for one in allowed) or "null"
             self.stop(f"{key} is {_short(value)}; only {listed} is understood")
 
     def skip(self, *keys: str) -> None:
@@ -231,7 +234,7 @@ class Reader:
 
     def layers(self) -> int:
         """Number of layers."""
-        count = self.size("num_hidden_layers", "n_layer")
+        count = self.size("num_hidden_layers", "n_layer", "n_layers", "num_layers")
         if count > _MAX_LAYERS:
             self.stop(f"num_hidden_layers must be <= {_MAX_LAYERS}, got {count}")
         return count
@@ -266,6 +269,13 @@ class Reader:
         if own != around and self.outer.get("tie_word_embeddings") is not None:
             self.stop(f"tie_word_embeddings is {_json(around)} at the top and {_json(own)} in text_config")
         return own
+
+    def inside(self, key: str) -> Reader:
+        """The reader of a mapping that stands under a key."""
+        _, value = self.find(key)
+        if not isinstance(value, Mapping):
+            self.stop(f"{key} must be a JSON object, got {_short(value)}")
+        return Reader(value, self.file, f"{self.family}, {key}")
 
     def finish(self) -> None:
         """Refuse keys that nobody read, unless they are known to change no shape.

@@ -1,0 +1,28 @@
+"""How measurements write the names of models, chips and engines."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from inference_econ.spec._base import Spec
+
+Spellings = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
+
+
+class MeasuredNames(Spec):
+    """Spellings found in measurements, by the name that the catalogue has for the same thing."""
+
+    models: dict[str, Spellings]
+    """Catalogue name of a model to its other names."""
+    hardware: dict[str, Spellings]
+    """Catalogue name of a chip to its other names."""
+    within_source: dict[str, dict[str, str]]
+    """Source to what a name of hardware means there, as a catalogue name."""
+    checkpoints: dict[str, dict[str, str]]
+    """Model to number format to the model's file for checkpoints of that format."""
+    speculation: dict[str, dict[str, str]]
+    """Model to engine and version to the speculation that runs of a collection had which does not record it."""
+    engines: dict[str, Spellings]
+    """Engine to the texts that give it away, the engine to look for first first."""
