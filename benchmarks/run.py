@@ -23,7 +23,7 @@ from rich.table import Table
 from benchmarks import naive
 from inference_econ import catalog
 from inference_econ.frontier import Frontier, Sampling, compute
-from inference_econ.plans import Grid, paper_grid
+from inference_econ.layouts import Grid, paper_grid
 from inference_econ.precision import Precision
 from inference_econ.question import Question
 from inference_econ.serving import Draft

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from inference_econ.spec._yaml import Document, Value
     from inference_econ.spec.assumptions import Assumptions
     from inference_econ.spec.hardware import HardwareSpec
+    from inference_econ.spec.measured_names import MeasuredNames
     from inference_econ.spec.model import ModelSpec
     from inference_econ.spec.scenario import Scenario
 
@@ -53,8 +54,14 @@ def names(kind: Kind) -> tuple[str, ...]:
     """Every name of one kind that comes with the package, sorted."""
     root = folder(kind)
     found = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
-    hidden = {"scenarios": "assumptions/", "assumptions": "collectives/"}.get(kind, "\0")
+    hidden = {"scenarios": ("assumptions/", "measured/"), "assumptions": ("collectives/",)}.get(kind, ())
     return tuple(sorted((name for name in found if not name.startswith(hidden)), key=lambda n: (n.count("/"), n)))
+
+
+@cache
+def collectives_names() -> tuple[str, ...]:
+    """Every model of collectives that assumptions can name, sorted."""
+    return tuple(sorted(path.stem for path in (folder("assumptions") / "collectives").glob("*.yaml")))
 
 
 def locate(kind: Kind, name: str) -> Path:
@@ -123,6 +130,21 @@ def references() -> dict[str, dict[str, str]]:
         entry.key: {field.key: str(field.value).replace("{", "").replace("}", "") for field in entry.fields}
         for entry in library.entries
     }
+
+
+@cache
+def measured_files() -> dict[str, Path]:
+    """The measurements that come with the package: file name without its suffix to file, sorted."""
+    return {path.stem: path for path in sorted((folder("scenarios") / "measured").glob("*.csv"))}
+
+
+@cache
+def measured_names() -> MeasuredNames:
+    """How measurements write the names of what is in the catalogue."""
+    from inference_econ.spec import _yaml
+    from inference_econ.spec.measured_names import MeasuredNames
+
+    return MeasuredNames.from_document(_yaml.read(folder("scenarios") / "measured" / "names.yaml"))
 
 
 def hardware(name: str, *, changes: Iterable[str] = ()) -> HardwareSpec:
@@ -255,9 +277,6 @@ def _graft_collectives(document: Document) -> None:
 
 
 def _collectives_file(name: str, where: str) -> Path:
-    root = folder("assumptions") / "collectives"
-    path = root / f"{name}.yaml"
-    if _is_file(path):
-        return path
-    known = ", ".join(sorted(found.stem for found in root.glob("*.yaml")))
-    raise InputError(f"{where}: unknown collectives {name!r}; known: {known}")
+    if name in collectives_names():
+        return folder("assumptions") / "collectives" / f"{name}.yaml"
+    raise InputError(f"{where}: unknown collectives {name!r}; known: {', '.join(collectives_names())}")

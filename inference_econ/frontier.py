@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ import memory
-from inference_econ.engine import PARTS, Question, evaluate, mfu
+from inference_econ.alternatives import PlanTable, every_plan, layout_columns, why_nothing_fits
+from inference_econ.engine import PARTS, evaluate, mfu
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
-from inference_econ.memory import NOTHING, Taken
-from inference_econ.plans import Grid, Plans
+from inference_econ.layouts import Grid
+from inference_econ.question import Question
 from inference_econ.search import Chosen, chosen_plans, fastest
 from inference_econ.serving import Draft, memory_taken, token_seconds
 
@@ -115,6 +115,8 @@ class Frontier:
         Time per token [s] and cost [USD per 1e6 tokens], both strictly ordered.
     accelerators, batch : ndarray, shape (n,)
         [1]
+    max_tokens_per_second : float or None
+        Demand, if it is limited [tokens/s].
     """
 
     question: Question
@@ -125,6 +127,7 @@ class Frontier:
     dollars: Array
     accelerators: Array
     batch: Array
+    max_tokens_per_second: float | None = None
 
     def __len__(self) -> int:
         return self.seconds.size
@@ -182,6 +185,16 @@ class Frontier:
                 f"the fastest has {self.tokens_per_second[-1]:.1f}"
             )
         return self.point(int(fast_enough[0]))
+
+    def plans(self) -> PlanTable:
+        """Every feasible plan of the grid, dominated ones included; see :func:`alternatives.every_plan`."""
+        return every_plan(
+            self.question,
+            self.grid,
+            self.dollars_per_accelerator_hour,
+            draft=self.draft,
+            max_tokens_per_second=self.max_tokens_per_second,
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """All points as a table, one row each."""
@@ -265,6 +278,7 @@ def compute(
         search.dollars[chosen],
         search.accelerators[chosen],
         search.batch[chosen],
+        max_tokens_per_second,
     )
 
 
@@ -302,41 +316,6 @@ class _FrontierSearch:
         self.seconds, self.dollars, self.accelerators, self.batch = (column[best] for column in merged)
 
 
-def why_nothing_fits(
-    question: Question, grid: Grid, max_tokens_per_second: float | None = None, taken: Taken = NOTHING
-) -> str:
-    """One message: how often each reason applies, and how many accelerators would do.
-
-    ``taken`` is memory that a draft model takes.
-    """
-    sizes, batches = grid.pairs()
-    counts = np.zeros(len(memory.REASONS), dtype=int)
-    for depth in grid.layouts.depths(question.model, question.assumptions, sizes, batches):
-        index = np.nonzero(np.broadcast_to(depth > 0, (grid.accelerators.size, grid.batch.size)))
-        shape = (grid.accelerators.size, grid.batch.size)
-        size, batch, pp = (np.broadcast_to(axis, shape)[index] for axis in (sizes, batches, depth))
-        if size.size:
-            plans = grid.layouts.variants(question.model, question.assumptions, Plans.of(size, batch, pp))
-            for layout in question.assumptions.tensor_layouts:
-                counts += np.bincount(question.reasons(plans, layout, taken).ravel(), minlength=counts.size)
-    listed = [f"{memory.REASONS[code]}: {count}" for code, count in enumerate(counts) if count and code]
-    if max_tokens_per_second is not None and counts[memory.FITS]:
-        listed.append(f"more than {max_tokens_per_second:g} tokens/s are produced: {counts[memory.FITS]}")
-    ones = np.ones(1)
-    weights, cache, available = question.memory(Plans.of(ones, ones, ones), taken).of_one_plan()
-    found = (
-        f"nothing fits: {question.model.name} ({question.precision.weights}) on {question.hardware.name}, "
-        f"{int(counts.sum())} plans considered; {'; '.join(listed) or 'the grid is empty'}. "
-    )
-    if counts[memory.FITS]:
-        return f"{found}Every deployment that fits in memory produces more than is asked for"
-    return (
-        f"{found}Weights need {weights / 1e9:.1f} GB, a sequence of {question.context:g} tokens {cache / 1e9:.2f} GB, "
-        f"an accelerator has {available / 1e9:.1f} GB for them: at least {int(np.ceil((weights + cache) / available))} "
-        "accelerators are needed"
-    )
-
-
 def _describe(front: Frontier, chosen: Indices) -> list[Point]:
     """Layouts and parts of some points: the same search again, on these instances only."""
     question, layouts = front.question, front.grid.layouts
@@ -350,7 +329,7 @@ def _describe(front: Frontier, chosen: Indices) -> list[Point]:
         one = rounds.get(int(length))
         new_tokens = 1 if one is None else one.verified
         found = fastest(question, sizes[part], batches[part], layouts, new_tokens=new_tokens, taken=taken)
-        plans = chosen_plans(question, sizes[part], batches[part], layouts, found, new_tokens)
+        plans = chosen_plans(question, found)
         for index, plan in zip(part, plans, strict=True):
             seconds, tokens = float(front.seconds[chosen[index]]), 1.0 if one is None else one.tokens
             points[index] = _point(front, int(chosen[index]), plan, seconds, tokens, int(length))
@@ -378,14 +357,8 @@ def _point(front: Frontier, index: int, chosen: Chosen, seconds: float, tokens: 
 
 def layout_record(question: Question, chosen: Chosen, drafted: int = 0) -> dict[str, float | str]:
     """The degrees of a single plan, under the names that people use."""
-    plans = chosen.plans
-    pp, stage, ranks = (float(np.ravel(value)[0]) for value in (plans.pp, plans.stage, plans.attention_ranks))
-    record: dict[str, float | str] = {"tp": stage, "pp": pp, "attention_tp": ranks}
-    if question.assumptions.attention_groups == "data_parallel":
-        record["attention_dp"] = stage / ranks
-    if plans.ep is not None:
-        record["ep"] = float(np.ravel(plans.ep)[0])
-    record["cut"] = chosen.layout
+    columns = layout_columns(question, chosen.plans, np.array([chosen.layout]))
+    record: dict[str, float | str] = {name: values[0] for name, values in columns.items()}
     if drafted:
         record["draft_tokens"] = drafted
     return record

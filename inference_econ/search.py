@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,10 +11,12 @@ import numpy.typing as npt
 
 from inference_econ import memory
 from inference_econ.bounds import attention_floor, lower_bound, range_bound
-from inference_econ.engine import Question, step_seconds
+from inference_econ.engine import step_seconds
 from inference_econ.feed_forwards import expert_thresholds
+from inference_econ.layouts import Layouts
 from inference_econ.memory import NOTHING, Taken
-from inference_econ.plans import DEPTH_TOLERANCE, Layouts, Plans, has_experts
+from inference_econ.plans import DEPTH_TOLERANCE, Plans, has_experts
+from inference_econ.question import Question
 from inference_econ.spec.assumptions import TensorLayout
 
 Array = npt.NDArray[np.float64]
@@ -37,14 +40,15 @@ class Fastest:
     ----------
     seconds : ndarray, shape (...)
         Time of a step [s]; ``inf`` where nothing fits or everything exceeds the ceiling.
-    depth, family, variant : ndarray, shape (...)
-        Which layout it was, by position in the lists of depths, cuts and variants.
+    cut : ndarray, shape (...)
+        How its matrices are cut, by position in ``assumptions.tensor_layouts``.
+    plans : Plans
+        The layouts themselves, flat; they mean nothing where the time is infinite.
     """
 
     seconds: Array
-    depth: Indices
-    family: Indices
-    variant: Indices
+    cut: Indices
+    plans: Plans
 
 
 def fastest(
@@ -104,6 +108,7 @@ class Search:
         assumed = question.assumptions
         together = assumed.kv_placement == "spread" and assumed.attention_groups == "idle"
         together &= assumed.expert_parallel_counts == "requests" and assumed.all_to_all_traffic == "as_all_reduce"
+        together &= assumed.two_batch_overlap == "never" and assumed.replicated_tokens == "exchanged"
         self.bounded = together and (ruled or not has_experts(question.model))
         self.tabled = self.bounded and len(self.depths) * int(np.prod(self.shape)) >= _TABLE_FROM
         if self.tabled:
@@ -138,17 +143,21 @@ class Search:
         # The bound of what is too deep is infinite, and not to be looked at even without a ceiling.
         limit = np.minimum(np.broadcast_to(ceiling, self.shape).ravel(), np.finfo(float).max)
         best = np.full(limit.size, np.inf)
-        choice = np.zeros((3, limit.size), dtype=np.intp)
+        cuts = np.zeros(limit.size, dtype=np.intp)
+        ones = np.ones(limit.size)
+        layouts, chosen = Plans.of(ones, ones, ones, new_tokens), defaultdict[str, Array](ones.copy)
         for level, depth in enumerate(self.depths):
             index, plans = self._promising(level, depth, new_tokens, limit)
             for start in range(0, index.size, _CHUNK):
                 part = np.arange(start, min(start + _CHUNK, index.size))
-                found, family, variant = self._evaluate(plans.at((part,)))
-                better = found < best[index[part]]
+                found, cut, layouts = self._evaluate(plans.at((part,)))
+                better = np.flatnonzero(found < best[index[part]])
                 improved = index[part][better]
-                best[improved] = found[better]
-                choice[:, improved] = np.broadcast_arrays(level, family[better], variant[better])
-        return Fastest(best.reshape(self.shape), *choice.reshape(3, *self.shape))
+                best[improved], cuts[improved] = found[better], cut[better]
+                for name, array in layouts.at((better,)).arrays().items():
+                    chosen[name][improved] = array
+        found_plans = replace(layouts, **chosen)  # type: ignore[arg-type]
+        return Fastest(best.reshape(self.shape), cuts.reshape(self.shape), found_plans)
 
     def _promising(self, level: int, depth: Array, new_tokens: int, limit: Array) -> tuple[Indices, Plans]:
         """The plans of one depth that fit and may be as fast as the limit, and which instances they are of."""
@@ -173,8 +182,8 @@ class Search:
         kept = np.flatnonzero(wanted)
         return index[kept], plans.at((kept,))
 
-    def _evaluate(self, instances: Plans) -> tuple[Array, Indices, Indices]:
-        """Time, cut and variant of some instances."""
+    def _evaluate(self, instances: Plans) -> tuple[Array, Indices, Plans]:
+        """Time, cut and layout of some instances."""
         question = self.question
         plans = self.layouts.variants(question.model, question.assumptions, instances)
         cuts = question.assumptions.tensor_layouts
@@ -188,12 +197,13 @@ class Search:
             where = np.nonzero(possible.any(axis=0))
             evaluated = np.stack(step_seconds(question, plans.at(where)))
             flat = np.ravel_multi_index(where, plans.shape)
-            each = seconds.reshape(len(cuts), -1)
-            each[:, flat] = np.where(possible.reshape(len(cuts), -1)[:, flat], evaluated, np.inf)
+            of_cuts = seconds.reshape(len(cuts), -1)
+            of_cuts[:, flat] = np.where(possible.reshape(len(cuts), -1)[:, flat], evaluated, np.inf)
         seconds = seconds.reshape(-1, *instances.shape)
         first = seconds.argmin(axis=0)
-        family, variant = np.divmod(first, plans.shape[0])
-        return np.take_along_axis(seconds, first[None], axis=0)[0], family, variant
+        cut, *variant = np.unravel_index(first, (len(cuts), *plans.shape[:-1]))
+        each = np.arange(first.size)
+        return seconds[first, each], cut, plans.at((*variant, each))
 
 
 class _Table:
@@ -237,10 +247,10 @@ class _Table:
     def _refine(self, cells: Indices) -> None:
         question = self.question
         row, column = np.divmod(cells, self.batch_edges.size + 1)
-        ends, batch = np.stack([self.least[row - 1], self.most[row - 1]]), self.batch_edges[column - 1][None]
-        both = self.layouts.variants(question.model, question.assumptions, self._plans(ends, batch))
-        smallest, largest = (self._plans(end, batch[0]) for end in ends)
-        first, last = (both.attention_ranks[:, end] for end in (0, 1))
+        ends, batch = np.stack([self.least[row - 1], self.most[row - 1]]), self.batch_edges[column - 1]
+        ranks = self.layouts.attention_ranks(question.model, question.assumptions, ends)
+        smallest, largest = (self._plans(end, batch) for end in ends)
+        first, last = ranks[:, 0], ranks[:, 1]
         floors = attention_floor(
             question, replace(smallest, attention_ranks=first), replace(largest, attention_ranks=last)
         )
@@ -276,17 +286,7 @@ class Chosen:
     """How its matrices are cut."""
 
 
-def chosen_plans(
-    question: Question, accelerators: Array, batch: Array, layouts: Layouts, found: Fastest, new_tokens: int = 1
-) -> list[Chosen]:
-    """The plan that :func:`fastest` chose for each of n instances."""
-    depths = layouts.depths(question.model, question.assumptions, accelerators, batch)
-    chosen = []
-    for i, (level, family, variant) in enumerate(zip(found.depth, found.family, found.variant, strict=True)):
-        one = slice(i, i + 1)
-        pp = np.broadcast_to(depths[level], accelerators.shape)[one]
-        instance = Plans.of(accelerators[one], batch[one], pp, new_tokens)
-        variants = layouts.variants(question.model, question.assumptions, instance)
-        plans = variants.at((np.array([variant]), np.array([0])))
-        chosen.append(Chosen(plans, question.assumptions.tensor_layouts[family]))
-    return chosen
+def chosen_plans(question: Question, found: Fastest) -> list[Chosen]:
+    """The plan that :func:`fastest` chose for each of its instances, in flat order."""
+    cuts = question.assumptions.tensor_layouts
+    return [Chosen(found.plans.at((np.array([i]),)), cuts[cut]) for i, cut in enumerate(np.ravel(found.cut).tolist())]

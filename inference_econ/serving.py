@@ -10,8 +10,8 @@ import numpy.typing as npt
 from inference_econ import memory
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
+from inference_econ.layouts import Layouts
 from inference_econ.memory import NOTHING, Taken
-from inference_econ.plans import Layouts
 from inference_econ.question import Question
 from inference_econ.search import Search
 
@@ -130,7 +130,7 @@ def token_seconds(
         return TokenTimes(best, drafted)
     limit = np.minimum(ceiling, best)
     # What both need together is checked with the target.
-    proposer = Search(draft.question, accelerators, batch, layouts, NOTHING)
+    proposer = Search(draft.question, accelerators, batch, layouts.unpinned(), NOTHING)
     proposing = proposer.fastest(1, _useful(target, proposer, rounds, limit)).seconds
     for one in rounds:
         verify = target.fastest(one.verified, _spare(one, limit, proposing)).seconds

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ import catalog, economics, memory, plans
-from inference_econ.engine import Question
+from inference_econ import catalog, economics, layouts, memory
+from inference_econ.alternatives import common_problems
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.feed_forwards import largest_sparsity
 from inference_econ.frontier import Frontier, Progress, Sampling, compute
+from inference_econ.pins import Pins
+from inference_econ.plans import has_experts
 from inference_econ.precision import Precision
+from inference_econ.question import Question
 from inference_econ.search import fastest
 from inference_econ.serving import Draft
 from inference_econ.spec.assumptions import Assumptions
@@ -64,6 +67,12 @@ def solve(
     pipeline: bool = True,
     draft: DraftModel | None = None,
     max_accelerators: float | None = None,
+    tp: int | None = None,
+    dp: int | None = None,
+    pp: int | None = None,
+    ep: int | None = None,
+    batch: float | None = None,
+    accelerators: float | None = None,
     sampling: Sampling | None = None,
     progress: Progress | None = None,
 ) -> Frontier:
@@ -89,6 +98,11 @@ def solve(
         Speculate with it where it helps.
     max_accelerators : float, optional
         Largest instance [1].
+    tp, dp, pp, ep : int, optional
+        Pin a degree, on the whole-number grid: accelerators that share attention, groups of them in a stage,
+        pipeline stages, expert-parallel ranks of a stage [1].
+    batch, accelerators : float, optional
+        Pin the sequences decoded together, or the size of the instance; they need not be on the grid [1].
     sampling : Sampling, optional
         Only what a logarithmic scan visits, as in the published study; exact by default.
     progress : callable, optional
@@ -102,7 +116,7 @@ def solve(
     Raises
     ------
     InputError
-        If a name, format, price or limit cannot be used.
+        If a name, format, price or limit cannot be used, or pinned degrees do not divide what they must.
     NothingFitsError
         If no plan of the grid is feasible, with the counts of the reasons.
     """
@@ -125,15 +139,21 @@ def solve(
             )
         helper = ask(draft.model, question.hardware, traffic.mean_context, assumptions=opinions)
         proposing = Draft(helper, draft.acceptance, draft.longest)
-    return compute(
-        question,
-        make_grid(question, grid, pipeline=pipeline, largest=max_accelerators),
-        rate,
-        draft=proposing,
-        max_tokens_per_second=traffic.max_tokens_per_second,
-        sampling=sampling,
-        progress=progress,
-    )
+    pins = Pins(tp, dp, pp, ep, batch, accelerators)
+    try:
+        return compute(
+            question,
+            make_grid(question, grid, pipeline=pipeline, largest=max_accelerators, pins=pins),
+            rate,
+            draft=proposing,
+            max_tokens_per_second=traffic.max_tokens_per_second,
+            sampling=sampling,
+            progress=progress,
+        )
+    except NothingFitsError:
+        if grid == "whole" and pins.given():
+            _refuse_impossible(question, pins, pipeline=pipeline)
+        raise
 
 
 def ask(
@@ -161,29 +181,76 @@ def ask(
     return Question.of(served, chip, Precision.of(served, weights, activations, kv), context, opinions)
 
 
-def make_grid(question: Question, grid: GridName, *, pipeline: bool, largest: float | None = None) -> plans.Grid:
+def make_grid(
+    question: Question, grid: GridName, *, pipeline: bool, largest: float | None = None, pins: Pins | None = None
+) -> layouts.Grid:
     """The grid of instances for a question.
 
     Raises
     ------
+    InputError
+        If what is pinned contradicts itself, the model, the limit or the kind of grid.
     NothingFitsError
         If the largest instance allowed cannot hold the weights.
     """
+    fixed = Pins() if pins is None else pins
+    _check_pins(question, fixed, grid, pipeline=pipeline, largest=largest)
     weights = memory.weight_bytes(question.model, question.precision)
     usable = question.hardware.hbm_bytes * question.assumptions.usable_memory
     smallest = weights / usable
     most = _LARGEST_INSTANCE if largest is None else min(largest, _LARGEST_INSTANCE)
-    if not smallest <= (np.floor(most) if grid == "whole" else most):
+    only = fixed.size
+    if only is None and not smallest <= (np.floor(most) if grid == "whole" else most):
         raise NothingFitsError(
             f"nothing fits: {question.model.name} ({question.precision.weights}) needs {weights / 1e9:.4g} GB for its "
             f"weights, at least {np.ceil(smallest):.7g} accelerators of {usable / 1e9:.4g} usable GB "
             f"({question.hardware.name}); at most {most:.7g} are allowed"
         )
     if grid == "whole":
-        return plans.whole_grid(smallest, pipeline=pipeline, largest=None if largest is None else int(most))
-    return plans.paper_grid(
-        smallest, largest_sparsity(question.model, question.assumptions), pipeline=pipeline, largest=most
+        return layouts.whole_grid(
+            smallest, pipeline=pipeline, largest=None if largest is None else int(most), pins=fixed
+        )
+    found = layouts.paper_grid(
+        min(smallest, most),
+        largest_sparsity(question.model, question.assumptions),
+        pipeline=pipeline,
+        largest=most,
     )
+    return layouts.Grid(
+        found.accelerators if only is None else np.array([float(only)]),
+        found.batch if fixed.batch is None else np.array([float(fixed.batch)]),
+        found.layouts,
+    )
+
+
+def _check_pins(question: Question, pins: Pins, grid: GridName, *, pipeline: bool, largest: float | None) -> None:
+    """Refuse what can be seen without trying."""
+    if grid == "paper":
+        degrees = [name for name in pins.given() if name not in ("batch", "accelerators")]
+        if degrees:
+            raise InputError(
+                f"{degrees[0]} cannot be pinned on the study's grid, whose degrees are no whole numbers: "
+                "only batch and accelerators can; grid 'whole' takes all of them"
+            )
+    else:
+        pins.check_whole()
+    if pins.ep is not None and pins.ep > 1 and not has_experts(question.model):
+        raise InputError(f"{question.model.name} has no experts, so ep must be 1, got {pins.ep}")
+    if not pipeline and pins.pp is not None and pins.pp > 1:
+        raise InputError(f"pp={pins.pp} contradicts 'no pipeline': leave one of them out")
+    needed = pins.size or pins.chips
+    if largest is not None and needed > largest:
+        raise InputError(f"{pins.text}: {needed:g} accelerators are needed, and at most {largest:g} are allowed")
+
+
+def _refuse_impossible(question: Question, pins: Pins, *, pipeline: bool) -> None:
+    """Say so if what is pinned divides nothing, whatever the memory: each axis by itself, then all together."""
+    given = pins.given()
+    for some in (*({name: value} for name, value in given.items()), given):
+        alone = Pins(**some)  # type: ignore[arg-type]
+        problems = common_problems(question, layouts.whole_grid(1.0, pipeline=pipeline, pins=alone))
+        if problems:
+            raise InputError(f"{question.model.name} cannot be laid out with {alone.text}: {problems[0]}")
 
 
 def best_step_seconds(
@@ -250,6 +317,6 @@ def best_step_seconds(
         if not np.all((values > 0) & (values <= _MOST)):
             raise InputError(f"{name} must be positive and at most {_MOST:g}")
     found = fastest(
-        question, sizes.ravel(), batches.ravel(), plans.ContinuousLayouts(pipeline), new_tokens=new_tokens
+        question, sizes.ravel(), batches.ravel(), layouts.ContinuousLayouts(pipeline), new_tokens=new_tokens
     ).seconds.reshape(sizes.shape)
     return np.ma.masked_array(found, mask=~np.isfinite(found) | masked[0] | masked[1])

@@ -9,16 +9,20 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ import catalog, economics, memory, plans
-from inference_econ.engine import Question
+from inference_econ import catalog, economics, latent_variants, memory, plans, runahead
+from inference_econ.cells import CellTable, Chart
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto, roofline
 from inference_econ.frontier import Frontier, Progress, Sampling
+from inference_econ.question import Question
 from inference_econ.solve import PRESETS, DraftModel, ask, make_grid, solve
+from inference_econ.spec._base import SourcedSpec
 from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.model import ModelSpec
 from inference_econ.spec.scenario import (
     FrontierAsk,
+    LatentVariantsAsk,
+    RunaheadAsk,
     Scenario,
     Series,
     Settings,
@@ -119,6 +123,10 @@ class Result:
         For the square-root law.
     panels : tuple of Result
         For figures that show other scenarios side by side.
+    tables : tuple of CellTable
+        For questions that answer with numbers instead of frontiers.
+    charts : tuple of Chart
+        The same to be drawn.
     sources : tuple of UsedSource
         What the numbers rest on.
     """
@@ -127,6 +135,8 @@ class Result:
     curves: tuple[Curve, ...] = ()
     comparison: Comparison | None = None
     panels: tuple[Result, ...] = ()
+    tables: tuple[CellTable, ...] = ()
+    charts: tuple[Chart, ...] = ()
     sources: tuple[UsedSource, ...] = ()
 
 
@@ -156,6 +166,14 @@ def run(scenario: Scenario | str, *, progress: Progress | None = None) -> Result
     ask = spec.ask
     if isinstance(ask, SquareRootAsk):
         return Result(spec, comparison=_square_root(ask), sources=_own_sources(spec))
+    if isinstance(ask, LatentVariantsAsk):
+        answer = latent_variants.compare(ask)
+        used = dict.fromkeys(found for one in answer.questions for found in _question_sources(one))
+        return Result(spec, tables=answer.tables, charts=answer.charts, sources=(*used, *_own_sources(spec)))
+    if isinstance(ask, RunaheadAsk):
+        chains = runahead.compare(ask)
+        used = dict.fromkeys(found for model in chains.models for found in _spec_sources("model", model))
+        return Result(spec, tables=chains.tables, charts=chains.charts, sources=(*used, *_own_sources(spec)))
     if isinstance(ask, (FrontierAsk, ToyAsk)):
         curves = []
         for index, series in enumerate(ask.series):
@@ -216,17 +234,24 @@ def sources(front: Frontier) -> tuple[UsedSource, ...]:
     return _sources(front.question, front.dollars_per_accelerator_hour, draft)
 
 
-def _sources(question: Question, rate: float, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
-    unused = {"year", "watts", "link_bytes_per_second_both_ways", "max_context"}
+def _question_sources(question: Question, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
     specs = [("model", question.model), ("hardware", question.hardware), ("assumptions", question.assumptions)]
     if draft is not None:
         specs.append(("draft model", draft))
-    found = [
+    return tuple(found for kind, spec in specs for found in _spec_sources(kind, spec))
+
+
+def _spec_sources(kind: str, spec: SourcedSpec) -> tuple[UsedSource, ...]:
+    unused = {"year", "watts", "link_bytes_per_second_both_ways", "max_context"}
+    return tuple(
         UsedSource(f"{kind}: {spec.name}", field, source)
-        for kind, spec in specs
         for field, source in spec.sources.items()
         if field not in unused
-    ]
+    )
+
+
+def _sources(question: Question, rate: float, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
+    found = list(_question_sources(question, draft))
     for listed in question.hardware.prices:
         if listed.dollars_per_accelerator_hour == rate:
             where = f"{listed.where} ({listed.kind}, {listed.date})"

@@ -6,11 +6,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from inference_econ.cells import Cell, CellTable, like
 from inference_econ.frontier import Frontier
 from inference_econ.spec.scenario import TableSpec
 from inference_econ.study import Curve, Result, UsedSource, sources
@@ -32,6 +32,7 @@ PART_NAMES = {
     "all_to_all_bandwidth": "all-to-all bandwidth",
     "pipeline": "pipeline hand-offs",
     "launches": "kernel launches",
+    "host": "host per step",
     "draft": "draft model",
 }
 
@@ -73,37 +74,6 @@ class Table:
 
 def _markdown_cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One published cell beside ours.
-
-    Attributes
-    ----------
-    item, row, column : str
-        Scenario, series and column.
-    printed : str
-        As published, digits included.
-    ours : float
-        Ours, unrounded.
-    match : bool
-        Ours rounds to what was printed.
-    note : str
-        How it was rounded, or why it does not match.
-    """
-
-    item: str
-    row: str
-    column: str
-    printed: str
-    ours: float
-    match: bool
-    note: str
-
-    def record(self) -> dict[str, object]:
-        """Plain data, for JSON."""
-        return {name: getattr(self, name) for name in ("item", "row", "column", "printed", "ours", "match", "note")}
 
 
 def layout_label(layout: Mapping[str, float | str]) -> str:
@@ -275,6 +245,19 @@ def _panels_frame(panels: Sequence[Result]) -> pd.DataFrame:
     return pd.concat(frames, names=["panel"]).reset_index(level="panel").reset_index(drop=True)
 
 
+def _cells_frame(answers: Sequence[CellTable]) -> pd.DataFrame:
+    """Values of several tables, one row each, with what was printed."""
+    import pandas as pd
+
+    lines = [
+        (one.title, row.label, column, value, row.printed.get(column, ""))
+        for one in answers
+        for row in one.rows
+        for column, value in zip(one.columns, row.values, strict=True)
+    ]
+    return pd.DataFrame(lines, columns=["table", "row", "column", "ours", "printed"])
+
+
 def comparison_frame(result: Result) -> pd.DataFrame:
     """Measured and predicted latencies, one row each."""
     import pandas as pd
@@ -304,6 +287,22 @@ def values(curve: Curve, spec: TableSpec) -> dict[str, float]:
     }
 
 
+def scenario_tables(result: Result) -> tuple[Table, ...]:
+    """Every table of a scenario, in the order of reading."""
+    if result.tables:
+        return tuple(_beside_printed(one) for one in result.tables)
+    return tuple(scenario_table(one) for one in result.panels or (result,))
+
+
+def _beside_printed(answer: CellTable) -> Table:
+    notes = list(answer.notes)
+    compared = answer.cells("")
+    if compared and not answer.errors:
+        notes += [f"{one.row}, {one.column}: printed {one.printed}. {one.note}" for one in compared if not one.match]
+        notes.append(f"{sum(one.match for one in compared)} of {len(compared)} printed cells match.")
+    return Table(answer.title, answer.heads(), tuple(answer.lines()), tuple(notes))
+
+
 def scenario_table(result: Result) -> Table:
     """The table of a scenario: ours, and what was printed where it differs."""
     spec = result.scenario.table
@@ -314,7 +313,7 @@ def scenario_table(result: Result) -> Table:
     for curve in result.curves:
         found = values(curve, shown)
         printed = shown.printed.get(curve.label, {})
-        lines.append((curve.label, *(_like(found[column.key], printed.get(column.key)) for column in shown.columns)))
+        lines.append((curve.label, *(like(found[column.key], printed.get(column.key)) for column in shown.columns)))
     compared = cells(result)
     notes = [f"{one.row}, {one.column}: printed {one.printed}. {one.note}" for one in compared if not one.match]
     if compared:
@@ -351,48 +350,19 @@ def _comparison_table(result: Result) -> Table:
     return Table(result.scenario.name, columns, rows)
 
 
-def _like(value: float, printed: str | None) -> str:
-    """A value with as many decimals as were printed, or with three digits."""
-    if printed is None:
-        return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
-    return str(_rounded(value, _decimals(printed)))
-
-
-def _decimals(printed: str) -> int:
-    return len(printed.partition(".")[2])
-
-
-def _rounded(value: float | Decimal, decimals: int) -> Decimal:
-    return Decimal(value).quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_HALF_UP)
-
-
 def cells(result: Result) -> list[Cell]:
     """Every published cell of a scenario beside ours."""
     spec = result.scenario.table
-    if spec is None:
-        return []
     item = result.scenario.name.lower().replace(" ", "_")
+    if spec is None:
+        return [cell for one in result.tables for cell in one.cells(item)]
     titles = {column.key: column.title for column in spec.columns}
     found = []
     for curve in result.curves:
         ours = values(curve, spec)
         for key, printed in spec.printed.get(curve.label, {}).items():
-            match, note = _agrees(ours[key], printed)
-            found.append(Cell(item, curve.label, titles[key], printed, ours[key], match, note))
+            found.append(Cell.of(item, curve.label, titles[key], printed, ours[key]))
     return found
-
-
-def _agrees(ours: float, printed: str) -> tuple[bool, str]:
-    decimals = _decimals(printed)
-    if str(_rounded(ours, decimals)) == printed:
-        return True, ""
-    twice = _rounded(_rounded(ours, 2), decimals)
-    if decimals < 2 and str(twice) == printed:
-        return True, f"rounded twice in the publication: {ours:.3f} -> {_rounded(ours, 2)} -> {printed}"
-    note = f"ours is {ours:.5g}"
-    if float(printed) != 0.0:
-        note += f", {100 * (ours / float(printed) - 1):+.1f} % of the printed value"
-    return False, note
 
 
 def to_json(record: object) -> str:
@@ -416,7 +386,7 @@ def result_record(result: Result) -> dict[str, object]:
             {"series": curve.label, **{column.key: values(curve, spec)[column.key] for column in spec.columns}}
             for curve in result.curves
         ]
-    if result.scenario.figure is not None:
+    if result.scenario.figure is not None and not result.charts:
         record["curves"] = [
             {
                 "series": curve.label,
@@ -427,6 +397,9 @@ def result_record(result: Result) -> dict[str, object]:
             }
             for curve in result.curves
         ]
+    if result.tables:
+        record["tables"] = [one.record() for one in result.tables]
+        record["charts"] = [one.record() for one in result.charts]
     if result.panels:
         record["panels"] = [result_record(panel) for panel in result.panels]
     record["cells"] = [cell.record() for cell in cells(result)]
@@ -436,7 +409,9 @@ def result_record(result: Result) -> dict[str, object]:
 
 def result_csv(result: Result) -> str:
     """The numbers behind the table or the figure of a scenario, as CSV."""
-    if result.panels:
+    if result.tables:
+        frame = _cells_frame(result.tables)
+    elif result.panels:
         frame = _panels_frame(result.panels)
     elif result.scenario.figure is None:
         return scenario_table(result).text("csv")

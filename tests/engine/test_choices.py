@@ -14,7 +14,8 @@ import pytest
 from inference_econ import catalog, memory
 from inference_econ.engine import step_seconds
 from inference_econ.frontier import Frontier, Sampling, compute
-from inference_econ.plans import Plans, paper_grid
+from inference_econ.layouts import paper_grid
+from inference_econ.plans import Plans
 from inference_econ.precision import Precision
 from inference_econ.question import Question
 from inference_econ.serving import Draft

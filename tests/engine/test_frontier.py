@@ -13,7 +13,7 @@ from inference_econ import catalog, memory
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import pareto
 from inference_econ.frontier import Sampling, compute
-from inference_econ.plans import Grid, paper_grid, whole_grid
+from inference_econ.layouts import Grid, paper_grid, whole_grid
 from inference_econ.precision import Precision
 from inference_econ.question import Question
 from inference_econ.serving import Draft, token_seconds

@@ -15,7 +15,8 @@ from inference_econ import catalog, memory
 from inference_econ.bounds import lower_bound
 from inference_econ.engine import PARTS, evaluate, step_seconds
 from inference_econ.errors import InputError
-from inference_econ.plans import ContinuousLayouts, Layouts, Plans, WholeLayouts
+from inference_econ.layouts import ContinuousLayouts, Layouts, WholeLayouts
+from inference_econ.plans import Plans
 from inference_econ.precision import Precision
 from inference_econ.question import Question
 from inference_econ.search import fastest
@@ -234,7 +235,7 @@ def _try_everything(question: Question, sizes: Array, batches: Array, layouts: L
         each = zip(question.assumptions.tensor_layouts, step_seconds(question, tried), strict=True)
         for layout, seconds in each:
             feasible = np.where(question.reasons(tried, layout) == memory.FITS, seconds, np.inf)
-            best[at] = np.minimum(best[at], feasible.min(axis=0))
+            best[at] = np.minimum(best[at], feasible.reshape(-1, *one.shape).min(axis=0))
     return best
 
 
@@ -492,7 +493,7 @@ def test_whole_plans_have_whole_ranks(model: str, sizes: list[float]) -> None:
     size = np.array(sizes)
     tried = layouts.variants(question.model, question.assumptions, Plans.of(size, 64 * size, np.ones(1)))
     fits = np.broadcast_to(question.reasons(tried, "1d") == memory.FITS, tried.shape)
-    assert fits.any(axis=0).all()
+    assert fits.reshape(-1, size.size).any(axis=0).all()
     assert tried.ep is not None
     for degree in (tried.attention_ranks, tried.ep):
         assert (np.broadcast_to(degree, tried.shape)[fits] % 1 == 0).all()

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from inference_econ import catalog, memory
 from inference_econ.engine import step_seconds
-from inference_econ.plans import ContinuousLayouts, Layouts, Plans, WholeLayouts, whole_grid
+from inference_econ.layouts import ContinuousLayouts, Layouts, WholeLayouts, whole_grid
+from inference_econ.plans import Plans
 from inference_econ.precision import Precision
 from inference_econ.question import Question
 from inference_econ.search import Search, chosen_plans, fastest
@@ -46,7 +47,7 @@ def _try_everything(question: Question, sizes: Array, batches: Array, layouts: L
         tried = layouts.variants(question.model, question.assumptions, instances)
         for cut, seconds in zip(question.assumptions.tensor_layouts, step_seconds(question, tried), strict=True):
             feasible = np.where(question.reasons(tried, cut) == memory.FITS, seconds, np.inf)
-            best[at] = np.minimum(best[at], feasible.min(axis=0))
+            best[at] = np.minimum(best[at], feasible.reshape(-1, *instances.shape).min(axis=0))
     return best
 
 
@@ -138,7 +139,7 @@ def test_the_chosen_plan_takes_the_time_that_was_found() -> None:
     for layouts in (ContinuousLayouts(pipeline=True), WholeLayouts(pipeline=True)):
         found = fastest(question, sizes, batches, layouts)
         assert np.isfinite(found.seconds).any()
-        each = zip(chosen_plans(question, sizes, batches, layouts, found), found.seconds, strict=True)
+        each = zip(chosen_plans(question, found), found.seconds, strict=True)
         for chosen, seconds in each:
             if np.isfinite(seconds):
                 cut = question.assumptions.tensor_layouts.index(chosen.layout)

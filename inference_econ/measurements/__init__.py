@@ -1,0 +1,12 @@
+"""Measured performance of real servers, from many kinds of files, in one form (floor 6)."""
+
+from __future__ import annotations
+
+from inference_econ.measurements._collections import distinct
+from inference_econ.measurements._files import SHIPPED, read, shipped
+from inference_econ.measurements._record import Load, Measurement, Pool, Skipped
+from inference_econ.measurements._reports import Deployment, read_report
+
+__all__ = [
+    "SHIPPED", "Deployment", "Load", "Measurement", "Pool", "Skipped", "distinct", "read", "read_report", "shipped",
+]  # fmt: skip

@@ -1,0 +1,159 @@
+"""What one measurement says, in the catalogue's names and in base units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+#: How requests arrived.
+#:
+#: - batch: all at once, served until the last one ends.
+#: - concurrency: a new one whenever one ends, so that their number stays (closed loop).
+#: - rate: at random times (open loop).
+#: - saturated: more than the server can take, which runs as many at a time as it can.
+#: - limited: as many as the server can take and keep its promises of latency.
+Load = Literal["batch", "concurrency", "rate", "saturated", "limited", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Equal workers of a disaggregated server that do prefill, or decode.
+
+    Attributes
+    ----------
+    workers : int or None
+        How many; None if not recorded [1].
+    tp, dp, pp : int
+        Accelerators of one worker that share the attention weights, groups of them with sequences of their own, and
+        pipeline stages [1].
+    ep : int or None
+        Expert-parallel ranks of one worker; None if not recorded [1].
+    """
+
+    workers: int | None
+    tp: int
+    dp: int
+    pp: int
+    ep: int | None
+
+    @property
+    def accelerators(self) -> int | None:
+        """Accelerators of all workers; None if their number is not recorded [1]."""
+        return None if self.workers is None else self.workers * self.tp * self.dp * self.pp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One measured point of one deployment. What is None was not measured, or not recorded.
+
+    Attributes
+    ----------
+    id : str
+        Of the row, or its number.
+    dataset, source : str
+        Name of the file, and where the row came from.
+    engine, engine_version : str
+        Serving engine (vllm, sglang, trtllm, ...); empty if not recorded.
+    model, hardware : str
+        Names in the catalogue.
+    accelerators : int or None
+        Of the whole deployment, replicas included [1].
+    tp, dp, pp, ep : int or None
+        Layout: accelerators that share the attention weights, groups of them with sequences of their own
+        (attention-DP, or replicas), pipeline stages, expert-parallel ranks [1].
+    prefill, decode : Pool or None
+        The two pools of a disaggregated server, whose tp, dp, pp and ep are None.
+    weights, kv : str or None
+        Number formats; None: as published with the model.
+    isl, osl : float or None
+        Mean input and output length [tokens].
+    context : float or None
+        Tokens in the cache, where these are recorded instead of lengths [tokens].
+    load : str
+        How requests arrived; see :data:`Load`.
+    concurrency : float or None
+        Requests of the whole deployment at a time; for a rate, the most that are let in [1].
+    requests_per_second : float or None
+        Offered rate [1/s].
+    statistic : str
+        Of the latencies: median or mean.
+    ttft_seconds, tpot_seconds, request_seconds : float or None
+        To the first token (of a batch: of all its prompts), between tokens, and from beginning to end (of a batch:
+        of its last request) [s].
+    output_tokens_per_second_per_accelerator : float or None
+        [tokens/s]
+    input_tokens_per_second_per_accelerator : float or None
+        [tokens/s]
+    total_tokens_per_second_per_accelerator : float or None
+        Of input and output together [tokens/s].
+    ttft_limit_seconds, tpot_limit_seconds : float or None
+        Promises that a limited load had to keep [s].
+    speculation : str
+        "none", "unrecorded", or what was recorded ("MTP3").
+    quality, tier : str
+        As given in the file.
+    remarks : tuple of str
+        What was read into the row.
+    """
+
+    id: str
+    dataset: str
+    source: str
+    engine: str
+    engine_version: str
+    model: str
+    hardware: str
+    accelerators: int | None
+    tp: int | None = None
+    dp: int | None = None
+    pp: int | None = None
+    ep: int | None = None
+    prefill: Pool | None = None
+    decode: Pool | None = None
+    weights: str | None
+    kv: str | None = None
+    isl: float | None
+    osl: float | None
+    context: float | None = None
+    load: Load
+    concurrency: float | None
+    requests_per_second: float | None = None
+    statistic: str = "median"
+    ttft_seconds: float | None = None
+    tpot_seconds: float | None = None
+    request_seconds: float | None = None
+    output_tokens_per_second_per_accelerator: float | None = None
+    input_tokens_per_second_per_accelerator: float | None = None
+    total_tokens_per_second_per_accelerator: float | None = None
+    ttft_limit_seconds: float | None = None
+    tpot_limit_seconds: float | None = None
+    speculation: str = "unrecorded"
+    quality: str = ""
+    tier: str = ""
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def mean_context(self) -> float | None:
+        """Mean number of cached tokens during decode; None if no length is recorded [tokens]."""
+        if self.context is not None or self.isl is None:
+            return self.context
+        return self.isl + (self.osl or 0.0) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A row that is no usable measurement.
+
+    Attributes
+    ----------
+    id : str
+        Of the row, or its number.
+    dataset : str
+        Name of the file.
+    reason : str
+        Why, for people.
+    """
+
+    id: str
+    dataset: str
+    reason: str
