@@ -161,7 +161,7 @@ def steady(question: Question, plans: Plans, requests: Requests) -> Steady:
     # All steps of an answer, and the prompts of others between them.
     answer = steps * decode + others * reading.busy_seconds
     share = others * reading.busy_seconds / np.maximum(answer, np.finfo(float).tiny)
-    own = reading.seconds
+    own = reading.seconds + question.assumptions.request_overhead
     if question.assumptions.prefill_chunk:
         own = own + np.minimum(others, 1.0) * reading.chunks * decode
     queue = reading.busy_seconds * (1.0 + requests.isl.scv) / 2.0 * share / np.maximum(1.0 - share, 1e-9)

@@ -40,6 +40,34 @@ def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
     return order[sorted_cost < best_before]
 
 
+def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Whether another point is at least as good in both, and better in one.
+
+    Parameters
+    ----------
+    seconds : array_like, shape (n,)
+        Time per token, smaller is better [s].
+    dollars : array_like, shape (n,)
+        Cost, smaller is better [USD].
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+        Of equal points none dominates another.
+
+    Examples
+    --------
+    >>> dominated([3.0, 1.0, 2.0, 2.5, 1.0], [1.0, 9.0, 4.0, 5.0, 9.0])
+    array([False, False, False,  True, False])
+    """
+    time, cost = np.asarray(seconds, dtype=float), np.asarray(dollars, dtype=float)
+    best = undominated(time, cost)
+    # The cheapest of all points up to a time is on the frontier.
+    cheapest = np.concatenate(([np.inf], cost[best]))[np.searchsorted(time[best], time, side="right")]
+    sooner = np.concatenate(([np.inf], cost[best]))[np.searchsorted(time[best], time, side="left")]
+    return np.asarray((cheapest < cost) | (sooner <= cost))
+
+
 def ceiling(
     frontier_seconds: npt.ArrayLike, frontier_dollars: npt.ArrayLike, dollars_per_second: npt.ArrayLike
 ) -> Array:

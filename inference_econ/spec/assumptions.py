@@ -95,6 +95,8 @@ class FamilyAssumptions(Spec):
     """See :class:`Assumptions`."""
     step_overhead: Seconds | None = None
     """See :class:`Assumptions`."""
+    request_overhead: Seconds | None = None
+    """See :class:`Assumptions`."""
     collectives: Collectives | None = None
     """See :class:`Assumptions`."""
 
@@ -131,6 +133,8 @@ class Assumptions(SourcedSpec):
     """Kernel launches that a layer waits for, where they are counted per layer [1]."""
     step_overhead: Seconds
     """Time of the host per step that nothing hides: scheduling, input preparation, sampling, detokenising [s]."""
+    request_overhead: Seconds
+    """Time of the host per request before its first token: network, tokenising, scheduling, the first answer [s]."""
     overlap: Literal["step", "operator", "none"]
     """What hides behind what: max of the step's arithmetic and memory time, the sum over operators of their
     max, or the sum of both."""

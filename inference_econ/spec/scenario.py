@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -16,6 +17,7 @@ from inference_econ.spec._base import (
     SourcedSpec,
     Spec,
 )
+from inference_econ.spec._yaml import scalar
 from inference_econ.spec.dtype import Dtype
 from inference_econ.spec.traffic import Tokens
 
@@ -71,6 +73,18 @@ class Settings(Spec):
     """Try pipeline depths other than 1."""
     max_accelerators: Positive | None = None
     """Largest instance [1]."""
+    tp: Count | None = None
+    """Pinned: accelerators that share the attention weights [1]."""
+    dp: Count | None = None
+    """Pinned: groups of them in a pipeline stage [1]."""
+    pp: Count | None = None
+    """Pinned: pipeline stages [1]."""
+    ep: Count | None = None
+    """Pinned: expert-parallel ranks of a stage [1]."""
+    batch: Positive | None = None
+    """Pinned: sequences decoded together by an instance [1]."""
+    accelerators: Positive | None = None
+    """Pinned: size of an instance [1]."""
     draft: str | None = None
     """Model that proposes tokens."""
     acceptance: Probability | None = None
@@ -85,6 +99,19 @@ class Settings(Spec):
         if self.context is not None and (self.isl is not None or self.osl is not None):
             raise ValueError("give either context, or isl and osl, not both")
         return self
+
+    @classmethod
+    def from_text(cls, pairs: Mapping[str, str], *, origin: str) -> Settings:
+        """Settings from text, values as in YAML; a key with a dot is a what-if (``hardware.link_domain``).
+
+        Raises
+        ------
+        SpecError
+            If a key is unknown or a value is not allowed.
+        """
+        changes = [f"{key}={text}" for key, text in pairs.items() if "." in key]
+        values = {key: scalar(text) for key, text in pairs.items() if "." not in key}
+        return cls.build({**values, **({"changes": changes} if changes else {})}, origin=origin)
 
     def over(self, common: Settings) -> Settings:
         """These settings with what they leave out taken from ``common``."""

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from inference_econ.formulas.attention import grouped_query_flop, latent_flop
+from inference_econ.formulas.attention import (
+    decompressed_elements,
+    decompression_flop,
+    grouped_query_flop,
+    latent_flop,
+    mean_attended,
+    recurrence_flop,
+)
+
+#: Heads, rank of the latent, and widths of keys without and with position and of values: a small MLA.
+HEADS, RANK, NOPE, ROPE, VALUE = 4, 24, 8, 6, 10
 
 
 def test_equation_37_counts_a_multiply_and_an_add_for_scores_and_for_values() -> None:
@@ -33,3 +47,58 @@ def test_latent_scores_see_the_rotary_part_and_values_do_not() -> None:
 def test_linear_in_heads(factor: float) -> None:
     assert latent_flop(factor * 128, 512, 64) == factor * latent_flop(128, 512, 64)
     assert grouped_query_flop(factor * 64, 128) == factor * grouped_query_flop(64, 128)
+
+
+@given(cached=st.integers(0, 300), new=st.integers(1, 120), limit=st.one_of(st.just(math.inf), st.integers(0, 250)))
+def test_attended_tokens_are_the_mean_of_what_each_new_token_sees(cached: int, new: int, limit: float) -> None:
+    each = [min(cached + before, limit) for before in range(new)]
+    assert mean_attended(cached, new, limit) == pytest.approx(sum(each) / new, rel=1e-12)
+
+
+@given(st.integers(0, 500), st.integers(1, 100), st.integers(1, 100), st.integers(1, 400))
+def test_chunks_of_a_prompt_attend_to_as_much_as_the_whole(cached: int, first: int, second: int, limit: int) -> None:
+    whole = (first + second) * mean_attended(cached, first + second, limit)
+    chunks = first * mean_attended(cached, first, limit) + second * mean_attended(cached + first, second, limit)
+    assert whole == pytest.approx(chunks, rel=1e-12, abs=1e-9)
+
+
+def test_decompressed_attention_is_that_of_as_many_heads_with_keys_and_values() -> None:
+    # Each element of a cached key or value is multiplied and added once per new token.
+    elements = decompressed_elements(HEADS, NOPE, ROPE, VALUE)
+    assert elements == HEADS * (NOPE + ROPE) + HEADS * VALUE
+    assert 2 * decompressed_elements(64, 128, 0, 128) == grouped_query_flop(64, 128)
+
+
+def test_decompression_is_two_matrix_products_from_the_latent() -> None:
+    latent = np.ones((1, RANK))
+    keys, values = np.ones((RANK, HEADS * NOPE)), np.ones((RANK, HEADS * VALUE))
+    products = sum((latent.T * matrix).size for matrix in (keys, values))
+    assert decompression_flop(HEADS, RANK, NOPE, VALUE) == 2 * products
+
+
+def test_absorbed_and_decompressed_attention_give_the_same_output_at_their_costs() -> None:
+    """The identity behind the variants, computed: q (W c) = (q W) c and a (W c) = (a c) W, head by head."""
+    draw, context = np.random.default_rng(0), 5
+    latent, rotary = draw.normal(size=(context, RANK)), draw.normal(size=(context, ROPE))
+    up_key, up_value = draw.normal(size=(HEADS, NOPE, RANK)), draw.normal(size=(HEADS, VALUE, RANK))
+    query, turned = draw.normal(size=(HEADS, NOPE)), draw.normal(size=(HEADS, ROPE))
+    keys, values = np.einsum("hdc,lc->lhd", up_key, latent), np.einsum("hdc,lc->lhd", up_value, latent)
+    scores = np.einsum("hd,lhd->hl", query, keys) + turned @ rotary.T
+    absorbed = np.einsum("hd,hdc->hc", query, up_key)
+    assert np.allclose(scores, absorbed @ latent.T + turned @ rotary.T)
+    assert np.allclose(np.einsum("hl,lhd->hd", scores, values), np.einsum("hc,hdc->hd", scores @ latent, up_value))
+    # Per cached token: both variants' products, counted from those shapes.
+    assert latent_flop(HEADS, RANK, ROPE) == 2 * HEADS * (RANK + ROPE + RANK)
+    assert 2 * decompressed_elements(HEADS, NOPE, ROPE, VALUE) == 2 * (keys[0].size + HEADS * ROPE + values[0].size)
+    assert decompression_flop(HEADS, RANK, NOPE, VALUE) == 2 * (up_key.size + up_value.size)
+
+
+def test_the_published_notes_on_deepseek_v2() -> None:
+    # 128 heads, latent 512, heads of 128 + 64 + 128: 0.28, 0.08 and 33.64 MFLOP per token and layer.
+    cached = 2 * decompressed_elements(128, 128, 64, 128)
+    assert (latent_flop(128, 512, 64), cached) == (278_528, 81_920)
+    assert decompression_flop(128, 512, 128, 128) + cached == 33_636_352
+
+
+def test_a_recurrence_multiplies_and_adds_three_times_per_element_of_its_state() -> None:
+    assert recurrence_flop(7) == 7 * 3 * 2

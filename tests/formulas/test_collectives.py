@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference_econ import catalog
+from inference_econ.communication import Network
 from inference_econ.formulas.collectives import (
     Kind,
     Protocol,
@@ -249,3 +250,137 @@ def test_an_exchange_over_own_links_counts_what_leaves_each_rank() -> None:
     assert exchange_seconds_per_byte(1, 1, 1.0, 1.0) == 0.0
     together = exchange_seconds_per_byte(16, 2, 1.0, 1.0, overlap=False)
     assert together == pytest.approx(15 / 16)
+
+
+# What serving engines run inside a domain, and NCCL's ring between domains.
+
+ENGINES = {"engines_hopper": "h100_sxm", "engines_blackwell": "b200", "engines_ampere": "a100_sxm_80"}
+
+
+@cache
+def _network(collectives: str) -> Network:
+    opinions = catalog.assumptions("paper", changes=[f"collectives={collectives}", "per_family={}"])
+    return Network.of(catalog.hardware(ENGINES[collectives]), opinions)
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("size", [0.0, 8192.0, 3e7])
+def test_an_all_reduce_kernel_moves_what_its_shape_says(ranks: int, size: float) -> None:
+    link, base, step, payload = 450e9, 3e-6, 0.5e-6, 0.6
+    received = {
+        # Whole tensors of all others; a part of each twice around; one tensor, summed and copied by the switch.
+        "one_shot": (ranks - 1) * size,
+        "two_shot": 2 * (ranks - 1) / ranks * size,
+        "multicast": size,
+    }
+    per_byte = transfer_seconds_per_byte(ranks, 1, link, 50e9)
+    for shape, moved in received.items():
+        kernel = Protocol(shape, base, step, 0.0, payload, shape)  # type: ignore[arg-type]
+        expected = base + (ranks - 1) * step + moved / (link * payload)
+        found = nccl_seconds("all_reduce", ranks, 1, size, [kernel], per_byte)
+        assert float(found) == pytest.approx(expected, rel=1e-12), shape
+
+
+def test_kernels_all_reduce_small_tensors_in_one_domain_and_nothing_else() -> None:
+    kernel = Protocol("one-shot", 1e-6, 0.0, 0.0, 1.0, "one_shot", 1e6)
+    tree = Protocol("LL", 50e-6, 0.0, 0.0, 1.0)
+
+    def chosen(kind: Kind, domains: float, size: float) -> str:
+        per_byte = transfer_seconds_per_byte(8, domains, 450e9, 50e9)
+        return (tree, kernel)[int(nccl_parts(kind, [8], domains, size, [tree, kernel], per_byte).protocol[0])].name
+
+    assert chosen("all_reduce", 1, 1e6) == "one-shot"
+    assert chosen("all_reduce", 1, 1e6 + 1) == "LL"
+    assert chosen("all_reduce", 2, 1e3) == "LL"
+    # The others have no kernel, so that only the tree is tried.
+    for kind in ("all_to_all", "point_to_point"):
+        per_byte = transfer_seconds_per_byte(8, 1, 450e9, 50e9)
+        alone, both = (nccl_seconds(kind, 8, 1, 1e3, which, per_byte) for which in ([tree], [tree, kernel]))
+        assert float(alone) == float(both)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "domains", "steps_inside", "steps_between"),
+    # 2 (n - 1) steps, of which 2 N leave a domain.
+    [(8, 1, 14, 0), (2, 1, 2, 0), (16, 2, 26, 4), (64, 8, 110, 16), (32, 4, 54, 8)],
+)
+def test_the_ring_of_nccl(ranks: int, domains: int, steps_inside: int, steps_between: int) -> None:
+    # NCCL 2.23, Simple: base 8.4 us, 3.4 us per step over NVLink, 14 us per step over the network.
+    ring = Protocol("Simple", 8.4e-6, 3.4e-6, 14e-6, 1.0, "ring")
+    expected = 8.4e-6 + steps_inside * 3.4e-6 + steps_between * 14e-6
+    assert float(nccl_seconds("all_reduce", ranks, domains, 0.0, [ring], 0.0)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_between_many_domains_a_tree_beats_the_ring() -> None:
+    # A ring passes every rank, a tree the ranks of one domain and every doubling of the domains.
+    ring, tree = (Protocol("Simple", 8.4e-6, 4e-6, 14e-6, 1.0, shape) for shape in ("ring", "tree"))
+    times = [float(nccl_seconds("all_reduce", 512, 64, 0.0, [one], 0.0)) for one in (ring, tree)]
+    assert times[1] == pytest.approx(8.4e-6 + 2 * (7 * 4e-6 + 6 * 14e-6))
+    assert times[0] > 10 * times[1]
+
+
+@pytest.mark.parametrize(
+    ("collectives", "size", "measured"),
+    [
+        # Custom kernels on eight chips in a CUDA graph [us], middle of what is published.
+        ("engines_hopper", 256, 3.5),
+        ("engines_hopper", 8192, 3.7),
+        ("engines_hopper", 65536, 4.75),
+        ("engines_hopper", 262144, 10.2),
+        ("engines_hopper", 524288, 16.8),
+        ("engines_hopper", 2 << 20, 31.5),
+        ("engines_hopper", 8 << 20, 79),
+        ("engines_blackwell", 256, 5.0),
+        ("engines_blackwell", 8192, 5.6),
+        ("engines_blackwell", 65536, 6.0),
+        ("engines_blackwell", 262144, 7.9),
+        ("engines_blackwell", 524288, 10.9),
+        ("engines_blackwell", 2 << 20, 30),
+        ("engines_ampere", 256, 5.7),
+        ("engines_ampere", 8192, 6.3),
+        ("engines_ampere", 65536, 8.4),
+        ("engines_ampere", 262144, 17),
+        # NCCL with NVLink SHARP.
+        ("engines_hopper", 537e6, 2111),
+        ("engines_blackwell", 537e6, 1355),
+    ],
+)
+def test_all_reduces_of_engines_as_measured(collectives: str, size: float, measured: float) -> None:
+    network = _network(collectives)
+    per_byte = transfer_seconds_per_byte(8, 1, network.inside, network.between)
+    seconds = float(nccl_seconds("all_reduce", 8, 1, size, network.protocols, per_byte))
+    # Versions and engines differ by up to a fifth among themselves.
+    assert seconds * 1e6 == pytest.approx(measured, rel=0.16)
+
+
+@given(
+    collectives=st.sampled_from(sorted(ENGINES)),
+    ends=st.tuples(st.floats(1.0, 512.0), st.floats(1.0, 512.0)),
+    share=st.floats(0.0, 1.0),
+    size=st.floats(0.0, 1e9),
+    more=st.floats(1.0, 10.0),
+)
+def test_floors_hold_for_kernels_and_rings(
+    collectives: str, ends: tuple[float, float], share: float, size: float, more: float
+) -> None:
+    network = _network(collectives)
+    protocols = [*network.protocols, Protocol("ring", 8e-6, 3.4e-6, 14e-6, 1.0, "ring")]
+    ranks = np.array([min(ends)]), np.array([max(ends)])
+    domains = np.ceil(ranks[0] / 8), np.ceil(ranks[1] / 8)
+    one = ranks[0] + share * (ranks[1] - ranks[0])
+    floor_per_byte = transfer_seconds_per_byte_floor(ranks, domains, network.inside, network.between)
+    floor = nccl_floor("all_reduce", ranks, domains, size, protocols, floor_per_byte)
+    per_byte = transfer_seconds_per_byte(one, np.ceil(one / 8), network.inside, network.between)
+    seconds = nccl_seconds("all_reduce", one, np.ceil(one / 8), more * size, protocols, per_byte)
+    assert (floor <= seconds * (1 + 1e-12)).all()
+
+
+@given(collectives=st.sampled_from(sorted(ENGINES)), ranks=st.floats(1.0, 512.0), size=st.floats(0.0, 1e9))
+def test_another_way_to_reduce_is_never_slower(collectives: str, ranks: float, size: float) -> None:
+    network, domains = _network(collectives), math.ceil(ranks / 8)
+    per_byte = transfer_seconds_per_byte(ranks, domains, network.inside, network.between)
+    times = [
+        float(nccl_seconds("all_reduce", [ranks], domains, size, network.protocols[:count], per_byte)[0])
+        for count in range(1, len(network.protocols) + 1)
+    ]
+    assert times == sorted(times, reverse=True)

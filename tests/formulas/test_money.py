@@ -1,13 +1,29 @@
-"""Cost and preference: eqs. (2) and (45) of Erdil (2025)."""
+"""Cost and preference: eqs. (2) and (45) of Erdil (2025); the cost of an hour, of energy, and what pays."""
 
 from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference_econ.formulas.money import dollars_per_million_tokens, preference
+from inference_econ.errors import InputError
+from inference_econ.formulas.money import (
+    HourCost,
+    accelerator_hour_cost,
+    allocate,
+    break_even_tokens_per_hour,
+    break_even_utilisation,
+    dollars_per_million_tokens,
+    energy_dollars_per_million_tokens,
+    joules_per_token,
+    margin,
+    preference,
+)
 
 positive = st.floats(1e-6, 1e6)
 
@@ -45,3 +61,125 @@ def test_equation_45(speed: float, cost: float, exponent: float) -> None:
     assert preference(speed, cost, exponent) == pytest.approx(speed**exponent / cost, rel=1e-12)
     # A buyer who does not care for speed takes the cheapest.
     assert preference(speed, cost, 0.0) == pytest.approx(1 / cost, rel=1e-15)
+
+
+# What an hour costs
+
+dollars = st.floats(0.0, 1e6)
+shares = st.floats(0.01, 1.0)
+rates = st.floats(0.0, 0.5)
+
+
+@given(price=dollars, years=st.floats(0.5, 20.0), use=shares, watts=st.floats(0.0, 1e4), capital=rates, yearly=rates)
+def test_the_parts_of_an_hour_add_up(
+    price: float, years: float, use: float, watts: float, capital: float, yearly: float
+) -> None:
+    def cost(**changes: float) -> HourCost:
+        given = {
+            "purchase_dollars": price,
+            "lifetime_years": years,
+            "utilisation": use,
+            "board_watts": watts,
+            "host_watts": watts / 2,
+            "pue": 1.3,
+            "dollars_per_kwh": 0.1,
+            "yearly_operations": yearly,
+            "cost_of_capital": capital,
+        }
+        return accelerator_hour_cost(**{**given, **changes})
+
+    found = cost()
+    assert found.total == pytest.approx(math.fsum(map(float, found)), rel=1e-14, abs=1e-300)
+    assert all(part >= -1e-12 * float(found.depreciation) for part in found)
+    # Linear in the price, and in that of electricity.
+    doubled = cost(purchase_dollars=2 * price)
+    assert [float(part) for part in doubled[:3]] == pytest.approx([2 * float(part) for part in found[:3]], rel=1e-9)
+    assert doubled[3:] == found[3:]
+    assert float(cost(dollars_per_kwh=0.3).accelerator_energy) == pytest.approx(3 * float(found.accelerator_energy))
+    # An hour in use of a chip that is used half as much carries twice the fixed cost.
+    halved = cost(utilisation=use / 2)
+    for part in ("depreciation", "operations", "host_energy"):
+        assert float(getattr(halved, part)) == pytest.approx(2 * float(getattr(found, part)), rel=1e-9)
+    assert float(halved.accelerator_energy) == float(found.accelerator_energy)
+
+
+@pytest.mark.parametrize(("rate", "years"), [(0.0, 5), (0.08, 5), (0.2, 3), (1e-9, 4)])
+def test_payments_pay_off_the_debt(rate: float, years: int) -> None:
+    found = accelerator_hour_cost(1000.0, years, cost_of_capital=rate)
+    yearly = float(found.depreciation + found.capital) * 8760
+    debt = 1000.0
+    for _ in range(years):
+        debt = debt * (1 + rate) - yearly
+    assert debt == pytest.approx(0.0, abs=1e-6)
+
+
+def test_energy_by_hand() -> None:
+    found = accelerator_hour_cost(
+        0.0, 1, utilisation=0.5, board_watts=700, host_watts=300, pue=1.2, dollars_per_kwh=0.1
+    )
+    assert found.accelerator_energy == pytest.approx(0.7 * 1.2 * 0.1)
+    assert found.host_energy == pytest.approx(0.3 * 1.2 * 0.1 / 0.5)
+    # A full instance of 8 chips at 700 W, 50 tokens/s for each of 100 users: 1.12 J per token.
+    joules = joules_per_token(700, 8, 0.02, 100)
+    assert joules == pytest.approx(700 * 8 / (50 * 100))
+    per_hour = 8 * 0.7 * 0.1  # dollars
+    assert energy_dollars_per_million_tokens(joules, 0.1) == pytest.approx(per_hour / (50 * 100 * 3600) * 1e6)
+
+
+def test_hours_broadcast() -> None:
+    found = accelerator_hour_cost([[1e4], [2e4]], [3.0, 4.0, 5.0], board_watts=700, dollars_per_kwh=0.1)
+    assert all(part.shape == (2, 3) for part in (*found, found.total))
+
+
+# Dividing a bill
+
+
+@given(bill=st.floats(0.0, 1e12), times=st.tuples(*[st.floats(0.0, 1e9)] * 3).filter(lambda times: sum(times) > 1e-6))
+def test_a_divided_bill_adds_up_exactly(bill: float, times: tuple[float, float, float]) -> None:
+    parts = [float(part) for part in allocate(bill, *times)]
+    for order in itertools.permutations(parts):
+        assert order[0] + order[1] + order[2] == bill
+    assert all(part >= 0.0 for part in parts)
+    for part, seconds in zip(parts, times, strict=True):
+        assert part == pytest.approx(bill * seconds / sum(times), rel=1e-9, abs=4 * np.spacing(bill))
+
+
+def test_bills_broadcast() -> None:
+    found = allocate(np.array([1.0, 3.0, 0.1]), [[1.0], [2.0]], 1.0, 1.0)
+    assert all(part.shape == (2, 3) for part in found)
+    assert (found.input + found.cached_input + found.output == np.array([1.0, 3.0, 0.1])).all()
+
+
+# What pays
+
+
+@given(cost=st.floats(0.01, 100.0), price=st.floats(0.01, 100.0), throughput=st.floats(1.0, 1e6))
+def test_at_break_even_nothing_is_left(cost: float, price: float, throughput: float) -> None:
+    use = break_even_utilisation(cost, price)
+    # At that share of the hours the tokens cost what they fetch.
+    assert margin(cost / use, price) == pytest.approx(0.0, abs=1e-12)
+    hourly = cost * throughput * 3600 / 1e6
+    assert break_even_tokens_per_hour(hourly, price) == pytest.approx(float(use) * throughput * 3600, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: accelerator_hour_cost(-1, 5), "purchase_dollars must be a number >= 0, got -1"),
+        (lambda: accelerator_hour_cost(1, 0), "lifetime_years must be a number > 0, got 0"),
+        (lambda: accelerator_hour_cost(1, 5, utilisation=0), "utilisation must be a number > 0 and <= 1, got 0"),
+        (lambda: accelerator_hour_cost(1, 5, utilisation=1.5), "utilisation must be a number > 0 and <= 1, got 1.5"),
+        (lambda: accelerator_hour_cost(1, 5, pue=0.9), "pue must be a number >= 1, got 0.9"),
+        (lambda: accelerator_hour_cost(1, 5, board_watts=np.inf), "board_watts must be a number >= 0, got inf"),
+        (lambda: accelerator_hour_cost(1, 5, cost_of_capital=-0.1), "cost_of_capital must be a number >= 0, got -0.1"),
+        (lambda: accelerator_hour_cost(1, 5, dollars_per_kwh=np.nan), "dollars_per_kwh must be a number >= 0, got nan"),
+        (lambda: allocate(1.0, 0.0, 0.0, 0.0), "a bill cannot be divided where no time was spent"),
+        (lambda: allocate(1.0, -1.0, 0.0, 2.0), "input_seconds must be a number >= 0, got -1"),
+        (lambda: allocate(np.inf, 1.0, 0.0, 2.0), "bill must be a number >= 0, got inf"),
+        (lambda: break_even_tokens_per_hour(1.0, 0.0), "price_per_million must be a number > 0, got 0"),
+        (lambda: margin(1.0, -2.0), "price_per_million must be a number > 0, got -2"),
+    ],
+)
+def test_impossible_amounts(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()

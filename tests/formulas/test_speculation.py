@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from inference_econ.formulas.speculation import expected_tokens, seconds_per_token
+from inference_econ.errors import InputError
+from inference_econ.formulas.speculation import (
+    acceptance_from_log_probabilities,
+    acceptance_probability,
+    best_draft_length,
+    expected_tokens,
+    expected_tokens_by_position,
+    seconds_per_token,
+    speculative_sample,
+)
 
 acceptances = st.floats(0.0, 1.0)
 
@@ -57,3 +70,136 @@ def test_equation_46_seconds_per_token() -> None:
 def test_infeasible_draft_or_target_stays_infeasible() -> None:
     assert seconds_per_token(np.inf, 1e-3, 2, 1.8) == np.inf
     assert seconds_per_token(1e-2, np.inf, 2, 1.8) == np.inf
+
+
+# Acceptance by position, and the best draft
+
+
+@given(acceptance=acceptances, drafted=st.integers(1, 20))
+def test_equal_positions_are_leviathan_equation_1(acceptance: float, drafted: int) -> None:
+    series = sum(acceptance**power for power in range(drafted + 1))
+    assert expected_tokens_by_position([acceptance] * drafted) == pytest.approx(series, rel=1e-12)
+
+
+def test_positions_by_enumeration() -> None:
+    chances = [0.9, 0.5, 0.7]
+    mean = 0.0
+    for pattern in itertools.product([True, False], repeat=3):
+        accepted = pattern.index(False) if False in pattern else 3
+        mean += (accepted + 1) * math.prod(a if kept else 1 - a for kept, a in zip(pattern, chances, strict=True))
+    assert expected_tokens_by_position(chances) == pytest.approx(mean, rel=1e-12)
+    assert expected_tokens_by_position([]) == 1.0
+    assert expected_tokens_by_position(np.zeros((4, 2))).tolist() == [1.0] * 4
+
+
+def test_the_best_draft_is_that_of_a_search() -> None:
+    verify = np.array([[0.010, 0.0101, 0.0103, 0.0106], [0.010, 0.020, 0.030, 0.040]])
+    tokens = np.array([expected_tokens(0.7, length + 1) for length in range(4)])
+    best = best_draft_length(verify, [0.0005, 0.0001], tokens)
+    by_hand = (verify + np.arange(4) * np.array([[0.0005], [0.0001]])) / tokens
+    assert best.length.tolist() == by_hand.argmin(axis=1).tolist() == [3, 0]
+    assert best.seconds.tolist() == by_hand.min(axis=1).tolist()
+    assert best.speedup.tolist() == (by_hand[:, 0] / by_hand.min(axis=1)).tolist()
+    assert best.speedup[1] == 1.0
+
+
+# The rule of Leviathan et al.
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_leviathan_outputs_have_the_distribution_of_the_target(seed: int) -> None:
+    """Chi-square of the tokens at each position; a right sampler fails a position once in 10,000."""
+    random = np.random.default_rng(seed)
+    k, vocabulary, rounds = 3, 8, 60_000
+    target, draft = random.dirichlet(np.full(vocabulary, 0.7), k + 1), random.dirichlet(np.full(vocabulary, 0.7), k)
+    found = speculative_sample(target, draft, k, random, rounds)
+    for position in range(k + 1):
+        reached = found.tokens[:, position]
+        counts = np.bincount(reached[reached >= 0], minlength=vocabulary)
+        assert stats.chisquare(counts, target[position] * counts.sum()).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_leviathan_rounds_yield_as_many_tokens_as_equation_1_says(seed: int) -> None:
+    """Within 3.9 standard errors, which a right sampler misses once in 10,000."""
+    random = np.random.default_rng(100 + seed)
+    target, draft = random.dirichlet(np.ones(20)), random.dirichlet(np.ones(20))
+    found = speculative_sample(target, draft, 4, random, 40_000)
+    alpha = acceptance_probability(target, draft)
+    error = found.produced.std() / 40_000**0.5
+    assert abs(found.produced.mean() - expected_tokens(float(alpha), 5)) < 3.9 * error
+    by_position = random.dirichlet(np.ones(20), 5), random.dirichlet(np.ones(20), 4)
+    found = speculative_sample(*by_position, 4, random, 40_000)
+    alphas = acceptance_probability(by_position[0][:4], by_position[1])
+    error = found.produced.std() / 40_000**0.5
+    assert abs(found.produced.mean() - expected_tokens_by_position(alphas)) < 3.9 * error
+
+
+def test_leviathan_limits() -> None:
+    random = np.random.default_rng(0)
+    same = speculative_sample([0.5, 0.5], [0.5, 0.5], 4, random, 100)
+    assert set(same.produced.tolist()) == {5}
+    # Nothing in common: every proposal is refused, and the target's only token comes out.
+    other = speculative_sample([1.0, 0.0], [0.0, 1.0], 4, random, 100)
+    assert set(other.produced.tolist()) == {1}
+    assert other.tokens[:, 0].tolist() == [0] * 100
+    assert (other.tokens[:, 1:] == -1).all()
+
+
+def test_leviathan_theorem_3_5() -> None:
+    random = np.random.default_rng(3)
+    target, draft = random.dirichlet(np.ones(30), (2, 5)), random.dirichlet(np.ones(30), (2, 5))
+    distance = np.abs(target - draft).sum(axis=-1) / 2
+    np.testing.assert_allclose(acceptance_probability(target, draft), 1 - distance, rtol=1e-12)
+
+
+def test_single_precision_sums_are_accepted() -> None:
+    weights = np.random.default_rng(0).random(50_000).astype(np.float32)
+    half = (weights / weights.sum()).astype(np.float32)
+    assert acceptance_probability(half, half) == pytest.approx(1.0, abs=1e-5)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: expected_tokens_by_position([0.5, 1.2]), "acceptance: probabilities must be from 0 to 1, got 1.2"),
+        (lambda: expected_tokens_by_position([math.nan]), "acceptance: probabilities must be from 0 to 1, got nan"),
+        (lambda: acceptance_probability([0.5, 0.6], [0.5, 0.5]), "probabilities of target must sum to 1, got 1.1"),
+        (lambda: acceptance_probability([0.5, 0.5], [0.5, 0.4]), "probabilities of draft must sum to 1, got 0.9"),
+        (lambda: acceptance_probability([1.5, -0.5], [1.0, 0.0]), "target: probabilities must be from 0 to 1, got 1.5"),
+        (lambda: acceptance_probability(1.0, [1.0]), "target must list the probabilities of a vocabulary"),
+        (lambda: best_draft_length([1.0, 1.0], 0.1, [1.0]), r"same draft lengths .*, got the shapes \(2,\) and \(1,\)"),
+        (lambda: best_draft_length([1.0, 1.0], 0.1, [1.0, 0.5]), "a round yields at least 1 token, got 0.5"),
+        (lambda: acceptance_from_log_probabilities([], []), "no drafted tokens; give at least one"),
+        (
+            lambda: acceptance_from_log_probabilities([-1.0, 0.1], [-1.0, -1.0]),
+            "log-probabilities must be <= 0, got 0.1 of the target for token 2",
+        ),
+        (lambda: acceptance_from_log_probabilities([-1.0], [-1.0, -2.0]), r"got the shapes \(1,\) and \(2,\)"),
+        (
+            lambda: acceptance_from_log_probabilities([-1.0], [-math.inf]),
+            "token 1 was drafted, but the draft model gives it no probability",
+        ),
+        (lambda: _sample(draft_length=0), "draft_length and rounds must be at least 1, got 0 and 1"),
+        (
+            lambda: _sample(target=[[1.0, 0.0]] * 2),
+            r"target must be one distribution or a row .* 3 positions, got .*\(2, 2\)",
+        ),
+        (
+            lambda: _sample(draft=[[1.0, 0.0]] * 3),
+            r"draft must be one distribution or a row .* 2 positions, got .*\(3, 2\)",
+        ),
+        (lambda: _sample(draft=[1.0, 0.0, 0.0]), "target and draft must have one vocabulary, got 2 and 3 tokens"),
+    ],
+)
+def test_impossible_values(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def _sample(**changes: Any) -> object:
+    given = {"target": [0.5, 0.5], "draft": [0.5, 0.5], "draft_length": 2, "random": np.random.default_rng(0)}
+    return speculative_sample(**{**given, **changes})

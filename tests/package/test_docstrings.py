@@ -14,11 +14,11 @@ import pytest
 from inference_econ import formulas
 
 UNITS = {
-    *("1", "s", "B", "B/s", "s/B", "FLOP", "FLOP/s", "tokens", "tokens/s"),
-    *("USD", "USD/h", "USD/s", "USD per 1e6 tokens"),
+    *("1", "s", "1/s", "B", "B/s", "s/B", "FLOP", "FLOP/s", "tokens", "tokens/s"),
+    *("USD", "USD/h", "USD/s", "USD per 1e6 tokens", "USD per kWh", "tokens/h", "W", "J", "years"),
 }
 #: What has no unit: choices, switches, and what is made of values with units of their own.
-UNITLESS = re.compile(r"\{.*\}|bool|str|(sequence|tuple|list|mapping) of .*")
+UNITLESS = re.compile(r"\{.*\}|bool|str|Generator|(sequence|tuple|list|mapping) of .*")
 #: An equation, a publication, code, or the function of the same package that has them.
 REFERENCE = re.compile(r"[Ee]qs?\. \(|arXiv|Erdil|Leviathan|Pope|NCCL|DOI|:func:|Table \d|\(\d{4}\)")
 
@@ -112,7 +112,7 @@ def test_a_formula_names_its_reference(function: Callable[..., object]) -> None:
 
 
 @pytest.mark.parametrize("module", _modules(), ids=lambda module: module.__name__.rsplit(".", 1)[-1])
-def test_formulas_know_numbers_only(module: ModuleType) -> None:
+def test_formulas_know_numbers_and_errors_only(module: ModuleType) -> None:
     assert module.__doc__
     imported = {
         name
@@ -120,4 +120,4 @@ def test_formulas_know_numbers_only(module: ModuleType) -> None:
         for name in [getattr(member, "__module__", None) or getattr(member, "__name__", "")]
         if isinstance(name, str) and name.startswith("inference_econ")
     }
-    assert all(name.startswith("inference_econ.formulas") for name in imported)
+    assert all(name.startswith(("inference_econ.formulas", "inference_econ.errors")) for name in imported)

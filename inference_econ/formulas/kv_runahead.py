@@ -1,0 +1,313 @@
+"""Prefill over several processes: a chain that hands the KV cache on, against all-gathers.
+
+The chain is KV-Runahead of Cho, Rastegari and Naik, ICML (2024): each process computes keys and values of its part of
+the prompt, appends them to those that its predecessor sends, layer by layer, and passes them on while it goes on
+computing. The last process, which sees the whole prompt, gives the first token.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+ArrayLike = npt.ArrayLike
+
+#: Gain below which the search for a partition goes on to a finer stride, and the finest stride, shares of the whole.
+_GAIN, _FINEST = 5e-4, 1.0 / 1024.0
+
+
+class LayerWork(NamedTuple):
+    """What one layer computes and caches."""
+
+    layers: int
+    """How many there are [1]."""
+    projection_flop: float
+    """Queries, keys and values of one token, before the cache is needed [FLOP]."""
+    other_flop: float
+    """Output projection and feed-forward block of one token [FLOP]."""
+    pair_flop: float
+    """Attention of one token to one token: scores and weighted values [FLOP]."""
+    kv_bytes: float
+    """Keys and values of one token [B]."""
+
+
+class Machine(NamedTuple):
+    """What runs one process, and what links it to the next."""
+
+    matmul_flops_per_second: float
+    """Sustained in matrix multiplications [FLOP/s]."""
+    attention_flops_per_second: float
+    """Sustained in attention, whose scores are written to memory where kernels are not fused [FLOP/s]."""
+    overhead_seconds: float
+    """Least time of a layer: its launches, which run ahead of the chip [s]."""
+    link_bytes_per_second: float
+    """To the next process, one way [B/s]."""
+    link_latency: float
+    """Of one message [s]."""
+
+
+def layer_seconds(work: LayerWork, machine: Machine, tokens: ArrayLike, context: ArrayLike) -> tuple[Array, Array]:
+    """Time of one layer for part of a prompt, before and after the cache of the others is needed.
+
+    Parameters
+    ----------
+    work : LayerWork
+        The layer [1].
+    machine : Machine
+        What it runs on [1].
+    tokens : array_like, shape (...)
+        Tokens of the part [tokens].
+    context : array_like, shape (...)
+        Keys that every one of them is multiplied with, masked ones included [tokens].
+
+    Returns
+    -------
+    (ndarray, ndarray), each of shape (...)
+        Projections to queries, keys and values [s]; attention, output projection and feed-forward block [s].
+
+    Notes
+    -----
+    Without fused kernels the scores of a part are a rectangle, tokens x context, of which causality masks a triangle
+    after it has been computed: section 3 of Cho et al. (2024).
+    """
+    n, c = np.asarray(tokens, dtype=float), np.asarray(context, dtype=float)
+    before = n * (work.projection_flop / machine.matmul_flops_per_second)
+    after = n * (work.other_flop / machine.matmul_flops_per_second)
+    after = after + n * c * (work.pair_flop / machine.attention_flops_per_second)
+    whole = before + after
+    # The launches take their time, however little there is to compute.
+    stretch = np.maximum(machine.overhead_seconds / np.maximum(whole, np.finfo(float).tiny), 1.0)
+    return np.asarray(before * stretch), np.asarray(np.maximum(whole, machine.overhead_seconds) - before * stretch)
+
+
+def single_seconds(work: LayerWork, machine: Machine, context: ArrayLike) -> Array:
+    """Time to the first token on one process.
+
+    Parameters
+    ----------
+    work : LayerWork
+        The layers [1].
+    machine : Machine
+        What they run on [1].
+    context : array_like, shape (...)
+        Prompt [tokens].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [s].
+
+    Notes
+    -----
+    The chain of :func:`chain_seconds` with one member.
+
+    Examples
+    --------
+    >>> work = LayerWork(2, projection_flop=3.0, other_flop=5.0, pair_flop=1.0, kv_bytes=4.0)
+    >>> machine = Machine(10.0, 100.0, 0.0, 8.0, 0.0)
+    >>> float(single_seconds(work, machine, 20))
+    40.0
+    """
+    before, after = layer_seconds(work, machine, context, context)
+    return np.asarray(work.layers * (before + after))
+
+
+def all_gather_seconds(work: LayerWork, machine: Machine, context: ArrayLike, processes: int) -> Array:
+    """Time to the first token where every layer gathers all keys and values before attention.
+
+    Parameters
+    ----------
+    work : LayerWork
+        The layers [1].
+    machine : Machine
+        What each process runs on [1].
+    context : array_like, shape (...)
+        Prompt [tokens].
+    processes : int
+        Equal parts [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [s].
+
+    Notes
+    -----
+    Tensor and sequence parallelism as in section 3 of Cho et al. (2024): each process multiplies its queries with
+    all keys, and all wait for a ring all-gather of (p - 1) / p of the layer's cache.
+
+    Examples
+    --------
+    >>> work = LayerWork(2, projection_flop=3.0, other_flop=5.0, pair_flop=1.0, kv_bytes=4.0)
+    >>> float(all_gather_seconds(work, Machine(10.0, 100.0, 0.0, 8.0, 0.0), 20, 2))
+    30.0
+    """
+    prompt = np.asarray(context, dtype=float)
+    before, after = layer_seconds(work, machine, prompt / processes, prompt)
+    moved = prompt * work.kv_bytes * (processes - 1) / processes
+    gather = moved / machine.link_bytes_per_second + (processes - 1) * machine.link_latency
+    return np.asarray(work.layers * (before + gather + after))
+
+
+def chain_seconds(work: LayerWork, machine: Machine, partition: ArrayLike) -> Array:
+    """Time to the first token of a chain of processes that hand the cache on.
+
+    Parameters
+    ----------
+    work : LayerWork
+        The layers [1].
+    machine : Machine
+        What each process runs on [1].
+    partition : array_like, shape (..., processes)
+        Tokens of each process, in the order of the prompt [tokens].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        When the last process ends [s].
+
+    Notes
+    -----
+    Process i can begin the attention of a layer when it has its own keys and values of the layer and those of all
+    processes before it; then it sends all of them on, as soon as the link has sent those of the layer before.
+    Section 4 of Cho et al. (2024), with every transfer beside the computation. Within a layer the times at which
+    processes are ready are a running maximum, so that processes need no loop.
+
+    Examples
+    --------
+    Two halves: the second waits 5 s for the first half of each layer's cache.
+
+    >>> work = LayerWork(2, projection_flop=3.0, other_flop=5.0, pair_flop=1.0, kv_bytes=4.0)
+    >>> float(chain_seconds(work, Machine(10.0, 100.0, 0.0, 8.0, 0.0), [10, 10]))
+    25.0
+    """
+    tokens = np.asarray(partition, dtype=float)
+    ends = np.cumsum(tokens, axis=-1)
+    before, after = layer_seconds(work, machine, tokens, ends)
+    hand_over = (ends - tokens) * (work.kv_bytes / machine.link_bytes_per_second) + machine.link_latency
+    hand_over[..., 0] = 0.0
+    path = np.cumsum(hand_over, axis=-1)
+    done, arrived = np.zeros(tokens.shape), np.full(tokens.shape, -np.inf)
+    for _ in range(work.layers):
+        own = done + before
+        ready = path + np.maximum.accumulate(np.maximum(own, arrived + hand_over) - path, axis=-1)
+        arrived[..., 1:] = np.maximum(ready[..., :-1], arrived[..., 1:]) + hand_over[..., 1:]
+        done = ready + after
+    return np.asarray(done[..., -1])
+
+
+def even_partition(context: float, processes: int) -> Array:
+    """Equal parts of a prompt.
+
+    Parameters
+    ----------
+    context : float
+        Prompt [tokens].
+    processes : int
+        Parts [1].
+
+    Returns
+    -------
+    ndarray, shape (processes,)
+        Tokens of each [tokens].
+
+    Notes
+    -----
+    The partition without load balancing, KVR-E, of Cho et al. (2024).
+
+    Examples
+    --------
+    >>> even_partition(10, 4)
+    array([2.5, 2.5, 2.5, 2.5])
+    """
+    return np.full(processes, context / processes)
+
+
+def searched_partition(work: LayerWork, machine: Machine, context: float, processes: int) -> Array:
+    """Parts of a prompt with the shortest time to the first token.
+
+    Parameters
+    ----------
+    work : LayerWork
+        The layers [1].
+    machine : Machine
+        What each process runs on [1].
+    context : float
+        Prompt [tokens].
+    processes : int
+        Parts [1].
+
+    Returns
+    -------
+    ndarray, shape (processes,)
+        Tokens of each [tokens]; later ones get fewer where computing limits.
+
+    Notes
+    -----
+    A grid search from coarse to fine, as for KVR-S of Cho et al. (2024): from equal parts, the best move of one stride
+    of tokens, until none gains 0.05 %; then half the stride, down to 1/1024 of the prompt. A move takes from one
+    process, or from all up to one, and gives to another, or to all after it. Where the launches limit, many
+    partitions are as good and the even one is kept.
+
+    Examples
+    --------
+    >>> work = LayerWork(8, projection_flop=1.0, other_flop=1.0, pair_flop=1.0, kv_bytes=1.0)
+    >>> searched_partition(work, Machine(1.0, 1.0, 0.0, 1e9, 0.0), 1024, 2)
+    array([633., 391.])
+    """
+    best = even_partition(context, processes)
+    least = float(chain_seconds(work, machine, best))
+    moves = _moves(processes)
+    stride = context / processes / 2.0
+    while stride >= max(context * _FINEST, 1.0) and processes > 1:
+        tried = best + stride * moves
+        seconds = np.where((tried >= 1.0).all(axis=-1), chain_seconds(work, machine, np.maximum(tried, 1.0)), np.inf)
+        found = int(np.argmin(seconds))
+        if seconds[found] < least * (1.0 - _GAIN):
+            best, least = tried[found], float(seconds[found])
+        else:
+            stride /= 2.0
+    return best
+
+
+def _moves(processes: int) -> Array:
+    """Changes of a partition that keep its sum: between two processes, and across each boundary."""
+    pairs = [np.eye(processes)[taker] - np.eye(processes)[giver] for giver, taker in permutations(range(processes), 2)]
+    ranks = np.arange(processes)
+    splits = [np.where(ranks < cut, 1.0 / cut, -1.0 / (processes - cut)) for cut in range(1, processes)]
+    return np.array([*pairs, *splits, *(-one for one in splits)])
+
+
+def interpolated_partition(contexts: ArrayLike, partitions: ArrayLike, context: float) -> Array:
+    """Parts of a prompt from those of longer and shorter ones.
+
+    Parameters
+    ----------
+    contexts : array_like, shape (n,)
+        Prompts with known partitions, ascending [tokens].
+    partitions : array_like, shape (n, processes)
+        Their parts, from :func:`searched_partition` [tokens].
+    context : float
+        Prompt [tokens]; beyond the ends the shares of the nearest known one are kept.
+
+    Returns
+    -------
+    ndarray, shape (processes,)
+        Tokens of each [tokens].
+
+    Notes
+    -----
+    The look-up table with linear interpolation, KVR-P, of Cho et al. (2024); shares of the prompt are interpolated.
+
+    Examples
+    --------
+    >>> interpolated_partition([100, 200], [[50, 50], [120, 80]], 150)
+    array([82.5, 67.5])
+    """
+    known = np.asarray(contexts, dtype=float)
+    shares = np.asarray(partitions, dtype=float) / known[:, None]
+    return context * np.array([np.interp(context, known, column) for column in shares.T])

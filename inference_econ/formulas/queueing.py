@@ -1,0 +1,261 @@
+"""A continuous-batching server as a queue: how full it is, and how long a request waits.
+
+With n requests in flight the server completes mu(n) requests per second; at most ``slots`` are in flight together
+(KV cache, or the largest batch), and further ones wait first come, first served.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.errors import InputError
+
+Array = npt.NDArray[np.float64]
+ArrayLike = npt.ArrayLike
+
+#: Sum of the squared variations below which a stream counts as a clock.
+_REGULAR = 1e-6
+
+
+class Load(NamedTuple):
+    """A server under a steady stream of requests; every field has the shape of the arrival rates, (...)."""
+
+    probabilities: Array
+    """Shape (..., slots + 1): share of time with 0, 1, .. slots requests in flight [1]; the last also counts the
+    time in which others wait. By PASTA, Wolff (1982), it is what an arriving request of a Poisson stream sees."""
+    work: Array
+    """Shape (..., slots): share of all work done with 1, 2, .. slots requests in flight [1]. A token finds itself in
+    a batch of that size: the step times over these weights are the distribution of the time between two tokens."""
+    offered: Array
+    """Arrival rate over the completion rate with all slots taken [1]; the server is saturated from 1 on."""
+    busy: Array
+    """Share of time with at least one request in flight [1]."""
+    in_flight: Array
+    """Mean number of requests in flight, without those that wait [1]."""
+    waiting: Array
+    """Probability that an arriving request must wait [1]."""
+    wait_seconds: Array
+    """Mean wait of all requests, those that need not wait included [s]; ``inf`` where saturated."""
+    wait_scale: Array
+    """Mean wait of those that must wait [s]; their waits are exponential. ``inf`` where saturated."""
+    service_seconds: Array
+    """Mean time in flight of a request (Little's law) [s]."""
+    saturated: npt.NDArray[np.bool_]
+    """More requests arrive than are completed: the queue grows without end, and the other fields are its limit."""
+
+
+def load(
+    arrivals_per_second: ArrayLike,
+    completions_per_second: ArrayLike,
+    *,
+    arrival_scv: ArrayLike = 1.0,
+    service_scv: ArrayLike = 1.0,
+) -> Load:
+    """How full a server is and how long requests wait, from its completion rates.
+
+    Parameters
+    ----------
+    arrivals_per_second : array_like, shape (...)
+        Requests that arrive, on average [1/s].
+    completions_per_second : array_like, shape (..., slots)
+        Requests completed, on average, with 1, 2, .. slots in flight [1/s].
+    arrival_scv : array_like, shape (...)
+        Squared coefficient of variation ca2 of the times between arrivals [1]; 1 if Poisson, more if bursty.
+    service_scv : array_like, shape (...)
+        Squared coefficient of variation cs2 of the work of a request [1]; 1 if exponential, 0 if all are alike.
+
+    Returns
+    -------
+    Load
+        Shares of time [1], numbers of requests [1] and waits [s].
+
+    Raises
+    ------
+    InputError
+        If a rate or variation is negative or no finite number, or a completion rate is zero.
+
+    Notes
+    -----
+    Poisson arrivals: while nobody waits this is generalised processor sharing, p(n) ~ prod_k lambda / mu(k), whatever
+    the distribution of lengths: Cohen (1979), Kelly (1979). Beyond ``slots`` the chain goes on with the ratio
+    lambda / mu(slots), exact for exponential lengths, and those that wait do so for an exponential time of mean
+    1 / (mu(slots) - lambda). Other lengths and burstier arrivals multiply that mean by (ca2 + cs2) / 2: Kingman (1961),
+    and Allen and Cunneen in Allen (1990).
+
+    Bursty arrivals also crowd the slots. The products are raised to the power (1 + cs2) / (ca2 + cs2), and the share of
+    idle time is such that as much is completed as arrives. For a constant rate that is the limit of heavy traffic,
+    Zhang, Dai and Zwart (2011); for slots of their own speed the number in flight gets the peakedness
+    (ca2 + cs2) / (1 + cs2), which is that of exponential and of fixed lengths. Elsewhere it is an
+    approximation. Sums of logarithms keep thousands of slots from over- and underflow.
+
+    Examples
+    --------
+    An M/M/1 queue (one slot) at 80 %: four services of waiting on average.
+
+    >>> found = load(0.8, [1.0])
+    >>> round(float(found.wait_seconds), 9), round(float(found.waiting), 9)
+    (4.0, 0.8)
+
+    Four slots that each complete one request per second, at 3 and at 5 requests per second.
+
+    >>> found = load([3.0, 5.0], np.arange(1.0, 5.0))
+    >>> found.in_flight.round(9), found.saturated
+    (array([3., 4.]), array([False,  True]))
+    """
+    arrivals = _checked("arrivals_per_second", arrivals_per_second, least=0.0)
+    rates = _checked("completions_per_second", completions_per_second, least=0.0, open_=True)
+    if rates.ndim == 0 or rates.shape[-1] == 0:
+        raise InputError("completions_per_second must be a list: one rate for each number of requests in flight")
+    lengths = _checked("service_scv", service_scv, least=0.0)
+    variation = np.maximum(_checked("arrival_scv", arrival_scv, least=0.0) + lengths, _REGULAR)
+    shape = np.broadcast_shapes(arrivals.shape, variation.shape, rates.shape[:-1])
+    arrivals, variation, power = (np.broadcast_to(v, shape) for v in (arrivals, variation, (1.0 + lengths) / variation))
+    rates = np.broadcast_to(rates, (*shape, rates.shape[-1]))
+    saturated = arrivals >= rates[..., -1]
+    weights = _log_weights(arrivals, rates, power)
+    only_full = np.where(np.arange(rates.shape[-1]) < rates.shape[-1] - 1, -np.inf, 0.0)
+    seen = _normalised(weights)
+    busy = _normalised(np.where(saturated[..., None], only_full, weights[..., 1:]))
+    rate = (busy * rates).sum(axis=-1)
+    # As much idle time as completes what arrives; for Poisson arrivals the product form has it already.
+    share = np.where(power == 1.0, 1.0 - seen[..., 0], np.minimum(arrivals / rate, 1.0))
+    share = np.where(saturated, 1.0, share)
+    in_flight = (busy * np.arange(1.0, rates.shape[-1] + 1.0)).sum(axis=-1)
+    waiting = np.where(saturated, 1.0, seen[..., -1])
+    scale = variation / 2.0 / np.where(saturated, 1.0, rates[..., -1] - arrivals)
+    return Load(
+        probabilities=np.concatenate(((1.0 - share)[..., None], share[..., None] * busy), axis=-1),
+        work=busy * rates / rate[..., None],
+        offered=arrivals / rates[..., -1],
+        busy=share,
+        in_flight=share * in_flight,
+        waiting=waiting,
+        wait_seconds=np.where(saturated, np.inf, waiting * scale),
+        wait_scale=np.where(saturated, np.inf, scale),
+        service_seconds=in_flight / rate,
+        saturated=saturated,
+    )
+
+
+def _log_weights(arrivals: Array, rates: Array, power: Array) -> Array:
+    """Logarithms of the product form of 0, 1, .. slots in flight; states beyond the last slot are added to it."""
+    logs = np.log(rates)
+    steps = power[..., None] * (np.log(np.maximum(arrivals, np.finfo(float).tiny))[..., None] - logs)
+    # Raised to a power, a product whose rates grow would gain in the mean; this keeps it.
+    tilt = (1.0 - power[..., None]) / 2.0 * (logs - logs[..., :1])
+    weights = np.cumsum(steps, axis=-1) - tilt
+    # 1 + r + r^2 + .. = 1 / (1 - r), where the chain has a limit.
+    weights[..., -1] -= np.log(-np.expm1(np.where(steps[..., -1] < 0.0, steps[..., -1], -1.0)))
+    return np.concatenate((np.zeros((*arrivals.shape, 1)), weights), axis=-1)
+
+
+def _normalised(weights: Array) -> Array:
+    """Probabilities from the logarithms of weights."""
+    shares = np.exp(weights - weights.max(axis=-1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
+
+
+def wait_quantiles(found: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
+    """Waits that a given share of the requests stays below.
+
+    Parameters
+    ----------
+    found : Load
+        A loaded server, of shape (...) [1].
+    shares : array_like, shape (k,)
+        Shares of the requests, from 0 to below 1 [1].
+
+    Returns
+    -------
+    ndarray, shape (..., k)
+        max(0, ln(P / (1 - q))) times the mean wait of those that wait [s]; ``inf`` where saturated.
+
+    Raises
+    ------
+    InputError
+        If a share is not from 0 to below 1.
+
+    Notes
+    -----
+    P(wait > t) = P exp(-t / scale) with P the probability of waiting: exact for exponential lengths, and the limit of
+    heavy traffic for others, Kingman (1961).
+
+    Examples
+    --------
+    >>> wait_quantiles(load(0.8, [1.0]), [0.1, 0.5, 0.9]).round(3)
+    array([ 0.   ,  2.35 , 10.397])
+    """
+    wanted = np.asarray(shares, dtype=float)
+    if not ((wanted >= 0.0) & (wanted < 1.0)).all():
+        raise InputError(f"the shares of quantiles must be from 0 to below 1, got {_listed(wanted)}")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lengths = np.maximum(np.log(found.waiting[..., None] / (1.0 - wanted)), 0.0)
+        waits = lengths * found.wait_scale[..., None]
+    return np.where(found.saturated[..., None], np.inf, np.where(lengths > 0.0, waits, 0.0))
+
+
+def mixture_quantiles(values: ArrayLike, weights: ArrayLike, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
+    """Quantiles of a value that depends on the number of requests in flight.
+
+    Parameters
+    ----------
+    values : array_like, shape (n,)
+        One value for each number of requests, such as the time of a step [s].
+    weights : array_like, shape (..., n)
+        How often each occurs, such as :attr:`Load.work` [1]; they need not sum to 1.
+    shares : array_like, shape (k,)
+        Shares, from 0 to 1 [1].
+
+    Returns
+    -------
+    ndarray, shape (..., k)
+        The smallest value that at least this share is at or below [s].
+
+    Raises
+    ------
+    InputError
+        If weights are negative, all zero or do not fit the values, or a share is not from 0 to 1.
+
+    Notes
+    -----
+    The inverse of the distribution function, definition 1 of Hyndman and Fan (1996). Of step times it is the
+    distribution over tokens; a request's own mean over its life varies less: for fixed lengths and no waiting its
+    variance is two thirds of that, since a request meets much the same others from step to step.
+
+    Examples
+    --------
+    >>> mixture_quantiles([10.0, 20.0, 30.0], [0.5, 0.3, 0.2], [0.5, 0.8, 0.99])
+    array([10., 20., 30.])
+    """
+    of, wanted = np.asarray(values, dtype=float), np.asarray(shares, dtype=float)
+    mass = _checked("weights", weights, least=0.0)
+    if of.ndim != 1 or mass.ndim == 0 or mass.shape[-1] != of.size:
+        raise InputError(f"weights must have one entry per value ({of.size}) along the last axis, got {mass.shape}")
+    if not ((wanted >= 0.0) & (wanted <= 1.0)).all():
+        raise InputError(f"the shares of quantiles must be from 0 to 1, got {_listed(wanted)}")
+    total = mass.sum(axis=-1, keepdims=True)
+    if not (total > 0.0).all():
+        raise InputError("weights must not all be zero")
+    order = np.argsort(of, kind="stable")
+    below = np.cumsum(mass[..., order] / total, axis=-1)
+    # A sum that should be the share may miss it by a rounding.
+    reached = below[..., None, :] >= np.atleast_1d(wanted)[:, None] - 1e-12
+    found = of[order][np.argmax(reached, axis=-1)]
+    return np.asarray(found.reshape((*mass.shape[:-1], *wanted.shape)))
+
+
+def _checked(name: str, given: ArrayLike, *, least: float, open_: bool = False) -> Array:
+    """An array of finite numbers that are not below a limit."""
+    found = np.asarray(given, dtype=float)
+    good = np.isfinite(found) & ((found > least) if open_ else (found >= least))
+    if not good.all():
+        raise InputError(f"{name} must be finite and {'>' if open_ else '>='} {least:g}, got {_listed(found[~good])}")
+    return found
+
+
+def _listed(found: Array) -> str:
+    shown = [f"{one:g}" for one in found.ravel()[:3]]
+    return ", ".join(shown) + (", .." if found.size > 3 else "")
