@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from inference_econ.catalog import assumptions, hardware, model, names, scenario
+    from inference_econ.comparison import compare
     from inference_econ.errors import InferenceEconError, InputError, NothingFitsError, SpecError
     from inference_econ.explanation import Explanation, explain
     from inference_econ.frontier import Frontier, Point, Sampling
@@ -40,6 +41,7 @@ _PUBLIC = {
     "model": ("catalog", "model"),
     "names": ("catalog", "names"),
     "scenario": ("catalog", "scenario"),
+    "compare": ("comparison", "compare"),
     "InferenceEconError": ("errors", "InferenceEconError"),
     "InputError": ("errors", "InputError"),
     "NothingFitsError": ("errors", "NothingFitsError"),
@@ -67,8 +69,8 @@ _PUBLIC = {
 __all__ = [
     "Assumptions", "DraftModel", "Explanation", "Frontier", "HardwareSpec", "InferenceEconError", "InputError",
     "ModelSpec", "NothingFitsError", "Point", "Result", "Sampling", "Scenario", "Source", "SpecError", "Traffic",
-    "assumptions", "best_step_seconds", "explain", "frontier", "hardware", "model", "names", "reproduce", "run",
-    "scaled", "scenario",
+    "assumptions", "best_step_seconds", "compare", "explain", "frontier", "hardware", "model", "names", "reproduce",
+    "run", "scaled", "scenario",
 ]  # fmt: skip
 
 

@@ -43,9 +43,11 @@ CONSTANTS: Mapping[str, Constant] = {
     "hbm_efficiency": Constant(0.1, 1.0, 0.8, "1"),
     "expert_hbm_efficiency": Constant(0.05, 1.0, 0.6, "1"),
     "kv_hbm_efficiency": Constant(0.05, 1.0, 0.6, "1"),
+    "widened_efficiency": Constant(0.05, 1.0, 0.7, "1"),
     "link_efficiency": Constant(0.05, 1.0, 0.7, "1"),
     "graph_launch": Constant(1e-7, 5e-5, 4e-6, "s"),
     "launch": Constant(1e-7, 1e-4, 5e-6, "s"),
+    "collective_overhead": Constant(1e-8, 1e-4, 3e-6, "s"),
     "step_overhead": Constant(1e-6, 5e-2, 5e-4, "s"),
     "request_overhead": Constant(1e-5, 1.0, 2e-2, "s"),
 }

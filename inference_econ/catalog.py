@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from inference_econ.spec.measured_names import MeasuredNames
     from inference_econ.spec.model import ModelSpec
     from inference_econ.spec.scenario import Scenario
+    from inference_econ.spec.tier import TierSpec
 
 Kind = Literal["hardware", "models", "scenarios", "assumptions"]
 SpecT = TypeVar("SpecT", bound="Spec")
@@ -54,7 +55,7 @@ def names(kind: Kind) -> tuple[str, ...]:
     """Every name of one kind that comes with the package, sorted."""
     root = folder(kind)
     found = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
-    hidden = {"scenarios": ("assumptions/", "measured/"), "assumptions": ("collectives/",)}.get(kind, ())
+    hidden = {"scenarios": ("assumptions/", "measured/"), "assumptions": ("collectives/", "tiers/")}.get(kind, ())
     return tuple(sorted((name for name in found if not name.startswith(hidden)), key=lambda n: (n.count("/"), n)))
 
 
@@ -62,6 +63,32 @@ def names(kind: Kind) -> tuple[str, ...]:
 def collectives_names() -> tuple[str, ...]:
     """Every model of collectives that assumptions can name, sorted."""
     return tuple(sorted(path.stem for path in (folder("assumptions") / "collectives").glob("*.yaml")))
+
+
+@cache
+def tier_names() -> tuple[str, ...]:
+    """Every kind of host memory that caches can wait in, sorted."""
+    return tuple(sorted(path.stem for path in (folder("assumptions") / "tiers").glob("*.yaml")))
+
+
+def tier(name: str) -> TierSpec:
+    """Read a kind of host memory by name or path.
+
+    Raises
+    ------
+    InputError
+        If there is no such name or file.
+    SpecError
+        If the file has mistakes.
+    """
+    from inference_econ.spec import _yaml
+    from inference_econ.spec.tier import TierSpec
+
+    known = tier_names()
+    path = folder("assumptions") / "tiers" / f"{name}.yaml" if name in known else Path(name)
+    if not _is_file(path):
+        raise InputError(f"unknown tier {name!r}; known: {', '.join(known)} (a path to a YAML file works too)")
+    return TierSpec.from_document(_yaml.read(path))
 
 
 def locate(kind: Kind, name: str) -> Path:

@@ -25,11 +25,13 @@ class Network:
     ----------
     model : NcclTree, Mesh or Free
         The model of collectives.
-    protocols : sequence of Protocol
-        What NCCL and engines can choose from.
+    protocols, exchange_protocols : sequence of Protocol
+        What NCCL and engines can choose from, for all-reduces and for everything else.
     inside, between : float
         Sustained one-way bandwidth of a chip inside a link domain, and between domains [B/s]. A missing link
         counts as infinitely fast: plans that would need it are infeasible.
+    overhead : float
+        What ranks wait for each other before a collective [s].
     neighbours : float or None
         Bandwidth to the next chip of a mesh [B/s].
     name : str
@@ -38,9 +40,11 @@ class Network:
 
     model: NcclTree | Mesh | Free
     protocols: Sequence[nccl.Protocol]
+    exchange_protocols: Sequence[nccl.Protocol]
     inside: float
     between: float
     neighbours: float | None
+    overhead: float
     name: str
 
     @classmethod
@@ -49,30 +53,49 @@ class Network:
         model, share = assumptions.collectives, assumptions.link_efficiency
         link, nic = hardware.link_bytes_per_second_one_way, hardware.nic_bytes_per_second_one_way
         nearest = link or nic
+        protocols = _protocols(model) if isinstance(model, NcclTree) else []
+        exchanging, network = protocols, 1.0
+        if isinstance(model, NcclTree):
+            doubling = model.exchange_per_domain_doubling
+            if doubling is not None:
+                exchanging = [one._replace(domain_seconds=doubling) for one in protocols]
+            if model.network_factor is not None:
+                network = model.network_factor / max(one.bandwidth_factor for one in model.protocols.values())
         return cls(
             model,
-            _protocols(model) if isinstance(model, NcclTree) else (),
+            protocols,
+            exchanging,
             np.inf if link is None else link * share,
-            np.inf if nic is None else nic * share,
+            np.inf if nic is None else nic * share * network,
             None if nearest is None else nearest * share,
+            assumptions.collective_overhead,
             hardware.name,
         )
+
+    def for_kind(self, kind: nccl.Kind) -> Sequence[nccl.Protocol]:
+        """The protocols for a kind of collective."""
+        return self.protocols if kind == "all_reduce" else self.exchange_protocols
 
 
 def collective_seconds(network: Network, collective: Collective, tokens: Array) -> Array:
     """Time of one collective of the table [s]; the sum of :func:`collective_parts`."""
     model = network.model
     if isinstance(model, NcclTree):
-        return nccl.nccl_seconds(
+        seconds = nccl.nccl_seconds(
             collective.kind,
             collective.ranks,
             collective.domains,
             collective.bytes_per_token * tokens,
-            network.protocols,
+            network.for_kind(collective.kind),
             _seconds_per_byte(network, model, collective),
         )
+        return seconds + _waited(network, collective) if network.overhead else seconds
     time = collective_parts(network, collective, tokens)
     return time.latency_seconds + time.bandwidth_seconds
+
+
+def _waited(network: Network, collective: Collective) -> Array:
+    return np.where(collective.ranks > 1.0, network.overhead, 0.0)
 
 
 def collective_parts(network: Network, collective: Collective, tokens: Array) -> nccl.CollectiveTime:
@@ -88,14 +111,15 @@ def collective_parts(network: Network, collective: Collective, tokens: Array) ->
                 "set hardware.link_bytes_per_second_one_way"
             )
         return nccl.mesh_parts(collective.kind, collective.ranks, size, model.hop, network.neighbours)
-    return nccl.nccl_parts(
+    time = nccl.nccl_parts(
         collective.kind,
         collective.ranks,
         collective.domains,
         size,
-        network.protocols,
+        network.for_kind(collective.kind),
         _seconds_per_byte(network, model, collective),
     )
+    return time._replace(latency_seconds=time.latency_seconds + _waited(network, collective))
 
 
 def _protocols(model: NcclTree) -> list[nccl.Protocol]:
@@ -136,4 +160,4 @@ def collective_floor(network: Network, first: Collective, last: Collective, toke
         ranks, domains, network.inside, network.between, overlap=model.domains_overlap
     )
     size = last.bytes_per_token * tokens
-    return nccl.nccl_floor(first.kind, ranks, domains, size, network.protocols, seconds_per_byte)
+    return nccl.nccl_floor(first.kind, ranks, domains, size, network.for_kind(first.kind), seconds_per_byte)

@@ -190,7 +190,7 @@ def operator_roofline(question: Question, operator: Operator, work: Work) -> Roo
     """Arithmetic and memory time of one row of the table, all its occurrences [s]."""
     repeats = operator.repeats
     dense = repeats / question.bytes_per_second
-    weights = repeats / question.expert_bytes_per_second if operator.kind == "experts" else dense
+    weights = repeats / question.weight_bytes_per_second(operator.dtype, operator.kind)
     compute_rate = repeats / question.flops_per_second(operator.dtype, operator.kind)
     compute = operator.flop_per_token * compute_rate * work.tokens
     if np.any(operator.flop_per_sequence):
@@ -235,15 +235,14 @@ def _step_overlapped(question: Question, work: Work) -> Array:
     fixed: Array | float = 0.0
     cached: Array | float = 0.0
     bytes_per_second = question.bytes_per_second
-    slower = bytes_per_second / question.expert_bytes_per_second
     for operator in work.operators:
         rate = operator.repeats / question.flops_per_second(operator.dtype, operator.kind)
         per_token = per_token + operator.flop_per_token * rate
         if np.any(operator.flop_per_sequence):
             per_sequence = per_sequence + operator.flop_per_sequence * rate
         traffic = traffic + operator.activation_bytes_per_token * operator.repeats
-        weights = operator.weight_bytes * (slower if operator.kind == "experts" else 1.0)
-        fixed = fixed + weights * operator.repeats
+        slower = bytes_per_second / question.weight_bytes_per_second(operator.dtype, operator.kind)
+        fixed = fixed + operator.weight_bytes * (operator.repeats * slower)
         cached = cached + operator.kv_bytes_per_sequence * operator.repeats
     cached = cached * (bytes_per_second / question.kv_bytes_per_second)
     moved = fixed + traffic * work.tokens + cached * work.sequences
@@ -265,7 +264,7 @@ def launch_seconds(question: Question, work: Work) -> float:
     assumed = question.assumptions
     if assumed.launches == "per_layer":
         return assumed.launches_per_layer * work.layers * assumed.launch
-    return _kernels(work) * assumed.graph_launch
+    return _kernels(question, work) * assumed.graph_launch
 
 
 def host_seconds(question: Question, work: Work) -> float:
@@ -273,11 +272,12 @@ def host_seconds(question: Question, work: Work) -> float:
     assumed = question.assumptions
     if assumed.launches == "per_layer" or (assumed.cuda_graphs and not work.prefill):
         return 0.0
-    return _kernels(work) * assumed.launch
+    return _kernels(question, work) * assumed.launch
 
 
-def _kernels(work: Work) -> float:
-    return sum(float(operator.repeats) * operator.launches for operator in work.operators if operator.launches)
+def _kernels(question: Question, work: Work) -> float:
+    rows = (operator for operator in work.operators if operator.launches)
+    return sum(float(operator.repeats) * question.kernels(operator) for operator in rows)
 
 
 def mfu(

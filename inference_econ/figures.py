@@ -13,10 +13,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from inference_econ.cells import Chart
 from inference_econ.errors import InputError
 from inference_econ.files import whole_file
 from inference_econ.frontier import Frontier
 from inference_econ.study import Comparison, Curve, Result
+from inference_econ.validation import Point, Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 #: Okabe and Ito's palette: eight colours that colour-blind readers can tell apart (yellow left out: too light).
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
 _DASHES = ("-", "--", ":", "-.")
+_MARKERS = ("o", "s", "^", "D")
 _STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 11,
@@ -37,6 +40,7 @@ _STYLE: dict[Any, Any] = {
 }
 _TITLE_WIDTH = 76
 _CORNER_ENTRIES = 5
+_CHARTS_BESIDE = 3
 _SUFFIXES = (".svg", ".png", ".pdf")
 #: A date in the file would make it another file every time.
 _UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
@@ -87,6 +91,66 @@ def draw_frontier(front: Frontier, path: Path | str, title: str) -> None:
         save(figure, [Path(path)])
 
 
+def draw_reports(reports: Sequence[Report], path: Path | str) -> None:
+    """Draw predictions against measurements, a panel for each report and each of its assumptions.
+
+    Parameters
+    ----------
+    reports : sequence of Report
+        What was compared.
+    path : Path or str
+        Where to, ending in .svg, .png or .pdf.
+
+    Raises
+    ------
+    InputError
+        If the path cannot be written, or nothing was predicted.
+    """
+    panels = [
+        (f"{report.dataset}: {name}", points)
+        for report in reports
+        for name in report.assumptions
+        if (points := [point for point in report.points if point.assumptions == name and point.log_error is not None])
+    ]
+    if not panels:
+        raise InputError("nothing was predicted, so that there is nothing to draw")
+    series = list(dict.fromkeys(point.series for _, points in panels for point in points))
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(4.4 * max(len(panels), 2), 4.4 + 0.11 * len(series)), layout="constrained")
+        places = figure.subplots(1, len(panels), squeeze=False)[0]
+        for axes, (title, points) in zip(places, panels, strict=True):
+            _agreement(axes, points, series, title)
+        handles = {
+            label: handle for axes in places for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=3, fontsize=8.5)
+        save(figure, [path])
+
+
+def _agreement(axes: Axes, points: Sequence[Point], series: Sequence[str], title: str) -> None:
+    """Measured to the right, predicted upwards, with lines where both are equal and where one is twice the other."""
+    for index, name in enumerate(series):
+        colour, marker = _COLOURS[index % len(_COLOURS)], _MARKERS[index // len(_COLOURS) % len(_MARKERS)]
+        some = [point for point in points if point.series == name]
+        for fitted, fill in ((False, "full"), (True, "none")):
+            x, y = ([getattr(one, key) for one in some if one.fitted == fitted] for key in ("measured", "predicted"))
+            if x:
+                axes.plot(x, y, marker, color=colour, markersize=4.5, fillstyle=fill, label=name)
+    numbers = [number for point in points for number in (point.measured, point.predicted) if number is not None]
+    line = np.array([min(numbers) / 2, max(numbers) * 2])
+    for factor, dash in ((1.0, "-"), (2.0, ":"), (0.5, ":")):
+        axes.plot(line, factor * line, color="black", linewidth=0.8, linestyle=dash)
+    unit = ", ".join(dict.fromkeys(point.unit for point in points))
+    axes.set(xscale="log", yscale="log", xlim=line, ylim=line, aspect="equal")
+    for axis, word in ((axes.xaxis, "measured"), (axes.yaxis, "predicted")):
+        axis.set_major_locator(LogLocator(numticks=8))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+        axis.set_label_text(f"{word} [{unit}]")
+    hollow = any(point.fitted for point in points)
+    axes.set_title(f"{title}\n(hollow: fitted to these rows)" if hollow else title)
+
+
 def draw(result: Result) -> Figure:
     """Draw the figure of a scenario.
 
@@ -103,6 +167,8 @@ def draw(result: Result) -> Figure:
     spec = result.scenario.figure
     title = spec.title if spec is not None else result.scenario.name
     with rc_context(_STYLE):
+        if result.charts:
+            return _charts(result.charts, title)
         if result.panels:
             figure = Figure(figsize=(12.5, 5.2), layout="constrained")
             places = figure.subplots(1, len(result.panels), sharey=True, squeeze=False)[0]
@@ -126,6 +192,40 @@ def draw(result: Result) -> Figure:
             axes.set_xlim(spec.x)
         if spec is not None and spec.y is not None:
             axes.set_ylim(spec.y)
+    return figure
+
+
+def _charts(charts: Sequence[Chart], title: str) -> Figure:
+    """Charts side by side under one legend; equal labels have equal colours."""
+    columns = min(len(charts), _CHARTS_BESIDE)
+    rows = -(-len(charts) // columns)
+    figure = Figure(figsize=(1.0 + 4.2 * columns, 0.8 + 4.0 * rows), layout="constrained")
+    figure.suptitle(title)
+    labels = list(dict.fromkeys(line.label for chart in charts for line in chart.lines))
+    drawn: dict[str, Any] = {}
+    same = len({chart.y_label for chart in charts}) == 1
+    places = list(figure.subplots(rows, columns, sharey=same, squeeze=False).flat)
+    for axes in places[len(charts) :]:
+        axes.remove()
+    for axes, chart in zip(places, charts, strict=False):
+        for line in chart.lines:
+            index = labels.index(line.label)
+            colour, dash = _COLOURS[index % len(_COLOURS)], _DASHES[index % len(_DASHES)]
+            dash, marker = ("", "o") if line.points else (dash, None)
+            (drawn[line.label],) = axes.plot(line.x, line.y, color=colour, linestyle=dash, marker=marker)
+        for text, place in chart.marks.items():
+            axes.axvline(place, color="black", linewidth=0.8, linestyle=":")
+            at = axes.get_xaxis_transform()
+            axes.text(place, 0.98, text, transform=at, rotation=90, fontsize=8.5, ha="right", va="top")
+        for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
+            if name in chart.logarithmic:
+                (axes.set_xscale if name == "x" else axes.set_yscale)("log")
+                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+                axis.set_minor_formatter(NullFormatter())
+        axes.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
+        if same:
+            axes.label_outer()
+    figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=min(len(labels), 4), fontsize=9)
     return figure
 
 

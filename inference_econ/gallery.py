@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inference_econ import catalog, figures, files, study, tables
+from inference_econ.cells import Cell
 from inference_econ.errors import InputError
 from inference_econ.frontier import Progress
 from inference_econ.study import Result
-from inference_econ.tables import Cell, Table
+from inference_econ.tables import Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,45 +80,70 @@ def loaded(service: Service, requests_per_second: float, *, arrival_scv: float =
 
     Notes
     -----
-    The instance completes mu(n) requests per second with n in flight, its closed-loop rate; see
-    :func:`inference_econ.formulas.queueing.load` for the chain, and its validity.
+    See :func:`occupancy`. The TTFT of a request is that of the steady state which it finds; with bursty arrivals the
+    prompts before it take (ca2 + cs2) / (1 + cs2) times as long: Allen and Cunneen in Allen (1990).
     """
-    if not requests_per_second > 0:
-        raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
-    count = np.arange(1.0, service.slots + 1.0)
-    state = service.at(count)
-    # A server with more in flight completes no less; interpolation may say so by a rounding.
-    rates = np.maximum.accumulate(state.requests_per_second)
-    found = queueing.load(
-        requests_per_second, rates, arrival_scv=arrival_scv, service_scv=service.requests.osl.scv
-    )
+    found, state = occupancy(service, requests_per_second, arrival_scv)
     saturated = bool(found.saturated)
-    capacity = float(rates[-1])
+    first = dict.fromkeys(("mean", *SHARES), np.inf)
+    if not saturated:
+        first = _summary(*first_tokens(service, found, state, arrival_scv))
     return Loaded(
         requests_per_second,
         saturated,
         float(found.offered),
-        min(requests_per_second, capacity),
+        min(requests_per_second, service.most_requests_per_second),
         float(found.in_flight),
         float(found.waiting),
-        _first_token(found, state),
+        first,
         _summary(state.tpot_seconds, found.work),
     )
 
 
-def _first_token(found: queueing.Load, state: At) -> dict[str, float]:
-    """TTFT of requests that find a slot, and of those that wait for one."""
-    if found.saturated:
-        return {"mean": np.inf, **dict.fromkeys(SHARES, np.inf)}
+def occupancy(service: Service, requests_per_second: float, arrival_scv: float) -> tuple[queueing.Load, At]:
+    """How many requests are in flight, and the steady states with 1, 2, .. slots of them.
+
+    Notes
+    -----
+    The instance completes mu(n) requests per second with n in flight, its closed-loop rate; see
+    :func:`inference_econ.formulas.queueing.load` for the chain, and its validity.
+
+    Prefill goes before decoding. Where it takes the share r of the time, prompts begin to decode in bunches, as many
+    as follow each other without a pause: 1 / (1 - r) on average, the customers of a busy period. A stream of
+    bunches of m is m times as variable, for the part of their time that requests decode. An approximation, held
+    against the simulation.
+    """
+    if not requests_per_second > 0:
+        raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
+    state = service.at(np.arange(1.0, service.slots + 1.0))
+    # A server with more in flight completes no less; interpolation may say so by a rounding.
+    rates = np.maximum.accumulate(state.requests_per_second)
+    share = min(requests_per_second, float(rates[-1])) * service.prefill_busy_seconds
+    decoding = service.requests.decode_steps * float(state.tpot_seconds[0])
+    bunching = share / max(1.0 - share, 1e-9) * decoding / (float(state.ttft_seconds[0]) + decoding)
+    scv = service.requests.osl.scv
+    found = queueing.load(requests_per_second, rates, arrival_scv=arrival_scv, service_scv=scv, bunching=bunching)
+    return found, state
+
+
+def first_tokens(
+    service: Service, found: queueing.Load, state: At, arrival_scv: float, counted: Array | float = 1.0
+) -> tuple[Array, Array]:
+    """Times to first token of requests that find a slot and of those that wait for one, with their shares [s], [1].
+
+    ``counted`` is the share of requests that count, by the state that they meet.
+    """
+    scv = service.requests.isl.scv
+    bursts = (arrival_scv + scv) / (1.0 + scv)
     # Who finds n in flight makes it n + 1; who finds all slots taken waits, and starts with all of them taken.
     free, chance = found.probabilities[:-1], float(found.waiting)
+    seen = np.append(free * ((1.0 - chance) / max(float(free.sum()), 1e-300)), chance) 
     chosen, weights = _representatives(free * ((1.0 - chance) / max(float(free.sum()), 1e-300)))
-    values = _spread(state, chosen)
+    values = _spread(state, chosen, bursts)
     waits = float(found.wait_scale) * -np.log1p(-_LEVELS)
-    full = _spread(state, np.array([state.ttft_seconds.size - 1]))[0] + waits
+    full = _spread(state, np.array([state.ttft_seconds.size - 1]), bursts)[0] + waits
     everything = np.concatenate([values.ravel(), full])
-    shares = np.concatenate([np.repeat(weights / _ATOMS, _ATOMS), np.full(_ATOMS, chance / _ATOMS)])
-    return _summary(everything, shares)
+    return everything, np.concatenate([np.repeat(weights / _ATOMS, _ATOMS), np.full(_ATOMS, chance / _ATOMS)])
 
 
 def _representatives(weights: Array) -> tuple[Indices, Array]:
@@ -131,18 +156,18 @@ def _representatives(weights: Array) -> tuple[Indices, Array]:
     return np.clip(np.rint(middle), 0, weights.size - 1).astype(np.intp), grouped
 
 
-def _spread(state: At, chosen: Indices) -> Array:
+def _spread(state: At, chosen: Indices, bursts: float) -> Array:
     """TTFT over its variation in some states, shape (states, atoms) [s].
 
     Prompts ahead: none, or an exponential time, as often as prefill is busy. The rest of the running step: anything
-    from none to the whole, independent of that.
+    from none to the whole, independent of that. Bursts lengthen the former.
     """
     ttft, share, queue, running = (
         values[chosen][:, None]
         for values in (state.ttft_seconds, state.prefill_share, state.queue_seconds, state.running_seconds)
     )
     busy = np.clip(share, 1e-9, 1.0)
-    ahead = np.maximum(np.log(busy / (1.0 - _LEVELS)), 0.0) * queue / busy
+    ahead = np.maximum(np.log(busy / (1.0 - _LEVELS)), 0.0) * bursts * queue / busy
     return np.asarray(ttft - queue - running + ahead + running * 2.0 * _SHUFFLED)
 
 

@@ -74,7 +74,10 @@ def _latent(table: Table, layers: int, spec: LatentAttention, summed: float) -> 
         if table.assumptions.latent_traffic == "one_matrix":
             read_up = [(queries + expanded, rank + spec.query_rank)]
     yield table.projection("latent down", layers, read_down, count=down)
-    yield table.projection("latent up", layers, read_up, count=up, reduced=queries + expanded, only_2d=True)
+    # Norms of the latents, queries, and the key and value sides of the up-projection, before and after attention.
+    yield table.projection(
+        "latent up", layers, read_up, count=up, reduced=queries + expanded, only_2d=True, launches=4.0
+    )
     if spec.index_top_k is not None:
         yield from _index_scan(table, layers, spec.index_heads, spec.index_head_dim, table.attended())
     yield from _latent_scores(table, layers, spec, limit)
@@ -177,6 +180,8 @@ def _recurrent(table: Table, layers: int, spec: RecurrentMixer, summed: float) -
         flop=formulas.recurrence_flop(state),
         cached_bytes=2.0 * kept,
         heads=float(spec.value_heads),
+        # Convolution, gates, norms of queries and keys, recurrence, norm and gate of the output.
+        launches=6.0,
     )
 
 

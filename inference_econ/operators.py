@@ -96,7 +96,7 @@ def _operator_costs(
             operator.repeats,
         )
     )
-    launched = launch * repeats * operator.launches
+    launched = launch * repeats * question.kernels(operator) if operator.launches else 0.0
     together = max(compute, memory_seconds) + network_seconds + launched
     if together == 0.0:
         return None
@@ -121,8 +121,6 @@ def _operator_costs(
 def _memory_bytes(question: Question, operator: Operator, work: Work) -> float:
     """Memory traffic of one row of a single plan, all its occurrences [B]."""
     roofline = operator_roofline(question, operator, work)
-    weights = roofline.weights * (
-        question.expert_bytes_per_second if operator.kind == "experts" else question.bytes_per_second
-    )
+    weights = roofline.weights * question.weight_bytes_per_second(operator.dtype, operator.kind)
     activations = roofline.activations * question.bytes_per_second
     return float(np.ravel(weights + activations + roofline.kv_cache * question.kv_bytes_per_second)[0])

@@ -15,10 +15,11 @@ def pointwise(table: Table) -> Iterator[Operator]:
         spec = block.feed_forward
         if spec.kind == "none":
             continue
-        width = float(spec.intermediate_size)
+        width, shared = float(spec.intermediate_size), 0.0
         if spec.kind == "experts":
-            width = spec.active_experts * width + float(spec.shared_intermediate_size or 0.0)
-        yield _activation(table, block.layers, width, spec.input_matrices)
+            shared = float(spec.shared_intermediate_size or 0.0)
+            width = spec.active_experts * width + shared
+        yield _activation(table, block.layers, width, spec.input_matrices, launches=2.0 if shared else 1.0)
 
 
 def _norms(table: Table, layers: int, count: int) -> Operator:
@@ -35,11 +36,12 @@ def _norms(table: Table, layers: int, count: int) -> Operator:
     )
 
 
-def _activation(table: Table, layers: int, width: float, matrices: int) -> Operator:
-    """What comes out of the input matrices is read, gated and written once."""
+def _activation(table: Table, layers: int, width: float, matrices: int, launches: float) -> Operator:
+    """What comes out of the input matrices is read, gated and written once; of a shared expert apart."""
     return Operator(
         "activation function",
         float(layers),
         table.precision.activations,
         activation_bytes_per_token=(matrices + 1.0) * width * table.activation_width / table.stage,
+        launches=launches,
     )

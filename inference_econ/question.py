@@ -10,7 +10,7 @@ from inference_econ import memory
 from inference_econ.memory import NOTHING, Taken
 from inference_econ.plans import Plans
 from inference_econ.precision import Precision
-from inference_econ.rows import OperatorKind
+from inference_econ.rows import Operator, OperatorKind
 from inference_econ.spec.assumptions import Assumptions, Free, Mesh, TensorLayout
 from inference_econ.spec.dtype import BYTES_PER_ELEMENT, math_unit
 from inference_econ.spec.hardware import HardwareSpec
@@ -20,6 +20,9 @@ from inference_econ.work import Work, decode_work
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+
+_SIXTEEN_BIT = ("bf16", "fp16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +83,23 @@ class Question:
         share = assumed.attention_math_efficiency if kind == "scores" else None
         return self.peaks[self.unit(dtype)] * (share or assumed.math_efficiency)
 
+    def kernels(self, operator: Operator) -> float:
+        """Kernels of one occurrence of a row: activations of 16 bits are quantised first for a narrow unit [1]."""
+        multiplies = operator.kind != "scores" and not isinstance(operator.weight_bytes, float)
+        narrow = self.precision.activations in _SIXTEEN_BIT and self.unit(operator.dtype) not in (*_SIXTEEN_BIT, "fp32")
+        return operator.launches + (1.0 if multiplies and narrow else 0.0)
+
     @property
     def bytes_per_second(self) -> float:
         """Sustained memory bandwidth for dense weights and activations [B/s]."""
         return self.hardware.hbm_bytes_per_second * self.assumptions.hbm_efficiency
 
-    @property
-    def expert_bytes_per_second(self) -> float:
-        """The same for weights of routed experts [B/s]."""
-        share = self.assumptions.expert_hbm_efficiency or self.assumptions.hbm_efficiency
+    def weight_bytes_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
+        """The same for weights of a format in a kind of operator [B/s]."""
+        assumed = self.assumptions
+        share = (assumed.expert_hbm_efficiency if kind == "experts" else None) or assumed.hbm_efficiency
+        if assumed.widened_efficiency < 1.0 and BYTES_PER_ELEMENT[dtype] < 1.5 and self.unit(dtype) in _SIXTEEN_BIT:
+            share *= assumed.widened_efficiency
         return self.hardware.hbm_bytes_per_second * share
 
     @property

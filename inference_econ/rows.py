@@ -143,6 +143,7 @@ class Table:
         count: float | None = None,
         reduced: float = 0.0,
         only_2d: bool = False,
+        launches: float = 1.0,
     ) -> Operator:
         """A weight matrix, or several side by side, on the attention ranks.
 
@@ -165,6 +166,7 @@ class Table:
             activation_bytes_per_token=traffic * self.activation_width / owners,
             collectives=self.all_reduces(self.ranks, owners, reduced, only_2d=only_2d) if reduced else {},
             on_attention_ranks=True,
+            launches=launches,
         )
 
     def all_reduces(

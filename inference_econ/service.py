@@ -148,9 +148,8 @@ def steady(question: Question, plans: Plans, requests: Requests) -> Steady:
     While a request decodes, each of the B - 1 others ends once per ``decode_steps`` steps, and is followed by the
     prefill of a new one, for which decoding waits (or by which steps get longer, with chunks: the mean is the same).
     A step thus takes T(B) + (B - 1) / decode_steps x P. The number in flight follows from the share of its time that a
-    request decodes, as an arriving one finds the others (Reiser and Lavenberg, 1980). A new prompt waits for the
-    rest of the running step and for prompts before it, as in a queue with constant service: Pollaczek and
-    Khinchine.
+    request decodes, as an arriving one finds the others (Reiser and Lavenberg, 1980), but no instance is more than
+    busy. A new prompt waits for the rest of the running step and for prompts before it: see :func:`_waits`.
     """
     together = prompts_together(question, plans)
     batch = np.broadcast_to(plans.batch, plans.shape)
@@ -164,13 +163,55 @@ def steady(question: Question, plans: Plans, requests: Requests) -> Steady:
     own = reading.seconds + question.assumptions.request_overhead
     if question.assumptions.prefill_chunk:
         own = own + np.minimum(others, 1.0) * reading.chunks * decode
-    queue = reading.busy_seconds * (1.0 + requests.isl.scv) / 2.0 * share / np.maximum(1.0 - share, 1e-9)
-    ahead = np.minimum(queue, others * reading.busy_seconds)
-    running = np.minimum(others, 1.0) * decode / 2.0
+    queue, step = _waits(question, reading, decode, share, requests.isl.scv)
+    # Nobody waits for more than all others.
+    most = others * reading.busy_seconds
+    ahead, running = np.minimum(queue, most), np.minimum(others, 1.0) * np.minimum(step, decode + most) / 2.0
     ttft = own + ahead + running
-    decoding = answer / (ttft + answer)
-    concurrency = 1.0 + others / np.maximum(decoding, np.finfo(float).tiny)
-    rate = concurrency / (ttft + answer)
+    cycle = ttft + answer
+    rate = 1.0 / cycle + others / np.maximum(answer, np.finfo(float).tiny)
+    rate = np.minimum(rate, batch / (steps * decode + batch * reading.busy_seconds))
     tpot = answer / steps if steps > 0 else np.zeros_like(answer)
-    busy = np.minimum(rate * reading.busy_seconds, 1.0)
-    return Steady(batch, concurrency, ttft, tpot, rate, decode, busy, ahead, running, reading)
+    busy = rate * reading.busy_seconds
+    return Steady(batch, rate * cycle, ttft, tpot, rate, decode, busy, ahead, running, reading)
+
+
+def _waits(question: Question, reading: Prefill, decode: Array, share: Array, scv: float) -> tuple[Array, Array]:
+    """What a new prompt finds before it: the prompts that wait, and the running step; means [s].
+
+    Parameters
+    ----------
+    question : Question
+        Whether prompts are read beside decoding.
+    reading : Prefill
+        Of one prompt: P.
+    decode : ndarray, shape (...)
+        A decode step without prefill, D [s].
+    share : ndarray, shape (...)
+        Share of the time that prefill takes, r [1].
+    scv : float
+        Squared coefficient of variation of the prompts, c2 [1].
+
+    Returns
+    -------
+    (ndarray, ndarray), shape (...)
+        Time that the prompts before it take, and the length of the step that it meets [s].
+
+    Notes
+    -----
+    Prompts that pause decoding: Pollaczek and Khinchine, P (1 + c2) / 2 x r / (1 - r), and the step is D.
+
+    Prompts that ride along in one chunk, so that a step serves all that came during the one before (gated service:
+    Takagi, 1991): the mean step is D / (1 - r); the one that a prompt meets, more likely a long one,
+    (D + P r (1 + c2) / (1 + r)) / (1 - r). Those that come in the same step, before or after, take r times that,
+    and all get their first token at the end of the next one.
+
+    Prompts of several chunks take turns of their chunks with the decode steps beside them: Pollaczek and Khinchine.
+    """
+    alone, chunked = reading.busy_seconds, question.assumptions.prefill_chunk > 0
+    if chunked and reading.chunks == 1:
+        step = (decode + alone * share * (1.0 + scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
+        return share * step, step
+    turn = alone + reading.chunks * decode if chunked else alone
+    taken = np.minimum(share * turn / alone, 1.0)
+    return turn * (1.0 + scv) / 2.0 * taken / np.maximum(1.0 - taken, 1e-9), decode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -119,6 +119,8 @@ class Result:
         The question.
     curves : tuple of Curve
         One per series; a single point each for the closed-form toy model.
+    missing : mapping of str to str
+        Series that fit nowhere, with the reason.
     comparison : Comparison or None
         For the square-root law.
     panels : tuple of Result
@@ -133,6 +135,7 @@ class Result:
 
     scenario: Scenario
     curves: tuple[Curve, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
     comparison: Comparison | None = None
     panels: tuple[Result, ...] = ()
     tables: tuple[CellTable, ...] = ()
@@ -140,13 +143,15 @@ class Result:
     sources: tuple[UsedSource, ...] = ()
 
 
-def run(scenario: Scenario | str, *, progress: Progress | None = None) -> Result:
+def run(scenario: Scenario | str, *, keep_going: bool = False, progress: Progress | None = None) -> Result:
     """Answer a scenario.
 
     Parameters
     ----------
     scenario : Scenario or str
         Or its name or path.
+    keep_going : bool
+        A series that fits nowhere goes into :attr:`Result.missing`, as long as one fits.
     progress : callable, optional
         Told the share of the work done, and what is being done.
 
@@ -175,14 +180,21 @@ def run(scenario: Scenario | str, *, progress: Progress | None = None) -> Result
         used = dict.fromkeys(found for model in chains.models for found in _spec_sources("model", model))
         return Result(spec, tables=chains.tables, charts=chains.charts, sources=(*used, *_own_sources(spec)))
     if isinstance(ask, (FrontierAsk, ToyAsk)):
-        curves = []
+        curves, missing = [], {}
         for index, series in enumerate(ask.series):
             if progress is not None:
                 progress(index / len(ask.series), series.label)
             settings = series.settings.over(ask.common)
-            curves.append(_curve(series, settings) if isinstance(ask, FrontierAsk) else _toy(ask, series, settings))
+            try:
+                curves.append(_curve(series, settings) if isinstance(ask, FrontierAsk) else _toy(ask, series, settings))
+            except NothingFitsError as error:
+                if not keep_going:
+                    raise
+                missing[series.label] = str(error)
+        if not curves:
+            raise NothingFitsError("\n".join(f"{label}: {reason}" for label, reason in missing.items()))
         used = dict.fromkeys(found for curve in curves for found in curve.sources)
-        return Result(spec, tuple(curves), sources=(*used, *_own_sources(spec)))
+        return Result(spec, tuple(curves), missing=missing, sources=(*used, *_own_sources(spec)))
     panels = tuple(run(_panel(name), progress=progress) for name in ask.scenarios)
     return Result(spec, panels=panels, sources=tuple(dict.fromkeys(s for panel in panels for s in panel.sources)))
 
@@ -223,6 +235,7 @@ def ask_frontier(settings: Settings, *, progress: Progress | None = None) -> Fro
         pipeline=filled.pipeline,
         draft=draft,
         max_accelerators=filled.max_accelerators,
+        **{axis: getattr(filled, axis) for axis in ("tp", "dp", "pp", "ep", "batch", "accelerators")},
         sampling=sampling,
         progress=progress,
     )

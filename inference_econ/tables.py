@@ -8,12 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
 from inference_econ.cells import Cell, CellTable, like
-from inference_econ.frontier import Frontier
 from inference_econ.spec.scenario import TableSpec
-from inference_econ.study import Curve, Result, UsedSource, sources
+from inference_econ.study import Curve, Result, UsedSource
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,9 +92,9 @@ def layout_label(layout: Mapping[str, float | str]) -> str:
         ("pp", float(layout["pp"])),
         ("ep", float(layout.get("ep", 1.0))),
     ]
-    label = "".join(f"{name}{_size(value)}" for name, value in degrees if value != 1.0) or "tp1"
+    label = "".join(f"{name}{size(value)}" for name, value in degrees if value != 1.0) or "tp1"
     if waiting:
-        label += f" attn{_size(attention)}"
+        label += f" attn{size(attention)}"
     if layout["cut"] == "2d":
         label += " 2d"
     if "draft_tokens" in layout:
@@ -105,112 +102,14 @@ def layout_label(layout: Mapping[str, float | str]) -> str:
     return label
 
 
-def _size(value: float) -> str:
+def size(value: float) -> str:
+    """Write a number of chips or sequences: whole if it is, three digits of a fraction."""
     return f"{value:.0f}" if value == round(value) or value >= 1000 else f"{value:.3g}"
 
 
 def dollars(value: float) -> str:
     """Write an amount with three digits, and cents from ten dollars on."""
     return f"{value:.2f}" if value >= 10 else f"{value:#.3g}"
-
-
-def frontier_table(front: Frontier, rows: int = 14) -> Table:
-    """A frontier for people: some points, evenly spaced in speed.
-
-    Parameters
-    ----------
-    front : Frontier
-        The frontier.
-    rows : int
-        Points to show at most [1].
-    """
-    speed = front.tokens_per_second
-    wanted = np.linspace(speed[0], speed[-1], rows)
-    shown = sorted({int(np.argmin(np.abs(speed - one))) for one in wanted} | {front.preferred_index()})
-    best = front.preferred_index()
-    lines = []
-    for index in shown:
-        point = front.point(index)
-        lines.append(
-            (
-                f"{point.tokens_per_second_per_user:.1f}{' *' if index == best else ''}",
-                dollars(point.dollars_per_million_output_tokens),
-                _size(point.accelerators),
-                layout_label(point.layout),
-                _size(point.batch),
-                f"{100 * point.mfu:.1f}",
-                f"{100 * point.bandwidth_utilization:.1f}",
-                PART_NAMES[point.limited_by],
-            )
-        )
-    columns = ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "MBU %", "mostly")
-    return Table(frontier_title(front), columns, tuple(lines), frontier_notes(front, len(shown)))
-
-
-def frontier_title(front: Frontier) -> str:
-    """Model, hardware and formats in one line."""
-    question = front.question
-    precision = question.precision
-    formats = f"weights {precision.weights}"
-    if precision.experts != precision.weights:
-        formats += f", experts {precision.experts}"
-    return (
-        f"{question.model.name} on {question.hardware.name}: {formats}, activations {precision.activations}, "
-        f"KV {precision.kv}, context {question.context:g}{_drafted(front)}, "
-        f"${front.dollars_per_accelerator_hour:.4g} per GPU-hour"
-    )
-
-
-def _drafted(front: Frontier) -> str:
-    if front.draft is None:
-        return ""
-    return f", draft {front.draft.question.model.name} ({front.draft.acceptance:.0%} accepted)"
-
-
-def frontier_notes(front: Frontier, shown: int) -> tuple[str, ...]:
-    """What a reader must know about the numbers."""
-    question = front.question
-    notes = [f"{shown} of {len(front)} points; * maximises speed^3 / cost. Assumptions: {question.assumptions.name}."]
-    unit = question.unit(question.precision.weights)
-    if unit != question.precision.weights:
-        notes.append(f"{question.precision.weights} weights run on the {unit} units of this chip.")
-    experts = question.unit(question.precision.experts)
-    if question.precision.experts not in (question.precision.weights, experts):
-        notes.append(f"{question.precision.experts} experts run on the {experts} units of this chip.")
-    if question.model.max_context is not None and question.context > question.model.max_context:
-        notes.append(f"The model was made for {question.model.max_context:,} tokens of context at most.")
-    changed = [one.source.where for one in sources(front) if one.source.where.startswith("--set")]
-    if changed:
-        notes.append(f"What if: {', '.join(changed)}.")
-    if question.model.rumoured:
-        notes.append("The architecture of this model is a rumour.")
-    return tuple(notes)
-
-
-def frontier_record(front: Frontier) -> dict[str, object]:
-    """A frontier as plain data; the fastest point is last."""
-    question = front.question
-    return {
-        "model": question.model.name,
-        "hardware": question.hardware.name,
-        "assumptions": question.assumptions.name,
-        "weights": question.precision.weights,
-        "expert_weights": question.precision.experts,
-        "activations": question.precision.activations,
-        "kv": question.precision.kv,
-        "math_unit": question.unit(question.precision.weights),
-        "context": question.context,
-        "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
-        "draft": None
-        if front.draft is None
-        else {
-            "model": front.draft.question.model.name,
-            "acceptance": front.draft.acceptance,
-            "max_draft": front.draft.longest,
-        },
-        "points": [point.record() for point in front.points()],
-        "sources": source_records(sources(front)),
-    }
 
 
 def source_records(used: Sequence[UsedSource]) -> list[dict[str, str]]:
@@ -368,11 +267,6 @@ def cells(result: Result) -> list[Cell]:
 def to_json(record: object) -> str:
     """Plain data as JSON text; NaN and infinity never appear in results."""
     return json.dumps(record, indent=2, allow_nan=False) + "\n"
-
-
-def frontier_csv(front: Frontier) -> str:
-    """Every point of a frontier as CSV."""
-    return str(front.to_frame().to_csv(index=False, lineterminator="\n"))
 
 
 def result_record(result: Result) -> dict[str, object]:

@@ -53,7 +53,11 @@ def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.
     Returns
     -------
     ndarray of bool, shape (n,)
-        Of equal points none dominates another.
+        Of equal points none dominates another [1].
+
+    Notes
+    -----
+    The cheapest of all points up to a time is on the frontier, so that two binary searches decide.
 
     Examples
     --------
@@ -62,7 +66,6 @@ def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.
     """
     time, cost = np.asarray(seconds, dtype=float), np.asarray(dollars, dtype=float)
     best = undominated(time, cost)
-    # The cheapest of all points up to a time is on the frontier.
     cheapest = np.concatenate(([np.inf], cost[best]))[np.searchsorted(time[best], time, side="right")]
     sooner = np.concatenate(([np.inf], cost[best]))[np.searchsorted(time[best], time, side="left")]
     return np.asarray((cheapest < cost) | (sooner <= cost))

@@ -53,6 +53,7 @@ def load(
     *,
     arrival_scv: ArrayLike = 1.0,
     service_scv: ArrayLike = 1.0,
+    bunching: ArrayLike = 0.0,
 ) -> Load:
     """How full a server is and how long requests wait, from its completion rates.
 
@@ -66,6 +67,9 @@ def load(
         Squared coefficient of variation ca2 of the times between arrivals [1]; 1 if Poisson, more if bursty.
     service_scv : array_like, shape (...)
         Squared coefficient of variation cs2 of the work of a request [1]; 1 if exponential, 0 if all are alike.
+    bunching : array_like, shape (...)
+        What is added to ca2 where requests crowd the slots but not where they wait [1]: for arrivals that come a few at
+        a time without being burstier over long times.
 
     Returns
     -------
@@ -111,8 +115,9 @@ def load(
         raise InputError("completions_per_second must be a list: one rate for each number of requests in flight")
     lengths = _checked("service_scv", service_scv, least=0.0)
     variation = np.maximum(_checked("arrival_scv", arrival_scv, least=0.0) + lengths, _REGULAR)
-    shape = np.broadcast_shapes(arrivals.shape, variation.shape, rates.shape[:-1])
-    arrivals, variation, power = (np.broadcast_to(v, shape) for v in (arrivals, variation, (1.0 + lengths) / variation))
+    power = (1.0 + lengths) / (variation + _checked("bunching", bunching, least=0.0))
+    shape = np.broadcast_shapes(arrivals.shape, power.shape, rates.shape[:-1])
+    arrivals, variation, power = (np.broadcast_to(v, shape) for v in (arrivals, variation, power))
     rates = np.broadcast_to(rates, (*shape, rates.shape[-1]))
     saturated = arrivals >= rates[..., -1]
     weights = _log_weights(arrivals, rates, power)

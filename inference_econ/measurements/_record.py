@@ -75,6 +75,8 @@ class Measurement:
         Requests of the whole deployment at a time; for a rate, the most that are let in [1].
     requests_per_second : float or None
         Offered rate [1/s].
+    requests : float or None
+        Of the whole run, whose first ones find an empty server and whose last ones leave it; None if not recorded [1].
     statistic : str
         Of the latencies: median or mean.
     ttft_seconds, tpot_seconds, request_seconds : float or None
@@ -118,6 +120,7 @@ class Measurement:
     load: Load
     concurrency: float | None
     requests_per_second: float | None = None
+    requests: float | None = None
     statistic: str = "median"
     ttft_seconds: float | None = None
     tpot_seconds: float | None = None

@@ -16,6 +16,11 @@ from inference_econ.measurements._rows import Row, UnusableRowError
 #: Request lengths of InferenceMAX and its successor InferenceX are uniform between 0.8 and 1.0 of what rows say.
 _MEAN_LENGTH = 0.9
 _SHORTER = "lengths are 0.9 of the nominal ones: uniform from 0.8 to 1.0"
+#: Their runs are so many times as many requests as there are at a time.
+_ROUNDS = 10
+#: Requests of a run of one corpus: at 200 offered per second, completions per second times the longest latency and the
+#: time of all arrivals are 500 to 507 for each of its servers.
+_RUNS = {"2606.11690": 500.0}
 #: InferenceX has no other lengths than multiples of this [tokens].
 _NOMINAL = 1024
 
@@ -47,7 +52,7 @@ def subject(row: Row, model: str, hardware: str, formats: str) -> dict[str, Any]
 
 
 def _serving(row: Row, common: Mapping[str, Any]) -> Measurement:
-    """Whole servers as aiconfigurator collects them: medians in ms, aggregated or disaggregated."""
+    """Whole servers as aiconfigurator collects them: means in ms, aggregated or disaggregated."""
     concurrency = row.number("silicon_concurrency")
     fields: dict[str, Any] = dict(common)
     if row.text("mode") == "disagg":
@@ -63,9 +68,9 @@ def _serving(row: Row, common: Mapping[str, Any]) -> Measurement:
         fields["accelerators"] = found.accelerators
     if concurrency is None:
         raise UnusableRowError("silicon_concurrency is blank")
-    isl, osl = row.needed("isl"), row.needed("osl")
+    isl, osl, run = row.needed("isl"), row.needed("osl"), None
     if "inferencex" in row.text("source").lower() and isl % _NOMINAL == osl % _NOMINAL == 0:
-        isl, osl = _MEAN_LENGTH * isl, _MEAN_LENGTH * osl
+        isl, osl, run = _MEAN_LENGTH * isl, _MEAN_LENGTH * osl, _ROUNDS * concurrency
         fields["remarks"] = (*fields["remarks"], _SHORTER)
     name, version = engine_name(row.text("backend"))
     version = row.text("backend_version") or version
@@ -81,6 +86,8 @@ def _serving(row: Row, common: Mapping[str, Any]) -> Measurement:
         osl=osl,
         load="concurrency",
         concurrency=concurrency,
+        requests=run,
+        statistic="mean",
         ttft_seconds=_scaled(row, "silicon_ttft_ms", 1e-3),
         tpot_seconds=_scaled(row, "silicon_tpot_ms", 1e-3),
     )
@@ -107,6 +114,7 @@ def _inferencemax(row: Row, common: Mapping[str, Any]) -> Measurement:
         osl=_MEAN_LENGTH * row.needed("osl"),
         load="concurrency",
         concurrency=row.needed("concurrency"),
+        requests=_ROUNDS * row.needed("concurrency"),
         ttft_seconds=row.number("median_ttft_s"),
         tpot_seconds=row.number("median_tpot_s"),
         request_seconds=row.number("median_e2e_s"),
@@ -139,6 +147,7 @@ def _poisson(row: Row, common: Mapping[str, Any]) -> Measurement:
         load="rate",
         concurrency=None,
         requests_per_second=row.needed("rps"),
+        requests=next((size for name, size in _RUNS.items() if name in row.text("source")), None),
         ttft_seconds=_scaled(row, "ttft_p50_ms", 1e-3),
         tpot_seconds=_scaled(row, "tpot_p50_ms", 1e-3),
         request_seconds=_scaled(row, "e2el_p50_ms", 1e-3),

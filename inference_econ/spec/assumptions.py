@@ -59,6 +59,11 @@ class NcclTree(Spec):
     """Protocols of the ring algorithm; ``per_domain_doubling`` is paid per domain."""
     kernels: dict[str, AllReduceKernel] = Field(default_factory=dict)
     """Other all-reduces inside a link domain."""
+    network_factor: Fraction | None = None
+    """Share of the network between domains that carries payload under Simple; of other protocols in proportion.
+    Without it the protocols' own factors hold there too [1]."""
+    exchange_per_domain_doubling: Seconds | None = None
+    """What an all-to-all or a hand-off pays per doubling of the domains; without it, what the protocols pay [s]."""
     domains_overlap: bool = True
     """Traffic inside and between link domains runs at the same time."""
 
@@ -95,6 +100,8 @@ class FamilyAssumptions(Spec):
     """See :class:`Assumptions`."""
     step_overhead: Seconds | None = None
     """See :class:`Assumptions`."""
+    collective_overhead: Seconds | None = None
+    """See :class:`Assumptions`."""
     request_overhead: Seconds | None = None
     """See :class:`Assumptions`."""
     collectives: Collectives | None = None
@@ -118,6 +125,8 @@ class Assumptions(SourcedSpec):
     """The share of bandwidth for weights of routed experts, if it is another [1]."""
     kv_hbm_efficiency: Fraction | None = None
     """The share of bandwidth for cache and states, if it is another [1]."""
+    widened_efficiency: Fraction = 1.0
+    """Factor on the share of bandwidth for narrow weights that are widened to 16 bits on the way [1]."""
     link_efficiency: Fraction
     """Sustained share of links and network, beside the factors of the protocols [1]."""
     launch: Seconds
@@ -148,6 +157,8 @@ class Assumptions(SourcedSpec):
     # Network
     collectives: Collectives
     """Latency and bandwidth of collectives, or the name of a file in ``assumptions/collectives``."""
+    collective_overhead: Seconds
+    """Time that ranks wait for each other before each collective, beside its own time [s]."""
     pipeline_hop: Literal["between_domains", "nearest"]
     """A pipeline hand-off is priced between link domains always, or inside a domain while the stages fit one."""
     two_batch_overlap: Literal["never", "when_faster"]

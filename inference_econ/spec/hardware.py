@@ -65,6 +65,8 @@ class HardwareSpec(SourcedSpec):
     """The same link as the datasheet quotes it, both directions added [B/s]; only checked against one way."""
     nic_bytes_per_second_one_way: BytesPerSecond | None = None
     """Network between domains, per accelerator, one direction [B/s]; absent if unknown."""
+    host_link_bytes_per_second_one_way: BytesPerSecond | None = None
+    """Link to the memory of the host, per accelerator, one direction [B/s]; absent if unknown."""
     watts: Watts | None = None
     """Board power [W], without host, NIC and cooling."""
     prices: tuple[Price, ...] = Field(default=(), strict=False)

@@ -1,0 +1,229 @@
+"""Conversations and the cache of their earlier turns: what is found there, and how much room it takes.
+
+A conversation has n turns. The prompt of turn k holds a system prompt, all earlier questions and answers, and a new
+question. Its cache is kept after the turn until it is used by the next one, or for a lifetime at most. The time
+that users take between an answer and their next question is exponential.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.errors import InputError
+
+Array = npt.NDArray[np.float64]
+ArrayLike = npt.ArrayLike
+
+
+class Turns(NamedTuple):
+    """Tokens of the mean request of a conversation; fields have the shape of the arguments."""
+
+    prompt: Array
+    """Prompt [tokens]."""
+    repeated: Array
+    """Of it, what the conversation has seen before [tokens]."""
+    cached: Array
+    """Of that, what is found in the cache [tokens]."""
+
+
+def turns(
+    count: ArrayLike,
+    user_tokens: ArrayLike,
+    answer_tokens: ArrayLike,
+    *,
+    system_tokens: ArrayLike = 0.0,
+    returning: ArrayLike = 1.0,
+) -> Turns:
+    """Prompt and cached tokens of the mean request of a conversation.
+
+    Parameters
+    ----------
+    count : array_like, shape (...)
+        Turns of a conversation, n [1].
+    user_tokens, answer_tokens : array_like, shape (...)
+        New tokens of a user in every turn, u, and of the answer, a [tokens].
+    system_tokens : array_like, shape (...)
+        Prompt before the first turn, s, equal for all users and therefore always in the cache [tokens].
+    returning : array_like, shape (...)
+        Probability that the next turn finds the cache of the one before, see :func:`returning` [1].
+
+    Returns
+    -------
+    Turns
+        Means over all turns [tokens].
+
+    Raises
+    ------
+    InputError
+        If there is less than one turn, a length is negative, users say nothing, or the probability is not from 0 to 1.
+
+    Notes
+    -----
+    Turn k repeats (k - 1) (u + a) tokens, and the mean of k - 1 over a conversation is (n - 1) / 2: the reuse that
+    Gao et al. (2024) found in conversations.
+
+    Examples
+    --------
+    >>> turns(5, 100, 400, system_tokens=1000, returning=0.5)
+    Turns(prompt=array(2100.), repeated=array(2000.), cached=array(1500.))
+    """
+    number = _known("turns", count, least=1.0)
+    user, answer = _known("user_tokens", user_tokens, least=1.0), _known("answer_tokens", answer_tokens)
+    system, found = _known("system_tokens", system_tokens), _known("returning", returning, most=1.0)
+    earlier = (number - 1.0) / 2.0 * (user + answer)
+    return Turns(
+        np.asarray(system + earlier + user), np.asarray(system + earlier), np.asarray(system + found * earlier)
+    )
+
+
+def returning(lifetime_seconds: ArrayLike, think_seconds: ArrayLike) -> Array:
+    """Probability that a user is back before the cache of the last turn has gone.
+
+    Parameters
+    ----------
+    lifetime_seconds : array_like, shape (...)
+        Time that an unused entry is kept, L; may be ``inf`` [s].
+    think_seconds : array_like, shape (...)
+        Mean time between an answer and the next question, Z; exponential [s].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        1 - exp(-L / Z) [1].
+
+    Raises
+    ------
+    InputError
+        If a time is negative, or the mean is zero.
+
+    Notes
+    -----
+    The hit rate of Che, Tung and Wang (2002) with the lifetime in the place of the characteristic time.
+
+    Examples
+    --------
+    >>> returning([0.0, 60.0, np.inf], 60.0).round(3)
+    array([0.   , 0.632, 1.   ])
+    """
+    lifetime = _known("lifetime_seconds", lifetime_seconds, infinite=True)
+    think = _known("think_seconds", think_seconds, least=1e-9)
+    return np.asarray(-np.expm1(-lifetime / think))
+
+
+def stored_tokens(
+    requests_per_second: ArrayLike,
+    count: ArrayLike,
+    user_tokens: ArrayLike,
+    answer_tokens: ArrayLike,
+    *,
+    lifetime_seconds: ArrayLike,
+    think_seconds: ArrayLike,
+    system_tokens: ArrayLike = 0.0,
+) -> Array:
+    """Tokens whose cache waits for its next use.
+
+    Parameters
+    ----------
+    requests_per_second : array_like, shape (...)
+        Turns of all conversations together [1/s].
+    count, user_tokens, answer_tokens, system_tokens : array_like, shape (...)
+        See :func:`turns` [1] and [tokens].
+    lifetime_seconds, think_seconds : array_like, shape (...)
+        See :func:`returning` [s].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        Mean over time [tokens]; entries of requests in flight are not counted, the system prompt is once.
+
+    Raises
+    ------
+    InputError
+        If a value is out of its range.
+
+    Notes
+    -----
+    Little's law, Little (1961): of the turns per second one in n is a conversation's k-th, whose k (u + a) tokens wait
+    for min(Z, L), Z (1 - exp(-L / Z)) on average; nobody comes back after the last one, which waits for L.
+
+    Examples
+    --------
+    Two requests per second, three turns of 500 tokens, kept for a minute; users take as long on average:
+
+    >>> float(stored_tokens(2, 3, 100, 400, lifetime_seconds=60, think_seconds=60).round(1))
+    97927.2
+    """
+    rate, number = _known("requests_per_second", requests_per_second), _known("turns", count, least=1.0)
+    lifetime, think = _known("lifetime_seconds", lifetime_seconds), _known("think_seconds", think_seconds, least=1e-9)
+    each = _known("user_tokens", user_tokens, least=1.0) + _known("answer_tokens", answer_tokens)
+    waiting = (number - 1.0) / 2.0 * think * returning(lifetime, think) + lifetime
+    return np.asarray(_known("system_tokens", system_tokens) + rate * each * waiting)
+
+
+def lifetime_that_fits(
+    tokens: ArrayLike,
+    requests_per_second: ArrayLike,
+    count: ArrayLike,
+    user_tokens: ArrayLike,
+    answer_tokens: ArrayLike,
+    *,
+    think_seconds: ArrayLike,
+    system_tokens: ArrayLike = 0.0,
+) -> Array:
+    """How long entries stay if the least recently used go when room is short.
+
+    Parameters
+    ----------
+    tokens : array_like, shape (...)
+        Room [tokens].
+    requests_per_second, count, user_tokens, answer_tokens, think_seconds, system_tokens : array_like, shape (...)
+        See :func:`stored_tokens` [1/s], [1], [tokens] and [s].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [s]; 0 where not even the system prompt fits.
+
+    Raises
+    ------
+    InputError
+        If a value is out of its range.
+
+    Notes
+    -----
+    The characteristic time of Che, Tung and Wang (2002): the lifetime with which as much is stored as there is room.
+    It is the root of an increasing function, found by halving.
+
+    Examples
+    --------
+    >>> float(lifetime_that_fits(97927.2, 2, 3, 100, 400, think_seconds=60).round(3))
+    60.0
+    """
+    room = np.maximum(_known("tokens", tokens) - _known("system_tokens", system_tokens), 0.0)
+    rate = _known("requests_per_second", requests_per_second, least=1e-12)
+
+    def stored(lifetime: Array) -> Array:
+        return stored_tokens(
+            rate, count, user_tokens, answer_tokens, lifetime_seconds=lifetime, think_seconds=think_seconds
+        )
+
+    # What waits for a next turn that never comes takes at least this much room.
+    high = room / (rate * (np.asarray(user_tokens, dtype=float) + answer_tokens))
+    low = np.zeros(np.broadcast_shapes(high.shape, stored(np.zeros(())).shape))
+    for _ in range(200):
+        middle = (low + high) / 2.0
+        fits = stored(middle) <= room
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    return np.asarray(low)
+
+
+def _known(name: str, given: ArrayLike, *, least: float = 0.0, most: float = np.inf, infinite: bool = False) -> Array:
+    found = np.asarray(given, dtype=float)
+    good = (found >= least) & (found <= most) & (infinite | np.isfinite(found))
+    if not good.all():
+        limits = f">= {least:g}" if most == np.inf else f"from {least:g} to {most:g}"
+        raise InputError(f"{name} must be a number {limits}, got {found[~good].flat[0]:g}")
+    return found

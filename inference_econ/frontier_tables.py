@@ -1,0 +1,131 @@
+"""Frontiers as tables and records (floor 7)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inference_econ.alternatives import PlanTable
+from inference_econ.frontier import Frontier
+from inference_econ.study import sources
+from inference_econ.tables import PART_NAMES, Table, dollars, layout_label, size, source_records
+
+
+def frontier_table(front: Frontier, rows: int = 14) -> Table:
+    """A frontier for people: some points, evenly spaced in speed.
+
+    Parameters
+    ----------
+    front : Frontier
+        The frontier.
+    rows : int
+        Points to show at most [1].
+    """
+    speed = front.tokens_per_second
+    wanted = np.linspace(speed[0], speed[-1], rows)
+    shown = sorted({int(np.argmin(np.abs(speed - one))) for one in wanted} | {front.preferred_index()})
+    best = front.preferred_index()
+    lines = []
+    for index in shown:
+        point = front.point(index)
+        lines.append(
+            (
+                f"{point.tokens_per_second_per_user:.1f}{' *' if index == best else ''}",
+                dollars(point.dollars_per_million_output_tokens),
+                size(point.accelerators),
+                layout_label(point.layout),
+                size(point.batch),
+                f"{100 * point.mfu:.1f}",
+                f"{100 * point.bandwidth_utilization:.1f}",
+                PART_NAMES[point.limited_by],
+            )
+        )
+    columns = ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "MBU %", "mostly")
+    return Table(frontier_title(front), columns, tuple(lines), frontier_notes(front, len(shown)))
+
+
+def frontier_title(front: Frontier) -> str:
+    """Model, hardware and formats in one line."""
+    question = front.question
+    precision = question.precision
+    formats = f"weights {precision.weights}"
+    if precision.experts != precision.weights:
+        formats += f", experts {precision.experts}"
+    return (
+        f"{question.model.name} on {question.hardware.name}: {formats}, activations {precision.activations}, "
+        f"KV {precision.kv}, context {question.context:g}{_drafted(front)}, "
+        f"${front.dollars_per_accelerator_hour:.4g} per GPU-hour"
+    )
+
+
+def _drafted(front: Frontier) -> str:
+    if front.draft is None:
+        return ""
+    return f", draft {front.draft.question.model.name} ({front.draft.acceptance:.0%} accepted)"
+
+
+def frontier_notes(front: Frontier, shown: int) -> tuple[str, ...]:
+    """What a reader must know about the numbers."""
+    question = front.question
+    notes = [f"{shown} of {len(front)} points; * maximises speed^3 / cost. Assumptions: {question.assumptions.name}."]
+    unit = question.unit(question.precision.weights)
+    if unit != question.precision.weights:
+        notes.append(f"{question.precision.weights} weights run on the {unit} units of this chip.")
+    experts = question.unit(question.precision.experts)
+    if question.precision.experts not in (question.precision.weights, experts):
+        notes.append(f"{question.precision.experts} experts run on the {experts} units of this chip.")
+    if question.model.max_context is not None and question.context > question.model.max_context:
+        notes.append(f"The model was made for {question.model.max_context:,} tokens of context at most.")
+    changed = [one.source.where for one in sources(front) if one.source.where.startswith("--set")]
+    if changed:
+        notes.append(f"What if: {', '.join(changed)}.")
+    if question.model.rumoured:
+        notes.append("The architecture of this model is a rumour.")
+    return tuple(notes)
+
+
+def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:
+    """A frontier as plain data, the fastest point last; with every plan of its grid, if they are given."""
+    question = front.question
+    record: dict[str, object] = {
+        "model": question.model.name,
+        "hardware": question.hardware.name,
+        "assumptions": question.assumptions.name,
+        "weights": question.precision.weights,
+        "expert_weights": question.precision.experts,
+        "activations": question.precision.activations,
+        "kv": question.precision.kv,
+        "math_unit": question.unit(question.precision.weights),
+        "context": question.context,
+        "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
+        "draft": None
+        if front.draft is None
+        else {
+            "model": front.draft.question.model.name,
+            "acceptance": front.draft.acceptance,
+            "max_draft": front.draft.longest,
+        },
+        "points": [point.record() for point in front.points()],
+        "sources": source_records(sources(front)),
+    }
+    if plans is not None:
+        record |= {"plans": plans.records(), "infeasible": dict(plans.infeasible)}
+    return record
+
+
+def frontier_csv(front: Frontier, plans: PlanTable | None = None) -> str:
+    """Every point of a frontier as CSV, or every plan of its grid, if they are given."""
+    frame = front.to_frame() if plans is None else plans.to_frame()
+    return str(frame.to_csv(index=False, lineterminator="\n"))
+
+
+def plans_table(plans: PlanTable) -> Table:
+    """How many plans of a grid can run and how many of them are of use, and why the others cannot run."""
+    dominated = int(plans.dominated.sum())
+    counts = {
+        "feasible, on the frontier": len(plans) - dominated,
+        "feasible, dominated by another plan": dominated,
+        **{f"infeasible: {reason}": count for reason, count in plans.infeasible.items()},
+    }
+    rows = tuple((what, f"{count:,}") for what, count in counts.items())
+    total = len(plans) + sum(plans.infeasible.values())
+    return Table(f"All {total:,} plans of the grid", ("plans", "count"), rows)

@@ -1,0 +1,116 @@
+"""What a load generator sees of a server in a run that begins and ends (floor 6)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ import arrivals
+from inference_econ.deployments import Service
+from inference_econ.service import fastest_cut, prompts_together
+from inference_econ.simulation import Server, simulate
+from inference_econ.traces import Trace
+
+Array = npt.NDArray[np.float64]
+
+#: Of the random arrivals of a run that is played [1].
+_SEED = 0
+
+
+def together_seconds(service: Service, prompts: npt.ArrayLike) -> Array:
+    """Time of the instance that each of some prompts takes if they are read together.
+
+    Parameters
+    ----------
+    service : Service
+        With a limit to the tokens of a step in its assumptions (``prefill_chunk``), or none.
+    prompts : array_like, shape (...)
+        How many wait [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        Less than that of a single prompt where several share a step: weights are read once for all [s].
+    """
+    question, requests, plans = service.question, service.requests, service.plans
+    each = _in_a_step(service, prompts)
+    groups = prompts_together(question, plans)
+    asked = replace(question, context=requests.cached)
+    steps = fastest_cut(asked, replace(plans, batch=each * groups, new_tokens=requests.new_tokens, prefill=True))
+    alone = service.prefill_busy_seconds
+    return np.where(each > 1.0, np.minimum(steps / (each * groups), alone), alone)
+
+
+def first_round(service: Service, prompts: npt.ArrayLike) -> tuple[Array, Array]:
+    """When those that come to an empty server at the same time get their first token: the first, and the last [s]."""
+    many = np.asarray(prompts, dtype=float)
+    each = together_seconds(service, many)
+    groups = prompts_together(service.question, service.plans)
+    own = service.prefill_seconds + service.question.assumptions.request_overhead
+    first = np.minimum(_in_a_step(service, many) * groups, many) * each
+    overhead = service.question.assumptions.request_overhead
+    return np.maximum(first + overhead, own), np.maximum(many * each + overhead, own)
+
+
+def with_start(steady: float, share: float, first: float, last: float, *, median: bool) -> float:
+    """Mean or median of a time that is the same in the steady state, and spread evenly at the start of a run.
+
+    Parameters
+    ----------
+    steady : float
+        Time of those that come later [s].
+    share : float
+        Of all, those that the run starts with [1].
+    first, last : float
+        Their shortest and longest time [s].
+    median : bool
+        The median of all, otherwise the mean.
+
+    Examples
+    --------
+    >>> with_start(1.0, 0.1, 2.0, 6.0, median=False), with_start(1.0, 0.1, 2.0, 6.0, median=True)
+    (1.3, 1.0)
+    """
+    if not median:
+        return (1.0 - share) * steady + share * (first + last) / 2.0
+    shorter = share * min(max((steady - first) / max(last - first, 1e-12), 0.0), 1.0)
+    if shorter <= 0.5 <= shorter + 1.0 - share:
+        return steady
+    place = 0.5 if shorter > 0.5 else 0.5 - (1.0 - share)
+    return first + place / share * (last - first)
+
+
+def played(service: Service, requests_per_second: float, count: int) -> Trace:
+    """A run of random arrivals from the first to the last, played through the server.
+
+    Parameters
+    ----------
+    service : Service
+        One instance; of its lengths, the means.
+    requests_per_second : float
+        Offered to it [1/s].
+    count : int
+        Requests of the run [1].
+    """
+    lengths = service.requests
+    isl, osl = max(round(lengths.isl.mean), 1), max(round(lengths.osl.mean), 1)
+    stream = arrivals.draw(
+        count, requests_per_second, arrivals.fixed(isl), arrivals.fixed(osl), seed=_SEED
+    )
+    # As long as such a run is on average.
+    stretched = stream.arrival * (count / requests_per_second / float(stream.arrival[-1]))
+    every = np.interp(np.arange(service.slots + 1.0), service.batch, service.decode_seconds).tolist()
+    prompt = service.prefill_busy_seconds / isl
+    server = Server(lambda batch, _: every[batch], lambda tokens, _: prompt * tokens, service.slots)
+    return simulate(server, replace(stream, arrival=stretched), warm_up=0.0, cool_down=0.0)
+
+
+def _in_a_step(service: Service, prompts: npt.ArrayLike) -> Array:
+    """Prompts that each group of attention ranks reads in one step [1]."""
+    most = np.asarray(prompts, dtype=float) / prompts_together(service.question, service.plans)
+    limit = service.question.assumptions.prefill_chunk
+    if limit:
+        most = np.minimum(most, max(limit // service.requests.new_tokens, 1.0))
+    return np.maximum(most, 1.0)

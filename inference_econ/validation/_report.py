@@ -1,0 +1,83 @@
+"""What every comparison of predictions and measurements gives."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One measurement beside one prediction of it.
+
+    Attributes
+    ----------
+    id : str
+        Of the row.
+    series : str
+        What is compared: rows of one kind.
+    subject : str
+        What it was measured on.
+    assumptions : str
+        Under which it was predicted.
+    unit : str
+        Of both numbers.
+    measured, predicted : float or None
+        None if there is none; the note says why.
+    fitted : bool
+        Constants behind the prediction were fitted to this row.
+    note : str
+        Why there is no prediction, or why it differs.
+    """
+
+    id: str
+    series: str
+    subject: str
+    assumptions: str
+    unit: str
+    measured: float | None = None
+    predicted: float | None = None
+    fitted: bool = False
+    note: str = ""
+
+    @property
+    def log_error(self) -> float | None:
+        """ln(predicted / measured); None without both [1]."""
+        if self.measured is None or self.predicted is None:
+            return None
+        return math.log(self.predicted / self.measured)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All rows of one set of measurements beside their predictions.
+
+    Attributes
+    ----------
+    dataset : str
+        Name of the set.
+    title : str
+        For people.
+    points : tuple of Point
+        One for each row and each of the assumptions.
+    notes : tuple of str
+        How rows were read and predicted.
+    listed : bool
+        Rows are few and unlike each other, so that each is shown and no average is.
+    """
+
+    dataset: str
+    title: str
+    points: tuple[Point, ...]
+    notes: tuple[str, ...] = ()
+    listed: bool = False
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """All that were compared, in order."""
+        return tuple(dict.fromkeys(point.assumptions for point in self.points))
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """All kinds of rows, in order."""
+        return tuple(dict.fromkeys(point.series for point in self.points))
