@@ -2,109 +2,63 @@
 
 from __future__ import annotations
 
-import click
+from typing import Any
 
-from inference_econ.errors import InputError
+import click
 
 from . import options, show
 
 
 @click.command()
 @options.subject
-@click.option("--context", type=options.NON_NEGATIVE, help="Cached tokens per sequence; instead of --isl and --osl.")
-@click.option("--isl", type=options.NON_NEGATIVE, help="Input tokens of a request [default: 2000].")
-@click.option("--osl", type=options.POSITIVE, help="Output tokens of a request [default: 500].")
+@options.domain
+@options.workload
 @click.option(
-    "--grid",
-    type=click.Choice(["whole", "paper"]),
-    default="whole",
-    show_default=True,
-    help="Whole-number deployments, or the published study's logarithmic grid.",
+    "--all", "every", is_flag=True, help="List dominated plans too (json, csv), and count plans that cannot run."
 )
-@click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Try pipeline parallelism.")
-@click.option("--draft", type=options.Name("models"), help="Model that proposes tokens (speculative decoding).")
-@click.option(
-    "--acceptance", type=options.PROBABILITY, default=0.8, show_default=True, help="Share of proposals accepted."
-)
-@click.option("--max-draft", type=click.IntRange(1, 64), default=5, show_default=True, help="Longest draft.")
-@click.option("--max-throughput", type=options.POSITIVE, help="Demand: total tokens/s that can be sold.")
-@click.option("--max-accelerators", type=options.POSITIVE, help="Largest instance [default: 64, or 4 x the smallest].")
 @click.option("--plot", type=click.Path(), help="Write a picture: .svg, .png or .pdf.")
 @options.output
 def frontier(
-    model: str,
-    hardware: str,
-    weights: str | None,
-    activations: str | None,
-    kv: str | None,
-    price: float | None,
-    assumptions: str | None,
     changes: tuple[str, ...],
-    context: float | None,
-    isl: float | None,
-    osl: float | None,
-    grid: str,
-    pipeline: bool,
-    draft: str | None,
-    acceptance: float,
-    max_draft: int,
-    max_throughput: float | None,
-    max_accelerators: float | None,
+    domain: int | None,
+    every: bool,
     plot: str | None,
     form: str,
     output: str | None,
     quiet: bool,
+    **given: Any,
 ) -> None:
     """Tokens/s per user against $ per million output tokens: what nothing beats in both.
 
     MODEL and HARDWARE are names (see 'inference-econ models' and 'inference-econ hardware') or paths to YAML files.
+    Degrees that are pinned (--tp ... --accelerators) need not be on the grid; all others are tried.
     """
-    if context is not None and (isl is not None or osl is not None):
-        raise InputError("give either --context, or --isl and --osl, not both")
-    from inference_econ import study, tables
+    from inference_econ import frontier_tables, study, tables
     from inference_econ.spec.scenario import Settings
 
     if plot is not None:
         from inference_econ import figures
 
         figures.check_path(plot)
-    given = {
-        "model": model,
-        "hardware": hardware,
-        "assumptions": assumptions,
-        "changes": study.checked_changes(changes),
-        "weights": weights,
-        "activations": activations,
-        "kv": kv,
-        "price": price,
-        "context": context,
-        "isl": isl,
-        "osl": osl,
-        "grid": grid,
-        "pipeline": pipeline,
-        "draft": draft,
-        "acceptance": acceptance,
-        "max_draft": max_draft,
-        "max_tokens_per_second": max_throughput,
-        "max_accelerators": max_accelerators,
-    }
-    settings = Settings.build(
-        {name: value for name, value in given.items() if value is not None}, origin="command line"
-    )
+    settings = Settings.build(options.settings(given, changes, domain), origin="command line")
     with show.progress_bar(quiet=quiet) as progress:
         front = study.ask_frontier(settings, progress=progress)
+    plans = front.plans() if every else None
     if plot is not None:
-        figures.draw_frontier(front, plot, tables.frontier_title(front))
+        figures.draw_frontier(front, plot, frontier_tables.frontier_title(front))
+    shown = [frontier_tables.frontier_table(front)]
+    if plans is not None:
+        shown.append(frontier_tables.plans_table(plans))
     if form == "table":
-        text = show.table_text(tables.frontier_table(front), quiet=quiet)
+        text = "\n".join(show.table_text(table, quiet=quiet) for table in shown)
         if not quiet:
             text += "\n" + show.curve_text(front.tokens_per_second.tolist(), front.dollars.tolist())
     elif form == "json":
-        text = tables.to_json(tables.frontier_record(front))
+        text = tables.to_json(frontier_tables.frontier_record(front, plans))
     elif form == "csv":
-        text = tables.frontier_csv(front)
+        text = frontier_tables.frontier_csv(front, plans)
     else:
-        text = tables.frontier_table(front).text("markdown")
+        text = "\n".join(table.text("markdown") for table in shown)
     show.emit(text, output, quiet=quiet)
     if plot is not None:
         show.remark(f"wrote {plot}", quiet=quiet)
@@ -112,6 +66,7 @@ def frontier(
 
 @click.command()
 @options.subject
+@options.domain
 @click.option("--tp", type=click.IntRange(1), default=1, show_default=True, help="Accelerators that share attention.")
 @click.option("--dp", type=click.IntRange(1), default=1, show_default=True, help="Groups of them in a pipeline stage.")
 @click.option("--pp", type=click.IntRange(1), default=1, show_default=True, help="Pipeline stages.")
@@ -133,6 +88,7 @@ def explain(
     price: float | None,
     assumptions: str | None,
     changes: tuple[str, ...],
+    domain: int | None,
     tp: int,
     dp: int,
     pp: int,
@@ -151,7 +107,7 @@ def explain(
     from inference_econ.explanation import explain as explain_step
     from inference_econ.solve import PRESETS
 
-    sorted_changes = study.split_changes(changes)
+    sorted_changes = study.split_changes(options.with_domain(changes, domain))
     explanation = explain_step(
         catalog.model(model, changes=sorted_changes["model"]),
         catalog.hardware(hardware, changes=sorted_changes["hardware"]),

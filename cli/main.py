@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError, NothingFitsError
 
-from . import ask, browse, importing, paper, service
+from . import ask, browse, compare, importing, load, paper, pools, service, speculate, validate
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -24,8 +24,14 @@ def app() -> None:
 for command in (
     ask.frontier,
     ask.explain,
+    compare.compare,
     service.price,
     service.recommend,
+    speculate.speculate,
+    speculate.check,
+    load.load,
+    pools.disaggregate,
+    pools.cache,
     paper.run,
     paper.table,
     paper.figure,
@@ -36,6 +42,7 @@ for command in (
     browse.assumptions,
     browse.schema,
     importing.import_model,
+    validate.validate,
 ):
     app.add_command(command)
 

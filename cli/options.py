@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
 
 from inference_econ import catalog
+from inference_econ.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -81,6 +82,26 @@ def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
+def settings(given: Mapping[str, Any], changes: Iterable[str], domain_size: int | None) -> dict[str, Any]:
+    """The fields of ``Settings`` that were given, what-ifs checked."""
+    from inference_econ import study
+
+    if given.get("context") is not None and (given.get("isl") is not None or given.get("osl") is not None):
+        raise InputError("give either --context, or --isl and --osl, not both")
+    found = {name: value for name, value in given.items() if value is not None}
+    return {**found, "changes": study.checked_changes(with_domain(changes, domain_size))}
+
+
+def with_domain(changes: Iterable[str], size: int | None) -> tuple[str, ...]:
+    """What-ifs with that of ``--domain``."""
+    what_ifs = tuple(changes)
+    if size is None:
+        return what_ifs
+    if any(change.partition("=")[0].strip() == "hardware.link_domain" for change in what_ifs):
+        raise InputError("give either --domain or --set hardware.link_domain, not both")
+    return (*what_ifs, f"hardware.link_domain={size}")
+
+
 output = apply(
     click.option(
         "--format",
@@ -92,6 +113,42 @@ output = apply(
     ),
     click.option("-o", "--output", type=click.Path(), help="Write the result to a file instead."),
     click.option("--quiet", is_flag=True, help="No progress bar, drawing or remarks."),
+)
+
+domain = click.option(
+    "--domain",
+    type=click.IntRange(1),
+    help="What-if: accelerators that share the fast link; the same as --set hardware.link_domain=N.",
+)
+
+workload = apply(
+    click.option("--context", type=NON_NEGATIVE, help="Cached tokens per sequence; instead of --isl and --osl."),
+    click.option("--isl", type=NON_NEGATIVE, help="Input tokens of a request [default: 2000]."),
+    click.option("--osl", type=POSITIVE, help="Output tokens of a request [default: 500]."),
+    click.option(
+        "--grid",
+        type=click.Choice(["whole", "paper"]),
+        default="whole",
+        show_default=True,
+        help="Whole-number deployments, or the published study's logarithmic grid.",
+    ),
+    click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Try pipeline parallelism."),
+    click.option("--draft", type=Name("models"), help="Model that proposes tokens (speculative decoding)."),
+    click.option("--acceptance", type=PROBABILITY, default=0.8, show_default=True, help="Share of proposals accepted."),
+    click.option("--max-draft", type=click.IntRange(1, 64), default=5, show_default=True, help="Longest draft."),
+    click.option(
+        "--max-throughput",
+        "max_tokens_per_second",
+        type=POSITIVE,
+        help="Demand: total tokens/s that can be sold.",
+    ),
+    click.option("--max-accelerators", type=POSITIVE, help="Largest instance [default: 64, or 4 x the smallest]."),
+    click.option("--tp", type=click.IntRange(1), help="Pin: accelerators that share attention."),
+    click.option("--dp", type=click.IntRange(1), help="Pin: groups of them in a pipeline stage."),
+    click.option("--pp", type=click.IntRange(1), help="Pin: pipeline stages."),
+    click.option("--ep", type=click.IntRange(1), help="Pin: expert-parallel ranks of a stage."),
+    click.option("--batch", type=POSITIVE, help="Pin: sequences decoded together by an instance."),
+    click.option("--accelerators", type=POSITIVE, help="Pin: size of an instance."),
 )
 
 subject = apply(

@@ -27,9 +27,10 @@ def _text(result: Result, form: str, *, quiet: bool) -> str:
         return tables.to_json(tables.result_record(result))
     if form == "csv":
         return tables.result_csv(result)
-    shown = [tables.scenario_table(one) for one in result.panels or (result,)]
+    shown = tables.scenario_tables(result)
     if form == "markdown":
-        return "\n".join(table.text("markdown") for table in shown)
+        titled = len(result.tables) > 1
+        return "\n".join((f"**{one.title}**\n\n" if titled else "") + one.text("markdown") for one in shown)
     return "\n".join(show.table_text(table, quiet=quiet) for table in shown)
 
 

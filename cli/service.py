@@ -10,28 +10,35 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, show
+from . import options, proposals, show
 
 if TYPE_CHECKING:
     from inference_econ.offers import Offer
     from inference_econ.recommendation import Targets
 
-traffic = options.apply(
+lengths = options.apply(
     click.option(
         "--isl", default="2000", show_default=True, help="Prompt tokens: 2000, uniform:800:1000, lognormal:2000:0.5."
     ),
     click.option("--osl", default="500", show_default=True, help="Output tokens, in the same forms."),
     click.option("--cached", type=options.NON_NEGATIVE, default=0, help="Prompt tokens found in the prefix cache."),
-    click.option("--request-rate", type=options.POSITIVE, help="Requests/s in all [default: 80 % of an instance]."),
-    click.option("--throughput", type=options.POSITIVE, help="The same as output tokens per second."),
-    click.option(
-        "--arrival-scv",
-        type=options.NON_NEGATIVE,
-        default=1,
-        help="Burstiness: 1 if Poisson (default), more if bursty.",
-    ),
+)
+
+burstiness = click.option(
+    "--arrival-scv", type=options.NON_NEGATIVE, default=1, help="Burstiness: 1 if Poisson (default), more if bursty."
+)
+
+promises = options.apply(
     click.option("--ttft", type=options.Seconds(), help="Promise: time to first token, for example '500 ms' or 0.5."),
     click.option("--tpot", type=options.Seconds(), help="Promise: time per output token, for example '30 ms'."),
+)
+
+traffic = options.apply(
+    lengths,
+    click.option("--request-rate", type=options.POSITIVE, help="Requests/s in all [default: 80 % of an instance]."),
+    click.option("--throughput", type=options.POSITIVE, help="The same as output tokens per second."),
+    burstiness,
+    promises,
     click.option(
         "--percentile", type=click.Choice(["mean", "p50", "p90", "p99"]), default="p90", help="Of the promises [p90]."
     ),
@@ -48,7 +55,8 @@ layout = options.apply(
 )
 
 
-def _offer(model: str, hardware: str, given: dict[str, Any]) -> Offer:
+def offer_of(model: str, hardware: str, given: dict[str, Any]) -> Offer:
+    """What the options of a command ask for, as an offer."""
     from inference_econ import catalog, offers, study
     from inference_econ.pins import Pins
     from inference_econ.solve import PRESETS
@@ -65,6 +73,7 @@ def _offer(model: str, hardware: str, given: dict[str, Any]) -> Offer:
         assumptions=catalog.assumptions(given["assumptions"] or PRESETS["whole"], changes=changes["assumptions"]),
         price=given["price"],
         pins=Pins(**{name: given[name] for name in ("tp", "dp", "pp", "ep", "accelerators")}),
+        speculation=proposals.asked(given),
         **{name: given[name] for name in ("weights", "activations", "kv", "pipeline", "max_accelerators")},
     )
 
@@ -88,6 +97,7 @@ def _targets(given: dict[str, Any]) -> Targets:
 @options.subject
 @traffic
 @layout
+@proposals.proposer
 @click.option("--replicas", type=click.IntRange(1), help="Instances; by default the fewest that keep up.")
 @click.option(
     "--api-prices", help="Compare: dollars per million tokens, for example input=0.6,cached_input=0.1,output=0.6."
@@ -102,7 +112,7 @@ def price(
     """
     from inference_econ import offers, service_tables, tables
 
-    offer = _offer(model, hardware, given)
+    offer = offer_of(model, hardware, given)
     found = offers.price(
         offer,
         _rate(given, offer),
@@ -145,6 +155,7 @@ def _api_prices(text: str | None) -> dict[str, float] | None:
 @options.subject
 @traffic
 @layout
+@proposals.proposer
 @click.option(
     "--on", "further", multiple=True, type=options.Name("hardware"), help="Further hardware to choose from (repeat)."
 )
@@ -168,7 +179,7 @@ def recommend(
 
     if further and given["price"] is not None:
         raise InputError("--price is for one kind of hardware; with --on each file's own price is taken")
-    found = [_offer(model, name, given) for name in dict.fromkeys((hardware, *further))]
+    found = [offer_of(model, name, given) for name in dict.fromkeys((hardware, *further))]
     targets = _targets(given)
     chosen, _ = offers.choose(found, _rate(given, found[0]), targets, arrival_scv=given["arrival_scv"], most=choices)
     _emit(

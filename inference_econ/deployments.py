@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ import memory
+from inference_econ import drafting, memory
+from inference_econ.drafting import Speculation
 from inference_econ.errors import NothingFitsError
 from inference_econ.layouts import Grid
 from inference_econ.plans import Plans
 from inference_econ.question import Question
-from inference_econ.service import Steady, prompts_together, steady
+from inference_econ.service import Prefill, Steady, prompts_together, steady
 from inference_econ.spec.traffic import Requests
 
 Array = npt.NDArray[np.float64]
@@ -37,6 +38,8 @@ class Deployments:
         Requests whose cache fits [1].
     states : Steady
         Arrays of shape (n, k): steady states by batch, ascending.
+    speculation : Speculation or None
+        Who proposes tokens.
     """
 
     question: Question
@@ -44,6 +47,7 @@ class Deployments:
     plans: Plans
     slots: Array
     states: Steady
+    speculation: Speculation | None = None
 
     def __len__(self) -> int:
         return self.slots.size
@@ -67,6 +71,7 @@ class Deployments:
             decode_seconds=states.decode_seconds[index],
             prefill_seconds=float(states.prefill.seconds[index, 0]),
             prefill_busy_seconds=float(states.prefill.busy_seconds[index, 0]),
+            speculation=self.speculation,
         )
 
 
@@ -90,6 +95,8 @@ class Service:
         See :class:`inference_econ.service.Steady` [1] and [s].
     prefill_seconds, prefill_busy_seconds : float
         One prompt by itself, and what it takes of the instance's time [s].
+    speculation : Speculation or None
+        Who proposes tokens.
     """
 
     question: Question
@@ -107,6 +114,7 @@ class Service:
     decode_seconds: Array
     prefill_seconds: float
     prefill_busy_seconds: float
+    speculation: Speculation | None = None
 
     @property
     def accelerators(self) -> int:
@@ -117,6 +125,10 @@ class Service:
     def most_requests_per_second(self) -> float:
         """With all slots taken [1/s]."""
         return float(self.at(self.slots).requests_per_second)
+
+    def reading(self, tokens: float, cached: float = 0.0) -> Prefill:
+        """Time to read a prompt of so many new tokens after cached ones, by whoever proposes tokens as well."""
+        return drafting.read_prompt(self.question, self.plans, tokens, cached, self.speculation)
 
     def at(self, concurrency: npt.ArrayLike) -> At:
         """The steady state with some requests in flight, shape (...); at most as many as there are slots."""
@@ -155,7 +167,9 @@ class At:
     """[s]"""
 
 
-def deployments(question: Question, requests: Requests, grid: Grid) -> Deployments:
+def deployments(
+    question: Question, requests: Requests, grid: Grid, speculation: Speculation | None = None
+) -> Deployments:
     """Every layout of a grid that fits, as a service.
 
     Parameters
@@ -166,6 +180,8 @@ def deployments(question: Question, requests: Requests, grid: Grid) -> Deploymen
         Lengths and cached tokens.
     grid : Grid
         Sizes and layouts; its batches do not count.
+    speculation : Speculation, optional
+        Who proposes tokens, on the same chips.
 
     Returns
     -------
@@ -174,19 +190,27 @@ def deployments(question: Question, requests: Requests, grid: Grid) -> Deploymen
 
     Raises
     ------
+    InputError
+        If the speculation does not go with the model.
     NothingFitsError
         If no layout holds the weights and the cache of one request.
     """
     plans = layouts(question, grid)
-    slots = _slots(question, plans)
+    slots = slots_of(question, plans, speculation)
     kept = np.flatnonzero(slots >= 1.0)
     if not kept.size:
-        raise NothingFitsError(_nothing(question, plans, grid))
-    return services(question, requests, plans.at((kept,)), slots[kept])
+        raise NothingFitsError(_nothing(question, plans, grid, speculation))
+    return services(question, requests, plans.at((kept,)), slots[kept], speculation=speculation)
 
 
 def services(
-    question: Question, requests: Requests, plans: Plans, slots: Array, *, batches: int = _BATCHES
+    question: Question,
+    requests: Requests,
+    plans: Plans,
+    slots: Array,
+    *,
+    batches: int = _BATCHES,
+    speculation: Speculation | None = None,
 ) -> Deployments:
     """Given layouts as services, whether they fit or not.
 
@@ -202,6 +226,8 @@ def services(
         Requests in flight at most [1].
     batches : int
         Steady states per layout, from one request to all slots in equal ratios [1].
+    speculation : Speculation, optional
+        Who proposes tokens, on the same chips.
     """
     shares = np.arange(batches) / (batches - 1.0)
     rows = Plans(
@@ -212,7 +238,11 @@ def services(
         None if plans.ep is None else plans.ep[:, None],
         whole=True,
     )
-    return Deployments(question, requests, plans, slots, steady(question, rows, requests))
+    if speculation is None:
+        states = steady(question, rows, requests)
+    else:
+        states = drafting.steady(question, rows, requests, speculation)
+    return Deployments(question, requests, plans, slots, states, speculation)
 
 
 def layouts(question: Question, grid: Grid) -> Plans:
@@ -234,25 +264,26 @@ def layouts(question: Question, grid: Grid) -> Plans:
     return Plans(size[order], batch[order], pp[order], ranks[order], ep[order], whole=True)
 
 
-def _slots(question: Question, plans: Plans) -> Array:
+def slots_of(question: Question, plans: Plans, speculation: Speculation | None = None) -> Array:
     """Requests whose cache fits beside the weights, rounded down [1]; the workspace grows with them."""
     batch = plans.batch
     for _ in range(3):
-        needed = question.memory(replace(plans, batch=batch))
+        needed = drafting.memory(question, replace(plans, batch=batch), speculation)
         room = np.maximum(needed.available_bytes - needed.weight_bytes, 0.0)
         batch = np.maximum(np.floor(room / (needed.kv_bytes / batch)), 1.0)
-    needed = question.memory(replace(plans, batch=batch))
+    needed = drafting.memory(question, replace(plans, batch=batch), speculation)
     return np.where(np.broadcast_to(needed.fits, batch.shape), batch, 0.0)
 
 
-def _nothing(question: Question, plans: Plans, grid: Grid) -> str:
+def _nothing(question: Question, plans: Plans, grid: Grid, speculation: Speculation | None) -> str:
     subject = f"{question.model.name} ({question.precision.weights}) on {question.hardware.name}"
     sizes = f"{grid.accelerators.min():g} to {grid.accelerators.max():g} accelerators"
     if not plans.accelerators.size:
         return f"nothing fits: {subject}: no layout of {sizes} divides heads, layers, experts and widths"
     one = plans.at((np.array([plans.accelerators.size - 1]),))
-    weights, cache, available = question.memory(one).of_one_plan()
+    weights, cache, available = drafting.memory(question, one, speculation).of_one_plan()
+    proposer = "" if speculation is None else f", those of the {drafting.PROPOSERS[speculation.proposer]} included"
     return (
         f"nothing fits: {subject}, {sizes}: on the largest, {weights / 1e9:.1f} GB of weights and "
-        f"{cache / 1e9:.2f} GB of KV cache > {available / 1e9:.1f} GB"
+        f"{cache / 1e9:.2f} GB of KV cache > {available / 1e9:.1f} GB{proposer}"
     )

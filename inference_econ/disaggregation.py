@@ -18,6 +18,8 @@ Indices = npt.NDArray[np.intp]
 _MILLION = 1e6
 #: Disaggregated serving is said to be cheaper where it is by more than this share [1].
 NOTICED = 0.05
+#: Ranges of speed with a smaller quotient between them are one [1].
+_STEPS = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +108,19 @@ class Comparison:
     def cheaper(self) -> list[tuple[float, float]]:
         """Ranges of speed in which disaggregated serving is cheaper by more than :data:`NOTICED` [tokens/s].
 
-        Between two speeds the cost is that of the next quicker point.
+        Between two speeds the cost is that of the next quicker point. Ranges closer than a twentieth of the speed are
+        one: frontiers of whole numbers have steps.
         """
         speeds = self.speeds()
         speeds = speeds[speeds <= self.disaggregated.tokens_per_second.max()]
-        wins = self.factor(speeds) > 1.0 + NOTICED
-        starts = np.flatnonzero(wins & ~np.concatenate([[False], wins[:-1]]))
-        ends = np.flatnonzero(wins & ~np.concatenate([wins[1:], [False]]))
         lower = np.concatenate([[0.0], speeds])
-        return [(float(lower[start]), float(speeds[end])) for start, end in zip(starts, ends, strict=True)]
+        found: list[tuple[float, float]] = []
+        for index in np.flatnonzero(self.factor(speeds) > 1.0 + NOTICED):
+            low, high = float(lower[index]), float(speeds[index])
+            if found and low <= found[-1][1] * _STEPS:
+                low = found.pop()[0]
+            found.append((low, high))
+        return found
 
     def best(self) -> tuple[float, float]:
         """The largest finite factor, and the speed at which it is reached [1] and [tokens/s]; (0, 0) if none is."""
@@ -156,11 +162,11 @@ def compare(pools: Pools, ttft_seconds: float = math.inf) -> Comparison:
     a step per answer.
 
     Such pairs are never worse than aggregated serving if the transfer is free, the chips are the same and each
-    pool may use the same layouts. Proof: let an aggregated instance have batch B, so that its time per request is at
-    least P + steps x T(B) / B (no layout does more work than it has time for; the steady state, an approximation
-    that is a few percent too quick where prompts are long, is held to that), its TPOT T(B) + (B - 1) / steps x P, its
-    TTFT the prefill with what is ahead. Give both pools its layout and the decode pool its batch, for which it has
-    memory: the time per request is the same or less, and so are TPOT and TTFT. The best pair is no worse.
+    pool may use the same layouts. Proof: an aggregated instance of batch B has a time per request of at least
+    P + steps x T(B) / B (no instance is more than busy, :func:`inference_econ.service.steady`), a TPOT of
+    T(B) + (B - 1) / steps x P, and a TTFT of the prefill with what is ahead of it. Give both pools its layout and the
+    decode pool its batch, for which it has memory: time per request, TPOT and TTFT are the same or less. The best
+    pair is no worse.
     """
     if not ttft_seconds > 0:
         raise InputError(f"a promised ttft must be positive, got {ttft_seconds:g} s")
@@ -171,8 +177,7 @@ def compare(pools: Pools, ttft_seconds: float = math.inf) -> Comparison:
 def _aggregated(pool: Pool, ttft_seconds: float) -> Frontier:
     """Instances that do both."""
     found, requests = pool.found, pool.found.requests
-    working = pool.prefill_busy_seconds[:, None] + requests.decode_steps * pool.step_seconds / pool.batch
-    rate = np.minimum(pool.column("requests_per_second"), 1.0 / working)
+    rate = pool.column("requests_per_second")
     ttft = pool.column("ttft_seconds")
     fits = pool.column("concurrency") <= found.slots[:, None] * (1.0 + 1e-9)
     fits[:, -1] = True

@@ -91,6 +91,55 @@ def draw_frontier(front: Frontier, path: Path | str, title: str) -> None:
         save(figure, [Path(path)])
 
 
+def draw_curves(curves: Sequence[Curve], path: Path | str, title: str) -> None:
+    """Draw several frontiers in one picture.
+
+    Parameters
+    ----------
+    curves : sequence of Curve
+        The frontiers.
+    path : Path or str
+        Where to, ending in .svg, .png or .pdf.
+    title : str
+        Above the axes.
+
+    Raises
+    ------
+    InputError
+        If the path cannot be written.
+    """
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        axes = figure.add_subplot()
+        _frontiers(axes, curves, textwrap.fill(title, _TITLE_WIDTH))
+        axes.legend()
+        save(figure, [Path(path)])
+
+
+def draw_chart(chart: Chart, path: Path | str) -> None:
+    """Draw one chart.
+
+    Parameters
+    ----------
+    chart : Chart
+        Lines over one pair of axes.
+    path : Path or str
+        Where to, ending in .svg, .png or .pdf.
+
+    Raises
+    ------
+    InputError
+        If the path cannot be written.
+    """
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        axes = figure.add_subplot()
+        drawn = _chart(axes, chart, [line.label for line in chart.lines])
+        axes.set_title(textwrap.fill(chart.title, _TITLE_WIDTH))
+        axes.legend(drawn.values(), drawn.keys())
+        save(figure, [Path(path)])
+
+
 def draw_reports(reports: Sequence[Report], path: Path | str) -> None:
     """Draw predictions against measurements, a panel for each report and each of its assumptions.
 
@@ -195,6 +244,31 @@ def draw(result: Result) -> Figure:
     return figure
 
 
+def draw_charts(charts: Sequence[Chart], path: Path | str, title: str) -> None:
+    """Draw charts side by side.
+
+    Parameters
+    ----------
+    charts : sequence of Chart
+        Lines over axes.
+    path : Path or str
+        Where to, ending in .svg, .png or .pdf.
+    title : str
+        Above all.
+
+    Raises
+    ------
+    InputError
+        If the path cannot be written.
+    """
+    with rc_context(_STYLE):
+        figure = _charts(charts, title)
+        for axes in figure.axes:
+            if axes.get_yscale() == "log":
+                axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if _decades(axes) < 3 else (1.0,)))
+        save(figure, [path])
+
+
 def _charts(charts: Sequence[Chart], title: str) -> Figure:
     """Charts side by side under one legend; equal labels have equal colours."""
     columns = min(len(charts), _CHARTS_BESIDE)
@@ -208,25 +282,32 @@ def _charts(charts: Sequence[Chart], title: str) -> Figure:
     for axes in places[len(charts) :]:
         axes.remove()
     for axes, chart in zip(places, charts, strict=False):
-        for line in chart.lines:
-            index = labels.index(line.label)
-            colour, dash = _COLOURS[index % len(_COLOURS)], _DASHES[index % len(_DASHES)]
-            dash, marker = ("", "o") if line.points else (dash, None)
-            (drawn[line.label],) = axes.plot(line.x, line.y, color=colour, linestyle=dash, marker=marker)
-        for text, place in chart.marks.items():
-            axes.axvline(place, color="black", linewidth=0.8, linestyle=":")
-            at = axes.get_xaxis_transform()
-            axes.text(place, 0.98, text, transform=at, rotation=90, fontsize=8.5, ha="right", va="top")
-        for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
-            if name in chart.logarithmic:
-                (axes.set_xscale if name == "x" else axes.set_yscale)("log")
-                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-                axis.set_minor_formatter(NullFormatter())
-        axes.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
+        drawn.update(_chart(axes, chart, labels))
         if same:
             axes.label_outer()
     figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=min(len(labels), 4), fontsize=9)
     return figure
+
+
+def _chart(axes: Axes, chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
+    """Lines of one chart in the colours of their labels; what was drawn, by label."""
+    drawn: dict[str, Any] = {}
+    for line in chart.lines:
+        index = labels.index(line.label)
+        colour, dash = _COLOURS[index % len(_COLOURS)], _DASHES[index % len(_DASHES)]
+        style = {"linestyle": "", "marker": "o"} if line.points else {"linestyle": dash}
+        (drawn[line.label],) = axes.plot(line.x, line.y, color=colour, **style)
+    for text, place in chart.marks.items():
+        axes.axvline(place, color="black", linewidth=0.8, linestyle=":")
+        at = axes.get_xaxis_transform()
+        axes.text(place, 0.98, text, transform=at, rotation=90, fontsize=8.5, ha="right", va="top")
+    for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
+        if name in chart.logarithmic:
+            (axes.set_xscale if name == "x" else axes.set_yscale)("log")
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+            axis.set_minor_formatter(NullFormatter())
+    axes.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
+    return drawn
 
 
 def save(figure: Figure, paths: Sequence[Path | str]) -> None:

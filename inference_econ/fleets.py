@@ -17,7 +17,7 @@ from inference_econ.formulas import queueing
 from inference_econ.load import Loaded
 from inference_econ.offers import FILLED
 from inference_econ.pools import Pools
-from inference_econ.recommendation import Targets
+from inference_econ.recommendation import Choice, Targets, recommend
 
 Array = npt.NDArray[np.float64]
 
@@ -133,6 +133,34 @@ def largest(pools: Pools, accelerators: int, targets: Targets, *, arrival_scv: f
         FILLED * float(rates[which, index]),
         arrival_scv=arrival_scv,
     )
+
+
+def aggregated(
+    pools: Pools, requests_per_second: float, targets: Targets, *, arrival_scv: float = 1.0
+) -> Choice | None:
+    """The cheapest fleet of instances that read prompts and decode, for comparison.
+
+    Parameters
+    ----------
+    pools : Pools
+        With the aggregated layouts.
+    requests_per_second : float
+        The whole traffic [1/s].
+    targets : Targets
+        Promises.
+    arrival_scv : float
+        Squared coefficient of variation of the times between arrivals [1].
+
+    Returns
+    -------
+    Choice or None
+        None if no layout keeps the promises.
+    """
+    pairs = [(pool.found, pool.offer.dollars_per_accelerator_hour) for pool in pools.aggregated]
+    try:
+        return recommend(pairs, requests_per_second, targets, arrival_scv=arrival_scv, most=1)[0]
+    except NothingFitsError:
+        return None
 
 
 def _per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:

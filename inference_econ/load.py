@@ -137,13 +137,15 @@ def first_tokens(
     bursts = (arrival_scv + scv) / (1.0 + scv)
     # Who finds n in flight makes it n + 1; who finds all slots taken waits, and starts with all of them taken.
     free, chance = found.probabilities[:-1], float(found.waiting)
-    seen = np.append(free * ((1.0 - chance) / max(float(free.sum()), 1e-300)), chance) 
-    chosen, weights = _representatives(free * ((1.0 - chance) / max(float(free.sum()), 1e-300)))
+    seen = np.append(free * ((1.0 - chance) / max(float(free.sum()), 1e-300)), chance)
+    seen[:-1] *= counted
+    seen[-1] *= np.ravel(counted)[-1]
+    chosen, weights = _representatives(seen[:-1])
     values = _spread(state, chosen, bursts)
     waits = float(found.wait_scale) * -np.log1p(-_LEVELS)
     full = _spread(state, np.array([state.ttft_seconds.size - 1]), bursts)[0] + waits
     everything = np.concatenate([values.ravel(), full])
-    return everything, np.concatenate([np.repeat(weights / _ATOMS, _ATOMS), np.full(_ATOMS, chance / _ATOMS)])
+    return everything, np.concatenate([np.repeat(weights / _ATOMS, _ATOMS), np.full(_ATOMS, seen[-1] / _ATOMS)])
 
 
 def _representatives(weights: Array) -> tuple[Indices, Array]:

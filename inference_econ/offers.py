@@ -10,6 +10,7 @@ import numpy as np
 
 from inference_econ import economics, memory
 from inference_econ.deployments import Deployments, deployments
+from inference_econ.drafting import Speculation
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.layouts import whole_grid
 from inference_econ.pins import Pins
@@ -54,6 +55,7 @@ def offer(
     pins: Pins | None = None,
     pipeline: bool = True,
     max_accelerators: float | None = None,
+    speculation: Speculation | None = None,
 ) -> Offer:
     """Every layout of a model on a chip as a service.
 
@@ -75,6 +77,8 @@ def offer(
         Try pipeline depths other than 1.
     max_accelerators : float, optional
         Largest instance [1]; by default 64, or four times the smallest.
+    speculation : Speculation, optional
+        Who proposes tokens, on the same chips.
 
     Returns
     -------
@@ -84,7 +88,7 @@ def offer(
     Raises
     ------
     InputError
-        If a name, format, degree or number cannot be used.
+        If a name, format, degree, number or speculation cannot be used.
     NothingFitsError
         If no layout fits.
     """
@@ -103,7 +107,7 @@ def offer(
             f"nothing fits: the weights of {question.model.name} ({question.precision.weights}) alone need "
             f"{math.ceil(smallest)} accelerators ({question.hardware.name}); {_allowed(fixed, largest)}"
         )
-    return Offer(deployments(question, requests, grid), rate)
+    return Offer(deployments(question, requests, grid, speculation), rate)
 
 
 def _allowed(pins: Pins, largest: int | None) -> str:

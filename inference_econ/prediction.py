@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ import catalog
-from inference_econ.deployments import At, Service, services
-from inference_econ.errors import InputError
+from inference_econ import catalog, runs
+from inference_econ.deployments import Service, deployments, services
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.layouts import Grid, WholeLayouts
 from inference_econ.load import loaded
 from inference_econ.measurements import Measurement, Pool
 from inference_econ.plans import Plans, has_experts, indivisible
 from inference_econ.precision import Precision
 from inference_econ.question import Question
-from inference_econ.spec.assumptions import Assumptions
+from inference_econ.spec.assumptions import Assumptions, TensorLayout
+from inference_econ.spec.hardware import HardwareSpec
+from inference_econ.spec.model import ModelSpec
 from inference_econ.spec.traffic import Requests
 
 Array = npt.NDArray[np.float64]
@@ -27,8 +31,15 @@ Profiles = Callable[[Measurement], Assumptions]
 
 #: Steady states per service.
 _BATCHES = 24
-#: Sequences that engines run at most if nothing else is known (vLLM's max_num_seqs on large GPUs) [1].
-_MOST_SEQUENCES = 1024
+#: Sequences that engines run at most if nothing else is known: vLLM's max_num_seqs of a server on chips of at least
+#: that much memory, and on others, to which it counts A100s [1].
+_MOST_SEQUENCES, _FEWER_SEQUENCES, _LARGE_BYTES = 1024, 256, 70 * 2**30
+#: Loads that take all that a server has to give.
+_FULL = ("saturated", "limited")
+#: Largest instance of those that are tried where the layout is not recorded, and longest run that is played [1].
+_LARGEST, _MOST_PLAYED = 64, 5000
+#: Offered load, as a share of the time that prompts take, below which hardly any prompt waits [1].
+_IDLE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,8 @@ class Prediction:
         [s]; None if the row does not say what would be needed.
     output_tokens_per_second_per_accelerator : float or None
         [tokens/s]
+    idle : bool
+        The server had hardly anything else to do: what is predicted is latency without load.
     skipped : str
         Why there is no prediction; empty if there is one.
     """
@@ -52,11 +65,12 @@ class Prediction:
     tpot_seconds: float | None = None
     request_seconds: float | None = None
     output_tokens_per_second_per_accelerator: float | None = None
+    idle: bool = False
     skipped: str = ""
 
     @property
     def input_tokens_per_second_per_accelerator(self) -> float | None:
-        """[tokens/s]"""
+        """Of prompts [tokens/s]."""
         row, rate = self.measurement, self.output_tokens_per_second_per_accelerator
         return None if rate is None or not row.osl or row.isl is None else rate * row.isl / row.osl
 
@@ -110,7 +124,7 @@ def _predict_group(rows: Sequence[Measurement], assumptions: Assumptions) -> Ite
         if first.decode is not None:
             return _disaggregated(rows, assumptions)
         return _single(rows, assumptions)
-    except InputError as error:
+    except (InputError, NothingFitsError) as error:
         return [Prediction(row, skipped=str(error)) for row in rows]
 
 
@@ -119,7 +133,7 @@ def _unusable(row: Measurement) -> str:
         return "how requests arrived is not recorded"
     if row.isl is None and row.context is None:
         return "no length is recorded"
-    if row.decode is None and (row.tp is None or row.accelerators is None):
+    if row.decode is None and (row.accelerators is None or (row.tp is None and row.load not in _FULL)):
         return "the layout is not recorded"
     if row.load in ("batch", "concurrency") and row.concurrency is None:
         return "the number of requests is not recorded"
@@ -131,66 +145,119 @@ def _unusable(row: Measurement) -> str:
 def _single(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
     """One pool of accelerators: replicas share the requests evenly."""
     first = rows[0]
+    if first.tp is None:
+        return [_best(row, assumptions) for row in rows]
     service, replicas = _service(rows, assumptions)
     if first.load == "batch":
         return [_batch(row, service, replicas) for row in rows]
     if first.load == "rate":
         return [_open(row, service, replicas) for row in rows]
-    if first.load == "saturated":
-        state = service.at(service.slots)
-        return [_steady(row, service, state, replicas) for row in rows]
-    if first.load == "limited":
-        return [_steady(row, service, _within(row, service), replicas) for row in rows]
-    states = service.at(np.array([max((row.concurrency or 1.0) / replicas, 1.0) for row in rows]))
-    return [_steady(row, service, _pick(states, index), replicas) for index, row in enumerate(rows)]
+    if first.load in _FULL:
+        return [_steady(row, service, _most(row, service)) for row in rows]
+    return _closed(rows, service, replicas)
 
 
-def _steady(row: Measurement, service: Service, state: At, replicas: float) -> Prediction:
-    steps = service.requests.decode_steps
-    ttft, tpot = float(state.ttft_seconds), float(state.tpot_seconds)
-    output = float(state.requests_per_second) * service.requests.osl.mean / service.accelerators
-    del replicas
-    return Prediction(row, ttft, tpot if steps > 0 else None, ttft + steps * tpot, output)
+def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
+    """A constant number of requests, all of which came at once when the run began."""
+    each = np.maximum(np.array([row.concurrency or 1.0 for row in rows]) / replicas, 1.0)
+    states = service.at(each)
+    # Those without a slot wait for one: of so many at a time, each goes around as often as the server completes one.
+    waits = np.maximum(each - service.slots, 0.0) / states.requests_per_second
+    started = runs.first_round(service, each)
+    found = []
+    for index, row in enumerate(rows):
+        ttft = float(states.ttft_seconds[index] + waits[index])
+        ttft = _over_run(row, ttft, *(float(times[index]) for times in started))
+        tpot, rate = float(states.tpot_seconds[index]), float(states.requests_per_second[index])
+        found.append(_prediction(row, service, ttft, tpot, rate, idle=bool(each[index] <= 1.0)))
+    return found
+
+
+def _over_run(row: Measurement, steady: float, first: float, last: float) -> float:
+    """TTFT over a whole run, which all slots of a closed loop begin together [s]."""
+    if row.requests is None or row.concurrency is None:
+        return steady
+    share = min(row.concurrency / row.requests, 1.0)
+    return runs.with_start(steady, share, first, last, median=row.statistic == "median")
+
+
+def _steady(row: Measurement, service: Service, concurrency: float) -> Prediction:
+    state = service.at(concurrency)
+    ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
+    return _prediction(row, service, ttft, tpot, rate)
 
 
 def _open(row: Measurement, service: Service, replicas: float) -> Prediction:
-    """Random arrivals: medians or means, as were measured."""
+    """Random arrivals: medians or means, as were measured, of a run if its length is known, or of endless ones."""
     assert row.requests_per_second is not None
-    load = loaded(service, row.requests_per_second / replicas)
+    rate = row.requests_per_second / replicas
+    idle = rate * service.prefill_busy_seconds <= _IDLE
+    if row.requests is not None and row.requests <= _MOST_PLAYED:
+        ttft, tpot, completed = _played(row, service, rate, max(round(row.requests / replicas), 2))
+        return _prediction(row, service, ttft, tpot, completed, idle=idle)
+    load = loaded(service, rate)
     which = "p50" if row.statistic == "median" else "mean"
     ttft, tpot = load.ttft_seconds[which], load.tpot_seconds[which]
     if load.saturated:
         # A test of finite length still ends: all slots are taken meanwhile.
-        state = service.at(service.slots)
-        ttft, tpot = math.inf, float(state.tpot_seconds)
-    output = load.completed_per_second * service.requests.osl.mean / service.accelerators
-    request = ttft + service.requests.decode_steps * tpot
-    return Prediction(
-        row, _known(ttft), tpot if service.requests.decode_steps > 0 else None, _known(request), output
-    )
+        tpot = float(service.at(service.slots).tpot_seconds)
+    return _prediction(row, service, ttft, tpot, load.completed_per_second, idle=idle)
+
+
+def _played(row: Measurement, service: Service, rate: float, count: int) -> tuple[float, float, float]:
+    trace, seconds = runs.played(service, rate, count)
+    typical = np.median if row.statistic == "median" else np.mean
+    ttft = float(typical(trace.ttft)) + service.question.assumptions.request_overhead
+    tpot = float(typical(trace.tpot)) if service.requests.decode_steps > 0 else 0.0
+    return ttft, tpot, count / seconds
 
 
 def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
-    """All requests at once: every prompt is read, then all decode together."""
+    """All requests at once: every prompt is read, then all decode together, in rounds if not all fit."""
     assert row.concurrency is not None
     batch = max(row.concurrency / replicas, 1.0)
-    state = service.at(batch)
+    together = min(batch, float(service.slots))
     steps = service.requests.decode_steps
-    reading = max(service.prefill_seconds, batch * service.prefill_busy_seconds)
-    decode = float(np.interp(batch, service.batch, service.decode_seconds))
+    decode = float(np.interp(together, service.batch, service.decode_seconds))
     if row.context is not None:
         return Prediction(row, None, decode, None, batch / decode / service.accelerators)
-    del state
-    whole = reading + steps * decode
+    reading = max(service.prefill_seconds, together * float(runs.together_seconds(service, together)))
+    whole = batch / together * (reading + steps * decode)
     output = batch * service.requests.osl.mean / whole / service.accelerators
-    return Prediction(row, reading, decode if steps > 0 else None, whole, output)
+    return Prediction(row, reading, decode if steps > 0 else None, whole, output, idle=batch <= 1.0)
 
 
-def _within(row: Measurement, service: Service) -> At:
-    """The most requests in flight that keep the promises of a row."""
+def _most(row: Measurement, service: Service) -> float:
+    """The most requests in flight that keep the promises of a row, if it has any [1]."""
+    if row.load == "saturated":
+        return float(service.slots)
     ttft, tpot = row.ttft_limit_seconds or math.inf, row.tpot_limit_seconds or math.inf
     kept = np.flatnonzero((service.ttft_seconds <= ttft) & (service.tpot_seconds <= tpot))
-    return service.at(service.concurrency[kept[-1]] if kept.size else 1.0)
+    return float(service.concurrency[kept[-1]]) if kept.size else 1.0
+
+
+def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
+    """A full server whose layout is not recorded: the one that serves most requests."""
+    assert row.accelerators is not None
+    requests, chips = _requests(row), row.accelerators
+    question = _question(row, requests, _cut(assumptions, assumptions.tensor_layouts[-1:]))
+    sizes = np.array([size for size in range(1, min(chips, _LARGEST) + 1) if chips % size == 0], dtype=float)
+    found = deployments(question, requests, Grid(sizes, np.ones(1), WholeLayouts(pipeline=True)))
+    most = _most_sequences(question) * found.plans.accelerators / found.plans.attention_ranks
+    chosen = [found.service(index) for index in range(len(found))]
+    chosen = [replace(one, slots=min(one.slots, int(limit))) for one, limit in zip(chosen, most, strict=True)]
+    each = [_steady(row, one, _most(row, one)) for one in chosen]
+    return max(each, key=lambda one: one.output_tokens_per_second_per_accelerator or 0.0)
+
+
+def _prediction(
+    row: Measurement, service: Service, ttft: float, tpot: float, rate: float, *, idle: bool = False
+) -> Prediction:
+    """From what an instance completes and its requests see."""
+    steps = service.requests.decode_steps
+    output = rate * service.requests.osl.mean / service.accelerators
+    request = _known(ttft + steps * tpot)
+    return Prediction(row, _known(ttft), tpot if steps > 0 else None, request, output, idle=idle)
 
 
 def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
@@ -198,32 +265,41 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
     first = rows[0]
     assert first.prefill is not None and first.decode is not None
     reader, writer = (_pool_service(rows, pool, assumptions) for pool in (first.prefill, first.decode))
-    readers, writers = first.prefill.workers or 1, first.decode.workers or 1
+    known = None not in (first.prefill.workers, first.decode.workers)
+    workers = (first.prefill.workers or 1, first.decode.workers or 1)
+    return [
+        _pools(row, reader, writer, *workers)
+        if known or (row.concurrency or 1.0) <= 1.0
+        else Prediction(row, skipped="the numbers of workers are not recorded")
+        for row in rows
+    ]
+
+
+def _pools(row: Measurement, reader: Service, writer: Service, readers: int, writers: int) -> Prediction:
+    assert row.concurrency is not None
+    steps, alone = writer.requests.decode_steps, reader.prefill_busy_seconds
+    batch, ttft = max(row.concurrency / writers, 1.0), reader.prefill_seconds
+    for _ in range(20):
+        decode = float(np.interp(batch, writer.batch, writer.decode_seconds))
+        rate = row.concurrency / (ttft + steps * decode)
+        busy = min(rate * alone / readers, 0.99)
+        wait = min(busy / (1.0 - busy) / 2.0, row.concurrency / readers) * alone
+        ttft = reader.prefill_seconds + wait
+        batch = max(rate * steps * decode / writers, 1.0)
+    # Prompts cannot be read quicker than the pool does; what waits for that waits before its first token.
+    rate = min(rate, readers / alone)
+    ttft = max(ttft, row.concurrency / rate - steps * decode)
+    ttft = _over_run(row, ttft, *(float(times) for times in runs.first_round(reader, row.concurrency / readers)))
     chips = readers * reader.accelerators + writers * writer.accelerators
-    found = []
-    for row in rows:
-        assert row.concurrency is not None
-        steps = writer.requests.decode_steps
-        batch, ttft = max(row.concurrency / writers, 1.0), reader.prefill_seconds
-        for _ in range(20):
-            decode = float(np.interp(batch, writer.batch, writer.decode_seconds))
-            rate = row.concurrency / (ttft + steps * decode)
-            busy = min(rate * reader.prefill_busy_seconds / readers, 0.99)
-            wait = min(busy / (1.0 - busy) / 2.0, row.concurrency / readers) * reader.prefill_busy_seconds
-            ttft = reader.prefill_seconds + wait
-            batch = max(rate * steps * decode / writers, 1.0)
-        # Prompts cannot be read quicker than the pool does; what waits for that waits before its first token.
-        rate = min(rate, readers / reader.prefill_busy_seconds)
-        ttft = max(ttft, row.concurrency / rate - steps * decode)
-        found.append(Prediction(row, ttft, decode, ttft + steps * decode, rate * writer.requests.osl.mean / chips))
-    return found
+    output = rate * writer.requests.osl.mean / chips
+    return Prediction(row, ttft, decode, ttft + steps * decode, output, idle=row.concurrency <= 1.0)
 
 
 def _service(rows: Sequence[Measurement], assumptions: Assumptions) -> tuple[Service, float]:
     """The service of a single pool, and how many instances of it there are."""
     row = rows[0]
     assert row.tp is not None and row.accelerators is not None
-    dp, pp, model = row.dp or 1, row.pp or 1, catalog.model(row.model)
+    dp, pp, model = row.dp or 1, row.pp or 1, _model(row.model)
     # Without experts, data parallelism means instances of their own.
     instance = row.tp * pp * (dp if has_experts(model) else 1)
     replicas = max(row.accelerators // instance, 1)
@@ -232,30 +308,59 @@ def _service(rows: Sequence[Measurement], assumptions: Assumptions) -> tuple[Ser
 
 
 def _pool_service(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions) -> Service:
-    """One worker of a pool as a service, with room for all requests that were measured."""
+    """One worker of a pool as a service, with room for the requests that were measured, as far as it has any."""
     row, workers = rows[0], pool.workers or 1
-    requests = _requests(row)
-    question = _question(row, requests, assumptions)
+    requests, model = _requests(row), _model(row.model)
     one, stage = np.ones(1), pool.tp * pool.dp
-    spread = float(pool.ep or 1) if has_experts(question.model) else 1.0
-    plans = Plans(one * stage * pool.pp, one * pool.dp * pool.pp, one * pool.pp, one * pool.tp, one * spread, whole=True)
-    for problem, where in indivisible(question.model, plans, assumptions.tensor_layouts[0], question.assumptions):
-        if np.any(where):
-            raise InputError(f"{problem} (tp={pool.tp}, dp={pool.dp}, pp={pool.pp}, ep={pool.ep})")
-    if row.concurrency is not None and row.load != "rate":
-        slots = max(max((other.concurrency or 1.0) for other in rows) / workers, 2.0)
-    else:
-        slots = min(_room(question, plans), float(_MOST_SEQUENCES * pool.dp))
-        if row.concurrency is not None:
-            slots = min(slots, row.concurrency / workers)
+    spread = float(pool.ep or 1) if has_experts(model) else 1.0
+    groups, depth = one * pool.dp * pool.pp, one * pool.pp
+    plans = Plans(one * stage * pool.pp, groups, depth, one * pool.tp, one * spread, whole=True)
+    question = _question(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
+    slots = _room(question, plans)
+    if row.load != "concurrency":
+        slots = min(slots, _most_sequences(question) * pool.dp)
+    given = [other.concurrency for other in rows if other.concurrency is not None]
+    if given:
+        slots = min(slots, max(given) / workers)
     return services(question, requests, plans, np.array([max(slots, 2.0)]), batches=_BATCHES).service(0)
 
 
+def _cuts(model: ModelSpec, plans: Plans, pool: Pool, assumptions: Assumptions) -> tuple[TensorLayout, ...]:
+    """The ways to cut matrices that a layout allows; a layout that ran allows at least one."""
+    problems = {
+        cut: [
+            problem
+            for problem, where in indivisible(model, plans, cut, assumptions)
+            # Engines hold spare copies of some experts so that they split.
+            if np.any(where) and "experts do not split" not in problem
+        ]
+        for cut in assumptions.tensor_layouts
+    }
+    possible = tuple(cut for cut, found in problems.items() if not found)
+    if not possible:
+        problem = problems[assumptions.tensor_layouts[-1]][0]
+        raise InputError(f"{problem} (tp={pool.tp}, dp={pool.dp}, pp={pool.pp}, ep={pool.ep})")
+    return possible
+
+
+def _cut(assumptions: Assumptions, cuts: tuple[TensorLayout, ...]) -> Assumptions:
+    if cuts == assumptions.tensor_layouts:
+        return assumptions
+    return assumptions.model_copy(update={"tensor_layouts": cuts})
+
+
+def _most_sequences(question: Question) -> int:
+    """What an engine runs at a time if nobody tells it more or less, by group of attention ranks [1]."""
+    chip = question.hardware
+    large = chip.hbm_bytes >= _LARGE_BYTES and chip.family != "a100"
+    return _MOST_SEQUENCES if large else _FEWER_SEQUENCES
+
+
 def _room(question: Question, plans: Plans) -> float:
-    """Requests whose cache fits, at least one [1]."""
-    needed = question.memory(plans)
-    weights, cache, available = needed.of_one_plan()
-    return max((available - weights) / (cache / float(plans.batch[0])), 1.0)
+    """Requests whose cache fits, at least one; all of them where the weights do not fit and yet it ran [1]."""
+    weights, cache, available = question.memory(plans).of_one_plan()
+    each = cache / float(plans.batch[0])
+    return (available - weights) / each if available - weights >= each else math.inf
 
 
 def _requests(row: Measurement) -> Requests:
@@ -267,14 +372,20 @@ def _requests(row: Measurement) -> Requests:
 
 
 def _question(row: Measurement, requests: Requests, assumptions: Assumptions) -> Question:
-    model = catalog.model(row.model)
+    model = _model(row.model)
     precision = Precision.of(model, row.weights, None, row.kv)
     context = requests.mean_context if row.context is None else row.context
-    return Question.of(model, catalog.hardware(row.hardware), precision, context, assumptions)
+    return Question.of(model, _chip(row.hardware), precision, context, assumptions)
 
 
-def _pick(states: At, index: int) -> At:
-    return At(*(np.asarray(getattr(states, name)[index]) for name in At.__dataclass_fields__))
+@cache
+def _model(name: str) -> ModelSpec:
+    return catalog.model(name)
+
+
+@cache
+def _chip(name: str) -> HardwareSpec:
+    return catalog.hardware(name)
 
 
 def _known(value: float) -> float | None:

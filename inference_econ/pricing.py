@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from inference_econ.deployments import Service
 from inference_econ.load import Loaded, loaded
-from inference_econ.service import prefill
 
 #: Kinds of tokens, each with a price of its own.
 KINDS = ("input", "cached_input", "output")
@@ -118,7 +117,7 @@ def sheet(
 def busy_seconds(service: Service, concurrency: float) -> dict[str, float]:
     """Time of an instance that one request takes up among so many in flight, by kind of token [s]."""
     requests, state = service.requests, service.at(concurrency)
-    alone = float(prefill(service.question, service.plans, requests.new_tokens).busy_seconds[0])
+    alone = float(service.reading(requests.new_tokens).busy_seconds[0])
     whole = float(1.0 / state.requests_per_second)
     reading = min(service.prefill_busy_seconds, whole)
     fresh = min(alone, reading)

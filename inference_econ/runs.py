@@ -40,17 +40,16 @@ def together_seconds(service: Service, prompts: npt.ArrayLike) -> Array:
     asked = replace(question, context=requests.cached)
     steps = fastest_cut(asked, replace(plans, batch=each * groups, new_tokens=requests.new_tokens, prefill=True))
     alone = service.prefill_busy_seconds
-    return np.where(each > 1.0, np.minimum(steps / (each * groups), alone), alone)
+    return np.where(each > 1.0, np.minimum(steps / (each * groups), alone), alone).reshape(np.shape(prompts))
 
 
 def first_round(service: Service, prompts: npt.ArrayLike) -> tuple[Array, Array]:
     """When those that come to an empty server at the same time get their first token: the first, and the last [s]."""
     many = np.asarray(prompts, dtype=float)
     each = together_seconds(service, many)
-    groups = prompts_together(service.question, service.plans)
-    own = service.prefill_seconds + service.question.assumptions.request_overhead
-    first = np.minimum(_in_a_step(service, many) * groups, many) * each
-    overhead = service.question.assumptions.request_overhead
+    groups, overhead = prompts_together(service.question, service.plans), service.question.assumptions.request_overhead
+    own = service.prefill_seconds + overhead
+    first = np.minimum((_in_a_step(service, many) * groups).reshape(many.shape), many) * each
     return np.maximum(first + overhead, own), np.maximum(many * each + overhead, own)
 
 
@@ -82,7 +81,7 @@ def with_start(steady: float, share: float, first: float, last: float, *, median
     return first + place / share * (last - first)
 
 
-def played(service: Service, requests_per_second: float, count: int) -> Trace:
+def played(service: Service, requests_per_second: float, count: int) -> tuple[Trace, float]:
     """A run of random arrivals from the first to the last, played through the server.
 
     Parameters
@@ -93,18 +92,22 @@ def played(service: Service, requests_per_second: float, count: int) -> Trace:
         Offered to it [1/s].
     count : int
         Requests of the run [1].
+
+    Returns
+    -------
+    (Trace, float)
+        What its requests saw, and the time from its beginning to the last token [s].
     """
     lengths = service.requests
     isl, osl = max(round(lengths.isl.mean), 1), max(round(lengths.osl.mean), 1)
-    stream = arrivals.draw(
-        count, requests_per_second, arrivals.fixed(isl), arrivals.fixed(osl), seed=_SEED
-    )
+    stream = arrivals.draw(count, requests_per_second, arrivals.fixed(isl), arrivals.fixed(osl), seed=_SEED)
     # As long as such a run is on average.
     stretched = stream.arrival * (count / requests_per_second / float(stream.arrival[-1]))
     every = np.interp(np.arange(service.slots + 1.0), service.batch, service.decode_seconds).tolist()
     prompt = service.prefill_busy_seconds / isl
     server = Server(lambda batch, _: every[batch], lambda tokens, _: prompt * tokens, service.slots)
-    return simulate(server, replace(stream, arrival=stretched), warm_up=0.0, cool_down=0.0)
+    trace = simulate(server, replace(stream, arrival=stretched), warm_up=0.0, cool_down=0.0)
+    return trace, float(np.max(stretched + trace.e2e))
 
 
 def _in_a_step(service: Service, prompts: npt.ArrayLike) -> Array:

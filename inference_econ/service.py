@@ -51,7 +51,7 @@ class Steady:
     requests_per_second : ndarray
         Completed by the instance [1/s].
     decode_seconds : ndarray
-        A decode step without prefill [s].
+        A decode step without prefill; of speculation a round over the tokens that it gives [s].
     prefill_share : ndarray
         Share of the instance's time that prefill takes [1].
     queue_seconds, running_seconds : ndarray
@@ -155,8 +155,30 @@ def steady(question: Question, plans: Plans, requests: Requests) -> Steady:
     batch = np.broadcast_to(plans.batch, plans.shape)
     # The fullest group sets the pace: none has less than one sequence.
     decode = fastest_cut(question, replace(plans, batch=np.maximum(batch, together)))
-    reading = prefill(question, plans, requests.new_tokens, requests.cached)
-    steps, others = requests.decode_steps, batch - 1.0
+    return balanced(question, requests, batch, decode, prefill(question, plans, requests.new_tokens, requests.cached))
+
+
+def balanced(
+    question: Question, requests: Requests, batch: Array, decode: Array, reading: Prefill, tokens: Array | float = 1.0
+) -> Steady:
+    """The steady state that follows from the times of a decode step and of a prompt; see :func:`steady`.
+
+    Parameters
+    ----------
+    question : Question
+        Its assumptions count.
+    requests : Requests
+        Lengths.
+    batch : ndarray, shape (...)
+        Requests that a decode step works on, as one of them sees it [1].
+    decode : ndarray, shape (...)
+        A decode step without prefill, or a round of speculation [s].
+    reading : Prefill
+        Of one prompt.
+    tokens : ndarray, shape (...), or float
+        Tokens that a step gives each request on average [1].
+    """
+    steps, others = requests.decode_steps / tokens, batch - 1.0
     # All steps of an answer, and the prompts of others between them.
     answer = steps * decode + others * reading.busy_seconds
     share = others * reading.busy_seconds / np.maximum(answer, np.finfo(float).tiny)
@@ -171,9 +193,9 @@ def steady(question: Question, plans: Plans, requests: Requests) -> Steady:
     cycle = ttft + answer
     rate = 1.0 / cycle + others / np.maximum(answer, np.finfo(float).tiny)
     rate = np.minimum(rate, batch / (steps * decode + batch * reading.busy_seconds))
-    tpot = answer / steps if steps > 0 else np.zeros_like(answer)
+    tpot = answer / requests.decode_steps if requests.decode_steps > 0 else np.zeros_like(answer)
     busy = rate * reading.busy_seconds
-    return Steady(batch, rate * cycle, ttft, tpot, rate, decode, busy, ahead, running, reading)
+    return Steady(batch, rate * cycle, ttft, tpot, rate, decode / tokens, busy, ahead, running, reading)
 
 
 def _waits(question: Question, reading: Prefill, decode: Array, share: Array, scv: float) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from inference_econ.deployments import Service
 from inference_econ.frontier import layout_record
-from inference_econ.load import Loaded
+from inference_econ.load import SHARES, Loaded
 from inference_econ.pricing import KINDS, Sheet
 from inference_econ.recommendation import Choice, Targets
 from inference_econ.search import Chosen
@@ -44,7 +44,7 @@ def price_table(sheet: Sheet, dollars_per_accelerator_hour: float, api: Mapping[
         total += ["", f"{sheet.revenue_per_hour(api) - sheet.dollars_per_hour:,.2f}"]
     rows.append(tuple(total))
     notes = [
-        f"{_fleet(sheet.service, sheet.replicas)} at ${dollars_per_accelerator_hour:g} per GPU-hour. "
+        f"{fleet_label(sheet.service, sheet.replicas)}, at ${dollars_per_accelerator_hour:g} per GPU-hour. "
         f"Assumptions: {sheet.service.question.assumptions.name}.",
         *load_notes(sheet.load, sheet.replicas),
         "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
@@ -52,7 +52,7 @@ def price_table(sheet: Sheet, dollars_per_accelerator_hour: float, api: Mapping[
     ]
     if api is not None:
         notes.append(break_even(sheet, api))
-    return Table(_title(sheet.service), columns, tuple(rows), tuple(notes))
+    return Table(service_title(sheet.service), columns, tuple(rows), tuple(notes))
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
@@ -75,11 +75,13 @@ def load_notes(load: Loaded, replicas: int) -> list[str]:
             f"SATURATED: {rate:g} requests/s are {100 * load.utilization:.0f} % of what it completes "
             f"({load.completed_per_second * replicas:.3g}/s): queues grow without end, and the rest is not served."
         ]
-    ttft, tpot = load.ttft_seconds, load.tpot_seconds
+    ttft, tpot = (
+        ", ".join(f"{name} {milliseconds(times[name])}" for name in SHARES)
+        for times in (load.ttft_seconds, load.tpot_seconds)
+    )
     return [
         f"{rate:.4g} requests/s, {100 * load.utilization:.0f} % of what it completes; {load.in_flight:.1f} in flight "
-        f"per instance. TTFT p50 {_ms(ttft['p50'])}, p90 {_ms(ttft['p90'])}, p99 {_ms(ttft['p99'])}; TPOT p50 "
-        f"{_ms(tpot['p50'])}, p90 {_ms(tpot['p90'])}, p99 {_ms(tpot['p99'])} ms."
+        f"per instance. TTFT {ttft}; TPOT {tpot} ms."
     ]
 
 
@@ -88,7 +90,7 @@ def price_record(
 ) -> dict[str, object]:
     """Prices as plain data; infinite latencies are null."""
     record: dict[str, object] = {
-        **_service_record(sheet.service, sheet.replicas),
+        **service_record(sheet.service, sheet.replicas),
         "dollars_per_accelerator_hour": dollars_per_accelerator_hour,
         "dollars_per_hour": sheet.dollars_per_hour,
         "tokens_per_hour": dict(sheet.tokens_per_hour),
@@ -124,8 +126,8 @@ def load_record(load: Loaded, replicas: int) -> dict[str, object]:
         "saturated": load.saturated,
         "in_flight_per_instance": load.in_flight,
         "probability_of_waiting": load.waiting,
-        "ttft_seconds": _finite(load.ttft_seconds),
-        "tpot_seconds": _finite(load.tpot_seconds),
+        "ttft_seconds": finite(load.ttft_seconds),
+        "tpot_seconds": finite(load.tpot_seconds),
     }
 
 
@@ -159,7 +161,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
         f"The first is the cheapest. Binding: what one instance less would break. $/M output carries the whole bill. "
         f"Assumptions: {best.service.question.assumptions.name}.",
     )
-    return Table(_title(best.service), columns, tuple(rows), notes)
+    return Table(service_title(best.service), columns, tuple(rows), notes)
 
 
 def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, object]:
@@ -172,7 +174,7 @@ def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, o
         },
         "choices": [
             {
-                **_service_record(choice.service, choice.replicas),
+                **service_record(choice.service, choice.replicas),
                 "dollars_per_hour": choice.dollars_per_hour,
                 "dollars_per_million_output_tokens": 1e6
                 * choice.dollars_per_hour
@@ -185,7 +187,8 @@ def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, o
     }
 
 
-def _service_record(service: Service, replicas: int) -> dict[str, object]:
+def service_record(service: Service, replicas: int) -> dict[str, object]:
+    """Instances, their layout and what they serve, as plain data."""
     question, requests = service.question, service.requests
     return {
         "model": question.model.name,
@@ -196,6 +199,7 @@ def _service_record(service: Service, replicas: int) -> dict[str, object]:
         "isl": requests.isl.mean,
         "osl": requests.osl.mean,
         "cached": requests.cached,
+        "speculation": None if service.speculation is None else service.speculation.record(),
         "layout": layout_of(service),
         "replicas": replicas,
         "accelerators_per_instance": service.accelerators,
@@ -205,23 +209,28 @@ def _service_record(service: Service, replicas: int) -> dict[str, object]:
     }
 
 
-def _fleet(service: Service, replicas: int) -> str:
+def fleet_label(service: Service, replicas: int) -> str:
+    """Instances, chips and layout in words."""
     instances = f"{replicas} instance{'s' if replicas > 1 else ''} of " if replicas > 1 else ""
-    return f"{instances}{service.accelerators} x {service.question.hardware.name}, {layout_label(layout_of(service))},"
+    return f"{instances}{service.accelerators} x {service.question.hardware.name}, {layout_label(layout_of(service))}"
 
 
-def _title(service: Service) -> str:
+def service_title(service: Service) -> str:
+    """Model, lengths and formats in one line."""
     requests, precision = service.requests, service.question.precision
     cached = f", {requests.cached:g} of it cached" if requests.cached else ""
+    proposer = "" if service.speculation is None else f"; {service.speculation.label}"
     return (
         f"{service.question.model.name}: {requests.isl.mean:g} input tokens{cached}, {requests.osl.mean:g} output "
-        f"tokens, weights {precision.weights}, KV {precision.kv}"
+        f"tokens, weights {precision.weights}, KV {precision.kv}{proposer}"
     )
 
 
-def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
+def finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers as plain data: those without an end are null."""
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
-def _ms(seconds: float) -> str:
+def milliseconds(seconds: float) -> str:
+    """A time with four digits, without a unit [ms]."""
     return f"{1e3 * seconds:.4g}" if seconds < 10 else f"{1e3 * seconds:,.0f}"

@@ -211,7 +211,7 @@ def lifetime_that_fits(
         )
 
     # What waits for a next turn that never comes takes at least this much room.
-    high = room / (rate * (np.asarray(user_tokens, dtype=float) + answer_tokens))
+    high = room / (rate * (np.asarray(user_tokens, dtype=float) + np.asarray(answer_tokens, dtype=float)))
     low = np.zeros(np.broadcast_shapes(high.shape, stored(np.zeros(())).shape))
     for _ in range(200):
         middle = (low + high) / 2.0

@@ -76,9 +76,11 @@ def _serving(row: Row, common: Mapping[str, Any]) -> Measurement:
     version = row.text("backend_version") or version
     formats = row.text("precision") or row.text("gemm_quant_mode")
     runs = catalog.measured_names().speculation.get(model_name(row.text("model_path")), {})
+    what = subject(row, row.text("model_path"), row.text("system"), formats)
     return Measurement(
         **fields,
-        **subject(row, row.text("model_path"), row.text("system"), formats),
+        **what,
+        kv=_cache_format(what, name) if run else None,
         engine=name,
         engine_version=version,
         speculation=runs.get(f"{name} {version}", "unrecorded"),
@@ -100,9 +102,11 @@ def _inferencemax(row: Row, common: Mapping[str, Any]) -> Measurement:
         raise UnusableRowError("tp is blank")
     apart = row.text("dp_attention").lower() in ("true", "1", "yes")
     name, version = engine_name(row.text("framework"))
+    what = subject(row, row.text("hf_model"), row.text("hardware"), row.text("precision"))
     return Measurement(
         **common,
-        **subject(row, row.text("hf_model"), row.text("hardware"), row.text("precision")),
+        **what,
+        kv=_cache_format(what, name) if "inferencemax" in row.text("source").lower() else None,
         engine=name,
         engine_version=version,
         accelerators=tp,
@@ -124,6 +128,11 @@ def _inferencemax(row: Row, common: Mapping[str, Any]) -> Measurement:
         speculation=_points.speculation(row.words("spec_decoding")),
         remarks=(_SHORTER,),
     )
+
+
+def _cache_format(what: Mapping[str, Any], engine: str) -> str | None:
+    """What the scripts of InferenceX set, where they set anything."""
+    return catalog.measured_names().kv_formats.get(what["model"], {}).get(f"{engine} {what['hardware']}")
 
 
 def _poisson(row: Row, common: Mapping[str, Any]) -> Measurement:

@@ -24,5 +24,7 @@ class MeasuredNames(Spec):
     """Model to number format to the model's file for checkpoints of that format."""
     speculation: dict[str, dict[str, str]]
     """Model to engine and version to the speculation that runs of a collection had which does not record it."""
+    kv_formats: dict[str, dict[str, str]]
+    """Model to engine and chip to the format of the KV cache in runs of a collection which does not record it."""
     engines: dict[str, Spellings]
     """Engine to the texts that give it away, the engine to look for first first."""

@@ -29,7 +29,7 @@ def test_the_main_job_as_the_readme_shows_it(command: Command, tmp_path: Path) -
     assert title.startswith("Llama 3.1 70B on NVIDIA H100 SXM5 80GB: weights fp8")
     for head in ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "mostly"):
         assert head in outcome.out
-    assert "weight reads" in outcome.out
+    assert "KV cache reads" in outcome.out
     assert "* maximises speed^3 / cost" in outcome.out
     # The drawing in the terminal.
     assert outcome.out.count("⠤") + outcome.out.count("⠒") > 20
@@ -137,6 +137,63 @@ def test_limits_of_size_and_demand(command: Command) -> None:
     assert max(point["accelerators"] for point in _points(command, "--max-accelerators", 2)) == 2
     for point in _points(command, "--max-throughput", 500):
         assert point["batch"] * point["tokens_per_second_per_user"] <= 500 * (1 + 1e-12)
+
+
+def test_pinned_degrees(command: Command) -> None:
+    options = ("--tp", 2, "--dp", 2, "--pp", 1, "--batch", 100)
+    (point,) = _points(command, *options)
+    assert (point["accelerators"], point["batch"]) == (4.0, 100.0)
+    (explained,) = (command("explain", "llama_3_8b", "h100_sxm", *options, "--context", 2250, "--format", "json"),)
+    assert point["tokens_per_second_per_user"] == pytest.approx(1 / _json(explained.out)["step_seconds"], rel=1e-12)  # type: ignore[operator]
+    assert _layouts(_points(command, "--accelerators", 3, "--grid", "paper"), "pp") >= {1.0}
+    (point,) = _points(command, "--grid", "paper", "--accelerators", 1.5, "--batch", 2.5, "--no-pipeline")
+    assert (point["accelerators"], point["batch"]) == (1.5, 2.5)
+    moe = command("frontier", "gpt_oss_20b", "h100_sxm", "--ep", 4, "--tp", 2, "--format", "json")
+    points = _json(moe.out)["points"]
+    assert isinstance(points, list)
+    assert _layouts(points, "ep") == {4.0}
+    assert _layouts(points, "attention_tp") == {2.0}
+
+
+def test_one_pinned_point_is_drawn_too(command: Command) -> None:
+    outcome = command(*SUBJECT, "--tp", 1, "--dp", 1, "--pp", 1, "--batch", 7, "--plot", "a.svg")
+    assert outcome.code == 0, outcome.err
+    assert "1 of 1 points" in outcome.out
+
+
+def test_a_larger_link_domain_is_a_what_if(command: Command) -> None:
+    subject = ("frontier", "llama_3_70b", "h100_sxm", "--tp", 16, "--dp", 1, "--pp", 1, "--format", "json")
+    wide, named, base = (
+        _json(command(*subject, *options).out)
+        for options in (("--domain", 16), ("--set", "hardware.link_domain=16"), ())
+    )
+    assert wide == named
+    speeds = [one["points"][-1]["tokens_per_second_per_user"] for one in (wide, base)]  # type: ignore[index]
+    assert speeds[0] > speeds[1]
+    table = command("frontier", "llama_3_8b", "h100_sxm", "--domain", 4, "--max-accelerators", 2)
+    assert "What if: --set hardware.link_domain=4." in table.out
+    explained = ("explain", "llama_3_70b", "h100_sxm", "--tp", 16, "--format", "json")
+    steps = [_json(command(*explained, *options).out)["step_seconds"] for options in (("--domain", 16), ())]
+    assert float(str(steps[0])) < float(str(steps[1]))
+
+
+def test_all_plans(command: Command) -> None:
+    front = ie.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=2000, osl=500), max_accelerators=4)
+    record = _json(command(*SUBJECT, "--all", "--format", "json").out)
+    plans = record["plans"]
+    assert isinstance(plans, list)
+    names = {"tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch", "layout"}
+    assert all(names | {"dominated"} <= plan.keys() for plan in plans)
+    best = {plan["tokens_per_second_per_user"] for plan in plans if not plan["dominated"]}
+    assert sorted(best) == pytest.approx(front.tokens_per_second.tolist(), rel=1e-12)
+    assert isinstance(record["infeasible"], dict)
+    rows = list(csv.DictReader(io.StringIO(command(*SUBJECT, "--all", "--format", "csv").out)))
+    assert len(rows) == len(plans)
+    assert {row["dominated"] for row in rows} == {"True", "False"}
+    for form in ("table", "markdown"):
+        text = command(*SUBJECT, "--all", "--format", form).out
+        assert "feasible, dominated by another plan" in text
+        assert "infeasible: weights and KV cache exceed the memory" in text
 
 
 def test_speculative_decoding(command: Command) -> None:

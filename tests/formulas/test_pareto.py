@@ -7,7 +7,7 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference_econ.formulas.pareto import ceiling, sampled, undominated
+from inference_econ.formulas.pareto import ceiling, dominated, sampled, undominated
 
 Array = npt.NDArray[np.float64]
 
@@ -35,6 +35,14 @@ def test_undominated_equals_brute_force(points: list[tuple[float, float]]) -> No
     }
     assert {points[index] for index in kept} == expected
     assert len(kept) == len(expected)  # of equal points one is kept
+
+
+@given(points=clouds)
+def test_dominated_equals_brute_force(points: list[tuple[float, float]]) -> None:
+    expected = [
+        any(other[0] <= point[0] and other[1] <= point[1] and other != point for other in points) for point in points
+    ]
+    assert dominated(*_columns(points)).tolist() == expected
 
 
 @given(points=clouds)

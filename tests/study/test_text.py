@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 import inference_econ as ie
-from inference_econ import catalog, listings, study, tables
+from inference_econ import catalog, frontier_tables, listings, study, tables
 from inference_econ.tables import Table
 
 
@@ -37,7 +37,7 @@ def _numbers(value: object) -> Iterator[float]:
 
 
 def test_the_csv_of_a_frontier_is_every_point(front: ie.Frontier) -> None:
-    text = tables.frontier_csv(front)
+    text = frontier_tables.frontier_csv(front)
     assert "nan" not in text.lower()
     assert "inf" not in text.lower().replace("inference", "")
     rows = _rows(text)
@@ -47,7 +47,7 @@ def test_the_csv_of_a_frontier_is_every_point(front: ie.Frontier) -> None:
 
 
 def test_the_json_of_a_frontier_has_the_names_of_python(front: ie.Frontier) -> None:
-    record = json.loads(tables.to_json(tables.frontier_record(front)))
+    record = json.loads(tables.to_json(frontier_tables.frontier_record(front)))
     assert {"model", "hardware", "assumptions", "points", "sources"} <= record.keys()
     assert (record["model"], record["hardware"]) == ("Llama 3.1 8B", "NVIDIA H100 SXM5 80GB")
     assert (record["weights"], record["math_unit"], record["context"]) == ("fp8", "fp8", 550.0)
@@ -71,7 +71,7 @@ def test_json_has_neither_nan_nor_infinity() -> None:
 
 
 def test_the_table_of_a_frontier_shows_both_ends_and_the_preferred_point(front: ie.Frontier) -> None:
-    table = tables.frontier_table(front, rows=6)
+    table = frontier_tables.frontier_table(front, rows=6)
     assert 6 <= len(table.rows) <= 7
     speeds = [float(row[0].rstrip(" *")) for row in table.rows]
     assert speeds == sorted(speeds)
@@ -86,16 +86,16 @@ def test_the_table_of_a_frontier_shows_both_ends_and_the_preferred_point(front: 
 
 def test_one_point_is_a_table_too() -> None:
     front = ie.frontier("llama_3_8b", "h100_sxm", ie.Traffic(context=0, max_tokens_per_second=200), max_accelerators=1)
-    assert len(tables.frontier_table(front).rows) == min(len(front), 14)
+    assert len(frontier_tables.frontier_table(front).rows) == min(len(front), 14)
 
 
 def test_notes_say_on_which_unit_narrow_weights_run_and_what_is_a_rumour() -> None:
     front = ie.frontier("llama_3_8b", "a100_sxm_80", ie.Traffic(context=0), weights="fp8", max_accelerators=1)
-    assert "fp8 weights run on the bf16 units of this chip." in tables.frontier_table(front).notes
+    assert "fp8 weights run on the bf16 units of this chip." in frontier_tables.frontier_table(front).notes
     rumour = ie.frontier("gpt_4", "h200_sxm", ie.Traffic(context=0), weights="fp8", max_accelerators=32)
-    assert "The architecture of this model is a rumour." in tables.frontier_table(rumour).notes
+    assert "The architecture of this model is a rumour." in frontier_tables.frontier_table(rumour).notes
     experts = ie.frontier("gpt_oss_20b", "h100_sxm", ie.Traffic(context=0), max_accelerators=2)
-    assert "experts mxfp4" in tables.frontier_table(experts).title
+    assert "experts mxfp4" in frontier_tables.frontier_table(experts).title
 
 
 @pytest.mark.parametrize(

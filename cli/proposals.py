@@ -1,0 +1,76 @@
+"""Options that say who proposes tokens, and how often proposals are accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import options
+
+if TYPE_CHECKING:
+    from inference_econ.drafting import Speculation
+
+#: Acceptance where nothing is said of it [1].
+_ACCEPTANCE = "0.8"
+
+proposer = options.apply(
+    click.option("--draft", type=options.Name("models"), help="Proposes tokens: a smaller model of the same vocabulary."),
+    click.option("--mtp", is_flag=True, help="Propose with the target's multi-token-prediction layers."),
+    click.option("--eagle", is_flag=True, help="Propose with an EAGLE head: one more layer of the target."),
+    click.option("--ngram", is_flag=True, help="Propose what followed the last tokens before, at no cost."),
+    click.option("--draft-weights", type=click.Choice(options.DTYPES), help="Format of the draft model or head."),
+    click.option(
+        "--acceptance", metavar="P|P,P,...", help="Share of proposals accepted: of all [0.8], or by position 0.9,0.8,0.7."
+    ),
+    click.option(
+        "--acceptance-file", type=click.Path(), help="CSV with target_logprob, draft_logprob and, if known, position."
+    ),
+    click.option("--max-draft", type=click.IntRange(1, 64), help="Longest draft [5, or as many as have a probability]."),
+)
+_PROPOSERS = ("draft", "mtp", "eagle", "ngram")
+_DETAILS = ("draft_weights", "acceptance", "acceptance_file", "max_draft")
+
+
+def asked(given: Mapping[str, Any]) -> Speculation | None:
+    """What the options of :data:`proposer` ask for; None without a proposer, or if the command has no such options.
+
+    Raises
+    ------
+    InputError
+        If they contradict each other, or cannot be used.
+    """
+    chosen = [name for name in _PROPOSERS if given.get(name)]
+    named = " and ".join(f"--{name}" for name in chosen)
+    if len(chosen) > 1:
+        raise InputError(f"give one of --draft, --mtp, --eagle and --ngram, got {named}")
+    if not chosen:
+        stray = next((name for name in _DETAILS if given.get(name) is not None), None)
+        if stray is not None:
+            text = stray.replace("_", "-")
+            raise InputError(f"--{text} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well")
+        return None
+    if given["acceptance"] is not None and given["acceptance_file"] is not None:
+        raise InputError("give either --acceptance or --acceptance-file, not both")
+    from inference_econ import catalog, speculating
+    from inference_econ.drafting import Speculation
+
+    if given["acceptance_file"] is not None:
+        rates = speculating.measured_acceptance(given["acceptance_file"], given["max_draft"])
+    else:
+        rates = _rates(given["acceptance"] or _ACCEPTANCE)
+    model = catalog.model(given["draft"]) if given["draft"] else None
+    return Speculation.of(chosen[0], rates, given["max_draft"], model=model, weights=given["draft_weights"])  # type: ignore[arg-type]
+
+
+def _rates(text: str) -> float | list[float]:
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"--acceptance {text!r}: write one probability for all proposals, or one for each, as 0.9,0.8,0.7"
+        ) from None
+    return found[0] if len(found) == 1 else found

@@ -1,0 +1,124 @@
+"""Frontiers of services as tables, data and charts (floor 7)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inference_econ.cells import Chart, Line
+from inference_econ.frontier import layout_record
+from inference_econ.search import Chosen
+from inference_econ.service_frontier import Metric, ServiceFrontier
+from inference_econ.service_tables import milliseconds
+from inference_econ.tables import Table, dollars, layout_label, size
+
+#: What a metric is called: in a table, and on an axis.
+NAMES: dict[Metric, tuple[str, str]] = {
+    "cost": ("$/M tokens", "US dollars per million tokens, input and output"),
+    "throughput": ("tok/s per GPU", "output tokens per second per GPU"),
+    "power": ("tok/s per MW", "output tokens per second per megawatt of boards"),
+}
+
+
+def layout_of(front: ServiceFrontier, index: int) -> dict[str, float | str]:
+    """The degrees of a point, under the names that people use."""
+    question = front.deployments.question
+    return layout_record(question, Chosen(front.plan(index), question.assumptions.tensor_layouts[0]))
+
+
+def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) -> Table:
+    """A frontier for people: some points, evenly spaced in speed.
+
+    Parameters
+    ----------
+    front : ServiceFrontier
+        The frontier.
+    y : str
+        What is held against speed.
+    rows : int
+        Points to show at most [1].
+
+    Raises
+    ------
+    InputError
+        If the hardware file has no watts, and power is asked for.
+    """
+    speed, metric = front.tokens_per_second_per_user, front.metric(y)
+    wanted = np.linspace(speed[0], speed[-1], rows)
+    shown = sorted({int(np.argmin(np.abs(speed - one))) for one in wanted})
+    columns = ["tokens/s per user", NAMES[y][0], "$/M output", "TTFT ms", "TPOT ms", "GPUs", "layout", "in flight"]
+    lines = [
+        (
+            f"{speed[index]:.1f}",
+            dollars(float(metric[index])) if y == "cost" else f"{metric[index]:,.0f}",
+            dollars(float(front.dollars_per_million_output_tokens[index])),
+            milliseconds(float(front.ttft_seconds[index])),
+            milliseconds(float(front.tpot_seconds[index])),
+            size(float(front.plans.accelerators[index])),
+            layout_label(layout_of(front, index)),
+            f"{front.concurrency[index]:.1f}",
+        )
+        for index in shown
+    ]
+    notes = (
+        f"{len(shown)} of {len(front)} points. Continuous batching with so many requests in flight all the time; the "
+        "prefill of others is in TTFT and TPOT, a queue is not: see 'inference-econ load'. Assumptions: "
+        f"{front.deployments.question.assumptions.name}.",
+    )
+    return Table(service_frontier_title(front), tuple(columns), tuple(lines), notes)
+
+
+def service_frontier_title(front: ServiceFrontier) -> str:
+    """Model, hardware, lengths and formats in one line."""
+    found = front.deployments
+    question, requests = found.question, found.requests
+    cached = f", {requests.cached:g} of it cached" if requests.cached else ""
+    return (
+        f"{question.model.name} on {question.hardware.name}: {requests.isl.mean:g} input tokens{cached}, "
+        f"{requests.osl.mean:g} output tokens, weights {question.precision.weights}, KV {question.precision.kv}, "
+        f"${front.dollars_per_accelerator_hour:.4g} per GPU-hour"
+    )
+
+
+def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
+    """A frontier as plain data, the fastest point last; null where the hardware file has no watts."""
+    found = front.deployments
+    question, requests = found.question, found.requests
+    columns = front.columns()
+    return {
+        "model": question.model.name,
+        "hardware": question.hardware.name,
+        "assumptions": question.assumptions.name,
+        "weights": question.precision.weights,
+        "expert_weights": question.precision.experts,
+        "activations": question.precision.activations,
+        "kv": question.precision.kv,
+        "isl": requests.isl.mean,
+        "osl": requests.osl.mean,
+        "cached": requests.cached,
+        "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
+        "points": [
+            {
+                **{name: None if values is None else float(values[index]) for name, values in columns.items()},
+                "layout": layout_of(front, index),
+            }
+            for index in range(len(front))
+        ],
+    }
+
+
+def service_frontier_csv(front: ServiceFrontier) -> str:
+    """Every point as CSV."""
+    frame = front.to_frame()
+    frame["layout"] = [layout_label(layout_of(front, index)) for index in range(len(front))]
+    return str(frame.to_csv(index=False, lineterminator="\n"))
+
+
+def service_frontier_chart(front: ServiceFrontier, y: Metric) -> Chart:
+    """The curve, and where the size of the instance changes."""
+    speed, metric = front.tokens_per_second_per_user.tolist(), front.metric(y).tolist()
+    sizes = front.plans.accelerators
+    lines = [Line("all", speed, metric)]
+    for chips in np.unique(sizes):
+        found = [value if own == chips else np.nan for value, own in zip(metric, sizes, strict=True)]
+        lines.append(Line(f"{chips:g} GPUs", speed, found, points=True))
+    return Chart("", "tokens per second per user", NAMES[y][1], tuple(lines), "y" if y == "cost" else "")
