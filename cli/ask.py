@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
-from . import options, show
+from . import options, serving_frontier, show
 
 
 @click.command()
 @options.subject
 @options.domain
 @options.workload
+@serving_frontier.choices
 @click.option(
     "--all", "every", is_flag=True, help="List dominated plans too (json, csv), and count plans that cannot run."
 )
@@ -31,8 +32,14 @@ def frontier(
     """Tokens/s per user against $ per million output tokens: what nothing beats in both.
 
     MODEL and HARDWARE are names (see 'inference-econ models' and 'inference-econ hardware') or paths to YAML files.
-    Degrees that are pinned (--tp ... --accelerators) need not be on the grid; all others are tried.
+    Degrees that are pinned (--tp ... --accelerators) need not be on the grid; all others are tried. With --serving the
+    points are services: every layout in continuous batching, with the prefill of its requests.
     """
+    y = serving_frontier.asked(given, every=every)
+    if y is not None:
+        what_ifs = options.with_domain(changes, domain)
+        serving_frontier.run(y, given, what_ifs, plot, form, output, quiet=quiet)
+        return
     from inference_econ import frontier_tables, study, tables
     from inference_econ.spec.scenario import Settings
 

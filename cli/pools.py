@@ -143,7 +143,9 @@ def disaggregate(
 @click.option("--system-tokens", type=options.NON_NEGATIVE, default=0, show_default=True, help="Equal for all users.")
 @click.option("--think-time", type=options.Seconds(), default="60 s", show_default=True, help="Between two turns.")
 @click.option("--lifetime", type=options.Seconds(), default="10 min", show_default=True, help="Of an unused cache.")
-@click.option("--request-rate", type=options.POSITIVE, help="Requests/s at an instance [80 % of what it completes].")
+@click.option(
+    "--request-rate", type=options.POSITIVE, help="Requests/s at an instance [80 % of what it completes uncached]."
+)
 @click.option("--tier", "tiers", multiple=True, metavar="NAME|PATH", help="dram, ssd or a file (repeat) [all].")
 @layout
 @click.option("--plot", type=click.Path(), help="Write a picture: .svg, .png or .pdf.")

@@ -72,8 +72,8 @@ def _width() -> int:
     return shutil.get_terminal_size((118, 24)).columns
 
 
-def curve_text(x: Sequence[float], y: Sequence[float]) -> str:
-    """A frontier drawn with characters: speed to the right, cost upwards on a logarithmic axis."""
+def curve_text(x: Sequence[float], y: Sequence[float], label: str = "$/M output tokens") -> str:
+    """A frontier drawn with characters: speed to the right, cost or the like upwards on a logarithmic axis."""
     import plotext
 
     plotext.clear_figure()
@@ -82,7 +82,7 @@ def curve_text(x: Sequence[float], y: Sequence[float]) -> str:
     plotext.plot(list(x), list(y), marker="braille")
     plotext.yscale("log")
     plotext.xlabel("tokens/s per user")
-    plotext.ylabel("$/M output tokens")
+    plotext.ylabel(label)
     return str(plotext.uncolorize(plotext.build()))
 
 

@@ -267,7 +267,8 @@ def layouts(question: Question, grid: Grid) -> Plans:
 def slots_of(question: Question, plans: Plans, speculation: Speculation | None = None) -> Array:
     """Requests whose cache fits beside the weights, rounded down [1]; the workspace grows with them."""
     batch = plans.batch
-    for _ in range(3):
+    # From below, every second pass ends at a batch that fits: the more sequences are reckoned with, the fewer fit.
+    for _ in range(4):
         needed = drafting.memory(question, replace(plans, batch=batch), speculation)
         room = np.maximum(needed.available_bytes - needed.weight_bytes, 0.0)
         batch = np.maximum(np.floor(room / (needed.kv_bytes / batch)), 1.0)

@@ -262,7 +262,7 @@ def draw_charts(charts: Sequence[Chart], path: Path | str, title: str) -> None:
         If the path cannot be written.
     """
     with rc_context(_STYLE):
-        figure = _charts(charts, title)
+        figure = _charts(charts, textwrap.fill(title, _TITLE_WIDTH * min(len(charts), _CHARTS_BESIDE) // 2))
         for axes in figure.axes:
             if axes.get_yscale() == "log":
                 axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if _decades(axes) < 3 else (1.0,)))
@@ -295,7 +295,7 @@ def _chart(axes: Axes, chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
     for line in chart.lines:
         index = labels.index(line.label)
         colour, dash = _COLOURS[index % len(_COLOURS)], _DASHES[index % len(_DASHES)]
-        style = {"linestyle": "", "marker": "o"} if line.points else {"linestyle": dash}
+        style: dict[str, Any] = {"linestyle": "", "marker": "o"} if line.points else {"linestyle": dash}
         (drawn[line.label],) = axes.plot(line.x, line.y, color=colour, **style)
     for text, place in chart.marks.items():
         axes.axvline(place, color="black", linewidth=0.8, linestyle=":")

@@ -102,9 +102,12 @@ def largest(pools: Pools, accelerators: int, targets: Targets, *, arrival_scv: f
     most = np.floor((accelerators - size_d) / size_p)
     possible = np.isfinite(busy) & np.isfinite(working) & (most >= 1.0)
     if not possible.any():
+        both = np.where(np.isfinite(busy) & np.isfinite(working), size_p + size_d, np.inf)
+        if not np.isfinite(both).any():
+            raise NothingFitsError(_unreachable(pools, targets))
         raise NothingFitsError(
-            f"no prefill and decode instance that keep the promises fit {accelerators} accelerators together; "
-            f"{_unreachable(pools, targets)}"
+            f"a prefill and a decode instance that keep the promises take at least {both.min():g} accelerators "
+            f"together, {accelerators} are given"
         )
     pairs = np.nonzero(possible)
     busy, working, most = busy[pairs], working[pairs], most[pairs]

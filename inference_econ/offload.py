@@ -26,6 +26,8 @@ HBM = "HBM"
 _HOUR, _MILLION = 3600.0, 1e6
 #: Prefixes are looked at for a break-even up to a million tokens, in doublings.
 _DOUBLINGS = 20
+#: An instance is taken if its requests cost at most so much more than the cheapest [1].
+_NEARLY = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,7 @@ def offload(
     Parameters
     ----------
     one : Offer
-        Model, chip, layouts and lengths; the layout whose requests are the cheapest is taken.
+        Model, chip, layouts and lengths; the smallest layout whose requests are nearly the cheapest is taken.
     tiers : sequence of TierSpec
         Memory of the hosts that may hold caches.
     prefix_tokens : float
@@ -241,9 +243,12 @@ def curve(found: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
 
 
 def _cheapest(one: Offer) -> int:
-    """The layout whose requests are the cheapest."""
-    rates = promised_rates(one.deployments, Targets())
-    return int(np.argmax(rates / one.deployments.plans.accelerators))
+    """The smallest layout whose requests are nearly the cheapest."""
+    found = one.deployments
+    per_chip = promised_rates(found, Targets()) / found.plans.accelerators
+    good = np.flatnonzero(per_chip >= (1.0 - _NEARLY) * per_chip.max())
+    smallest = good[found.plans.accelerators[good] == found.plans.accelerators[good].min()]
+    return int(smallest[np.argmax(per_chip[smallest])])
 
 
 def _read_rate(service: Service, tier: TierSpec) -> float:

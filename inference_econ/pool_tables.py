@@ -85,7 +85,9 @@ def verdict(compared: Comparison) -> str:
         factor, speed = compared.best()
         text = f"Disaggregated serving is more than {100 * NOTICED:.0f} % cheaper {spans} tokens/s per user"
         text += f", {factor:.2f} times at most (at {speed:.3g})" if factor > 0 else ""
-    if apart > reach * (1 + 1e-9):
+    if not reach:
+        text += "; no aggregated layout keeps the TTFT"
+    elif apart > reach * (1 + 1e-9):
         text += f"; beyond {reach:.3g} it alone reaches {apart:.3g}"
     return f"{text}."
 
@@ -182,7 +184,11 @@ def _label(pool: Pool, index: int, *, kind: bool = False) -> str:
 
 
 def _ratio(value: float) -> str:
-    return f"{value:.2g} : 1" if value >= 1 else f"1 : {1 / value:.2g}" if value > 0 else "0 : 1"
+    if value <= 0:
+        return "0 : 1"
+    larger = max(value, 1.0 / value)
+    text = f"{larger:,.0f}" if larger >= 10 else f"{larger:.1f}"
+    return f"{text} : 1" if value >= 1 else f"1 : {text}"
 
 
 def _title(pools: Pools) -> str:

@@ -34,6 +34,8 @@ _BATCHES = 24
 #: Sequences that engines run at most if nothing else is known: vLLM's max_num_seqs of a server on chips of at least
 #: that much memory, and on others, to which it counts A100s [1].
 _MOST_SEQUENCES, _FEWER_SEQUENCES, _LARGE_BYTES = 1024, 256, 70 * 2**30
+#: Rounds of a closed loop whose length is not recorded [1].
+_ROUNDS = 10
 #: Loads that take all that a server has to give.
 _FULL = ("saturated", "limited")
 #: Largest instance of those that are tried where the layout is not recorded, and longest run that is played [1].
@@ -72,7 +74,8 @@ class Prediction:
     def input_tokens_per_second_per_accelerator(self) -> float | None:
         """Of prompts [tokens/s]."""
         row, rate = self.measurement, self.output_tokens_per_second_per_accelerator
-        return None if rate is None or not row.osl or row.isl is None else rate * row.isl / row.osl
+        # Where no answers are recorded, prompts were read for their first token.
+        return None if rate is None or row.isl is None else rate * row.isl / (row.osl or 1.0)
 
     @property
     def total_tokens_per_second_per_accelerator(self) -> float | None:
@@ -166,11 +169,29 @@ def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> l
     started = runs.first_round(service, each)
     found = []
     for index, row in enumerate(rows):
-        ttft = float(states.ttft_seconds[index] + waits[index])
-        ttft = _over_run(row, ttft, *(float(times[index]) for times in started))
-        tpot, rate = float(states.tpot_seconds[index]), float(states.requests_per_second[index])
-        found.append(_prediction(row, service, ttft, tpot, rate, idle=bool(each[index] <= 1.0)))
+        ttft, tpot = float(states.ttft_seconds[index]), float(states.tpot_seconds[index])
+        rate, idle = float(states.requests_per_second[index]), bool(each[index] <= 1.0)
+        waits[index] += row.look_steps / 2.0 * tpot
+        if row.prefill_first and row.spread is not None and not idle:
+            ttft, tpot, rate = _rounds(row, service, min(float(each[index]), float(service.slots)), ttft, row.spread)
+            found.append(_prediction(row, service, ttft + float(waits[index]), tpot, rate))
+            continue
+        ttft = _over_run(row, ttft + float(waits[index]), *(float(times[index]) for times in started))
+        found.append(_prediction(row, service, ttft, tpot, rate, idle=idle))
     return found
+
+
+def _rounds(
+    row: Measurement, service: Service, together: float, steady: float, spread: float
+) -> tuple[float, float, float]:
+    """TTFT and TPOT of requests that come in rounds [s], and how many an instance completes [1/s]."""
+    count = _ROUNDS if row.requests is None or row.concurrency is None else row.requests / row.concurrency
+    waits, others = runs.rounds(service, together, spread, max(round(count), 1))
+    steps = max(service.requests.decode_steps, 1.0)
+    decode = steps * float(np.interp(together, service.batch, service.decode_seconds))
+    typical = np.median if row.statistic == "median" else np.mean
+    rate = together / (steady + float(np.mean(waits)) + decode + others)
+    return steady + float(typical(waits)), (decode + others) / steps, rate
 
 
 def _over_run(row: Measurement, steady: float, first: float, last: float) -> float:

@@ -81,6 +81,43 @@ def with_start(steady: float, share: float, first: float, last: float, *, median
     return first + place / share * (last - first)
 
 
+def rounds(service: Service, prompts: float, spread: float, count: int) -> tuple[Array, float]:
+    """A closed loop whose requests come in rounds, on an engine that reads all prompts before it goes on decoding.
+
+    Parameters
+    ----------
+    service : Service
+        One instance.
+    prompts : float
+        Requests at a time, n [1].
+    spread : float
+        Longest less shortest output length, over the mean [1].
+    count : int
+        Rounds of the run [1].
+
+    Returns
+    -------
+    (ndarray, float)
+        Mean time that a prompt waits for others in each round, and what prompts of others add to the decoding of a
+        request [s].
+
+    Notes
+    -----
+    All come together, decode together and, of equal length, end together: the next round finds the server as the
+    first did. Prompts take P each; a request waits for half of the others before its first token and for the other
+    half after it. Of uniform lengths of the relative width w, requests end over w sqrt(k - 1) of the time of decoding
+    in round k, as the differences of k - 1 lengths add up, and those who end later wait for prompts of those who end
+    before. Where this is longer than reading n prompts takes, nobody waits for a round.
+    """
+    each = float(together_seconds(service, prompts))
+    work = prompts * each
+    decode = service.requests.decode_steps * float(np.interp(prompts, service.batch, service.decode_seconds))
+    windows = spread * np.sqrt(np.arange(count)) * decode
+    waits = np.maximum(work - each - windows, 0.0) / 2.0
+    later = (work - each) / 2.0
+    return waits, later if spread == 0.0 else 2.0 * later
+
+
 def played(service: Service, requests_per_second: float, count: int) -> tuple[Trace, float]:
     """A run of random arrivals from the first to the last, played through the server.
 

@@ -113,12 +113,16 @@ def service_frontier_csv(front: ServiceFrontier) -> str:
     return str(frame.to_csv(index=False, lineterminator="\n"))
 
 
-def service_frontier_chart(front: ServiceFrontier, y: Metric) -> Chart:
-    """The curve, and where the size of the instance changes."""
-    speed, metric = front.tokens_per_second_per_user.tolist(), front.metric(y).tolist()
-    sizes = front.plans.accelerators
-    lines = [Line("all", speed, metric)]
-    for chips in np.unique(sizes):
-        found = [value if own == chips else np.nan for value, own in zip(metric, sizes, strict=True)]
-        lines.append(Line(f"{chips:g} GPUs", speed, found, points=True))
-    return Chart("", "tokens per second per user", NAMES[y][1], tuple(lines), "y" if y == "cost" else "")
+def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
+    """What is held against speed, and the time to first token of the same points."""
+    speed, metric = front.tokens_per_second_per_user.tolist(), front.metric(y)
+    label = NAMES[y][1]
+    if y == "power":
+        metric, label = metric / 1e3, f"thousand {label}"
+    line = Line("frontier", speed, metric.tolist())
+    waits = Line("time to first token of its points", speed, (1e3 * front.ttft_seconds).tolist(), points=True)
+    x_label = "tokens per second per user"
+    return [
+        Chart(label, x_label, label, (line,), "y" if y == "cost" else ""),
+        Chart("time to first token", x_label, "milliseconds", (waits,), "y"),
+    ]

@@ -107,6 +107,12 @@ def engine_name(text: str) -> tuple[str, str]:
     return (lower.split() or [""])[0], ""
 
 
+def prefill_first(engine: str, version: str) -> bool:
+    """Whether an engine reads all prompts that have come before it goes on decoding."""
+    text = f"{engine} {version}"
+    return any(text.startswith(begin) for begin in catalog.measured_names().prefill_first)
+
+
 def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
     """Model and format of the weights that a text about number formats stands for.
 

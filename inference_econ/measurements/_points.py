@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from inference_econ import catalog
 from inference_econ.measurements._layouts import Degrees, degrees
-from inference_econ.measurements._names import chip_count, engine_name, format_name
+from inference_econ.measurements._names import chip_count, engine_name, format_name, prefill_first
 from inference_econ.measurements._record import Load
 from inference_econ.measurements._rows import Row, UnusableRowError, first_number, positive
 
@@ -52,6 +53,8 @@ def fields(row: Row) -> dict[str, Any]:
         "isl": _isl(row),
         "osl": row.number("osl"),
         "load": load,
+        "spread": 0.0 if row.text("source_id") in catalog.measured_names().equal_lengths else None,
+        "prefill_first": prefill_first(name, version),
         "speculation": speculation(row.words("spec_decode")),
         **_demand(row, load, found),
     }
@@ -155,7 +158,8 @@ def _isl(row: Row) -> float | None:
 
 def _context(row: Row, result: dict[str, Any]) -> float | None:
     """Length of the cache, where the row gives that in the place of an input."""
-    says_so = "average KV length" in row.text("notes")
+    # Servers that only decode read no prompts.
+    says_so = "average KV length" in row.text("notes") or "PD disagg" in row.text("engine")
     decodes = "tpot_seconds" in result or "output_tokens_per_second_per_accelerator" in result
     isl: float | None = result["isl"]
     return isl if isl is not None and decodes and (says_so or result["osl"] is None) else None

@@ -77,6 +77,13 @@ class Measurement:
         Offered rate [1/s].
     requests : float or None
         Of the whole run, whose first ones find an empty server and whose last ones leave it; None if not recorded [1].
+    spread : float or None
+        Of output lengths: longest less shortest, over the mean, if they are uniform; 0 if all are equal, None if not
+        recorded [1].
+    prefill_first : bool
+        The engine lets decoding wait until it has read all prompts that have come; others read beside decoding.
+    look_steps : float
+        Decode steps between two looks at what has come, if the engine was told to look seldom [1].
     statistic : str
         Of the latencies: median or mean.
     ttft_seconds, tpot_seconds, request_seconds : float or None
@@ -121,6 +128,9 @@ class Measurement:
     concurrency: float | None
     requests_per_second: float | None = None
     requests: float | None = None
+    spread: float | None = None
+    prefill_first: bool = False
+    look_steps: float = 0.0
     statistic: str = "median"
     ttft_seconds: float | None = None
     tpot_seconds: float | None = None

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from inference_econ.errors import InputError
-from inference_econ.measurements._names import engine_name, format_name, hardware_name, model_name, served
+from inference_econ.measurements._names import (
+    engine_name,
+    format_name,
+    hardware_name,
+    model_name,
+    prefill_first,
+    served,
+)
 from inference_econ.measurements._record import Load, Measurement, Skipped
 from inference_econ.measurements._rows import UnusableRowError, positive
 
@@ -146,6 +153,7 @@ def _common(run: Json, path: Path, name: str, deployment: Deployment) -> dict[st
         "ep": deployment.ep,
         "weights": weights,
         "kv": format_name(deployment.kv),
+        "prefill_first": prefill_first(engine, version),
     }
 
 

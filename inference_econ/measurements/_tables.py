@@ -9,7 +9,7 @@ from typing import Any
 from inference_econ import catalog
 from inference_econ.measurements import _points
 from inference_econ.measurements._layouts import layout, pool
-from inference_econ.measurements._names import engine_name, hardware_name, model_name, served
+from inference_econ.measurements._names import engine_name, hardware_name, model_name, prefill_first, served
 from inference_econ.measurements._record import Measurement
 from inference_econ.measurements._rows import Row, UnusableRowError
 
@@ -21,6 +21,8 @@ _ROUNDS = 10
 #: Requests of a run of one corpus: at 200 offered per second, completions per second times the longest latency and the
 #: time of all arrivals are 500 to 507 for each of its servers.
 _RUNS = {"2606.11690": 500.0}
+#: Longest less shortest length over the mean.
+_SPREAD = 0.2 / _MEAN_LENGTH
 #: InferenceX has no other lengths than multiples of this [tokens].
 _NOMINAL = 1024
 
@@ -89,6 +91,9 @@ def _serving(row: Row, common: Mapping[str, Any]) -> Measurement:
         load="concurrency",
         concurrency=concurrency,
         requests=run,
+        spread=_SPREAD if run else 0.0,
+        prefill_first=prefill_first(name, version),
+        look_steps=_look_steps(what, name, concurrency) if run else 0.0,
         statistic="mean",
         ttft_seconds=_scaled(row, "silicon_ttft_ms", 1e-3),
         tpot_seconds=_scaled(row, "silicon_tpot_ms", 1e-3),
@@ -119,6 +124,8 @@ def _inferencemax(row: Row, common: Mapping[str, Any]) -> Measurement:
         load="concurrency",
         concurrency=row.needed("concurrency"),
         requests=_ROUNDS * row.needed("concurrency"),
+        spread=_SPREAD,
+        prefill_first=prefill_first(name, version),
         ttft_seconds=row.number("median_ttft_s"),
         tpot_seconds=row.number("median_tpot_s"),
         request_seconds=row.number("median_e2e_s"),
@@ -133,6 +140,12 @@ def _inferencemax(row: Row, common: Mapping[str, Any]) -> Measurement:
 def _cache_format(what: Mapping[str, Any], engine: str) -> str | None:
     """What the scripts of InferenceX set, where they set anything."""
     return catalog.measured_names().kv_formats.get(what["model"], {}).get(f"{engine} {what['hardware']}")
+
+
+def _look_steps(what: Mapping[str, Any], engine: str, concurrency: float) -> float:
+    """Steps between looks at new requests in the scripts of InferenceX."""
+    found = catalog.measured_names().look_steps.get(what["model"], {}).get(f"{engine} {what['hardware']}")
+    return 0.0 if found is None else float(found[0] if concurrency < found[1] else found[2])
 
 
 def _poisson(row: Row, common: Mapping[str, Any]) -> Measurement:

@@ -26,5 +26,11 @@ class MeasuredNames(Spec):
     """Model to engine and version to the speculation that runs of a collection had which does not record it."""
     kv_formats: dict[str, dict[str, str]]
     """Model to engine and chip to the format of the KV cache in runs of a collection which does not record it."""
+    look_steps: dict[str, dict[str, Annotated[tuple[int, int, int], Field(strict=False)]]]
+    """Model to engine and chip to decode steps between looks at requests: below a number of them, that, from there."""
+    prefill_first: Spellings
+    """Engines, or versions of them by their beginning, that read all prompts before they go on decoding."""
+    equal_lengths: Spellings
+    """Sources whose requests are all equally long."""
     engines: dict[str, Spellings]
     """Engine to the texts that give it away, the engine to look for first first."""

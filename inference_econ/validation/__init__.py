@@ -48,6 +48,18 @@ def _report_memory(path: Path, names: Sequence[str]) -> Report:
     return report(path, names)
 
 
+def _report_specdec(path: Path, names: Sequence[str]) -> Report:
+    from inference_econ.validation._specdec import report
+
+    return report(path, names)
+
+
+def _report_poisson(path: Path, names: Sequence[str]) -> Report:
+    from inference_econ.validation._poisson import report
+
+    return report(path, names)
+
+
 #: By the name that the command line takes. What predicts is loaded when it is used.
 DATASETS = {
     "collectives": Dataset(
@@ -57,6 +69,10 @@ DATASETS = {
         _report_collectives,
     ),
     "memory": Dataset("memory_points", ("deployable",), "weights and KV cache that engines reported", _report_memory),
+    "poisson_load": Dataset(
+        "poisson_load_a100", ("deployable",), "vLLM and SGLang under Poisson arrivals, on A100 cards", _report_poisson
+    ),
+    "specdec": Dataset("specdec", ("deployable",), "speed-ups of speculative decoding", _report_specdec),
 }
 
 

@@ -212,7 +212,8 @@ def test_more_new_tokens_are_never_faster_and_cheaper_than_one_by_one(
 @given(model=models, chip=chips, preset=presets, context=contexts, at=instances())
 def test_the_lower_bound_is_below_every_variant(model: str, chip: str, preset: str, context: float, at: Plans) -> None:
     # Groups with sequences and caches of their own may have less work; the search takes no bounds then.
-    question = _question(model, chip, context, preset, ("kv_placement=spread", "attention_groups=idle"))
+    together = ("kv_placement=spread", "attention_groups=idle", "replicated_tokens=exchanged")
+    question = _question(model, chip, context, preset, together)
     bound = np.broadcast_to(lower_bound(question, at), at.shape)
     variants = ContinuousLayouts(pipeline=True).variants(question.model, question.assumptions, at)
     for seconds in step_seconds(question, variants):

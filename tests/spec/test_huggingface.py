@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
@@ -614,6 +614,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
         import_config(tmp_path)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(CONFIGS), st.data())
 def test_no_value_breaks_the_reader(path: Path, data: st.DataObject) -> None:
     """Whatever stands under a key, the answer is a model or one message that names the file."""

@@ -419,7 +419,7 @@ def test_blocks_are_a_list_of_mappings(tmp_path: Path, blocks: str, expected: st
         ("tensor_layouts: [3d]", "mine.yaml:2: tensor_layouts.0: got '3d'; allowed: '1d' or '2d'"),
         ("tensor_layouts: 2d", "mine.yaml:2: tensor_layouts: Input should be a valid tuple, got '2d'"),
         ("per_family: 3", "mine.yaml:2: per_family: Input should be a valid dictionary, got 3"),
-        ("per_family: {tpu: {hop: 1 us}}", "mine.yaml:2: unknown key 'per_family.tpu.hop'; allowed: collectives"),
+        ("per_family: {tpu: {hop: 1 us}}", "mine.yaml:2: unknown key 'per_family.tpu.hop'; allowed: collective_overhead, collectives"),
         ("collectives: 5", "mine.yaml:2: collectives: Input should be a valid dictionary"),
         (
             "collectives: {kind: tree}",

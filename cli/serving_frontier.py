@@ -1,0 +1,124 @@
+"""The frontier of services: what users see in continuous batching against what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import options, show
+
+if TYPE_CHECKING:
+    from inference_econ.offers import Offer
+    from inference_econ.service_frontier import Metric, ServiceFrontier
+
+choices = options.apply(
+    click.option(
+        "--serving",
+        is_flag=True,
+        help="Of services: 1/TPOT with the prefill of others, in continuous batching, against --y.",
+    ),
+    click.option(
+        "--y",
+        type=click.Choice(["cost", "throughput", "power"]),
+        help="With --serving: $/M tokens of input and output [default], or output tokens/s per GPU or per MW.",
+    ),
+    click.option("--cached", type=options.NON_NEGATIVE, help="With --serving: prompt tokens in the prefix cache."),
+)
+#: Options that mean something else, or nothing, for services.
+_REFUSED = {
+    "context": "--context",
+    "max_tokens_per_second": "--max-throughput",
+    "batch": "--batch",
+}
+
+
+def asked(given: dict[str, Any], *, every: bool) -> Metric | None:
+    """What is held against speed, if services are asked for; takes the choices out of what was given.
+
+    Raises
+    ------
+    InputError
+        If a choice does not go with the others.
+    """
+    serving, y, cached = (given.pop(name) for name in ("serving", "y", "cached"))
+    if not serving:
+        alone = [name for name, value in (("--y", y), ("--cached", cached)) if value is not None]
+        if alone:
+            raise InputError(f"{alone[0]} goes with --serving only")
+        return None
+    if every:
+        raise InputError("--all does not go with --serving")
+    given["cached"] = cached or 0
+    return cast("Metric", y or "cost")
+
+
+def run(
+    y: Metric,
+    given: Mapping[str, Any],
+    changes: Sequence[str],
+    plot: str | None,
+    form: str,
+    output: str | None,
+    *,
+    quiet: bool,
+) -> None:
+    """Find the frontier and show it."""
+    from inference_econ import service_frontier, service_frontier_tables, tables
+
+    front = service_frontier.service_frontier(_offer(given, changes))
+    table = service_frontier_tables.service_frontier_table(front, y)
+    if plot is not None:
+        from inference_econ import figures
+
+        figures.check_path(plot)
+        figures.draw_charts(service_frontier_tables.service_frontier_charts(front, y), plot, table.title)
+    if form == "table":
+        text = show.table_text(table, quiet=quiet) + ("" if quiet else f"\n{_drawing(front, y)}")
+    elif form == "json":
+        text = tables.to_json(service_frontier_tables.service_frontier_record(front))
+    elif form == "csv":
+        text = service_frontier_tables.service_frontier_csv(front)
+    else:
+        text = table.text("markdown")
+    show.emit(text, output, quiet=quiet)
+    if plot is not None:
+        show.remark(f"wrote {plot}", quiet=quiet)
+
+
+def _drawing(front: ServiceFrontier, y: Metric) -> str:
+    from inference_econ.service_frontier_tables import NAMES
+
+    return show.curve_text(front.tokens_per_second_per_user.tolist(), front.metric(y).tolist(), NAMES[y][0])
+
+
+def _offer(given: Mapping[str, Any], changes: Sequence[str]) -> Offer:
+    from inference_econ import catalog, offers, study
+    from inference_econ.drafting import Speculation
+    from inference_econ.pins import Pins
+    from inference_econ.solve import PRESETS
+    from inference_econ.spec.traffic import Requests
+
+    refused = [option for name, option in _REFUSED.items() if given[name] is not None]
+    if given["grid"] != "whole":
+        refused.append("--grid paper")
+    if refused:
+        raise InputError(f"{refused[0]} does not go with --serving")
+    lengths = {name: usual if given[name] is None else given[name] for name, usual in (("isl", 2000), ("osl", 500))}
+    what_ifs = study.split_changes(changes)
+    speculation = None
+    if given["draft"] is not None:
+        draft = catalog.model(given["draft"])
+        speculation = Speculation.of("draft", given["acceptance"], given["max_draft"], model=draft)
+    return offers.offer(
+        catalog.model(given["model"], changes=what_ifs["model"]),
+        catalog.hardware(given["hardware"], changes=what_ifs["hardware"]),
+        Requests.build({**lengths, "cached": given["cached"]}, origin="command line"),
+        assumptions=catalog.assumptions(given["assumptions"] or PRESETS["whole"], changes=what_ifs["assumptions"]),
+        pins=Pins(**{name: given[name] for name in ("tp", "dp", "pp", "ep", "accelerators")}),
+        speculation=speculation,
+        **{name: given[name] for name in ("weights", "activations", "kv", "price", "pipeline", "max_accelerators")},
+    )
