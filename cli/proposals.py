@@ -18,18 +18,24 @@ if TYPE_CHECKING:
 _ACCEPTANCE = "0.8"
 
 proposer = options.apply(
-    click.option("--draft", type=options.Name("models"), help="Proposes tokens: a smaller model of the same vocabulary."),
+    click.option(
+        "--draft", type=options.Name("models"), help="Proposes tokens: a smaller model of the same vocabulary."
+    ),
     click.option("--mtp", is_flag=True, help="Propose with the target's multi-token-prediction layers."),
     click.option("--eagle", is_flag=True, help="Propose with an EAGLE head: one more layer of the target."),
     click.option("--ngram", is_flag=True, help="Propose what followed the last tokens before, at no cost."),
     click.option("--draft-weights", type=click.Choice(options.DTYPES), help="Format of the draft model or head."),
     click.option(
-        "--acceptance", metavar="P|P,P,...", help="Share of proposals accepted: of all [0.8], or by position 0.9,0.8,0.7."
+        "--acceptance",
+        metavar="P|P,P,...",
+        help="Share of proposals accepted: of all [0.8], or by position 0.9,0.8,0.7.",
     ),
     click.option(
         "--acceptance-file", type=click.Path(), help="CSV with target_logprob, draft_logprob and, if known, position."
     ),
-    click.option("--max-draft", type=click.IntRange(1, 64), help="Longest draft [5, or as many as have a probability]."),
+    click.option(
+        "--max-draft", type=click.IntRange(1, 64), help="Longest draft [5, or as many as have a probability]."
+    ),
 )
 _PROPOSERS = ("draft", "mtp", "eagle", "ngram")
 _DETAILS = ("draft_weights", "acceptance", "acceptance_file", "max_draft")
@@ -51,7 +57,9 @@ def asked(given: Mapping[str, Any]) -> Speculation | None:
         stray = next((name for name in _DETAILS if given.get(name) is not None), None)
         if stray is not None:
             text = stray.replace("_", "-")
-            raise InputError(f"--{text} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well")
+            raise InputError(
+                f"--{text} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well"
+            )
         return None
     if given["acceptance"] is not None and given["acceptance_file"] is not None:
         raise InputError("give either --acceptance or --acceptance-file, not both")

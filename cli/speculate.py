@@ -12,6 +12,7 @@ from inference_econ.errors import InputError
 from . import options, proposals, show
 from .service import lengths
 
+
 @click.command()
 @options.subject
 @options.domain

@@ -158,7 +158,7 @@ def compare(pools: Pools, ttft_seconds: float = math.inf) -> Comparison:
     Per request a prefill instance is taken up for P seconds, and one that decodes with batch B for steps x T(B) / B
     seconds; both at least for what their links need. Rates match at the quotient of the two, a real number of prefill
     instances for each one that decodes; for whole numbers see :mod:`inference_econ.fleets`. TPOT is T(B), TTFT the
-    prefill and what is left of the transfer then. Neglected is the rest of the step during which a cache arrives, half
+    request's overhead, the prefill and what is left of the transfer then. Neglected is the rest of the step during which a cache arrives, half
     a step per answer. Splitting the phases in this way is due to Patel et al. (2024) and Zhong et al. (2024).
 
     Such pairs are never worse than aggregated serving if the transfer is free, the chips are the same and each
@@ -206,8 +206,7 @@ def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
     """
     reading, moved = pools.prefill, pools.transfer
     busy = np.maximum(reading.prefill_busy_seconds[:, None], moved.sending_seconds)
-    in_time = reading.prefill_seconds[:, None] + moved.exposed_seconds <= ttft_seconds
-    in_time &= np.isfinite(moved.seconds)
+    in_time = (pools.first_token_seconds <= ttft_seconds) & np.isfinite(moved.seconds)
     with np.errstate(invalid="ignore"):
         return busy, np.where(in_time, busy * reading.dollars_per_second[:, None], np.inf)
 
@@ -217,7 +216,7 @@ def _disaggregated(pools: Pools, ttft_seconds: float) -> Frontier:
     decoding, moved, requests = pools.decode, pools.transfer, pools.requests
     busy, cost = prefill_costs(pools, ttft_seconds)
     if not np.isfinite(cost).any():
-        soonest = float((pools.prefill.prefill_seconds[:, None] + moved.exposed_seconds).min())
+        soonest = float(pools.first_token_seconds.min())
         raise NothingFitsError(
             f"no pair of layouts keeps a TTFT of {1e3 * ttft_seconds:g} ms; best reachable: {1e3 * soonest:.4g} ms"
         )
@@ -241,7 +240,7 @@ def _disaggregated(pools: Pools, ttft_seconds: float) -> Frontier:
     return Frontier(
         seconds[at],
         total[at] * (_MILLION / requests.osl.mean),
-        pools.prefill.prefill_seconds[partner] + moved.exposed_seconds[partner, row],
+        pools.first_token_seconds[partner, row],
         row,
         decoding.batch[at],
         partner,

@@ -175,7 +175,13 @@ class Rounds:
         return np.asarray(self.verify_seconds + lengths * self.propose_seconds[..., None])
 
     def best(self) -> BestDraft:
-        """The draft length with the shortest time per token; 0 where plain decoding is."""
+        """The draft length with the shortest time per token; 0 where plain decoding has it.
+
+        It falls as batches grow where arithmetic comes to bound the step: to 0 at short contexts, and to what the cache
+        leaves room for at long ones, whose traffic all tokens of a sequence share. It may rise where larger batches
+        touch all experts anyway, where launches of the proposer weigh less beside longer steps, or where collectives
+        change their protocol.
+        """
         return formulas.best_draft_length(self.verify_seconds, self.propose_seconds, self.tokens)
 
 

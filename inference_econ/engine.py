@@ -89,14 +89,15 @@ def step_seconds(question: Question, plans: Plans) -> list[Array]:
     """
     work = question.work(plans)
     alone, exchanged = _alone_and_exchanged(question, work)
-    totals = [alone + each for each in exchanged]
+    host = host_seconds(question, work)
+    totals = [np.maximum(alone + each, host) for each in exchanged]
     if question.assumptions.two_batch_overlap == "when_faster":
         alone, exchanged = _alone_and_exchanged(question, question.work(halved(plans)))
         for index, each in enumerate(exchanged):
-            turns = 2.0 * np.maximum(alone, each)
+            turns = 2.0 * np.maximum(np.maximum(alone, each), host)
             totals[index] = np.where(plans.micro_batch >= 2.0, np.minimum(totals[index], turns), totals[index])
-    host, overhead = host_seconds(question, work), question.assumptions.step_overhead
-    return [np.broadcast_to(np.maximum(total, host) + overhead, plans.shape) for total in totals]
+    overhead = question.assumptions.step_overhead
+    return [np.broadcast_to(total + overhead, plans.shape) for total in totals]
 
 
 def halved(plans: Plans) -> Plans:
@@ -129,12 +130,19 @@ def evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCost
     StepCosts
         Arrays of shape (...) [s].
     """
-    costs = _evaluate(question, plans, layout)
-    if question.assumptions.two_batch_overlap == "when_faster":
-        costs = _quicker(costs, _in_turns(_evaluate(question, halved(plans), layout)), plans)
     host = host_seconds(question, question.work(plans))
-    costs.parts["host"][...] = np.maximum(host - costs.seconds, 0.0) + question.assumptions.step_overhead
-    return replace(costs, seconds=np.sum(list(costs.parts.values()), axis=0))
+    costs = _not_before(host, _evaluate(question, plans, layout))
+    if question.assumptions.two_batch_overlap == "when_faster":
+        turns = _in_turns(_evaluate(question, halved(plans), layout))
+        costs = _quicker(costs, _not_before(2.0 * host, turns), plans)
+    parts = {**costs.parts, "host": costs.parts["host"] + question.assumptions.step_overhead}
+    return replace(costs, parts=parts, seconds=np.sum(list(parts.values()), axis=0))
+
+
+def _not_before(host: float, costs: StepCosts) -> StepCosts:
+    """A step that ends no earlier than the host has launched its kernels."""
+    left = np.maximum(host - costs.seconds, 0.0)
+    return replace(costs, parts={**costs.parts, "host": left}, seconds=costs.seconds + left)
 
 
 def _evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCosts:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inference_econ.deployments import Service
+from inference_econ.errors import InputError
 from inference_econ.formulas import queueing
 from inference_econ.load import SHARES, Loaded, loaded
 from inference_econ.pools import Pools
@@ -102,6 +103,8 @@ def under_load(
     :func:`inference_econ.load.loaded` with no prefill. TTFT is the wait, the prefill, what is left of the transfer
     then, and the wait for a place; the two waits are taken to be independent. A wait is zero or exponential.
     """
+    if not requests_per_second > 0:
+        raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
     (reader, decoder), (count, groups) = layouts, instances
     queue = prefill_queue(pools, reader, decoder, count, requests_per_second, arrival_scv)
     receiving = float(pools.transfer.receiving_seconds[reader, decoder])
@@ -116,7 +119,7 @@ def together(
     (reader, decoder), (count, groups) = layouts, instances
     rate = decoding.requests_per_second * groups
     saturated = decoding.saturated or bool(queue.saturated)
-    fixed = float(pools.prefill.prefill_seconds[reader] + pools.transfer.exposed_seconds[reader, decoder])
+    fixed = float(pools.first_token_seconds[reader, decoder])
     waits = _Waits.of(queue, decoding)
     ttft = {"mean": fixed + waits.mean} | {name: fixed + waits.quantile(share) for name, share in SHARES.items()}
     # With more than they can take, the slower pool sets the pace.

@@ -252,8 +252,7 @@ def _least(low: int, most: int, good: Callable[[int], bool]) -> int | None:
 
 def _unreachable(pools: Pools, targets: Targets) -> str:
     """What no pair of layouts keeps, and the best that can be reached."""
-    moved = pools.transfer
-    soonest = float((pools.prefill.prefill_seconds[:, None] + moved.exposed_seconds).min())
+    soonest = float(pools.first_token_seconds.min())
     wanted = {"TTFT": targets.ttft_seconds, "TPOT": targets.tpot_seconds}
     said = ", ".join(f"{name} {1e3 * value:g} ms" for name, value in wanted.items() if value < math.inf)
     return (

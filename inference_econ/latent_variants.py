@@ -12,14 +12,12 @@ from inference_econ import catalog, memory
 from inference_econ.cells import CellRow, CellTable, Chart, Line
 from inference_econ.engine import step_seconds
 from inference_econ.errors import InputError
-from inference_econ.formulas.attention import decompressed_elements
 from inference_econ.mixers import mixer
 from inference_econ.operators import operator_costs
 from inference_econ.plans import Plans
 from inference_econ.question import Question
 from inference_econ.rows import Table
 from inference_econ.solve import ask as question_of
-from inference_econ.spec.dtype import BYTES_PER_ELEMENT
 from inference_econ.spec.model import LatentAttention, ModelSpec
 from inference_econ.spec.scenario import LatentVariant, LatentVariantsAsk, WholeStep
 
@@ -92,7 +90,7 @@ def compare(asked: LatentVariantsAsk) -> Answer:
 
     def one_layer(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:
         at, plans = replace(alone[variant], context=context), _plans(1, 1, 1, batch, new_tokens)
-        return _attention_seconds(at, plans) if _fits(at, plans, latent) else None
+        return _attention_seconds(at, plans) if _fits(at, plans) else None
 
     where = f"Attention of one layer of {question.model.name} on one {question.hardware.name}"
     tables = [
@@ -152,14 +150,9 @@ def _plans(tp: float, dp: float, ep: float, batch: float, new_tokens: float = 1)
     return Plans(one * tp * dp, one * batch, one, one * tp, one * ep, new_tokens=new_tokens, whole=True)
 
 
-def _fits(question: Question, plans: Plans, latent: LatentAttention) -> bool:
-    """Whether weights and cache fit, and what one layer decompresses at a time."""
-    taken = memory.NOTHING
-    if question.assumptions.latent_attention == "decompressed_per_step":
-        widths = latent.nope_head_dim, latent.rope_head_dim, latent.value_head_dim
-        elements = decompressed_elements(latent.query_heads, *widths) * (question.context + plans.new_tokens)
-        taken = memory.Taken(bytes_per_sequence=elements * BYTES_PER_ELEMENT[question.precision.activations])
-    code = int(np.ravel(question.reasons(plans, question.assumptions.tensor_layouts[0], taken))[0])
+def _fits(question: Question, plans: Plans) -> bool:
+    """Whether weights, cache and what a step decompresses fit."""
+    code = int(np.ravel(question.reasons(plans, question.assumptions.tensor_layouts[0]))[0])
     if code == memory.DIVIDE:
         raise InputError(f"batch {plans.batch[0]:g} of {question.model.name}: {memory.REASONS[code]}")
     return code == memory.FITS
@@ -307,7 +300,7 @@ def _whole_steps(step: WholeStep, questions: Mapping[LatentVariant, Question], l
     def seconds(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:
         question = replace(questions[variant], context=context)
         plans = _plans(step.tp, step.dp, step.ep, batch, new_tokens)
-        return float(step_seconds(question, plans)[0][0]) if _fits(question, plans, latent) else None
+        return float(step_seconds(question, plans)[0][0]) if _fits(question, plans) else None
 
     question = questions["absorbed"]
     layout = f"tp{step.tp} dp{step.dp} ep{step.ep}"

@@ -155,7 +155,7 @@ def _held_cache(
 ) -> Array:
     """Cache over all accelerators of a stage, copies included, of one sequence [B]."""
     if assumptions.kv_placement == "spread":
-        return np.asarray(kv_bytes_per_sequence(model, precision, context))
+        return np.asarray(kv_bytes_per_sequence(model, precision, context, assumptions))
     total: Array = np.zeros(())
     for block in model.blocks:
         apart = _apart(block.attention, assumptions)
@@ -185,20 +185,37 @@ def _apart(spec: Attention, assumptions: Assumptions) -> float:
     return float(spec.value_heads) if spec.kind == "recurrent" else 1.0
 
 
-def workspace_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array:
+def workspace_bytes(
+    model: ModelSpec, precision: Precision, plans: Plans, context: float, assumptions: Assumptions
+) -> Array:
     """Activations of the largest step on one accelerator [B], broadcastable to the plans.
 
     Residual stream, its normed copy, queries and the output of attention of ``workspace_tokens`` tokens, the widest
-    layer's part between its two sides, and the logits of the sequences in 32 bits.
+    layer's part between its two sides, and the logits of the sequences in 32 bits; and what MLA decompresses in
+    every step, one layer at a time.
     """
     tokens = assumptions.workspace_tokens
+    expanded = _decompressed_bytes(model, precision, plans, context, assumptions)
     if tokens == 0:
-        return np.zeros(())
+        return expanded
     widest = max(_between(block.feed_forward) for block in model.blocks)
     groups = plans.stage / plans.attention_ranks if assumptions.attention_groups == "data_parallel" else 1.0
     elements = tokens * (4.0 * model.hidden_size + widest / plans.stage)
     logits = np.minimum(plans.micro_batch / groups, tokens) * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
-    return np.asarray(elements * BYTES_PER_ELEMENT[precision.activations] + logits)
+    return np.asarray(elements * BYTES_PER_ELEMENT[precision.activations] + logits + expanded)
+
+
+def _decompressed_bytes(
+    model: ModelSpec, precision: Precision, plans: Plans, context: float, assumptions: Assumptions
+) -> Array:
+    """Keys and values of one layer that a step decompresses, on one accelerator [B]."""
+    widest = 0.0
+    for block in model.blocks:
+        spec = block.attention
+        if spec.kind == "latent" and assumptions.latent_attention == "decompressed_per_step":
+            widths = spec.nope_head_dim, spec.rope_head_dim, spec.value_head_dim
+            widest = max(widest, decompressed_elements(spec.query_heads, *widths))
+    return np.asarray(plans.micro_batch * (context * widest * BYTES_PER_ELEMENT[precision.activations]) / plans.stage)
 
 
 def _between(spec: FeedForward) -> float:
@@ -244,7 +261,7 @@ def need(
         Entries broadcastable to (...).
     """
     sequences = plans.batch if assumptions.kv_capacity == "batch" else plans.micro_batch
-    workspace = plans.accelerators * workspace_bytes(model, precision, plans, assumptions)
+    workspace = plans.accelerators * workspace_bytes(model, precision, plans, context, assumptions)
     return Memory(
         _held_weights(model, precision, plans, assumptions) + taken.weight_bytes,
         (_held_cache(model, precision, plans, context, assumptions) + taken.bytes_per_sequence) * sequences,

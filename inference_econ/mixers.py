@@ -92,7 +92,7 @@ def _latent_scores(table: Table, layers: int, spec: LatentAttention, limit: floa
     is the same matrix in all three, and stands with the projections.
     """
     variant = table.assumptions.latent_attention
-    if table.plans.prefill:
+    if table.plans.prefill and variant != "decompressed":
         # Tokens that pick their own past would each decompress it apart.
         variant = "decompressed_per_step" if spec.index_top_k is None else "absorbed"
     latent = float(spec.kv_rank + spec.rope_head_dim)
@@ -106,14 +106,12 @@ def _latent_scores(table: Table, layers: int, spec: LatentAttention, limit: floa
     if variant == "decompressed_per_step":
         past = min(table.context, limit)
         flop = formulas.decompression_flop(spec.query_heads, spec.kv_rank, spec.nope_head_dim, spec.value_head_dim)
-        yield _scores(
-            table,
+        yield Operator(
             "decompression" if past else "latent cache",
-            layers,
-            flop=0.0,
-            flop_per_sequence=flop * past,
-            cached_bytes=latent * table.read(limit) * table.kv_width,
-            heads=1.0,
+            float(layers),
+            table.precision.attention,
+            flop_per_sequence=flop * past / table.stage,
+            kv_bytes_per_sequence=latent * table.read(limit) * table.kv_width * table.cache_share(1.0),
         )
         # What was decompressed is written and read again, in the format of the activations, and nowhere kept.
         moved = 2.0 * expanded * past * table.activation_width
@@ -193,7 +191,6 @@ def _scores(
     flop: float,
     cached_bytes: float,
     heads: float,
-    flop_per_sequence: float = 0.0,
     launches: float = 3.0,
 ) -> Operator:
     """Arithmetic per new token, and bytes read per sequence, of one layer; ``heads`` can be held apart.
@@ -208,7 +205,6 @@ def _scores(
         table.precision.attention if table.assumptions.math_unit_follows == "weights" else table.precision.kv,
         "scores",
         flop_per_token=flop / table.stage,
-        flop_per_sequence=flop_per_sequence / table.stage,
         kv_bytes_per_sequence=cached_bytes * rounds * table.cache_share(heads),
         launches=launches,
     )

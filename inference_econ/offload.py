@@ -90,7 +90,7 @@ class Offloading:
     computing_dollars_per_million : float
         What it takes of the instance's time [USD per 1e6 tokens].
     ttft_seconds : float
-        Prefill of the whole prompt [s].
+        If nothing is cached [s].
     holding_dollars_per_million_hour : float
         To keep a million tokens in HBM for an hour, by the share of the room for caches [USD per 1e6 tokens].
     readings : tuple of Reading
@@ -206,7 +206,7 @@ def offload(
     per_token = case.bytes(prefix) / prefix if prefix else case.bytes(1.0)
     found = Offloading(
         service, price, prefix, tokens - prefix, rate, conversation, case.bytes(prefix),
-        computing, _per_million(price * busy, prefix), case.prefill(tokens, 0.0)[0],
+        computing, _per_million(price * busy, prefix), case.first_token(tokens, 0.0),
         price * _HOUR * _MILLION * per_token / room,
         (),
     )  # fmt: skip
@@ -276,6 +276,10 @@ class _Case:
         self.service, self.new_tokens = service, new_tokens
         self.computing = cache(self._computing)
 
+    def first_token(self, tokens: float, cached: float) -> float:
+        """A request's overhead and its prefill [s]."""
+        return self.service.question.assumptions.request_overhead + self.prefill(tokens, cached)[0]
+
     def prefill(self, tokens: float, cached: float) -> tuple[float, float]:
         """Seconds of a prefill, and what it takes of the instance's time [s]."""
         found = self.service.reading(tokens, cached)
@@ -322,7 +326,7 @@ def _reading(
         capacity,
         seconds,
         _per_million(found.dollars_per_second * seconds / groups, found.prefix_tokens),
-        seconds + case.prefill(found.new_tokens, found.prefix_tokens)[0],
+        seconds + case.first_token(found.new_tokens, found.prefix_tokens),
         found.requests_per_second * found.bytes_per_prefix / (bytes_per_second * groups),
         _break_even(case, bytes_per_second, access),
         held,

@@ -142,6 +142,12 @@ class Pools:
         """The cache's way from every prefill layout to every decode layout."""
         return _transfer(self)
 
+    @cached_property
+    def first_token_seconds(self) -> Array:
+        """A request's overhead, its prefill, and what is left of the transfer then [s], shape (n, m)."""
+        overhead = self.prefill.question.assumptions.request_overhead
+        return overhead + self.prefill.prefill_seconds[:, None] + self.transfer.exposed_seconds
+
 
 @dataclass(frozen=True, slots=True)
 class Transfer:

@@ -31,8 +31,8 @@ Profiles = Callable[[Measurement], Assumptions]
 
 #: Steady states per service.
 _BATCHES = 24
-#: Sequences that engines run at most if nothing else is known: vLLM's max_num_seqs of a server on chips of at least
-#: that much memory, and on others, to which it counts A100s [1].
+#: Sequences that vLLM runs at most if nobody tells it more or less: its max_num_seqs of a server on chips of at least
+#: that much memory, and on others, to which it counts A100s [1]. Other engines take what fits their memory.
 _MOST_SEQUENCES, _FEWER_SEQUENCES, _LARGE_BYTES = 1024, 256, 70 * 2**30
 #: Rounds of a closed loop whose length is not recorded [1].
 _ROUNDS = 10
@@ -264,9 +264,9 @@ def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
     question = _question(row, requests, _cut(assumptions, assumptions.tensor_layouts[-1:]))
     sizes = np.array([size for size in range(1, min(chips, _LARGEST) + 1) if chips % size == 0], dtype=float)
     found = deployments(question, requests, Grid(sizes, np.ones(1), WholeLayouts(pipeline=True)))
-    most = _most_sequences(question) * found.plans.accelerators / found.plans.attention_ranks
+    most = _most_sequences(row, question) * found.plans.accelerators / found.plans.attention_ranks
     chosen = [found.service(index) for index in range(len(found))]
-    chosen = [replace(one, slots=min(one.slots, int(limit))) for one, limit in zip(chosen, most, strict=True)]
+    chosen = [replace(one, slots=int(min(one.slots, limit))) for one, limit in zip(chosen, most, strict=True)]
     each = [_steady(row, one, _most(row, one)) for one in chosen]
     return max(each, key=lambda one: one.output_tokens_per_second_per_accelerator or 0.0)
 
@@ -339,7 +339,7 @@ def _pool_service(rows: Sequence[Measurement], pool: Pool, assumptions: Assumpti
     question = _question(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
     slots = _room(question, plans)
     if row.load != "concurrency":
-        slots = min(slots, _most_sequences(question) * pool.dp)
+        slots = min(slots, _most_sequences(row, question) * pool.dp)
     given = [other.concurrency for other in rows if other.concurrency is not None]
     if given:
         slots = min(slots, max(given) / workers)
@@ -370,8 +370,10 @@ def _cut(assumptions: Assumptions, cuts: tuple[TensorLayout, ...]) -> Assumption
     return assumptions.model_copy(update={"tensor_layouts": cuts})
 
 
-def _most_sequences(question: Question) -> int:
-    """What an engine runs at a time if nobody tells it more or less, by group of attention ranks [1]."""
+def _most_sequences(row: Measurement, question: Question) -> float:
+    """What an engine runs at a time by default, by group of attention ranks [1]."""
+    if row.engine != "vllm":
+        return math.inf
     chip = question.hardware
     large = chip.hbm_bytes >= _LARGE_BYTES and chip.family != "a100"
     return _MOST_SEQUENCES if large else _FEWER_SEQUENCES

@@ -121,6 +121,8 @@ def check(
         raise InputError(f"rounds must be from 1 to {_MOST_ROUNDS:,}, got {rounds}")
     if seed < 0:
         raise InputError(f"the seed must not be negative, got {seed}")
+    if draft_length < 1:
+        raise InputError(f"the draft length must be at least 1, got {draft_length}")
     random = np.random.default_rng(seed)
     p = np.asarray(target, dtype=float)
     size = p.shape[-1] if p.ndim else 0

@@ -52,7 +52,7 @@ def title(found: Speculated) -> str:
 def speculation_record(found: Speculated) -> dict[str, object]:
     """The same as plain data."""
     some, question = found.at(_shown(found)), found.plain.question
-    pays = found.concurrency[found.pays]
+    pays, batches = found.concurrency[found.pays], found.state.batch[found.pays]
     plain, fast = some.plain_state, some.state
     columns = {
         "concurrency": some.concurrency,
@@ -86,6 +86,7 @@ def speculation_record(found: Speculated) -> dict[str, object]:
         "slots": found.speculating.slots,
         "pays_from": float(pays[0]) if pays.size else None,
         "pays_to": float(pays[-1]) if pays.size else None,
+        "pays_to_batch": float(batches[-1]) if pays.size else None,
         "stops_paying": bool(pays.size and not found.pays[-1]),
         "plain_dollars_per_million_when_full": full_plain,
         "dollars_per_million_when_full": full,
@@ -203,5 +204,6 @@ def _verdict(found: Speculated) -> str:
     top = f"at most {found.speedup[best]:.2f} times as quick per token, with {found.concurrency[best]:.0f} in flight"
     if found.pays[-1]:
         return f"It pays{start} up to all {last:.0f} requests that fit: {top}."
-    middle = not bool(found.pays[pays[0] : pays[-1]].all())
-    return f"It pays{start} up to {last:.0f} requests in flight{', not everywhere between' if middle else ''}: {top}."
+    gaps = "" if found.pays[pays[0] : pays[-1]].all() else ", not everywhere between"
+    batch = f"a batch of {found.state.batch[pays[-1]]:.4g}"
+    return f"It pays{start} up to {last:.0f} requests in flight ({batch}){gaps}: {top}."

@@ -20,6 +20,10 @@ def mean_attended(cached: float, new: float, limit: float = float("inf")) -> flo
     float
         Mean of min(cached + i, limit) over i = 0 .. new - 1 [tokens].
 
+    Notes
+    -----
+    Causal attention, Vaswani et al. (2017), section 3.2.3, with the window of Child et al., arXiv:1904.10509.
+
     Examples
     --------
     >>> mean_attended(0, 5), mean_attended(10, 1), mean_attended(0, 5, limit=2)
@@ -104,7 +108,7 @@ def decompressed_elements(
 
     Notes
     -----
-    DeepSeek-V2: 128 heads of 128 + 64 + 128 elements, 81.92 kB in 16 bits (madsys-dev, deepseekv2-profile).
+    Section 2.1 of DeepSeek-AI, arXiv:2405.04434: 128 heads of 128 + 64 + 128 elements, 81.92 kB in 16 bits.
 
     Examples
     --------
@@ -128,6 +132,10 @@ def decompression_flop(query_heads: float, kv_rank: float, nope_head_dim: float,
     -------
     float
         [FLOP]
+
+    Notes
+    -----
+    Eqs. (10) and (11) of DeepSeek-AI, arXiv:2405.04434: the up-projections of keys and values.
 
     Examples
     --------

@@ -68,6 +68,18 @@ def read(path: Path | str, deployment: Deployment | None = None) -> list[Measure
     return suspect_speculation(complete_pools(found))
 
 
+def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:
+    """Which kind of CSV file one is, in words, and the text of its rows by column, in the order of :func:`read`.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or its columns are those of no kind.
+    """
+    header, rows = _table(Path(path))
+    return _kind(Path(path), header).title, rows
+
+
 def _measurement(kind: Kind, dataset: str, number: int, cells: dict[str, str]) -> Measurement | Skipped:
     row = Row(cells)
     name = row.text("id") or f"row {number}"
