@@ -62,15 +62,22 @@ _PUBLIC = {
     "Result": ("study", "Result"),
     "best_step_seconds": ("solve", "best_step_seconds"),
     "explain": ("explanation", "explain"),
+    "offer": ("offers", "offer"),
+    "price": ("offers", "price"),
+    "recommend": ("offers", "choose"),
+    "Length": ("spec.traffic", "Length"),
+    "Pins": ("pins", "Pins"),
+    "Requests": ("spec.traffic", "Requests"),
+    "Targets": ("recommendation", "Targets"),
     "run": ("study", "run"),
     "frontier": ("solve", "solve"),
 }
 
 __all__ = [
     "Assumptions", "DraftModel", "Explanation", "Frontier", "HardwareSpec", "InferenceEconError", "InputError",
-    "ModelSpec", "NothingFitsError", "Point", "Result", "Sampling", "Scenario", "Source", "SpecError", "Traffic",
-    "assumptions", "best_step_seconds", "compare", "explain", "frontier", "hardware", "model", "names", "reproduce",
-    "run", "scaled", "scenario",
+    "Length", "ModelSpec", "NothingFitsError", "Pins", "Point", "Requests", "Result", "Sampling", "Scenario",
+    "Source", "SpecError", "Targets", "Traffic", "assumptions", "best_step_seconds", "compare", "explain", "frontier",
+    "hardware", "model", "names", "offer", "price", "recommend", "reproduce", "run", "scaled", "scenario",
 ]  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def compare(asked: LatentVariantsAsk) -> Answer:
     """
     whole = _questions(asked, catalog.model(asked.model), asked.hardware)
     question = whole["absorbed"]
-    latent = _latent(question.model)
+    _latent(question.model)  # refuses a model with other attention
     if question.assumptions.overlap != "operator":
         raise InputError(
             f"attention alone is timed row by row, which needs assumptions with overlap: operator; "
@@ -108,7 +108,7 @@ def compare(asked: LatentVariantsAsk) -> Answer:
         return Answer(tuple(tables), tuple(charts), (question,))
     step = asked.whole_step
     deployed = _questions(asked, question.model, step.hardware)
-    tables.append(_whole_steps(step, deployed, latent))
+    tables.append(_whole_steps(step, deployed))
     return Answer(tuple(tables), tuple(charts), (question, deployed["absorbed"]))
 
 
@@ -294,7 +294,7 @@ def _break_even(asked: LatentVariantsAsk, questions: Mapping[LatentVariant, Ques
     return CellTable(title, ("context",), columns, rows, (note,))
 
 
-def _whole_steps(step: WholeStep, questions: Mapping[LatentVariant, Question], latent: LatentAttention) -> CellTable:
+def _whole_steps(step: WholeStep, questions: Mapping[LatentVariant, Question]) -> CellTable:
     """The same for whole decode steps of the whole model."""
 
     def seconds(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:

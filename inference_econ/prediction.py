@@ -169,8 +169,8 @@ def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> l
     started = runs.first_round(service, each)
     found = []
     for index, row in enumerate(rows):
-        ttft, tpot = float(states.ttft_seconds[index]), float(states.tpot_seconds[index])
-        rate, idle = float(states.requests_per_second[index]), bool(each[index] <= 1.0)
+        ttft, tpot, rate = _at(service, float(each[index]))
+        idle = bool(each[index] <= 1.0)
         waits[index] += row.look_steps / 2.0 * tpot
         if row.prefill_first and row.spread is not None and not idle:
             ttft, tpot, rate = _rounds(row, service, min(float(each[index]), float(service.slots)), ttft, row.spread)
@@ -203,9 +203,27 @@ def _over_run(row: Measurement, steady: float, first: float, last: float) -> flo
 
 
 def _steady(row: Measurement, service: Service, concurrency: float) -> Prediction:
+    return _prediction(row, service, *_at(service, concurrency))
+
+
+def _at(service: Service, concurrency: float) -> tuple[float, float, float]:
+    """TTFT and TPOT [s], and completed requests [1/s], of the steady state with some requests in flight.
+
+    Where several requests end in a step, so many prompts are read together, which takes less than one after the other.
+    """
     state = service.at(concurrency)
     ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
-    return _prediction(row, service, ttft, tpot, rate)
+    steps, batch = service.requests.decode_steps, float(state.batch)
+    ends = batch / max(steps, 1.0)
+    if ends <= 1.0:
+        return ttft, tpot, rate
+    prompt = float(runs.together_seconds(service, ends))
+    if steps <= 0.0:
+        return ttft, 0.0, 1.0 / prompt
+    decode = float(np.interp(batch, service.batch, service.decode_seconds))
+    tpot = decode + (batch - 1.0) / steps * prompt
+    most = batch / (steps * decode + batch * prompt)
+    return ttft, tpot, min(min(concurrency, float(service.slots)) / (ttft + steps * tpot), most)
 
 
 def _open(row: Measurement, service: Service, replicas: float) -> Prediction:

@@ -25,7 +25,13 @@ from inference_econ.spec.traffic import Requests
 
 Array = npt.NDArray[np.float64]
 BATCHES = np.unique(np.rint(np.geomspace(1, 4096, 40)))
-REQUESTS = Requests(isl=2000, osl=500)
+
+
+def requests(isl: float, osl: float, cached: float = 0) -> Requests:
+    return Requests.build({"isl": isl, "osl": osl, "cached": cached}, origin="test")
+
+
+REQUESTS = requests(2000, 500)
 
 
 @functools.cache
@@ -105,7 +111,7 @@ def test_a_single_chip_agrees_with_the_search_of_the_published_study(assumptions
 
 
 def test_more_experts_are_touched_by_more_tokens() -> None:
-    """At batches where few experts are touched, verifying costs more, and speculation gives less than at larger ones."""
+    """While few experts are touched, verifying costs more, and speculation gives less than at larger batches."""
     speculation = Speculation.of("mtp", 0.8, 4)
     found = drafting.rounds(rich(), layout(8), speculation)
     dense = drafting.rounds(question(), layout(8), replace(speculation, proposer="eagle"))
@@ -157,9 +163,7 @@ def test_a_draft_model_is_cut_as_far_as_its_heads_divide() -> None:
     plans = layout(8, [2.0, 64.0])
     found = drafting.rounds(question(), plans, drafted_by("qwen2_5_7b"))
     helper = ask("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
-    np.testing.assert_allclose(
-        found.propose_seconds, service.fastest_cut(helper, layout(4, [1.0, 32.0])), rtol=1e-12
-    )
+    np.testing.assert_allclose(found.propose_seconds, service.fastest_cut(helper, layout(4, [1.0, 32.0])), rtol=1e-12)
     weights = drafting.memory(question(), plans, drafted_by("qwen2_5_7b")).weight_bytes
     alone = capacity.weight_bytes(helper.model, helper.precision)
     assert (weights - question().memory(plans).weight_bytes).tolist() == [2 * alone]
@@ -258,7 +262,7 @@ def test_proposals_that_are_never_accepted_never_help(kind: str) -> None:
 @given(tokens=st.floats(0.0, 20_000.0), chance=st.floats(0.05, 0.95), tp=st.sampled_from([1, 4, 8]))
 @settings(max_examples=20, deadline=None)
 def test_the_best_draft_gets_shorter_as_batches_grow(tokens: float, chance: float, tp: int) -> None:
-    """A dense model with free proposals under one roofline per step; elsewhere :meth:`Rounds.best` says what may differ."""
+    """A dense model, free proposals, one roofline per step; :meth:`Rounds.best` says what differs elsewhere."""
     bound = question("llama_3_70b", "h100_sxm", round(tokens), "fp8", "ideal")
     lengths = drafting.rounds(bound, layout(tp), Speculation.of("ngram", chance, 6)).best().length
     assert (np.diff(lengths) <= 0).all()
@@ -310,25 +314,25 @@ def test_copies_of_a_draft_read_prompts_side_by_side() -> None:
 
 
 def test_an_offer_with_speculation_is_priced_to_the_cent() -> None:
-    requests = Requests(isl=2000, osl=500, cached=1500)
+    asked = requests(2000, 500, 1500)
     one = offers.offer(
-        "llama_3_70b", "h100_sxm", requests, weights="fp8", pins=Pins(tp=4, dp=1, pp=1), speculation=PROPOSALS["draft"]
+        "llama_3_70b", "h100_sxm", asked, weights="fp8", pins=Pins(tp=4, dp=1, pp=1), speculation=PROPOSALS["draft"]
     )
     found = offers.price(one)
     assert found.service.speculation is PROPOSALS["draft"]
     parts = [found.average[kind] * found.tokens_per_hour[kind] / 1e6 for kind in pricing.KINDS]
     assert sum(parts) == pytest.approx(found.dollars_per_hour, rel=1e-9)
-    nothing_cached = offers.price(replace_requests(one, requests.replace(cached=0)))
+    nothing_cached = offers.price(with_requests(one, requests(2000, 500)))
     assert nothing_cached.average["cached_input"] == 0.0
     bill = sum(nothing_cached.average[kind] * nothing_cached.tokens_per_hour[kind] / 1e6 for kind in pricing.KINDS)
     assert bill == pytest.approx(nothing_cached.dollars_per_hour, rel=1e-9)
 
 
-def replace_requests(one: offers.Offer, requests: Requests) -> offers.Offer:
+def with_requests(one: offers.Offer, asked: Requests) -> offers.Offer:
     return offers.offer(
         one.deployments.question.model,
         one.deployments.question.hardware,
-        requests,
+        asked,
         weights="fp8",
         pins=Pins(tp=4, dp=1, pp=1),
         speculation=one.deployments.speculation,
@@ -337,7 +341,7 @@ def replace_requests(one: offers.Offer, requests: Requests) -> offers.Offer:
 
 def test_slots_end_at_a_batch_that_fits() -> None:
     """The workspace grows with the batch, and the slots shrink with the workspace."""
-    one = offers.offer("deepseek_v3_nvfp4", "b200", Requests(isl=1000, osl=200), pins=Pins(tp=1, dp=8, pp=1))
+    one = offers.offer("deepseek_v3_nvfp4", "b200", requests(1000, 200), pins=Pins(tp=1, dp=8, pp=1))
     found = one.deployments
     assert (found.slots > 10_000).all()
     assert found.question.memory(replace(found.plans, batch=found.slots)).fits.all()
@@ -356,8 +360,8 @@ def test_speculation_takes_slots() -> None:
 # Where it pays
 
 
-def _pay(speculation: Speculation, requests: Requests = REQUESTS) -> speculating.Speculated:
-    return speculating.speculate("llama_3_70b", "h100_sxm", requests, speculation, tp=8, weights="fp8")
+def _pay(speculation: Speculation, asked: Requests = REQUESTS) -> speculating.Speculated:
+    return speculating.speculate("llama_3_70b", "h100_sxm", asked, speculation, tp=8, weights="fp8")
 
 
 def test_where_a_draft_model_stops_paying() -> None:
@@ -384,7 +388,7 @@ def test_where_a_draft_model_stops_paying() -> None:
 
 
 def test_free_proposals_that_are_accepted_always_pay() -> None:
-    found = _pay(Speculation.of("ngram", 0.9, 4), Requests(isl=500, osl=100))
+    found = _pay(Speculation.of("ngram", 0.9, 4), requests(500, 100))
     assert found.pays.all()
     assert speculating.charts(found)[0].marks == {}
     without, full = found.full_dollars()
@@ -395,7 +399,9 @@ def test_acceptance_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("target_logprob,draft_logprob\n-1.0,-0.3068528194400547\n-0.1,-0.5\n", encoding="utf-8")
     assert speculating.measured_acceptance(path, None) == pytest.approx(0.75)
-    path.write_text("target_logprob,draft_logprob,position\n-1.0,-0.3068528194400547,1\n-0.1,-0.5,2\n", encoding="utf-8")
+    path.write_text(
+        "target_logprob,draft_logprob,position\n-1.0,-0.3068528194400547,1\n-0.1,-0.5,2\n", encoding="utf-8"
+    )
     assert speculating.measured_acceptance(path, None) == pytest.approx([0.5, 1.0])
     assert speculating.measured_acceptance(path, 1) == pytest.approx([0.5])
     with pytest.raises(InputError, match="acceptance of positions 1 to 2 is known, a draft of 3 needs more"):
@@ -427,19 +433,19 @@ def test_impossible_speculation_is_refused(arguments: tuple[object, ...], messag
 
 
 def test_speculation_that_does_not_go_with_a_model_is_refused() -> None:
-    with pytest.raises(InputError, match="belongs to the proposer 'draft' and to no other, got Llama 3.1 8B"):
+    with pytest.raises(InputError, match=r"belongs to the proposer 'draft' and to no other, got Llama 3\.1 8B"):
         Speculation.of("mtp", 0.8, model=catalog.model("llama_3_8b"))
     with pytest.raises(InputError, match="n-grams have no weights, got the format fp8"):
         Speculation.of("ngram", 0.8, weights="fp8")
     with pytest.raises(InputError, match=r"Llama 3.1 70B has no multi-token-prediction layers \(mtp_layers: 0\)"):
         drafting.rounds(question(), layout(8), Speculation.of("mtp", 0.8))
     for name in ("llama_3_70b", "llama_3_405b"):
-        with pytest.raises(InputError, match="a draft model must be smaller than its target: Llama 3.1 .* billion"):
+        with pytest.raises(InputError, match=r"a draft model must be smaller than its target: Llama 3\.1 .* billion"):
             drafting.rounds(question(), layout(8), drafted_by(name))
     with pytest.raises(InputError, match="unknown number format 'nvfp4x'"):
         drafting.rounds(question(), layout(8), Speculation.of("eagle", 0.8, weights="nvfp4x"))
     with pytest.raises(InputError, match="answers of 1 token need no decode step"):
-        _pay(PROPOSALS["ngram"], Requests(isl=100, osl=1))
+        _pay(PROPOSALS["ngram"], requests(100, 1))
 
 
 def test_what_does_not_fit_beside_the_proposer_is_told() -> None:

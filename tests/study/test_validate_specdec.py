@@ -52,7 +52,8 @@ def test_speed_ups_of_leviathan_are_met_as_well_as_by_their_theory(report: Repor
         theory = {row["id"]: row["notes"] for row in csv.DictReader(stream) if "paper theory" in row["notes"]}
     for point in points.values():
         stated = float(theory[point.id].partition("(Thm 3.8) ")[2].partition("x")[0])
-        assert point.predicted == pytest.approx(stated, abs=0.065)
+        # Acceptance and cost are printed with two digits.
+        assert point.predicted == pytest.approx(stated, abs=0.07)
 
 
 def test_a_deployment_with_multi_token_prediction(report: Report) -> None:

@@ -1,0 +1,219 @@
+"""speculate and speculate-check: tables, files, pictures, options on price and recommend, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inference_econ import catalog, speculating
+from inference_econ.drafting import Speculation
+from inference_econ.spec.traffic import Requests
+from tests.cli.conftest import Command
+from tests.cli.test_startup import HEAVY, TELLING
+
+DRAFTED = ("speculate", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--tp", "8", "--draft", "llama_3_8b")
+MTP = ("speculate", "deepseek_v3_nvfp4", "b200", "--tp", "8", "--mtp")
+
+
+def test_a_draft_model_by_requests_in_flight(command: Command) -> None:
+    outcome = command(*DRAFTED)
+    assert (outcome.code, outcome.err) == (0, "")
+    for words in (
+        *("tp8", "draft model Llama 3.1 8B", "acceptance 0.8, at most 5 drafted", "speed-up", "drafted", "$/M plain"),
+        *("It pays up to", "a batch of", "The proposer takes memory", "requests fit beside it", "All slots taken"),
+        *("Proposing a token takes", "prefill of others, by the proposer too"),
+    ):
+        assert words in outcome.out.replace("\n", " ").replace("  ", " "), words
+    assert "It pays" not in command(*DRAFTED, "--quiet").out
+
+
+def test_the_record_is_that_of_the_library(command: Command) -> None:
+    record = json.loads(command(*DRAFTED, "--max-draft", 3, "--isl", 1000, "--osl", 300, "--format", "json").out)
+    found = speculating.speculate(
+        "llama_3_70b",
+        "h100_sxm",
+        Requests.build({"isl": 1000, "osl": 300}, origin="test"),
+        Speculation.of("draft", 0.8, 3, model=catalog.model("llama_3_8b")),
+        tp=8,
+        weights="fp8",
+    )
+    assert record["speculation"] == {
+        "proposer": "draft", "draft_model": "Llama 3.1 8B", "draft_weights": None, "acceptance": [0.8, 0.8, 0.8],
+    }  # fmt: skip
+    assert record["layout"]["tp"] == 8
+    assert record["slots"] == found.speculating.slots < record["plain_slots"]
+    assert record["stops_paying"] is True
+    assert 1 < record["pays_to_batch"] <= record["pays_to"] < record["slots"]
+    assert [row["concurrency"] for row in record["rows"]][:4] == [1, 2, 4, 8]
+    first, last = record["rows"][0], record["rows"][-1]
+    assert last["concurrency"] == record["slots"]
+    assert first["speedup"] == pytest.approx(first["plain_tpot_seconds"] / first["tpot_seconds"])
+    assert first["speedup"] == pytest.approx(float(found.speedup[0]))
+    assert first["dollars_per_million_output_tokens"] < first["plain_dollars_per_million_output_tokens"]
+    assert first["draft_tokens"] == 3 >= last["draft_tokens"]
+    assert record["dollars_per_million_when_full"] == pytest.approx(last["dollars_per_million_output_tokens"], rel=1e-3)
+
+
+def test_csv_and_markdown_to_a_file(command: Command) -> None:
+    outcome = command(*MTP, "--acceptance", "0.9,0.7,0.5", "--format", "csv", "-o", "a.csv")
+    assert (outcome.out, outcome.err.strip()) == ("", "wrote a.csv")
+    with Path("a.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert rows[0]["in flight"] == "1"
+    assert max(int(row["drafted"]) for row in rows) == 3
+    assert command(*MTP, "--format", "markdown").out.startswith("| in flight | batch | TPOT plain ms |")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((*MTP, "--draft-weights", "bf16"), "multi-token-prediction layers (bf16), acceptance 0.8"),
+        ((*MTP, "--acceptance", "0.9,0.7"), "acceptance by position 0.9, 0.7"),
+        (("speculate", "llama_3_8b", "h100_sxm", "--eagle"), "EAGLE head, acceptance 0.8, at most 5 drafted"),
+        (("speculate", "llama_3_8b", "h100_sxm", "--ngram", "--acceptance", "0"), "It never pays: no speed-up"),
+        (("speculate", "llama_3_8b", "h100_sxm", "--ngram", "--isl", "200"), "It pays up to all"),
+        (("speculate", "llama_3_8b", "h100_sxm", "--draft", "qwen3_0_6b"), "The rule needs one vocabulary: Qwen3 0.6B"),
+        (("speculate", "deepseek_v3_nvfp4", "b200", "--dp", "8", "--mtp"), "dp8ep8"),
+        (("speculate", "llama_3_70b", "h100_sxm", "--tp", "4", "--pp", "2", "--eagle"), "tp4pp2"),
+        ((*DRAFTED, "--set", "assumptions.draft_in_capacity=false"), "All slots taken"),
+    ],
+)
+def test_every_proposer(command: Command, arguments: tuple[str, ...], words: str) -> None:
+    outcome = command(*arguments)
+    assert outcome.code == 0
+    assert words in outcome.out.replace("\n", " ").replace("  ", " ")
+
+
+def test_acceptance_from_a_file(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("target_logprob,draft_logprob,position\n-1.0,-0.5,1\n-0.4,-0.5,2\n", encoding="utf-8")
+    record = json.loads(command(*DRAFTED, "--acceptance-file", path, "--format", "json").out)
+    assert record["speculation"]["acceptance"] == pytest.approx([0.6065306597, 1.0])
+    one = json.loads(command(*DRAFTED, "--acceptance-file", path, "--max-draft", 1, "--format", "json").out)
+    assert one["speculation"]["acceptance"] == pytest.approx([0.6065306597])
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_the_picture(command: Command, suffix: str) -> None:
+    outcome = command(*DRAFTED, "--plot", f"a.{suffix}")
+    assert outcome.err.strip() == f"wrote a.{suffix}"
+    content = Path(f"a.{suffix}").read_bytes()
+    assert content.startswith(b"<?xml" if suffix == "svg" else b"\x89PNG")
+    if suffix == "svg":
+        for words in ("stops paying", "time per output token", "best draft length", "requests in flight"):
+            assert words in content.decode(), words
+
+
+# On price and recommend
+
+
+def test_price_and_recommend_with_speculation(command: Command) -> None:
+    layout = ("--weights", "fp8", "--tp", "8", "--dp", "1", "--pp", "1", "--request-rate", "1", "--format", "json")
+    plain = json.loads(command("price", "llama_3_70b", "h100_sxm", *layout).out)
+    fast = json.loads(command("price", "llama_3_70b", "h100_sxm", "--eagle", *layout).out)
+    assert plain["speculation"] is None
+    assert fast["speculation"]["proposer"] == "eagle"
+    assert fast["tpot_seconds"]["mean"] < 0.5 * plain["tpot_seconds"]["mean"]
+    assert fast["slots"] < plain["slots"]
+    promised = ("recommend", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "14 ms")
+    first = [json.loads(command(*promised, *more, "--format", "json").out) for more in ((), ("--eagle",))]
+    costs = [record["choices"][0]["dollars_per_hour"] for record in first]
+    assert costs[1] < costs[0]
+    assert "EAGLE head, acceptance 0.8" in command(*promised, "--eagle").out.replace("\n", " ")
+
+
+# The rule
+
+
+def test_the_check_of_the_rule(command: Command, tmp_path: Path) -> None:
+    outcome = command("speculate-check", "--rounds", 20000, "--seed", 3)
+    assert outcome.code == 0
+    for words in (
+        "20,000 rounds",
+        "agree with the target's",
+        "chi-square p-value",
+        "by formula",
+        "inside the interval",
+    ):
+        assert words in outcome.out.replace("\n", " "), words
+    path = tmp_path / "d.csv"
+    path.write_text("target,draft\n0.6,0.3\n0.4,0.7\n", encoding="utf-8")
+    record = json.loads(command("speculate-check", path, "--draft-length", 2, "--format", "json").out)
+    assert (record["vocabulary"], record["draft_length"], record["rounds"]) == (2, 2, 100_000)
+    assert record["p_value"] > 0.001
+    assert record["expected_tokens_per_round"] == pytest.approx(1 + 0.7 + 0.49)
+    difference = record["drawn_tokens_per_round"] - record["expected_tokens_per_round"]
+    assert abs(difference) < 2 * record["half_width_95"]
+    assert [one["position"] for one in record["positions"]] == [1, 2, 3]
+    text = command("speculate-check", path, "--rounds", 100, "--format", "csv").out
+    assert text.splitlines()[0].startswith("position,tokens,chi-square")
+    markdown = command("speculate-check", "--vocabulary", 5, "--rounds", 100, "--format", "markdown").out
+    assert markdown.startswith("| position | tokens |")
+
+
+# Bad input
+
+SMALL = ("speculate", "llama_3_8b", "h100_sxm")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (SMALL, "who proposes? give --draft MODEL, --mtp, --eagle or --ngram"),
+        ((*SMALL, "--acceptance", "0.5"), "--acceptance says something of proposals; give --draft MODEL"),
+        ((*SMALL, "--max-draft", "3"), "--max-draft says something of proposals"),
+        ((*SMALL, "--mtp", "--ngram"), "give one of --draft, --mtp, --eagle and --ngram, got --mtp and --ngram"),
+        ((*SMALL, "--mtp"), "Llama 3.1 8B has no multi-token-prediction layers (mtp_layers: 0)"),
+        ((*SMALL, "--draft", "llama_3_70b"), "a draft model must be smaller than its target: Llama 3.1 70B has 70.6"),
+        ((*SMALL, "--draft", "llama_3_1b"), "unknown model 'llama_3_1b'"),
+        ((*SMALL, "--ngram", "--acceptance", "1.2"), "acceptance: probabilities must be from 0 to 1, got 1.2"),
+        ((*SMALL, "--ngram", "--acceptance", "0.9,-1"), "acceptance: probabilities must be from 0 to 1, got -1"),
+        ((*SMALL, "--ngram", "--acceptance", "0.9;0.8"), "--acceptance '0.9;0.8': write one probability for all"),
+        (
+            (*SMALL, "--ngram", "--acceptance", "0.9,0.8,0.7", "--max-draft", "2"),
+            "the acceptance of 3 positions is given, for drafts of at most 2 tokens",
+        ),
+        ((*SMALL, "--ngram", "--max-draft", "65"), "65 is not in the range 1<=x<=64"),
+        (
+            (*SMALL, "--ngram", "--acceptance", "0.9", "--acceptance-file", "a.csv"),
+            "give either --acceptance or --acceptance-file, not both",
+        ),
+        ((*SMALL, "--ngram", "--acceptance-file", "a.csv"), "a.csv: cannot be read: No such file"),
+        ((*SMALL, "--ngram", "--draft-weights", "fp8"), "n-grams have no weights, got the format fp8"),
+        ((*SMALL, "--ngram", "--osl", "1"), "answers of 1 token need no decode step"),
+        ((*SMALL, "--ngram", "--plot", "a.gif"), "a.gif: a picture's name must end in"),
+        (("price", "llama_3_8b", "h100_sxm", "--acceptance", "0.4"), "--acceptance says something of proposals"),
+        (("recommend", "llama_3_8b", "h100_sxm", "--mtp"), "has no multi-token-prediction layers"),
+        (("speculate-check", "none.csv"), "none.csv: cannot be read: No such file"),
+        (("speculate-check", "sum.csv"), "sum.csv: the probabilities of target must sum to 1, got 0.9"),
+        (("speculate-check", "sum.csv", "--vocabulary", "5"), "--vocabulary is for random distributions"),
+        (("speculate-check", "--rounds", "1"), "1 is not in the range 2<=x<=100000000"),
+    ],
+)
+def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    (tmp_path / "sum.csv").write_text("target,draft\n0.5,0.5\n0.4,0.5\n", encoding="utf-8")
+    assert message in refused(*arguments).err
+
+
+def test_what_does_not_fit_is_told(refused: Command) -> None:
+    outcome = refused("speculate", "llama_3_70b", "h100_sxm", "--tp", 2, "--draft", "llama_3_8b", code=1)
+    assert "Llama 3.1 70B with its draft model on 2 x NVIDIA H100 SXM5 80GB: 157.2 GB of weights" in outcome.err
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["speculate", "--help"], 0), (["speculate-check", "--help"], 0)])
+def test_help_loads_nothing_heavy(arguments: list[str], code: int, tmp_path: Path) -> None:
+    process = subprocess.run(
+        [sys.executable, "-c", TELLING, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        timeout=60,
+    )
+    assert process.returncode == code
+    assert set(process.stderr.splitlines()[-1].split()[1:]) & HEAVY == set()
