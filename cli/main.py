@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError, NothingFitsError
 
-from . import ask, browse, compare, importing, load, paper, pools, service, speculate, validate
+from . import ask, browse, compare, hour, importing, load, paper, pools, service, speculate, validate
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -27,6 +27,7 @@ for command in (
     compare.compare,
     service.price,
     service.recommend,
+    hour.hour_cost,
     speculate.speculate,
     speculate.check,
     load.load,

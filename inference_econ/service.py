@@ -8,9 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ.communication import Network, collective_seconds
 from inference_econ.engine import step_seconds
 from inference_econ.plans import Plans
 from inference_econ.question import Question
+from inference_econ.rows import Collective
+from inference_econ.spec import counting
+from inference_econ.spec.dtype import BYTES_PER_ELEMENT
 from inference_econ.spec.traffic import Requests
 
 Array = npt.NDArray[np.float64]
@@ -94,7 +98,8 @@ def prefill(question: Question, plans: Plans, tokens: float, cached: float = 0.0
     Returns
     -------
     Prefill
-        Each group of attention ranks, and each pipeline stage, works on a prompt of its own.
+        Each group of attention ranks, and each pipeline stage, works on a prompt of its own; with
+        ``prefill_split: context`` the groups share one.
 
     Notes
     -----
@@ -105,11 +110,26 @@ def prefill(question: Question, plans: Plans, tokens: float, cached: float = 0.0
     chunks = max(1, math.ceil(tokens / limit)) if limit else 1
     each = tokens / chunks
     asked = replace(question, context=cached + (tokens - each) / 2.0)
-    together = prompts_together(question, plans)
+    together, gathering = prompts_together(question, plans), np.zeros(())
+    if question.assumptions.prefill_split == "context":
+        gathering, together = _gathering(question, plans, each), plans.pp
     reading = replace(plans, batch=together, new_tokens=each, prefill=True)
-    step = fastest_cut(asked, reading)
+    step = fastest_cut(asked, reading) + gathering
     # Chunks follow each other through the stages of a pipeline.
     return Prefill(step * (1.0 + (chunks - 1.0) / plans.pp), step * (chunks / together), chunks)
+
+
+def _gathering(question: Question, plans: Plans, tokens: float) -> Array:
+    """Seconds to gather the cache entries of new tokens over the groups that share a prompt, in every layer [s]."""
+    groups = np.asarray(plans.stage / plans.attention_ranks)
+    spread = np.minimum(groups, np.ceil(plans.stage / question.hardware.link_domain))
+    network, total = Network.of(question.hardware, question.assumptions), np.zeros(())
+    width = BYTES_PER_ELEMENT[question.precision.kv]
+    for block in question.model.blocks:
+        entries = counting.cached_elements(block.attention) + counting.index_elements(block.attention)
+        gather = Collective("all_to_all", groups, spread, np.full((), entries * width))
+        total = total + block.layers * collective_seconds(network, gather, np.full((), tokens))
+    return total
 
 
 def prompts_together(question: Question, plans: Plans) -> Array:

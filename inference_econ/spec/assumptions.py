@@ -247,6 +247,9 @@ class Assumptions(SourcedSpec):
     prefill_chunk: NonNegative
     """Prompt tokens that are read in one step, together with the tokens of the decode batch; 0: prompts are read
     whole and alone, and decoding waits [tokens]."""
+    prefill_split: Literal["prompts", "context"]
+    """Groups of attention ranks read prompts of their own; or they share one prompt, each a part of its tokens, and
+    gather keys and values in every layer (context parallelism)."""
     workspace_tokens: NonNegative
     """Tokens of the largest step, whose activations must fit beside weights and cache [tokens]."""
     draft_in_capacity: bool

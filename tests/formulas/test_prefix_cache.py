@@ -89,7 +89,7 @@ def test_the_lifetime_that_fits_is_the_inverse_of_what_is_stored() -> None:
 
 def test_limits() -> None:
     only = prefix_cache.turns(1, USER, ANSWER, system_tokens=SYSTEM)
-    assert (only.prompt, only.repeated, only.cached) == (SYSTEM + USER, SYSTEM, SYSTEM)
+    assert [float(one) for one in only] == [SYSTEM + USER, SYSTEM, SYSTEM]
     assert prefix_cache.returning(np.inf, 1.0) == 1.0
     assert prefix_cache.turns(3, USER, ANSWER, returning=0.0).cached == 0.0
 

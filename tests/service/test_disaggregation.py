@@ -21,10 +21,14 @@ from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.traffic import Requests
 
 
+def lengths(isl: float, osl: float, cached: float = 0.0) -> Requests:
+    return Requests.build({"isl": isl, "osl": osl, "cached": cached}, origin="test")
+
+
 @cache
 def few(isl: float = 2000, osl: float = 200, **options: Any) -> Pools:
     """Few layouts of a small model."""
-    return pools("llama_3_8b", "h100_sxm", Requests(isl=isl, osl=osl), max_accelerators=4, **options)
+    return pools("llama_3_8b", "h100_sxm", lengths(isl, osl), max_accelerators=4, **options)
 
 
 def chip(**changes: object) -> HardwareSpec:
@@ -50,7 +54,7 @@ def free(model: str, requests: Requests, largest: float) -> Pools:
 def test_with_free_transfer_disaggregated_serving_is_never_worse(
     isl: float, osl: float, cached: float, patience: float
 ) -> None:
-    both = free("llama_3_8b", Requests(isl=isl, osl=osl, cached=cached * (isl - 2)), 4)
+    both = free("llama_3_8b", lengths(isl, osl, cached * (isl - 2)), 4)
     # Promises from hard to easy: multiples of the quickest prefill.
     limit = patience * float(both.aggregated[0].prefill_seconds.min())
     for ttft in (limit, math.inf):
@@ -60,7 +64,7 @@ def test_with_free_transfer_disaggregated_serving_is_never_worse(
 
 
 def test_with_free_transfer_disaggregated_serving_of_a_large_model_is_never_worse() -> None:
-    compared = disaggregation.compare(free("deepseek_v3", Requests(isl=4000, osl=1000), 32))
+    compared = disaggregation.compare(free("deepseek_v3", lengths(4000, 1000), 32))
     (together,) = compared.aggregated
     assert np.all(compared.disaggregated.dollars_at(together.tokens_per_second) <= together.dollars * (1 + 1e-9))
     assert compared.best()[0] > 1.5
@@ -74,7 +78,7 @@ def test_with_free_transfer_disaggregated_serving_of_a_large_model_is_never_wors
 @pytest.mark.parametrize("network", ["50 GB/s", "0.5 GB/s"])
 def test_a_frontier_is_the_best_of_all_pairs(ttft: float, network: str) -> None:
     both = pools(
-        "llama_3_8b", chip(nic_bytes_per_second_one_way=network, link_domain=4), Requests(isl=2000, osl=200),
+        "llama_3_8b", chip(nic_bytes_per_second_one_way=network, link_domain=4), lengths(2000, 200),
         max_accelerators=4,
     )  # fmt: skip
     front = disaggregation.compare(both, ttft).disaggregated
@@ -139,7 +143,7 @@ def test_a_slower_network_is_never_better() -> None:
     found = [
         disaggregation.compare(
             pools(
-                "llama_3_8b", chip(nic_bytes_per_second_one_way=rate, link_domain=1), Requests(isl=4000, osl=100),
+                "llama_3_8b", chip(nic_bytes_per_second_one_way=rate, link_domain=1), lengths(4000, 100),
                 max_accelerators=2,
             )
         ).disaggregated
@@ -165,13 +169,13 @@ def test_the_way_of_a_cache() -> None:
     whole = few(4000, 100, layer_by_layer=False).transfer
     assert np.all(whole.exposed_seconds == whole.seconds)
     assert np.all(whole.exposed_seconds >= moved.exposed_seconds)
-    far = pools("llama_3_8b", "h100_sxm", Requests(isl=4000, osl=100), decode_on="h200_sxm", max_accelerators=1)
+    far = pools("llama_3_8b", "h100_sxm", lengths(4000, 100), decode_on="h200_sxm", max_accelerators=1)
     assert not far.transfer.fast.any()
     assert far.transfer.seconds[0, 0] == pytest.approx(both.bytes_per_prompt / (50e9 * share))
 
 
 def test_the_slower_side_decides() -> None:
-    both = pools("llama_3_8b", "a100_sxm_80", Requests(isl=1000, osl=100), decode_on="h100_sxm", max_accelerators=4)
+    both = pools("llama_3_8b", "a100_sxm_80", lengths(1000, 100), decode_on="h100_sxm", max_accelerators=4)
     share = both.decode.question.assumptions.link_efficiency
     widest = int(np.argmax(both.prefill.cache_chips)), int(np.argmin(both.decode.cache_chips))
     senders, receivers = both.prefill.cache_chips[widest[0]], both.decode.cache_chips[widest[1]]
@@ -213,7 +217,7 @@ def test_the_largest_fleet_is_the_best_of_all() -> None:
     ],
 )
 def test_the_smallest_fleet_is_the_cheapest_of_all(rate: float, targets: Targets) -> None:
-    both = pools("llama_3_8b", "h100_sxm", Requests(isl=2000, osl=200), max_accelerators=2)
+    both = pools("llama_3_8b", "h100_sxm", lengths(2000, 200), max_accelerators=2)
     found = fleets.smallest(both, rate, targets)
     assert targets.broken(found.load) is None
     price = both.decode.offer.dollars_per_accelerator_hour
@@ -296,7 +300,7 @@ def test_the_verdict_says_where_and_by_how_much() -> None:
 
 def test_aggregated_serving_may_win() -> None:
     slow = pools(
-        "llama_3_8b", chip(nic_bytes_per_second_one_way="0.1 GB/s", link_domain=1), Requests(isl=8000, osl=50),
+        "llama_3_8b", chip(nic_bytes_per_second_one_way="0.1 GB/s", link_domain=1), lengths(8000, 50),
         max_accelerators=1,
     )  # fmt: skip
     compared = disaggregation.compare(slow)
@@ -326,7 +330,7 @@ def test_bad_input(change: dict[str, Any], message: str) -> None:
     asked = {"hardware": "h100_sxm", "osl": 100, **change}
     with pytest.raises(InputError) as caught:
         disaggregation.compare(
-            pools("llama_3_8b", asked["hardware"], Requests(isl=1000, osl=asked["osl"]), price=1, max_accelerators=2)
+            pools("llama_3_8b", asked["hardware"], lengths(1000, asked["osl"]), price=1, max_accelerators=2)
         )
     assert message in str(caught.value)
 

@@ -223,7 +223,7 @@ def test_several_published_layers_all_take_memory() -> None:
     target = ask("minimax_m2_5", "h200_sxm", 2250.0, assumptions="deployable")
     plans = layout(8, [1.0])
     extra = [
-        float((drafting.memory(target, plans, Speculation.of(kind, 0.8)).weight_bytes)[0])  # type: ignore[arg-type]
+        float((drafting.memory(target, plans, Speculation.of(kind, 0.8)).weight_bytes)[0])
         - float(target.memory(plans).weight_bytes[0])
         for kind in ("mtp", "eagle")
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,10 +56,10 @@ def test_a_wrong_rule_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing from the target again, instead of from what the draft left of it, favours tokens that both like."""
     right = formulas.speculative_sample
 
-    def wrong(target: object, draft: object, length: int, random: np.random.Generator, rounds: int = 1) -> Rounds:
-        drawn = right(target, draft, length, random, rounds)  # type: ignore[arg-type]
+    def wrong(target: Any, draft: Any, length: int, random: np.random.Generator, rounds: int = 1) -> Rounds:
+        drawn = right(target, draft, length, random, rounds)
         rejected = drawn.produced <= length
-        again = random.choice(3, size=rounds, p=target)  # type: ignore[arg-type]
+        again = random.choice(3, size=rounds, p=target)
         tokens = drawn.tokens.copy()
         tokens[rejected, drawn.produced[rejected] - 1] = again[rejected]
         return Rounds(tokens, drawn.produced)

@@ -100,8 +100,10 @@ def test_a_cached_prefix_never_slows_prefill(
     cached = float(int(share * (isl - 1)))
     asked, some = question(model, 2_000.0, chunk), plans(layout)
     whole, rest = prefill(asked, some, isl), prefill(asked, some, isl - cached, cached)
-    assert (rest.seconds <= whole.seconds * (1.0 + 1e-9)).all()
     assert (rest.busy_seconds <= whole.busy_seconds * (1.0 + 1e-9)).all()
+    # Two chunks go through the stages of a pipeline one behind the other, which one chunk of half as many tokens cannot.
+    if layout[2] == 1:
+        assert (rest.seconds <= whole.seconds * (1.0 + 1e-9)).all()
 
 
 @settings(max_examples=60, deadline=None)
@@ -111,8 +113,8 @@ def test_chunks_read_weights_and_cache_again(model: str, isl: int) -> None:
     assert whole.chunks == 1
     assert parts.chunks == -(-isl // 2048)
     assert (parts.seconds >= whole.seconds * (1.0 - 1e-9)).all()
-    # Not by much where arithmetic binds.
-    if isl > 8192:
+    # Not by much where arithmetic binds: with many experts chunks of this size are too short for that.
+    if model == "llama_3_8b" and isl > 8192:
         assert (parts.seconds <= 1.3 * whole.seconds).all()
 
 
@@ -189,7 +191,7 @@ def test_answers_of_one_token_need_prefill_only() -> None:
     asked = requests(4_000, 1)
     found, _ = state("llama_3_8b", (1, 1, 1, 1), np.array([1.0, 2.0, 50.0]), asked, WHOLE)
     assert (found.tpot_seconds == 0.0).all()
-    np.testing.assert_allclose(found.requests_per_second, 1.0 / found.prefill.busy_seconds, rtol=1e-9)
+    np.testing.assert_allclose(found.requests_per_second, np.full(3, 1.0 / found.prefill.busy_seconds), rtol=1e-9)
     assert np.isinf(found.tokens_per_second).all()
 
 
