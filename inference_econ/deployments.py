@@ -254,8 +254,11 @@ def layouts(question: Question, grid: Grid) -> Plans:
         chosen = depth > 0
         plans = grid.layouts.variants(model, assumed, Plans.of(sizes[chosen], depth[chosen], depth[chosen]))
         plans = replace(plans, batch=np.asarray(prompts_together(question, plans)))
-        codes = np.broadcast_to(question.reasons(plans, assumed.tensor_layouts[0]), plans.shape)
-        found.append(plans.at(np.nonzero((codes != memory.DIVIDE) & (codes != memory.NETWORK))))
+        possible = np.zeros(plans.shape, dtype=bool)
+        for cut in assumed.tensor_layouts:
+            codes = question.reasons(plans, cut)
+            possible |= (codes != memory.DIVIDE) & (codes != memory.NETWORK)
+        found.append(plans.at(np.nonzero(possible)))
     size, batch, pp, ranks, ep = (
         np.concatenate([np.asarray(getattr(plans, name), dtype=float) for plans in found])
         for name in ("accelerators", "batch", "pp", "attention_ranks", "ep")

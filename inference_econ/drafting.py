@@ -263,7 +263,8 @@ def steady(question: Question, plans: Plans, requests: Requests, speculation: Sp
     tokens each on average. Each of the B - 1 others ends once in that many rounds, and is followed by a prefill for
     which rounds wait. Prefill is not made shorter by speculation, so that it weighs more: its share per token stays
     (B - 1) / (osl - 1) x P. The proposer reads every prompt as well, whether a batch speculates or not, since it may
-    have to propose as soon as the batch is small again. A new prompt waits for the rest of a whole round.
+    have to propose as soon as the batch is small again. A new prompt waits for the rest of a whole round. What the
+    last round of an answer gives beyond its end is not counted: answers are long beside drafts.
     """
     found = rounds(question, plans, speculation)
     best = found.best()

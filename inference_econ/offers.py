@@ -217,10 +217,12 @@ def price(
     found = one.deployments
     rates = promised_rates(found, promised)
     rate = requests_per_second or replicas * _natural_rate([(found, one.dollars_per_accelerator_hour)], promised)
-    # The cheapest fleet of so many instances that completes the traffic; the one that completes most if none does.
+    # Of the cheapest fleets of so many instances that complete the traffic, the one that completes most; the one of all
+    # if none does.
     enough = replicas * rates > rate
     sizes = found.plans.accelerators
-    index = int(np.argmin(np.where(enough, sizes, np.inf))) if enough.any() else int(np.argmax(rates))
+    smallest = enough & (sizes == sizes[enough].min()) if enough.any() else sizes > 0
+    index = int(np.argmax(np.where(smallest, rates, -1.0)))
     return sheet(
         found.service(index), rate, one.dollars_per_accelerator_hour, replicas=int(replicas), arrival_scv=arrival_scv
     )

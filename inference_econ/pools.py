@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -249,15 +249,16 @@ def _usable(found: Offer) -> Pool:
         return Pool(found)
     states, prompt = every.states, every.states.prefill
     columns = {
-        name: getattr(states, name)[kept]
-        for name in (
-            "batch", "concurrency", "ttft_seconds", "tpot_seconds", "requests_per_second", "decode_seconds",
-            "prefill_share", "queue_seconds", "running_seconds",
-        )
-    }  # fmt: skip
+        one.name: value[kept]
+        for one in fields(states)
+        if isinstance(value := getattr(states, one.name), np.ndarray) and len(value) == len(every)
+    }
     cut = replace(prompt, seconds=prompt.seconds[kept], busy_seconds=prompt.busy_seconds[kept])
     fewer = replace(
-        every, plans=every.plans.at((kept,)), slots=every.slots[kept], states=replace(states, prefill=cut, **columns)
+        every,
+        plans=every.plans.at((kept,)),
+        slots=every.slots[kept],
+        states=replace(states, prefill=cut, **columns),
     )
     return Pool(replace(found, deployments=fewer))
 

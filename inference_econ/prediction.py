@@ -34,12 +34,17 @@ _BATCHES = 24
 #: Sequences that vLLM runs at most if nobody tells it more or less: its max_num_seqs of a server on chips of at least
 #: that much memory, and on others, to which it counts A100s [1]. Other engines take what fits their memory.
 _MOST_SEQUENCES, _FEWER_SEQUENCES, _LARGE_BYTES = 1024, 256, 70 * 2**30
+#: Engines that begin a request only when there is room for all of its tokens (TensorRT-LLM's GUARANTEED_NO_EVICT);
+#: others count on requests that end meanwhile.
+_WHOLE_REQUESTS = ("trtllm",)
 #: Rounds of a closed loop whose length is not recorded [1].
 _ROUNDS = 10
 #: Loads that take all that a server has to give.
 _FULL = ("saturated", "limited")
 #: Largest instance of those that are tried where the layout is not recorded, and longest run that is played [1].
 _LARGEST, _MOST_PLAYED = 64, 5000
+#: Layouts that are looked at closely [1].
+_NEAR = 3
 #: Offered load, as a share of the time that prompts take, below which hardly any prompt waits [1].
 _IDLE = 0.1
 
@@ -285,7 +290,10 @@ def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
     most = _most_sequences(row, question) * found.plans.accelerators / found.plans.attention_ranks
     chosen = [found.service(index) for index in range(len(found))]
     chosen = [replace(one, slots=int(min(one.slots, limit))) for one, limit in zip(chosen, most, strict=True)]
-    each = [_steady(row, one, _most(row, one)) for one in chosen]
+    # Layouts that come near the best with prompts read one by one.
+    rough = [float(one.at(_most(row, one)).requests_per_second) / one.accelerators for one in chosen]
+    near = sorted(range(len(chosen)), key=lambda index: -rough[index])[:_NEAR]
+    each = [_steady(row, chosen[index], _most(row, chosen[index])) for index in near]
     return max(each, key=lambda one: one.output_tokens_per_second_per_accelerator or 0.0)
 
 
@@ -355,7 +363,7 @@ def _pool_service(rows: Sequence[Measurement], pool: Pool, assumptions: Assumpti
     groups, depth = one * pool.dp * pool.pp, one * pool.pp
     plans = Plans(one * stage * pool.pp, groups, depth, one * pool.tp, one * spread, whole=True)
     question = _question(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
-    slots = _room(question, plans)
+    slots = _room(row, question, plans)
     if row.load != "concurrency":
         slots = min(slots, _most_sequences(row, question) * pool.dp)
     given = [other.concurrency for other in rows if other.concurrency is not None]
@@ -397,8 +405,10 @@ def _most_sequences(row: Measurement, question: Question) -> float:
     return _MOST_SEQUENCES if large else _FEWER_SEQUENCES
 
 
-def _room(question: Question, plans: Plans) -> float:
+def _room(row: Measurement, question: Question, plans: Plans) -> float:
     """Requests whose cache fits, at least one; all of them where the weights do not fit and yet it ran [1]."""
+    if row.engine in _WHOLE_REQUESTS and row.isl is not None and row.osl is not None and row.context is None:
+        question = replace(question, context=row.isl + row.osl)
     weights, cache, available = question.memory(plans).of_one_plan()
     each = cache / float(plans.batch[0])
     return (available - weights) / each if available - weights >= each else math.inf

@@ -164,14 +164,25 @@ def _rank(choice: Choice) -> tuple[float, float]:
 def promised_rates(found: Deployments, targets: Targets) -> Array:
     """The largest steady rate of each layout whose mean latencies keep the promises; 0 if none does [1/s].
 
-    A percentile of a loaded instance may be below the mean only for the median of the TTFT, whose fixed part is
-    then what counts.
+    Between two steady states as :meth:`inference_econ.deployments.Service.at` reads them. A percentile of a loaded
+    instance may be below the mean only for the median of the TTFT, whose fixed part is then what counts.
     """
     states = found.states
     fixed = states.ttft_seconds - states.queue_seconds - states.running_seconds
-    kept = (states.tpot_seconds <= targets.tpot_seconds) & (fixed <= targets.ttft_seconds)
-    rates: Array = np.where(kept, states.requests_per_second, 0.0).max(axis=1)
-    return rates
+    rates: Array = states.requests_per_second
+    last, share = rates.shape[1] - 1, np.full(len(found), np.inf)
+    for values, limit in ((states.tpot_seconds, targets.tpot_seconds), (fixed, targets.ttft_seconds)):
+        # All that is kept comes before all that is not: how many states, and the part of the way to the next.
+        kept = np.count_nonzero(values <= limit, axis=1)
+        low, high = (np.take_along_axis(values, np.clip(kept[:, None] + k, 0, last), axis=1)[:, 0] for k in (-1, 0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            beyond = np.log(limit / low) / np.log(high / low)
+        reached = np.where((kept > 0) & (kept <= last), kept - 1 + np.clip(beyond, 0.0, 1.0), kept - 1.0)
+        share = np.minimum(share, reached)
+    below = np.clip(np.floor(share), 0, last).astype(np.intp)
+    pair = (np.take_along_axis(rates, np.minimum(below + k, last)[:, None], axis=1)[:, 0] for k in (0, 1))
+    first, second = pair
+    return np.where(share < 0.0, 0.0, first * (second / first) ** np.clip(share - below, 0.0, 1.0))
 
 
 def _fewest(

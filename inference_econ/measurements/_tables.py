@@ -82,7 +82,7 @@ def _serving(row: Row, common: Mapping[str, Any]) -> Measurement:
     return Measurement(
         **fields,
         **what,
-        kv=_cache_format(what, name) if run else None,
+        kv=_cache_format(what, name) if "aiconfigurator" in row.text("source") else None,
         engine=name,
         engine_version=version,
         speculation=runs.get(f"{name} {version}", "unrecorded"),
@@ -138,7 +138,7 @@ def _inferencemax(row: Row, common: Mapping[str, Any]) -> Measurement:
 
 
 def _cache_format(what: Mapping[str, Any], engine: str) -> str | None:
-    """What the scripts of InferenceX set, where they set anything."""
+    """What is known of a collection that does not record it."""
     return catalog.measured_names().kv_formats.get(what["model"], {}).get(f"{engine} {what['hardware']}")
 
 

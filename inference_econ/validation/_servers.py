@@ -19,6 +19,8 @@ from inference_econ.spec.assumptions import Assumptions
 #: Speculation that a plain decode step stands for: none, or nothing known.
 _PLAIN = ("none", "unrecorded")
 _REPEATED = "repeats a row: same subject, demand and results"
+#: Endings of results of load generators.
+RESULTS = (".json", ".jsonl")
 #: What assumptions are called that are chosen row by row.
 BY_HARDWARE = "by hardware"
 
@@ -63,6 +65,25 @@ GROUPS: dict[str, Callable[[Measurement], str]] = {
     "source": lambda row: row.source,
     "quality": lambda row: row.quality or "not graded",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """Rows of one file.
+
+    Attributes
+    ----------
+    kind : str
+        Which columns it has, in words; empty for results of load generators.
+    cells : tuple of dict
+        Text by column.
+    found : tuple of Measurement or Skipped
+        What the rows say.
+    """
+
+    kind: str
+    cells: tuple[dict[str, str], ...]
+    found: tuple[Measurement | Skipped, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +164,13 @@ class Servers:
         Name of a preset, or :data:`BY_HARDWARE`.
     rows : tuple of Row
         In the order of the files.
+    files : tuple of File
+        Where they are from.
     """
 
     assumptions: str
     rows: tuple[Row, ...]
+    files: tuple[File, ...]
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -209,18 +233,23 @@ def servers(
     return held(read(sources, deployment), assumptions)
 
 
-def read(sources: Sequence[str | Path], deployment: Deployment | None = None) -> list[Measurement | Skipped]:
+def read(sources: Sequence[str | Path], deployment: Deployment | None = None) -> tuple[File, ...]:
     """Every row of some files; see :func:`servers`."""
-    files = catalog.measured_files()
-    found: list[Measurement | Skipped] = []
-    for source in sources:
-        path = files[str(source)] if str(source) in measurements.SHIPPED else Path(source)
-        found += measurements.read(path, deployment)
-    return found
+    return tuple(_file(source, deployment) for source in sources)
 
 
-def held(found: Sequence[Measurement | Skipped], assumptions: str | None = None) -> Servers:
+def _file(source: str | Path, deployment: Deployment | None) -> File:
+    path = catalog.measured_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
+    found = tuple(measurements.read(path, deployment))
+    if path.suffix.lower() in RESULTS:
+        return File("", ({},) * len(found), found)
+    kind, cells = measurements.cells(path)
+    return File(kind, tuple(cells), found)
+
+
+def held(files: Sequence[File], assumptions: str | None = None) -> Servers:
     """Rows that have been read beside their predictions; see :func:`servers`."""
+    found = [one for file in files for one in file.found]
     only = None if assumptions is None else catalog.assumptions(assumptions)
     usable = [one for one in found if isinstance(one, Measurement)]
     predictions = iter(predict(usable, lambda row: only or usual(row.hardware)))
@@ -235,7 +264,7 @@ def held(found: Sequence[Measurement | Skipped], assumptions: str | None = None)
         else:
             prediction = next(predictions)
             rows.append(Row(*place, one, prediction, prediction.skipped, _apart(one, repeated=id(one) not in kept)))
-    return Servers(BY_HARDWARE if assumptions is None else assumptions, tuple(rows))
+    return Servers(BY_HARDWARE if assumptions is None else assumptions, tuple(rows), tuple(files))
 
 
 @cache

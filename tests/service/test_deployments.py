@@ -67,8 +67,8 @@ def test_states_in_between() -> None:
     # Compared with the engine itself.
     batch = one.at(100.0).batch
     exact = steady(one.question, replace(one.plans, batch=np.atleast_1d(batch)), one.requests)
-    assert one.at(100.0).tpot_seconds == pytest.approx(exact.tpot_seconds, rel=2e-3)
-    assert exact.concurrency == pytest.approx(100.0, rel=2e-3)
+    assert float(one.at(100.0).tpot_seconds) == pytest.approx(float(exact.tpot_seconds[0]), rel=5e-3)
+    assert float(exact.concurrency[0]) == pytest.approx(100.0, rel=5e-3)
 
 
 def test_no_more_in_flight_than_slots_and_no_less_than_one() -> None:
@@ -120,8 +120,10 @@ def test_instances_that_are_too_small() -> None:
     with pytest.raises(NothingFitsError, match=r"alone need 2 accelerators \(.*\); at most 1 are allowed"):
         offers.offer("llama_3_70b", "h200_sxm", REQUESTS, max_accelerators=1)
     with pytest.raises(
-        NothingFitsError, match=r"alone need 2 accelerators \(.*\); tp=1, dp=1, pp=1 leaves no instance"
+        NothingFitsError, match=r"alone need 2 accelerators \(.*\); tp=8 leaves no instance of that size"
     ):
+        offers.offer("llama_3_70b", "h100_sxm", REQUESTS, pins=Pins(tp=8), max_accelerators=4)
+    with pytest.raises(NothingFitsError, match=r"1 to 1 accelerators: on the largest, 141\.1 GB of weights and"):
         offers.offer("llama_3_70b", "h100_sxm", REQUESTS, pins=Pins(tp=1, dp=1, pp=1))
 
 

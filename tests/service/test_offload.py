@@ -211,6 +211,11 @@ def test_other_bad_input(tmp_path: Path) -> None:
         catalog.tier(str(path))
 
 
+def test_tiers_are_no_presets() -> None:
+    assert set(catalog.tier_names()) == {"dram", "ssd"}
+    assert not [name for name in catalog.names("assumptions") if "tiers" in name]
+
+
 def test_a_tier_needs_no_registration(tmp_path: Path) -> None:
     text = (catalog.folder("assumptions") / "tiers" / "ssd.yaml").read_text(encoding="utf-8")
     path = tmp_path / "mine.yaml"

@@ -1,0 +1,411 @@
+"""A measured deployment held against what could be (floor 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ import economics, memory
+from inference_econ.alternatives import candidates
+from inference_econ.engine import mfu
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import money, pareto
+from inference_econ.frontier import Frontier, Point, Progress, compute
+from inference_econ.layouts import Grid
+from inference_econ.pins import Pins
+from inference_econ.plans import Plans
+from inference_econ.question import Question
+from inference_econ.service import prefill
+from inference_econ.solve import PRESETS, ask, make_grid, solve
+from inference_econ.spec.assumptions import Assumptions
+from inference_econ.spec.hardware import HardwareSpec
+from inference_econ.spec.model import ModelSpec
+from inference_econ.spec.traffic import Traffic
+
+Array = npt.NDArray[np.float64]
+
+#: Larger speeds, batches and throughputs are typing errors.
+_MOST = 1e9
+#: Rounding [1].
+_ROUNDING = 1e-9
+#: Measurements are not better than this: so near to a frontier a point is on it [1].
+NEAR = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a deployment was measured to do; of batch, throughput and MFU one was given, the others follow.
+
+    Attributes
+    ----------
+    accelerators : int
+        Chips of the deployment [1].
+    tokens_per_second_per_user : float
+        Speed [tokens/s].
+    batch : float
+        Sequences served at the same time [1].
+    throughput : float
+        Output tokens of the deployment [tokens/s].
+    mfu : float
+        Useful arithmetic over the dense peak [1].
+    dollars_per_million_output_tokens : float
+        Cost [USD per 1e6 tokens].
+    """
+
+    accelerators: int
+    tokens_per_second_per_user: float
+    batch: float
+    throughput: float
+    mfu: float
+    dollars_per_million_output_tokens: float
+
+    @property
+    def seconds(self) -> float:
+        """Time per output token [s]."""
+        return 1.0 / self.tokens_per_second_per_user
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The measured point beside one frontier.
+
+    Attributes
+    ----------
+    frontier : Frontier
+        With the measured batch among those that were tried.
+    faster : Point or None
+        The fastest deployment that costs no more; None if none is as cheap.
+    cheaper : Point or None
+        The cheapest deployment that is at least as fast; None if none is as fast.
+    speed_factor : float or None
+        Speed of the first over the measured one: above 1, speed is lost at equal cost [1].
+    cost_factor : float or None
+        The measured cost over that of the second: above 1, money is lost at equal speed [1].
+    on_it_seconds : float
+        Time per token with which the measured chips and batch would lie on the frontier [s].
+    """
+
+    frontier: Frontier
+    faster: Point | None
+    cheaper: Point | None
+    speed_factor: float | None
+    cost_factor: float | None
+    on_it_seconds: float
+
+    @property
+    def verdict(self) -> str:
+        """Where the point lies: ``behind`` the frontier, ``on`` it (within 2 %), or ``ahead``."""
+        # Both factors are above 1, or neither is.
+        most = max(self.speed_factor or 0.0, self.cost_factor or 0.0)
+        if most > 1.0 + NEAR:
+            return "behind"
+        return "on" if most >= 1.0 - NEAR else "ahead"
+
+
+@dataclass(frozen=True, slots=True)
+class StepPart:
+    """One part of the step of the measured deployment.
+
+    Attributes
+    ----------
+    name : str
+        One of :data:`inference_econ.engine.PARTS`, or ``unexplained``.
+    seconds : float
+        Under the profile [s]; the unexplained time is what was measured beyond all parts, negative if less.
+    ideal_seconds : float
+        The same part of the ideal step with the same chips and batch [s].
+    """
+
+    name: str
+    seconds: float
+    ideal_seconds: float
+
+    def closes(self, gap_seconds: float) -> float:
+        """Share of a gap that is closed if this part alone shrinks to the ideal one [1]; 0 if there is no gap."""
+        if gap_seconds <= 0.0:
+            return 0.0
+        return min(max(self.seconds - self.ideal_seconds, 0.0) / gap_seconds, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A measured batch that the memory cannot hold.
+
+    Attributes
+    ----------
+    batch : float
+        Sequences [1].
+    needed_bytes, available_bytes : float
+        Weights and cache of the deployment, in the layout that lacks least, and what it has [B].
+    most : int
+        Sequences that fit in that layout [1].
+    """
+
+    batch: float
+    needed_bytes: float
+    available_bytes: float
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """A measured deployment held against frontiers and a bound.
+
+    Attributes
+    ----------
+    question : Question
+        What, on what, how: under the profile.
+    traffic : Traffic
+        Lengths.
+    measured : Measured
+        The measured point.
+    anywhere : Gap
+        Against deployments of any number of chips, under the profile.
+    same_size : Gap
+        Against deployments of the same number of chips, under the profile.
+    ideal : Gap
+        Against the bound ``ideal`` for the same number of chips.
+    predicted : Point or None
+        The measured chips, batch and layout (the fastest one, where it is open) as the profile predicts them; None
+        if the batch does not fit.
+    parts : tuple of StepPart
+        The predicted step by part and the unexplained time, which add up to the measured time per token.
+    shortage : Shortage or None
+        Why there is no prediction.
+    prompt_seconds : float or None
+        Time per output token that prompts would take on the same chips, which no part counts [s]; None if the
+        length of prompts is not known.
+    """
+
+    question: Question
+    traffic: Traffic
+    measured: Measured
+    anywhere: Gap
+    same_size: Gap
+    ideal: Gap
+    predicted: Point | None
+    parts: tuple[StepPart, ...]
+    shortage: Shortage | None
+    prompt_seconds: float | None
+
+    @property
+    def unexplained_seconds(self) -> float | None:
+        """Measured time per token beyond the predicted one [s], negative if it is less; None without a prediction."""
+        return self.parts[-1].seconds if self.parts else None
+
+    def gap_seconds(self, gap: Gap) -> float:
+        """Time per token beyond that of a frontier, with the measured chips and batch [s]; negative if ahead."""
+        return self.measured.seconds - gap.on_it_seconds
+
+
+def assess(
+    model: ModelSpec | str,
+    hardware: HardwareSpec | str,
+    traffic: Traffic,
+    *,
+    tokens_per_second: float,
+    accelerators: int,
+    utilization: float | None = None,
+    batch: float | None = None,
+    throughput: float | None = None,
+    tp: int | None = None,
+    dp: int | None = None,
+    pp: int | None = None,
+    ep: int | None = None,
+    weights: str | None = None,
+    activations: str | None = None,
+    kv: str | None = None,
+    price: float | None = None,
+    assumptions: Assumptions | str | None = None,
+    progress: Progress | None = None,
+) -> Assessment:
+    """Hold a measured deployment against the frontier of a profile and the ideal bound (``inference_econ.assess``).
+
+    Parameters
+    ----------
+    model, hardware : spec, name or path
+        What is served, on what.
+    traffic : Traffic
+        Lengths.
+    tokens_per_second : float
+        Measured speed of one user [tokens/s].
+    accelerators : int
+        Chips of the deployment [1].
+    utilization, batch, throughput : float, optional
+        One of: useful arithmetic over the dense peak (MFU) [1], sequences served at the same time [1], output tokens
+        of the deployment [tokens/s].
+    tp, dp, pp, ep : int, optional
+        The layout of the deployment, as far as it is known [1]; the fastest one is taken for the rest.
+    weights, activations, kv : str, optional
+        Number formats; published ones and 16 bits by default.
+    price : float, optional
+        Of one accelerator [USD/h]; by default the first of its file.
+    assumptions : Assumptions, name or path, optional
+        The profile.
+    progress : callable, optional
+        Told the share of the work done.
+
+    Returns
+    -------
+    Assessment
+        Gaps in speed and cost, and the step taken apart.
+
+    Raises
+    ------
+    InputError
+        If not exactly one of utilisation, batch and throughput is given, a number or name cannot be used, the layout
+        contradicts the number of chips, or less than one sequence would be served.
+    NothingFitsError
+        If the model does not fit on so many chips, or in the layout.
+
+    Examples
+    --------
+    >>> found = assess("llama_3_70b", "h100_sxm", Traffic(context=500), tokens_per_second=40, batch=64, accelerators=8)
+    >>> found.same_size.verdict, round(found.measured.throughput)
+    ('behind', 2560)
+    """
+    formats = {"weights": weights, "activations": activations, "kv": kv}
+    pins = Pins(tp, dp, pp, ep, None, accelerators)
+    pins.check_whole()
+    opinions = PRESETS["whole"] if assumptions is None else assumptions
+    question = ask(model, hardware, traffic.mean_context, assumptions=opinions, **formats)
+    bound = ask(question.model, question.hardware, traffic.mean_context, assumptions="ideal", **formats)
+    rate = economics.rate(question.hardware, price)
+    given = {"utilization": utilization, "batch": batch, "throughput": throughput}
+    measured = _measured(question, rate, accelerators, tokens_per_second, given)
+    batches = _batches(measured, pins)
+
+    def against(asked: Question, share: float, **fixed: int) -> Gap:
+        if progress is not None:
+            progress(share, "frontiers")
+        grid = make_grid(asked, "whole", pipeline=True, pins=Pins(**fixed))
+        # The measured chips and batch need not be on the grid, and must not look better for it.
+        grid = Grid(np.union1d(grid.accelerators, accelerators), np.union1d(grid.batch, batches), grid.layouts)
+        return _gap(measured, compute(asked, grid, rate))
+
+    same_size = against(question, 0.0, accelerators=accelerators)
+    layout = same_size.frontier
+    if len(pins.given()) > 1:
+        degrees = {"tp": tp, "dp": dp, "pp": pp, "ep": ep}
+        layout = solve(
+            question.model,
+            question.hardware,
+            Traffic(context=traffic.mean_context),
+            assumptions=opinions,
+            price=rate,
+            accelerators=accelerators,
+            **formats,
+            **degrees,
+        )
+    anywhere, ideal = against(question, 0.2), against(bound, 0.8, accelerators=accelerators)
+    grid = replace(layout.grid, batch=batches)
+    parts: tuple[StepPart, ...] = ()
+    prompts = shortage = predicted = None
+    try:
+        predicted = compute(question, grid, rate).fastest()
+    except NothingFitsError:
+        shortage = _shortage(question, grid, measured.batch)
+    else:
+        parts = _parts(predicted, compute(bound, replace(ideal.frontier.grid, batch=batches), rate).fastest(), measured)
+        prompts = _prompt_seconds(question, traffic, measured, predicted)
+    if progress is not None:
+        progress(1.0, "done")
+    return Assessment(
+        question, traffic, measured, anywhere, same_size, ideal, predicted, parts, shortage, prompts
+    )
+
+
+def _measured(
+    question: Question, rate: float, accelerators: int, speed: float, given: dict[str, float | None]
+) -> Measured:
+    """All of a measured point from its speed and one more number."""
+    known = {name: value for name, value in given.items() if value is not None}
+    if len(known) != 1:
+        got = " and ".join(known) or "none"
+        raise InputError(f"give one of utilization, batch and throughput (the others follow from it), got {got}")
+    ((name, value),) = known.items()
+    for what, number in (("tokens_per_second", speed), (name, value)):
+        if what == "utilization" and not 0.0 < number <= 1.0:
+            raise InputError(f"utilization must be above 0 and at most 1 (0.15 is 15 %), got {number:g}")
+        if not 0.0 < number <= _MOST:
+            raise InputError(f"{what} must be positive and at most {_MOST:g}, got {number:g}")
+    one = float(mfu(question, accelerators, 1.0, 1.0 / speed))
+    batch = {"utilization": value / one, "batch": value, "throughput": value / speed}[name]
+    if batch < 1.0 - _ROUNDING:
+        raise InputError(
+            f"a {name} of {value:g} at {speed:g} tokens/s per user on {accelerators} x {question.hardware.name} is a "
+            f"batch of {batch:.2g}: less than one sequence; a batch of 1 has a throughput of {speed:g} tokens/s and a "
+            f"utilization of {one:.2g}"
+        )
+    dollars = float(money.dollars_per_million_tokens(accelerators, 1.0 / speed, batch, rate))
+    return Measured(accelerators, speed, batch, batch * speed, one * batch, dollars)
+
+
+def _batches(measured: Measured, pins: Pins) -> Array:
+    """The measured batch as whole sequences that groups of chips can share: the fullest group sets the pace."""
+    chips = measured.accelerators
+    groups = [number for number in range(1, chips + 1) if chips % number == 0 and number % pins.groups == 0]
+    return np.unique([np.ceil(measured.batch / number - _ROUNDING) * number for number in groups])
+
+
+def _gap(measured: Measured, front: Frontier) -> Gap:
+    speed, dollars = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
+    as_cheap = np.flatnonzero(front.dollars <= dollars * (1.0 + _ROUNDING))
+    as_fast = np.flatnonzero(front.tokens_per_second >= speed * (1.0 - _ROUNDING))
+    faster = front.point(int(as_cheap[-1])) if as_cheap.size else None
+    cheaper = front.point(int(as_fast[0])) if as_fast.size else None
+    # With chips and batch as they are, cost is proportional to time.
+    on_it = pareto.ceiling(front.seconds[::-1], front.dollars[::-1], dollars * speed)
+    return Gap(
+        front,
+        faster,
+        cheaper,
+        faster.tokens_per_second_per_user / speed if faster else None,
+        dollars / cheaper.dollars_per_million_output_tokens if cheaper else None,
+        float(on_it),
+    )
+
+
+def _parts(predicted: Point, ideal: Point, measured: Measured) -> tuple[StepPart, ...]:
+    """The predicted step, largest part first, and what is left of the measured time."""
+    found = [
+        StepPart(name, seconds, ideal.parts[name])
+        for name, seconds in sorted(predicted.parts.items(), key=lambda item: -item[1])
+        if seconds > 0.0
+    ]
+    left = measured.seconds - 1.0 / predicted.tokens_per_second_per_user
+    return (*found, StepPart("unexplained", left, 0.0))
+
+
+def _shortage(question: Question, grid: Grid, batch: float) -> Shortage:
+    """What is missing in the layout that lacks least."""
+    found = []
+    for some in candidates(question, grid):
+        short = np.nonzero((some.codes == memory.WEIGHTS) | (some.codes == memory.CACHE))
+        plans = some.plans.at(short)
+        needed = question.memory(plans)
+        arrays = (needed.weight_bytes, needed.kv_bytes, needed.available_bytes, plans.batch)
+        found.append(np.stack([np.broadcast_to(array, plans.shape) for array in arrays]))
+    weights, cache, available, held = np.concatenate(found, axis=1)
+    least = int(np.argmin(weights + cache - available))
+    most = int(max(held[least] * (available[least] - weights[least]) / cache[least], 0.0))
+    return Shortage(batch, float(weights[least] + cache[least]), float(available[least]), most)
+
+
+def _prompt_seconds(question: Question, traffic: Traffic, measured: Measured, predicted: Point) -> float | None:
+    """Each request brings a prompt, and its tokens share the time that it takes of the chips."""
+    if not traffic.isl or not traffic.osl:
+        return None
+    one, layout = np.ones(1), predicted.layout
+    ep = one * float(layout["ep"]) if "ep" in layout else None
+    plans = Plans(
+        one * predicted.accelerators,
+        one * predicted.batch,
+        one * float(layout["pp"]),
+        one * float(layout["attention_tp"]),
+        ep,
+        whole=True,
+    )
+    return float(prefill(question, plans, traffic.isl).busy_seconds[0] * measured.batch / traffic.osl)
