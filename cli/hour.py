@@ -69,18 +69,13 @@ def hour_cost(
     )
     parts = {name: float(value) for name, value in cost._asdict().items()}
     total = float(cost.total)
-    if form == "json":
-        text = tables.to_json({"hardware": chip.name, "dollars_per_accelerator_hour": total, "parts": parts})
-    else:
-        rows = [(_PARTS[name], f"{value:.3f}", f"{100 * value / total:.0f}") for name, value in parts.items()]
-        rows.append(("hour in use", f"{total:.3f}", "100"))
-        notes = (
-            f"{utilization:g} of all hours in use; the chip draws {watts:g} W at work, its host {host_watts:g} W.",
-        )
-        table = tables.Table(f"One hour of {chip.name}", ("part", "$", "share %"), tuple(rows), notes)
-        text = (
-            show.table_text(table, quiet=quiet)
-            if form == "table"
-            else table.text("csv" if form == "csv" else "markdown")
-        )
-    show.emit(text, output, quiet=quiet)
+    rows = [(_PARTS[name], f"{value:.3f}", f"{100 * value / total:.0f}") for name, value in parts.items()]
+    rows.append(("hour in use", f"{total:.3f}", "100"))
+    notes = (f"{utilization:g} of all hours in use; the chip draws {watts:g} W at work, its host {host_watts:g} W.",)
+    show.emit_table(
+        lambda: tables.Table(f"One hour of {chip.name}", ("part", "$", "share %"), tuple(rows), notes),
+        lambda: {"hardware": chip.name, "dollars_per_accelerator_hour": total, "parts": parts},
+        form,
+        output,
+        quiet=quiet,
+    )

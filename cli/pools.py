@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -25,18 +24,6 @@ def _specs(model: str, hardware: tuple[str, ...], given: dict[str, Any]) -> tupl
         [catalog.hardware(name, changes=changes["hardware"]) for name in hardware],
         catalog.assumptions(given["assumptions"] or PRESETS["whole"], changes=changes["assumptions"]),
     )
-
-
-def _emit(table: Callable[[], Any], record: Callable[[], object], form: str, output: str | None, quiet: bool) -> None:
-    from inference_econ import tables
-
-    if form == "json":
-        text = tables.to_json(record())
-    elif form == "table":
-        text = show.table_text(table(), quiet=quiet)
-    else:
-        text = table().text("csv" if form == "csv" else "markdown")
-    show.emit(text, output, quiet=quiet)
 
 
 def _one_size(given: dict[str, Any], accelerators: int | None) -> None:
@@ -122,12 +109,12 @@ def disaggregate(
     if plot is not None:
         table = pool_tables.comparison_table(compared)
         figures.draw_curves(pool_tables.curves(compared), plot, table.title)
-    _emit(
+    show.emit_table(
         lambda: pool_tables.comparison_table(compared, fleet, together),
         lambda: pool_tables.comparison_record(compared, fleet, together),
         form,
         output,
-        quiet,
+        quiet=quiet,
     )
     if plot is not None:
         show.remark(f"wrote {plot}", quiet=quiet)
@@ -204,12 +191,12 @@ def cache(
     )
     if plot is not None:
         figures.draw_chart(offload_tables.offload_chart(found), plot)
-    _emit(
+    show.emit_table(
         lambda: offload_tables.offload_table(found),
         lambda: offload_tables.offload_record(found),
         form,
         output,
-        quiet,
+        quiet=quiet,
     )
     if plot is not None:
         show.remark(f"wrote {plot}", quiet=quiet)

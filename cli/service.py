@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -110,7 +109,7 @@ def price(
 
     The cheapest deployment that keeps the promises is priced; its idle time too. MODEL and HARDWARE as in 'frontier'.
     """
-    from inference_econ import offers, service_tables, tables
+    from inference_econ import offers, service_tables
 
     offer = offer_of(model, hardware, given)
     found = offers.price(
@@ -121,9 +120,9 @@ def price(
         arrival_scv=given["arrival_scv"],
     )
     rate, api = offer.dollars_per_accelerator_hour, _api_prices(api_prices)
-    _emit(
+    show.emit_table(
         lambda: service_tables.price_table(found, rate, api),
-        lambda: tables.to_json(service_tables.price_record(found, rate, api)),
+        lambda: service_tables.price_record(found, rate, api),
         form,
         output,
         quiet=quiet,
@@ -175,27 +174,17 @@ def recommend(
 
     With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
     """
-    from inference_econ import offers, service_tables, tables
+    from inference_econ import offers, service_tables
 
     if further and given["price"] is not None:
         raise InputError("--price is for one kind of hardware; with --on each file's own price is taken")
     found = [offer_of(model, name, given) for name in dict.fromkeys((hardware, *further))]
     targets = _targets(given)
     chosen, _ = offers.choose(found, _rate(given, found[0]), targets, arrival_scv=given["arrival_scv"], most=choices)
-    _emit(
+    show.emit_table(
         lambda: service_tables.recommend_table(chosen, targets),
-        lambda: tables.to_json(service_tables.recommend_record(chosen, targets)),
+        lambda: service_tables.recommend_record(chosen, targets),
         form,
         output,
         quiet=quiet,
     )
-
-
-def _emit(table: Callable[[], Any], record: Callable[[], str], form: str, output: str | None, *, quiet: bool) -> None:
-    if form == "json":
-        text = record()
-    elif form == "table":
-        text = show.table_text(table(), quiet=quiet)
-    else:
-        text = table().text("csv" if form == "csv" else "markdown")
-    show.emit(text, output, quiet=quiet)

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,21 @@ def emit(text: str, output: str | None, *, quiet: bool) -> None:
     plain = click.unstyle(text)
     write_text(output, plain if plain.endswith("\n") else plain + "\n")
     remark(f"wrote {output}", quiet=quiet)
+
+
+def emit_table(
+    table: Callable[[], Table], record: Callable[[], object], form: str, output: str | None, *, quiet: bool
+) -> None:
+    """Print a result as a table or as data, whichever is wanted; only that is made."""
+    from inference_econ.tables import to_json
+
+    if form == "json":
+        text = to_json(record())
+    elif form == "table":
+        text = table_text(table(), quiet=quiet)
+    else:
+        text = table().text("csv" if form == "csv" else "markdown")
+    emit(text, output, quiet=quiet)
 
 
 def remark(text: str, *, quiet: bool) -> None:

@@ -180,8 +180,7 @@ def promised_rates(found: Deployments, targets: Targets) -> Array:
         reached = np.where((kept > 0) & (kept <= last), kept - 1 + np.clip(beyond, 0.0, 1.0), kept - 1.0)
         share = np.minimum(share, reached)
     below = np.clip(np.floor(share), 0, last).astype(np.intp)
-    pair = (np.take_along_axis(rates, np.minimum(below + k, last)[:, None], axis=1)[:, 0] for k in (0, 1))
-    first, second = pair
+    first, second = (np.take_along_axis(rates, np.minimum(below + k, last)[:, None], axis=1)[:, 0] for k in (0, 1))
     return np.where(share < 0.0, 0.0, first * (second / first) ** np.clip(share - below, 0.0, 1.0))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 
 from inference_econ.accuracy import Accuracy
 from inference_econ.tables import Table
-from inference_econ.validation import QUANTITIES, Quantity, Servers, ServerRow, Violation, scores
+from inference_econ.validation.bound import Violation
+from inference_econ.validation.servers import QUANTITIES, Quantity, Row, Servers, scores
 
 #: Rows that are named one by one; of more, the first and the last are.
 _NAMED = 3
@@ -121,8 +123,8 @@ def record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]:
     return {
         "dataset": "servers",
         "assumptions": report.assumptions,
-        "datasets": {name: report.coverage(name)._asdict() for name in report.datasets},
-        "coverage": report.coverage()._asdict(),
+        "datasets": {name: asdict(report.coverage(name)) for name in report.datasets},
+        "coverage": asdict(report.coverage()),
         "errors": {quantity.name: _record(found) for quantity, found in _by_quantity(report.counted())},
         "speculative": {quantity.name: _record(found) for quantity, found in _by_quantity(report.speculative())},
         "groups": groups,
@@ -174,7 +176,7 @@ def _lines(report: Servers) -> Iterator[dict[str, object]]:
         yield {**line, "skipped": skipped, "counted": not (skipped or row.apart), "reason": row.skipped or row.apart}
 
 
-def _cells(row: ServerRow, name: str, field: str, factor: float) -> dict[str, object]:
+def _cells(row: Row, name: str, field: str, factor: float) -> dict[str, object]:
     value = None if row.prediction is None else getattr(row.prediction, field)
     measured = None if row.measurement is None else getattr(row.measurement, field)
     return {
@@ -189,7 +191,7 @@ def _empty(name: str) -> dict[str, object]:
     return dict.fromkeys((f"measured_{name}", *(f"predicted_{name}{end}" for end in ("", "_low", "_high"))))
 
 
-def _value(row: ServerRow, cell: dict[str, str]) -> float | None:
+def _value(row: Row, cell: dict[str, str]) -> float | None:
     """A prediction in the unit of the column ``value``."""
     if row.measurement is None or row.prediction is None:
         return None
@@ -200,13 +202,13 @@ def _value(row: ServerRow, cell: dict[str, str]) -> float | None:
     return None
 
 
-def _by_quantity(rows: Sequence[ServerRow]) -> Iterator[tuple[Quantity, Accuracy]]:
+def _by_quantity(rows: Sequence[Row]) -> Iterator[tuple[Quantity, Accuracy]]:
     for quantity in QUANTITIES:
         for found in scores(rows, quantity).values():
             yield quantity, found
 
 
-def _overall(rows: Sequence[ServerRow]) -> list[tuple[str, Accuracy]]:
+def _overall(rows: Sequence[Row]) -> list[tuple[str, Accuracy]]:
     return [(quantity.title, found) for quantity, found in _by_quantity(rows)]
 
 

@@ -9,7 +9,7 @@ from inference_econ import catalog
 from inference_econ.measurements import Measurement
 from inference_econ.prediction import Prediction, predict
 from inference_econ.spec.assumptions import Assumptions
-from inference_econ.validation._servers import QUANTITIES, Quantity, Row
+from inference_econ.validation.servers import QUANTITIES, Quantity, Row
 
 #: Rates of random arrivals differ by that much from the offered ones in a run of some hundred requests [1].
 _SLACK = 0.03
@@ -45,7 +45,7 @@ class Explained:
 EXPLAINED = (
     Explained(
         "cached prompts, or fewer requests at a time than recorded: 118,000 and 95,000 prompt tokens/s on one H200 "
-        "take 86 % and 72 % of its dense 8-bit peak, before anything is decoded; longer answers of the series are in bounds",
+        "take 86 % and 72 % of its dense 8-bit peak before anything is decoded; with longer answers the series is in bounds",
         source="aiconfigurator",
         engine="vllm",
         model="llama_3_8b",
