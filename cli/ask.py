@@ -41,7 +41,7 @@ def frontier(
         serving_frontier.run(y, given, what_ifs, plot, form, output, quiet=quiet)
         return
     from inference_econ import frontier_tables, study, tables
-    from inference_econ.spec.scenario import Settings
+    from inference_econ.spec.asks import Settings
 
     if plot is not None:
         from inference_econ import figures

@@ -12,7 +12,7 @@ from inference_econ.errors import InputError
 from . import options, show
 
 if TYPE_CHECKING:
-    from inference_econ.spec.scenario import Settings
+    from inference_econ.spec.asks import Settings
 
 
 _EXAMPLES = """\b
@@ -140,7 +140,7 @@ def _number(text: str, given: str) -> float:
 
 def _series(texts: tuple[str, ...]) -> dict[str, Settings]:
     """``LABEL: KEY=VALUE, KEY=VALUE`` each; a comma inside brackets belongs to a value."""
-    from inference_econ.spec.scenario import Settings
+    from inference_econ.spec.asks import Settings
 
     found: dict[str, Settings] = {}
     for text in texts:

@@ -1,4 +1,4 @@
-"""The command that puts a fleet under load, and the frontier over what services offer."""
+"""The command that puts a fleet under load."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from . import options, service, show
+from . import options, proposals, service, show
 
 
 class Rates(click.ParamType[tuple[float, ...]]):
@@ -34,6 +34,7 @@ class Rates(click.ParamType[tuple[float, ...]]):
 @service.burstiness
 @service.promises
 @service.layout
+@proposals.proposer
 @click.option("--rates", type=Rates(), help="Requests/s in all, between commas [up to 1.2 x what it completes].")
 @click.option("--replicas", type=click.IntRange(1), default=1, show_default=True, help="Instances that share the load.")
 @click.option("--simulate", is_flag=True, help="Play every load in a simulation too, request by request.")
@@ -63,11 +64,8 @@ def load(
         from inference_econ import figures
 
         figures.check_path(plot)
-    offer, targets = (
-        service.offer_of(model, hardware, given),
-        Targets(given["ttft"] or math.inf, given["tpot"] or math.inf),
-    )
-    price = offer.dollars_per_accelerator_hour
+    offer = service.offer_of(model, hardware, given)
+    targets, price = Targets(given["ttft"] or math.inf, given["tpot"] or math.inf), offer.dollars_per_accelerator_hour
     with show.progress_bar(quiet=quiet) as progress:
         points = load_sweep.sweep(
             load_sweep.usual_service(offer, targets),

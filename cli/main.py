@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError, NothingFitsError
 
-from . import ask, browse, compare, hour, importing, load, paper, pools, service, speculate, validate
+from . import ask, assess, browse, compare, hour, importing, load, paper, pools, service, speculate, validate
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -25,6 +25,7 @@ for command in (
     ask.frontier,
     ask.explain,
     compare.compare,
+    assess.assess,
     service.price,
     service.recommend,
     hour.hour_cost,

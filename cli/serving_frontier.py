@@ -69,12 +69,13 @@ def run(
     """Find the frontier and show it."""
     from inference_econ import service_frontier, service_frontier_tables, tables
 
-    front = service_frontier.service_frontier(_offer(given, changes))
-    table = service_frontier_tables.service_frontier_table(front, y)
     if plot is not None:
         from inference_econ import figures
 
         figures.check_path(plot)
+    front = service_frontier.service_frontier(_offer(given, changes))
+    table = service_frontier_tables.service_frontier_table(front, y)
+    if plot is not None:
         figures.draw_charts(service_frontier_tables.service_frontier_charts(front, y), plot, table.title)
     if form == "table":
         text = show.table_text(table, quiet=quiet) + ("" if quiet else f"\n{_drawing(front, y)}")

@@ -4,90 +4,270 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from inference_econ import validation
+from inference_econ.errors import InputError
 
 from . import options, show
 
+if TYPE_CHECKING:
+    from inference_econ.tables import Table
+    from inference_econ.validation import Report
+    from inference_econ.validation.bound import Violation
+    from inference_econ.validation.servers import Servers
 
-def _asked(arguments: Sequence[str]) -> list[tuple[str, str | None]]:
-    """Datasets, each with the file that follows it; all of them if none is named."""
-    asked: list[tuple[str, str | None]] = []
+#: Datasets that are not of servers, each with the file that replaces it.
+Asked = list[tuple[str, str | None]]
+
+_FORMS = {".csv": "csv", ".json": "json", ".md": "markdown"}
+_FILES = (".csv", ".json", ".jsonl")
+
+
+def _asked(arguments: Sequence[str]) -> tuple[list[str], Asked]:
+    """Files of servers, and other datasets with the file that follows each; all of both if none is named."""
+    servers: list[str] = []
+    others: Asked = []
+    before = ""
     for argument in arguments:
-        if argument not in validation.DATASETS and asked and asked[-1][1] is None and _is_path(argument):
-            asked[-1] = (asked[-1][0], argument)
+        if argument in validation.SERVERS:
+            servers.append(argument)
+        elif argument in validation.DATASETS:
+            others.append((argument, None))
+        elif _is_path(argument) and before in validation.DATASETS:
+            others[-1] = (before, argument)
+        elif _is_path(argument):
+            servers.append(argument)
         else:
             validation.dataset(argument)
-            asked.append((argument, None))
-    return asked or [(name, None) for name in validation.DATASETS]
+        before = argument
+    if not arguments:
+        return list(validation.SERVERS), [(name, None) for name in validation.DATASETS]
+    return servers, others
 
 
 def _is_path(text: str) -> bool:
-    return text.lower().endswith(".csv") or Path(text).name != text
+    return text.lower().endswith(_FILES) or Path(text).name != text
 
 
-_LISTED = "\n".join(f"  {name}: {one.description}" for name, one in validation.DATASETS.items())
+_LISTED = "\n".join(
+    [
+        *(f"  {name}: {description}" for name, description in validation.SERVERS.items()),
+        *(f"  {name}: {one.description}" for name, one in validation.DATASETS.items()),
+    ]
+)
 _HELP = f"""Hold predictions against measurements: errors, coverage, and the rows that could not be compared.
 
 \b
 DATASET is one of these; all of them by default:
 {_LISTED}
 
-FILE.csv, with the columns of the file that comes with the package, replaces its rows. With --format csv there is one
-line for each row and each of the assumptions.
+FILE is one of your own: servers, with the columns of a shipped file (.csv), or results of vllm bench serve, SGLang's
+bench_serving, genai-perf or AIPerf (.json, with --hardware, --tp and so on); or, after the name of a dataset that is
+not of servers, rows that replace it.
+
+\b
+  inference-econ validate serving_points --by hardware,engine -o predictions.csv
+  inference-econ validate result.json --hardware h100_sxm --tp 8 --weights fp8
 """
 
 
 @click.command(help=_HELP)
-@click.argument("datasets", nargs=-1, metavar="[DATASET [FILE.csv]]...")
+@click.argument("datasets", nargs=-1, metavar="[DATASET|FILE]...")
 @click.option(
     "--assumptions",
     multiple=True,
     metavar="NAME|PATH",
     help="Preset, or model of collectives (nccl_2_23, engines_hopper, ...); give it several times to compare.",
 )
+@click.option("--by", multiple=True, metavar="KEY[,KEY]...", help="Errors of servers by hardware, model, engine, ...")
+@click.option("--bound", is_flag=True, help="List measurements that are faster than the preset ideal lets them be.")
 @click.option("--plot", type=click.Path(), help="Write a picture of predicted against measured: .svg, .png or .pdf.")
+@click.option("--report", type=click.Path(), help="Write the whole report on servers, and its picture beside it (.md).")
+@click.option("--hardware", help="Of results of a load generator: the chip.")
+@click.option("--model", default="", help="Of results: the model, if not the one in the file.")
+@click.option("--engine", default="", help="Of results: the engine, if not the one in the file.")
+@click.option("--weights", default="", help="Of results: number format of the weights.")
+@click.option("--kv", default="", help="Of results: number format of the KV cache.")
+@click.option("--tp", type=click.IntRange(1), default=1, help="Of results: tensor-parallel ranks.")
+@click.option("--dp", type=click.IntRange(1), default=1, help="Of results: data-parallel groups.")
+@click.option("--pp", type=click.IntRange(1), default=1, help="Of results: pipeline stages.")
+@click.option("--ep", type=click.IntRange(1), help="Of results: expert-parallel ranks.")
 @options.output
+@click.pass_context
 def validate(
+    context: click.Context,
+    /,
     datasets: tuple[str, ...],
     assumptions: tuple[str, ...],
+    by: tuple[str, ...],
+    bound: bool,
     plot: str | None,
+    report: str | None,
     form: str,
     output: str | None,
     quiet: bool,
+    **deployment: Any,
 ) -> None:
-    """Hold predictions against measurements; see :data:`_HELP`."""
-    asked = _asked(datasets)
-    from inference_econ import tables, validation_tables
-
+    """See the help."""
+    sources, others = _asked(datasets)
+    given = context.get_parameter_source("form") is not click.core.ParameterSource.DEFAULT
+    form = form if given or output is None else _FORMS.get(Path(output).suffix.lower(), form)
+    if form == "csv" and sources and others:
+        if datasets:
+            raise InputError("CSV: rows of servers have other columns than the rest; name datasets of one kind")
+        others = []
+    keys = [key.strip() for text in by for key in text.split(",") if key.strip()]
+    _check(sources, keys, plot, report, bound=bound)
+    if report is not None:
+        _write_report(report, assumptions, quiet=quiet)
+        if not datasets:
+            return
+    servers = _servers(sources, assumptions, deployment)
+    reports = [validation.validate(name, file=file, assumptions=assumptions) for name, file in others]
+    answer = Answer(servers, reports, _violations(servers, bound=bound), keys)
     if plot is not None:
-        from inference_econ import figures
-
-        figures.check_path(plot)
-    reports = [validation.validate(name, file=file, assumptions=assumptions) for name, file in asked]
-    if plot is not None:
-        figures.draw_reports(reports, plot)
-    if form == "table":
-        shown = [table for report in reports for table in validation_tables.tables(report)]
-        text = "\n".join(show.table_text(table, quiet=quiet) for table in shown)
-        if not quiet:
-            text += "\n" + "\n".join(f"- {note}" for report in reports for note in report.notes)
-    elif form == "json":
-        text = tables.to_json([validation_tables.record(report) for report in reports])
-    elif form == "csv":
-        text = validation_tables.points_table(reports).text("csv")
-    else:
-        text = validation_tables.document(reports, _command(asked, assumptions, output))
-    show.emit(text, output, quiet=quiet)
+        answer.draw(plot)
+    if form == "csv" and output is not None and servers and not quiet:
+        click.echo(answer.tables(quiet=False))
+    command = _command(datasets, assumptions, by, bound=bound, output=output)
+    show.emit(answer.text(form, command, quiet=quiet), output, quiet=quiet)
     if plot is not None:
         show.remark(f"wrote {plot}", quiet=quiet)
 
 
-def _command(asked: Sequence[tuple[str, str | None]], assumptions: Sequence[str], output: str | None) -> str:
+@dataclass(frozen=True)
+class Answer:
+    """What was compared, to be shown in one form or another."""
+
+    servers: list[Servers]
+    others: list[Report]
+    beyond: list[Violation] | None
+    keys: list[str]
+
+    def text(self, form: str, command: str, *, quiet: bool) -> str:
+        """All of it."""
+        from inference_econ import server_tables, tables, validation_tables
+
+        if form == "table":
+            return self.tables(quiet=quiet)
+        if form == "csv" and self.servers:
+            return server_tables.predictions(self.servers).text("csv")
+        if form == "csv":
+            return validation_tables.points_table(self.others).text("csv")
+        if form == "markdown":
+            lines = [line for table in self._servers() for line in (f"## {table.title}", "", *_markdown(table))]
+            head = "" if self.others or not lines else "# Predictions beside measurements\n\n"
+            rest = validation_tables.document(self.others, command) if self.others else f"Generated by `{command}`.\n"
+            return head + rest + "\n" + "\n".join(lines)
+        records = [server_tables.record(one, self.keys) for one in self.servers]
+        records += [] if self.beyond is None else [server_tables.bound_record(self.beyond)]
+        return tables.to_json([*records, *(validation_tables.record(report) for report in self.others)])
+
+    def tables(self, *, quiet: bool) -> str:
+        """All of it for the terminal."""
+        from inference_econ import server_tables, validation_tables
+
+        shown = [*self._servers(), *(table for report in self.others for table in validation_tables.tables(report))]
+        text = "\n".join(show.table_text(table, quiet=quiet) for table in shown)
+        notes = [note for report in self.others for note in report.notes]
+        notes = [*(server_tables.NOTES if self.servers else ()), *notes]
+        return text if quiet else text + "\n" + "\n".join(f"- {note}" for note in notes)
+
+    def draw(self, path: str) -> None:
+        """Predicted against measured: servers if there are any, otherwise the rest."""
+        from inference_econ import figures
+
+        if not self.servers:
+            figures.draw_reports(self.others, path)
+            return
+        from inference_econ.validation.servers import panels
+
+        several = len(self.servers) > 1
+        figures.draw_panels(
+            [
+                (f"{title}: {one.assumptions}" if several else title, points)
+                for one in self.servers
+                for title, points in panels(one, self.keys[0] if self.keys else "dataset")
+            ],
+            path,
+        )
+
+    def _servers(self) -> list[Table]:
+        from inference_econ import server_tables
+
+        shown = [table for one in self.servers for table in server_tables.tables(one, self.keys)]
+        return shown if self.beyond is None else [*shown, server_tables.beyond(self.beyond)]
+
+
+def _markdown(table: Table) -> list[str]:
+    return [table.text("markdown"), *(line for note in table.notes for line in (note, ""))]
+
+
+def _check(sources: list[str], keys: list[str], plot: str | None, report: str | None, *, bound: bool) -> None:
+    """Refuse what cannot be done before anything is read."""
+    if (keys or bound) and not sources:
+        raise InputError("--by and --bound are about servers; name one of their datasets, or none for all")
+    if keys:
+        from inference_econ.validation.servers import check_groups
+
+        check_groups(keys)
+    if plot is not None:
+        from inference_econ import figures
+
+        figures.check_path(plot)
+    if report is not None and not report.lower().endswith(".md"):
+        raise InputError(f"{report}: the name of a report must end in .md")
+
+
+def _servers(sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any]) -> list[Servers]:
+    if not sources:
+        return []
+    from inference_econ.measurements import Deployment
+    from inference_econ.validation import servers
+
+    server = None if deployment["hardware"] is None else Deployment(**deployment)
+    files = servers.read(sources, server)
+    return [servers.held(files, name) for name in assumptions or (None,)]
+
+
+def _violations(servers: list[Servers], *, bound: bool) -> list[Violation] | None:
+    """What beats the bound, if it was asked for: by name or as assumptions."""
+    if not servers or not (bound or any(one.assumptions == "ideal" for one in servers)):
+        return None
+    from inference_econ.validation.bound import violations
+
+    return violations(servers[0].rows)
+
+
+def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> None:
+    """The report on all shipped servers, with its picture."""
+    from inference_econ import figures, validation_document
+    from inference_econ.files import write_text
+    from inference_econ.validation import servers
+    from inference_econ.validation.bound import violations
+
+    files = servers.read(list(validation.SERVERS))
+    usual = servers.held(files)
+    others = [servers.held(files, name) for name in assumptions or ("deployable", "ideal")]
+    picture = Path(path).with_suffix(".png")
+    figures.draw_panels(servers.panels(usual), picture)
+    command = shlex.join(["inference-econ", "validate", "--report", path])
+    text = validation_document.document(usual, others, violations(usual.rows), picture.name, command)
+    write_text(path, text)
+    show.remark(f"wrote {path} and {picture}", quiet=quiet)
+
+
+def _command(
+    datasets: Sequence[str], assumptions: Sequence[str], by: Sequence[str], *, bound: bool, output: str | None
+) -> str:
     """What was typed to get the document."""
-    words = ["inference-econ", "validate", *(word for pair in asked for word in pair if word is not None)]
-    words += [word for name in assumptions for word in ("--assumptions", name)] + ["--format", "markdown"]
+    words = ["inference-econ", "validate", *datasets]
+    words += [word for name in assumptions for word in ("--assumptions", name)]
+    words += [word for key in by for word in ("--by", key)] + (["--bound"] if bound else [])
+    words += ["--format", "markdown"]
     return shlex.join([*words, "-o", output] if output is not None else words)

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from inference_econ.assessment import Assessment, assess
     from inference_econ.catalog import assumptions, hardware, model, names, scenario
     from inference_econ.comparison import compare
     from inference_econ.errors import InferenceEconError, InputError, NothingFitsError, SpecError
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Public name -> module and name there. Loaded when first used, so that ``--help`` answers in a blink.
 _PUBLIC = {
+    "Assessment": ("assessment", "Assessment"),
+    "assess": ("assessment", "assess"),
     "assumptions": ("catalog", "assumptions"),
     "hardware": ("catalog", "hardware"),
     "model": ("catalog", "model"),
@@ -74,10 +77,11 @@ _PUBLIC = {
 }
 
 __all__ = [
-    "Assumptions", "DraftModel", "Explanation", "Frontier", "HardwareSpec", "InferenceEconError", "InputError",
-    "Length", "ModelSpec", "NothingFitsError", "Pins", "Point", "Requests", "Result", "Sampling", "Scenario",
-    "Source", "SpecError", "Targets", "Traffic", "assumptions", "best_step_seconds", "compare", "explain", "frontier",
-    "hardware", "model", "names", "offer", "price", "recommend", "reproduce", "run", "scaled", "scenario",
+    "Assessment", "Assumptions", "DraftModel", "Explanation", "Frontier", "HardwareSpec", "InferenceEconError",
+    "InputError", "Length", "ModelSpec", "NothingFitsError", "Pins", "Point", "Requests", "Result", "Sampling",
+    "Scenario", "Source", "SpecError", "Targets", "Traffic", "assess", "assumptions", "best_step_seconds", "compare",
+    "explain", "frontier", "hardware", "model", "names", "offer", "price", "recommend", "reproduce", "run", "scaled",
+    "scenario",
 ]  # fmt: skip
 
 

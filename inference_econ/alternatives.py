@@ -272,18 +272,18 @@ def _proposing(draft: Draft, grid: Grid) -> Array:
 
 
 def layout_columns(question: Question, plans: Plans, cut: npt.NDArray[np.str_]) -> dict[str, list[float] | list[str]]:
-    """The degrees of n plans, under the names that people use."""
-    columns: dict[str, list[float] | list[str]] = {
-        "tp": plans.stage.tolist(),
-        "pp": plans.pp.tolist(),
-        "attention_tp": plans.attention_ranks.tolist(),
-    }
-    if question.assumptions.attention_groups == "data_parallel":
-        columns["attention_dp"] = (plans.stage / plans.attention_ranks).tolist()
-    if plans.ep is not None:
-        columns["ep"] = plans.ep.tolist()
-    columns["cut"] = cut.tolist()
-    return columns
+    """The degrees of n plans, under the names that pins have, so that a layout can be given back.
+
+    A stage has tp x dp = moe_tp x ep chips; in the published study only tp of them work on attention and the others
+    wait, so that moe_tp x ep is more.
+    """
+    parallel = question.assumptions.attention_groups == "data_parallel"
+    stage, ranks, ep = plans.stage, plans.attention_ranks, plans.ep
+    groups = stage / ranks if parallel else np.ones(plans.shape)
+    columns = {"tp": ranks, "dp": groups, "pp": plans.pp}
+    if ep is not None:
+        columns |= {"ep": ep, "moe_tp": stage / ep}
+    return {**{name: values.tolist() for name, values in columns.items()}, "stage": stage.tolist(), "cut": cut.tolist()}
 
 
 def why_nothing_fits(

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from inference_econ import economics, memory
 from inference_econ.alternatives import candidates
-from inference_econ.engine import mfu
-from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.formulas import money, pareto
+from inference_econ.engine import evaluate
+from inference_econ.errors import NothingFitsError
+from inference_econ.formulas import pareto
 from inference_econ.frontier import Frontier, Point, Progress, compute
-from inference_econ.layouts import Grid
+from inference_econ.layouts import ContinuousLayouts, Grid
+from inference_econ.operating_point import OperatingPoint, operating_point
 from inference_econ.pins import Pins
 from inference_econ.plans import Plans
 from inference_econ.question import Question
@@ -26,45 +28,12 @@ from inference_econ.spec.traffic import Traffic
 
 Array = npt.NDArray[np.float64]
 
-#: Larger speeds, batches and throughputs are typing errors.
-_MOST = 1e9
 #: Rounding [1].
 _ROUNDING = 1e-9
 #: Measurements are not better than this: so near to a frontier a point is on it [1].
 NEAR = 0.02
 
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What a deployment was measured to do; of batch, throughput and MFU one was given, the others follow.
-
-    Attributes
-    ----------
-    accelerators : int
-        Chips of the deployment [1].
-    tokens_per_second_per_user : float
-        Speed [tokens/s].
-    batch : float
-        Sequences served at the same time [1].
-    throughput : float
-        Output tokens of the deployment [tokens/s].
-    mfu : float
-        Useful arithmetic over the dense peak [1].
-    dollars_per_million_output_tokens : float
-        Cost [USD per 1e6 tokens].
-    """
-
-    accelerators: int
-    tokens_per_second_per_user: float
-    batch: float
-    throughput: float
-    mfu: float
-    dollars_per_million_output_tokens: float
-
-    @property
-    def seconds(self) -> float:
-        """Time per output token [s]."""
-        return 1.0 / self.tokens_per_second_per_user
+Verdict = Literal["behind", "on", "ahead"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +42,60 @@ class Gap:
 
     Attributes
     ----------
+    measured : OperatingPoint
+        The point.
     frontier : Frontier
         With the measured batch among those that were tried.
     faster : Point or None
         The fastest deployment that costs no more; None if none is as cheap.
     cheaper : Point or None
         The cheapest deployment that is at least as fast; None if none is as fast.
-    speed_factor : float or None
-        Speed of the first over the measured one: above 1, speed is lost at equal cost [1].
-    cost_factor : float or None
-        The measured cost over that of the second: above 1, money is lost at equal speed [1].
     on_it_seconds : float
         Time per token with which the measured chips and batch would lie on the frontier [s].
     """
 
+    measured: OperatingPoint
     frontier: Frontier
     faster: Point | None
     cheaper: Point | None
-    speed_factor: float | None
-    cost_factor: float | None
     on_it_seconds: float
 
     @property
-    def verdict(self) -> str:
-        """Where the point lies: ``behind`` the frontier, ``on`` it (within 2 %), or ``ahead``."""
+    def speed_factor(self) -> float | None:
+        """Speed at equal cost over the measured one [1]: above 1 it is lost; None if nothing is as cheap."""
+        if self.faster is None:
+            return None
+        return self.faster.tokens_per_second_per_user / self.measured.tokens_per_second_per_user
+
+    @property
+    def cost_factor(self) -> float | None:
+        """Measured cost over that at equal speed [1]: above 1 it is lost; None if nothing is as fast."""
+        if self.cheaper is None:
+            return None
+        return self.measured.dollars_per_million_output_tokens / self.cheaper.dollars_per_million_output_tokens
+
+    @property
+    def speed_lost(self) -> float | None:
+        """Speed at equal cost beyond the measured one [tokens/s], negative if the point is ahead."""
+        if self.faster is None:
+            return None
+        return self.faster.tokens_per_second_per_user - self.measured.tokens_per_second_per_user
+
+    @property
+    def dollars_lost(self) -> float | None:
+        """Measured cost beyond that at equal speed [USD per 1e6 tokens], negative if the point is ahead."""
+        if self.cheaper is None:
+            return None
+        return self.measured.dollars_per_million_output_tokens - self.cheaper.dollars_per_million_output_tokens
+
+    @property
+    def seconds(self) -> float:
+        """Measured time per token beyond that on the frontier with the same chips and batch [s]."""
+        return self.measured.seconds - self.on_it_seconds
+
+    @property
+    def verdict(self) -> Verdict:
+        """Where the point lies: behind the frontier, on it (within 2 %), or ahead of it."""
         # Both factors are above 1, or neither is.
         most = max(self.speed_factor or 0.0, self.cost_factor or 0.0)
         if most > 1.0 + NEAR:
@@ -122,11 +121,11 @@ class StepPart:
     seconds: float
     ideal_seconds: float
 
-    def closes(self, gap_seconds: float) -> float:
+    def closes(self, gap: Gap) -> float:
         """Share of a gap that is closed if this part alone shrinks to the ideal one [1]; 0 if there is no gap."""
-        if gap_seconds <= 0.0:
+        if gap.seconds <= 0.0:
             return 0.0
-        return min(max(self.seconds - self.ideal_seconds, 0.0) / gap_seconds, 1.0)
+        return min(max(self.seconds - self.ideal_seconds, 0.0) / gap.seconds, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +158,7 @@ class Assessment:
         What, on what, how: under the profile.
     traffic : Traffic
         Lengths.
-    measured : Measured
+    measured : OperatingPoint
         The measured point.
     anywhere : Gap
         Against deployments of any number of chips, under the profile.
@@ -181,7 +180,7 @@ class Assessment:
 
     question: Question
     traffic: Traffic
-    measured: Measured
+    measured: OperatingPoint
     anywhere: Gap
     same_size: Gap
     ideal: Gap
@@ -194,10 +193,6 @@ class Assessment:
     def unexplained_seconds(self) -> float | None:
         """Measured time per token beyond the predicted one [s], negative if it is less; None without a prediction."""
         return self.parts[-1].seconds if self.parts else None
-
-    def gap_seconds(self, gap: Gap) -> float:
-        """Time per token beyond that of a frontier, with the measured chips and batch [s]; negative if ahead."""
-        return self.measured.seconds - gap.on_it_seconds
 
 
 def assess(
@@ -273,33 +268,38 @@ def assess(
     question = ask(model, hardware, traffic.mean_context, assumptions=opinions, **formats)
     bound = ask(question.model, question.hardware, traffic.mean_context, assumptions="ideal", **formats)
     rate = economics.rate(question.hardware, price)
-    given = {"utilization": utilization, "batch": batch, "throughput": throughput}
-    measured = _measured(question, rate, accelerators, tokens_per_second, given)
+    measured = operating_point(
+        question, accelerators, tokens_per_second, rate, utilization=utilization, batch=batch, throughput=throughput
+    )
+    layout = solve(
+        question.model,
+        question.hardware,
+        Traffic(context=traffic.mean_context),
+        assumptions=opinions,
+        weights=weights,
+        activations=activations,
+        kv=kv,
+        price=rate,
+        tp=tp,
+        dp=dp,
+        pp=pp,
+        ep=ep,
+        accelerators=accelerators,
+    )
     batches = _batches(measured, pins)
 
-    def against(asked: Question, share: float, **fixed: int) -> Gap:
+    def against(share: float, asked: Question, grid: Grid) -> Gap:
         if progress is not None:
             progress(share, "frontiers")
-        grid = make_grid(asked, "whole", pipeline=True, pins=Pins(**fixed))
         # The measured chips and batch need not be on the grid, and must not look better for it.
-        grid = Grid(np.union1d(grid.accelerators, accelerators), np.union1d(grid.batch, batches), grid.layouts)
-        return _gap(measured, compute(asked, grid, rate))
+        wider = Grid(np.union1d(grid.accelerators, accelerators), np.union1d(grid.batch, batches), grid.layouts)
+        return _gap(measured, compute(asked, wider, rate))
 
-    same_size = against(question, 0.0, accelerators=accelerators)
-    layout = same_size.frontier
-    if len(pins.given()) > 1:
-        degrees = {"tp": tp, "dp": dp, "pp": pp, "ep": ep}
-        layout = solve(
-            question.model,
-            question.hardware,
-            Traffic(context=traffic.mean_context),
-            assumptions=opinions,
-            price=rate,
-            accelerators=accelerators,
-            **formats,
-            **degrees,
-        )
-    anywhere, ideal = against(question, 0.2), against(bound, 0.8, accelerators=accelerators)
+    alike = make_grid(question, "whole", pipeline=True, pins=Pins(accelerators=accelerators))
+    same_size = against(0.0, question, alike)
+    anywhere = against(0.2, question, make_grid(question, "whole", pipeline=True))
+    # No server splits heads or experts better than evenly, whether that is possible or not.
+    ideal = against(0.8, bound, replace(alike, layouts=ContinuousLayouts(pipeline=False)))
     grid = replace(layout.grid, batch=batches)
     parts: tuple[StepPart, ...] = ()
     prompts = shortage = predicted = None
@@ -308,49 +308,21 @@ def assess(
     except NothingFitsError:
         shortage = _shortage(question, grid, measured.batch)
     else:
-        parts = _parts(predicted, compute(bound, replace(ideal.frontier.grid, batch=batches), rate).fastest(), measured)
+        parts = _parts(predicted, bound, measured)
         prompts = _prompt_seconds(question, traffic, measured, predicted)
     if progress is not None:
         progress(1.0, "done")
-    return Assessment(
-        question, traffic, measured, anywhere, same_size, ideal, predicted, parts, shortage, prompts
-    )
+    return Assessment(question, traffic, measured, anywhere, same_size, ideal, predicted, parts, shortage, prompts)
 
 
-def _measured(
-    question: Question, rate: float, accelerators: int, speed: float, given: dict[str, float | None]
-) -> Measured:
-    """All of a measured point from its speed and one more number."""
-    known = {name: value for name, value in given.items() if value is not None}
-    if len(known) != 1:
-        got = " and ".join(known) or "none"
-        raise InputError(f"give one of utilization, batch and throughput (the others follow from it), got {got}")
-    ((name, value),) = known.items()
-    for what, number in (("tokens_per_second", speed), (name, value)):
-        if what == "utilization" and not 0.0 < number <= 1.0:
-            raise InputError(f"utilization must be above 0 and at most 1 (0.15 is 15 %), got {number:g}")
-        if not 0.0 < number <= _MOST:
-            raise InputError(f"{what} must be positive and at most {_MOST:g}, got {number:g}")
-    one = float(mfu(question, accelerators, 1.0, 1.0 / speed))
-    batch = {"utilization": value / one, "batch": value, "throughput": value / speed}[name]
-    if batch < 1.0 - _ROUNDING:
-        raise InputError(
-            f"a {name} of {value:g} at {speed:g} tokens/s per user on {accelerators} x {question.hardware.name} is a "
-            f"batch of {batch:.2g}: less than one sequence; a batch of 1 has a throughput of {speed:g} tokens/s and a "
-            f"utilization of {one:.2g}"
-        )
-    dollars = float(money.dollars_per_million_tokens(accelerators, 1.0 / speed, batch, rate))
-    return Measured(accelerators, speed, batch, batch * speed, one * batch, dollars)
-
-
-def _batches(measured: Measured, pins: Pins) -> Array:
+def _batches(measured: OperatingPoint, pins: Pins) -> Array:
     """The measured batch as whole sequences that groups of chips can share: the fullest group sets the pace."""
     chips = measured.accelerators
     groups = [number for number in range(1, chips + 1) if chips % number == 0 and number % pins.groups == 0]
     return np.unique([np.ceil(measured.batch / number - _ROUNDING) * number for number in groups])
 
 
-def _gap(measured: Measured, front: Frontier) -> Gap:
+def _gap(measured: OperatingPoint, front: Frontier) -> Gap:
     speed, dollars = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
     as_cheap = np.flatnonzero(front.dollars <= dollars * (1.0 + _ROUNDING))
     as_fast = np.flatnonzero(front.tokens_per_second >= speed * (1.0 - _ROUNDING))
@@ -358,22 +330,17 @@ def _gap(measured: Measured, front: Frontier) -> Gap:
     cheaper = front.point(int(as_fast[0])) if as_fast.size else None
     # With chips and batch as they are, cost is proportional to time.
     on_it = pareto.ceiling(front.seconds[::-1], front.dollars[::-1], dollars * speed)
-    return Gap(
-        front,
-        faster,
-        cheaper,
-        faster.tokens_per_second_per_user / speed if faster else None,
-        dollars / cheaper.dollars_per_million_output_tokens if cheaper else None,
-        float(on_it),
-    )
+    return Gap(measured, front, faster, cheaper, float(on_it))
 
 
-def _parts(predicted: Point, ideal: Point, measured: Measured) -> tuple[StepPart, ...]:
+def _parts(predicted: Point, bound: Question, measured: OperatingPoint) -> tuple[StepPart, ...]:
     """The predicted step, largest part first, and what is left of the measured time."""
+    one = np.ones(1)
+    ideal = evaluate(bound, Plans.of(one * predicted.accelerators, one * predicted.batch, one), "1d").parts
     found = [
-        StepPart(name, seconds, ideal.parts[name])
+        StepPart(name, seconds, float(ideal[name][0]))
         for name, seconds in sorted(predicted.parts.items(), key=lambda item: -item[1])
-        if seconds > 0.0
+        if seconds > 0.0 or ideal[name][0] > 0.0
     ]
     left = measured.seconds - 1.0 / predicted.tokens_per_second_per_user
     return (*found, StepPart("unexplained", left, 0.0))
@@ -394,7 +361,7 @@ def _shortage(question: Question, grid: Grid, batch: float) -> Shortage:
     return Shortage(batch, float(weights[least] + cache[least]), float(available[least]), most)
 
 
-def _prompt_seconds(question: Question, traffic: Traffic, measured: Measured, predicted: Point) -> float | None:
+def _prompt_seconds(question: Question, traffic: Traffic, measured: OperatingPoint, predicted: Point) -> float | None:
     """Each request brings a prompt, and its tokens share the time that it takes of the chips."""
     if not traffic.isl or not traffic.osl:
         return None
@@ -404,7 +371,7 @@ def _prompt_seconds(question: Question, traffic: Traffic, measured: Measured, pr
         one * predicted.accelerators,
         one * predicted.batch,
         one * float(layout["pp"]),
-        one * float(layout["attention_tp"]),
+        one * float(layout["tp"]),
         ep,
         whole=True,
     )

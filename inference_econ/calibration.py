@@ -40,10 +40,13 @@ class Constant:
 CONSTANTS: Mapping[str, Constant] = {
     "math_efficiency": Constant(0.05, 1.0, 0.6, "1"),
     "attention_math_efficiency": Constant(0.02, 1.0, 0.4, "1"),
+    "expert_math_efficiency": Constant(0.02, 1.0, 0.35, "1"),
+    "narrow_math_efficiency": Constant(0.3, 1.0, 0.8, "1"),
     "hbm_efficiency": Constant(0.1, 1.0, 0.8, "1"),
     "expert_hbm_efficiency": Constant(0.05, 1.0, 0.6, "1"),
     "kv_hbm_efficiency": Constant(0.05, 1.0, 0.6, "1"),
     "widened_efficiency": Constant(0.05, 1.0, 0.7, "1"),
+    "expert_popularity_scv": Constant(1e-3, 10.0, 0.3, "1"),
     "link_efficiency": Constant(0.05, 1.0, 0.7, "1"),
     "graph_launch": Constant(1e-7, 5e-5, 4e-6, "s"),
     "launch": Constant(1e-7, 1e-4, 5e-6, "s"),

@@ -9,7 +9,8 @@ from pathlib import PurePath
 from inference_econ import study
 from inference_econ.errors import InputError
 from inference_econ.frontier import Progress
-from inference_econ.spec.scenario import Scenario, Settings
+from inference_econ.spec.asks import Settings
+from inference_econ.spec.scenario import Scenario
 from inference_econ.study import Result
 
 #: A name, or several to compare.
@@ -46,7 +47,7 @@ def compare(
     progress : callable, optional
         Told the share of the work done.
     **common : object
-        Other fields of :class:`inference_econ.spec.scenario.Settings`, for all series.
+        Other fields of :class:`inference_econ.spec.asks.Settings`, for all series.
 
     Returns
     -------

@@ -62,7 +62,7 @@ class Explanation:
     @property
     def accelerators(self) -> float:
         """Chips of the deployment [1]."""
-        return float(self.layout["tp"]) * float(self.layout["pp"])
+        return float(self.layout["stage"]) * float(self.layout["pp"])
 
     @property
     def seconds(self) -> float:

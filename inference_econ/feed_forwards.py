@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.formulas.experts import touched_fraction
+from inference_econ.formulas.experts import expected_largest, touched_fraction
 from inference_econ.formulas.matmul import activation_elements_per_token
 from inference_econ.plans import expert_ranks
 from inference_econ.rows import Collective, Operator, OperatorKind, Table
@@ -90,13 +90,16 @@ def _experts(table: Table, layers: int, spec: ExpertFeedForward) -> Iterator[Ope
     routed, active, sparsity = _routed(spec, assumptions)
     spread = expert_ranks(table.plans, spec.experts, sparsity, assumptions)
     ranks = np.maximum(1.0, table.stage / np.maximum(1.0, spread))
-    touched = touched_fraction(sparsity, table.tokens) * routed
+    touched = touched_fraction(sparsity, table.tokens, assumptions.expert_popularity_scv) * routed
     hidden = table.hidden if spec.latent_size is None else float(spec.latent_size)
     width = float(spec.intermediate_size)
     copies = active if assumptions.expert_all_reduce == "every_active_expert" else 1.0
     moved = touched if assumptions.expert_activations == "touched" else routed
     # The busiest rank's tokens; with one rank there is nothing to be uneven.
     busiest = np.where(spread > 1.0, assumptions.expert_imbalance, 1.0) if assumptions.expert_imbalance > 1 else 1.0
+    if assumptions.expert_spread == "random":
+        busiest = busiest * _busiest_tokens(table, routed, active, spread)
+        touched = _touched_by_busiest(touched, routed, spread)
     summing, exchanging = ranks, spread
     if table.summed is not None:
         summing, exchanging = np.where(table.summed, table.stage, ranks), np.where(table.summed, 1.0, spread)
@@ -122,6 +125,23 @@ def _experts(table: Table, layers: int, spec: ExpertFeedForward) -> Iterator[Ope
             # Tokens are sorted by expert, or their parts added up, beside the grouped matrices.
             launches=2.0,
         )
+
+
+def _touched_by_busiest(touched: Array, routed: float, spread: Array) -> Array:
+    """Experts touched in all if every rank touched as many as the one that touches most [1].
+
+    Each of a rank's experts is touched or not, so that their number is about binomial.
+    """
+    held, share = routed / spread, touched / routed
+    most = held * share + expected_largest(spread) * np.sqrt(held * share * (1.0 - share))
+    return np.asarray(spread * np.minimum(most, held))
+
+
+def _busiest_tokens(table: Table, routed: float, active: float, spread: Array) -> Array:
+    """Tokens of the rank that gets most of them over the mean [1]: chance, and what its experts are chosen more."""
+    mean = np.maximum(table.tokens, 1.0) * active / spread
+    variation = np.sqrt(1.0 / mean + table.assumptions.expert_popularity_scv * spread / routed)
+    return np.asarray(np.minimum(1.0 + expected_largest(spread) * variation, spread))
 
 
 def _sides(

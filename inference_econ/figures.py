@@ -176,7 +176,50 @@ def draw_reports(reports: Sequence[Report], path: Path | str) -> None:
         save(figure, [path])
 
 
-def _agreement(axes: Axes, points: Sequence[Point], series: Sequence[str], title: str) -> None:
+def draw_panels(panels: Sequence[tuple[str, Sequence[Point]]], path: Path | str, *, width: int = 4) -> None:
+    """Draw predictions against measurements, so many panels in a row, with bands of 10 and 20 % around equality.
+
+    Parameters
+    ----------
+    panels : sequence of (str, sequence of Point)
+        Titles and pairs.
+    path : Path or str
+        Where to, ending in .svg, .png or .pdf.
+    width : int
+        Panels in a row [1].
+
+    Raises
+    ------
+    InputError
+        If the path cannot be written, or there are no panels.
+    """
+    if not panels:
+        raise InputError("nothing was predicted, so that there is nothing to draw")
+    series = list(dict.fromkeys(point.series for _, points in panels for point in points))
+    columns, rows = min(width, len(panels)), -(-len(panels) // width)
+    with rc_context({**_STYLE, "lines.markeredgewidth": 0.0}):
+        figure = Figure(figsize=(4.0 * max(columns, 2), 4.1 * rows + 0.4 + 0.07 * len(series)), layout="constrained")
+        places = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, (title, points) in zip(places, panels, strict=False):
+            _agreement(axes, points, series, title, bands=(0.1, 0.2), size=3.0)
+        for axes in places[len(panels) :]:
+            axes.set_axis_off()
+        handles = {
+            label: handle for axes in places for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4, fontsize=8.5)
+        save(figure, [path])
+
+
+def _agreement(
+    axes: Axes,
+    points: Sequence[Point],
+    series: Sequence[str],
+    title: str,
+    *,
+    bands: Sequence[float] = (),
+    size: float = 4.5,
+) -> None:
     """Measured to the right, predicted upwards, with lines where both are equal and where one is twice the other."""
     for index, name in enumerate(series):
         colour, marker = _COLOURS[index % len(_COLOURS)], _MARKERS[index // len(_COLOURS) % len(_MARKERS)]
@@ -184,9 +227,11 @@ def _agreement(axes: Axes, points: Sequence[Point], series: Sequence[str], title
         for fitted, fill in ((False, "full"), (True, "none")):
             x, y = ([getattr(one, key) for one in some if one.fitted == fitted] for key in ("measured", "predicted"))
             if x:
-                axes.plot(x, y, marker, color=colour, markersize=4.5, fillstyle=fill, label=name)
+                axes.plot(x, y, marker, color=colour, markersize=size, fillstyle=fill, label=name, zorder=2.0)
     numbers = [number for point in points for number in (point.measured, point.predicted) if number is not None]
     line = np.array([min(numbers) / 2, max(numbers) * 2])
+    for share in bands:
+        axes.fill_between(line, line * (1.0 - share), line * (1.0 + share), color="black", alpha=0.12, linewidth=0.0)
     for factor, dash in ((1.0, "-"), (2.0, ":"), (0.5, ":")):
         axes.plot(line, factor * line, color="black", linewidth=0.8, linestyle=dash)
     unit = ", ".join(dict.fromkeys(point.unit for point in points))

@@ -6,7 +6,7 @@ import numpy as np
 
 from inference_econ.alternatives import PlanTable
 from inference_econ.frontier import Frontier
-from inference_econ.study import sources
+from inference_econ.sources import sources
 from inference_econ.tables import PART_NAMES, Table, dollars, layout_label, size, source_records
 
 

@@ -18,8 +18,8 @@ from inference_econ.plans import Plans
 from inference_econ.question import Question
 from inference_econ.rows import Table
 from inference_econ.solve import ask as question_of
+from inference_econ.spec.asks import LatentVariant, LatentVariantsAsk, WholeStep
 from inference_econ.spec.model import LatentAttention, ModelSpec
-from inference_econ.spec.scenario import LatentVariant, LatentVariantsAsk, WholeStep
 
 #: What the variants of ``Assumptions.latent_attention`` are called.
 NAMES: Mapping[LatentVariant, str] = {

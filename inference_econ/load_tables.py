@@ -102,13 +102,15 @@ def simulation_table(points: Sequence[Point]) -> Table:
             else:
                 row += ["grows", "grows", "", "grows", "grows"]
         rows.append(tuple(row))
-    requests = points[0].simulated
-    count = 0 if requests is None else requests.ttft.size
-    notes = (
+    first = points[0].simulated
+    count = 0 if first is None else first.ttft.size
+    notes = [
         f"Simulated: {count} random requests per load and instance, one by one, with the same step times; ± is half "
-        "of the 95 % confidence interval.",
-    )
-    return Table("The same loads in the simulation (sim.): means and p99 in ms", columns, tuple(rows), notes)
+        "of the 95 % confidence interval."
+    ]
+    if points[0].sheet.service.speculation is not None:
+        notes.append("Rounds of speculation are simulated as steps of one token each, so that first tokens come early.")
+    return Table("The same loads in the simulation (sim.): means and p99 in ms", columns, tuple(rows), tuple(notes))
 
 
 def _shown(value: float) -> str:

@@ -80,7 +80,7 @@ class Pins:
         return (self.pp or 1) * (stage if self.complete else math.lcm(stage, self.ep or 1))
 
     def check_whole(self) -> None:
-        """Refuse fractions, and an instance that contradicts the degrees.
+        """Refuse fractions, and degrees that contradict each other or the instance.
 
         Raises
         ------
@@ -90,6 +90,11 @@ class Pins:
         for name, value in self.given().items():
             if value % 1:
                 raise InputError(f"{name} must be a whole number on a whole-number grid, got {value:g}")
+        if self.tp is not None and self.dp is not None and self.ep is not None and self.tp * self.dp % self.ep:
+            raise InputError(
+                f"ep={self.ep} contradicts tp={self.tp}, dp={self.dp}: the {self.tp * self.dp} accelerators of a stage "
+                f"do not split over {self.ep} expert-parallel ranks"
+            )
         if self.accelerators is None:
             return
         degrees = {name: value for name, value in self.given().items() if name not in ("batch", "accelerators")}

@@ -43,6 +43,8 @@ _ROUNDS = 10
 _FULL = ("saturated", "limited")
 #: Largest instance of those that are tried where the layout is not recorded, and longest run that is played [1].
 _LARGEST, _MOST_PLAYED = 64, 5000
+#: Rounds in which a batch settles that shares its steps with prompts [1].
+_ROUNDS_OF_SHARES = 4
 #: Layouts that are looked at closely [1].
 _NEAR = 3
 #: Offered load, as a share of the time that prompts take, below which hardly any prompt waits [1].
@@ -214,21 +216,23 @@ def _steady(row: Measurement, service: Service, concurrency: float) -> Predictio
 def _at(service: Service, concurrency: float) -> tuple[float, float, float]:
     """TTFT and TPOT [s], and completed requests [1/s], of the steady state with some requests in flight.
 
-    Where several requests end in a step, so many prompts are read together, which takes less than one after the other.
+    Where several requests end in a step, so many prompts are read together in the next one, which takes less than one
+    after the other; a new one waits for the rest of the running step, and for that one.
     """
     state = service.at(concurrency)
     ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
-    steps, batch = service.requests.decode_steps, float(state.batch)
-    ends = batch / max(steps, 1.0)
-    if ends <= 1.0:
-        return ttft, tpot, rate
-    prompt = float(runs.together_seconds(service, ends))
+    steps, together = service.requests.decode_steps, min(concurrency, float(service.slots))
     if steps <= 0.0:
-        return ttft, 0.0, 1.0 / prompt
-    decode = float(np.interp(batch, service.batch, service.decode_seconds))
-    tpot = decode + (batch - 1.0) / steps * prompt
-    most = batch / (steps * decode + batch * prompt)
-    return ttft, tpot, min(min(concurrency, float(service.slots)) / (ttft + steps * tpot), most)
+        return ttft, 0.0, 1.0 / float(runs.together_seconds(service, together))
+    batch = float(state.batch)
+    if batch <= steps:
+        return ttft, tpot, rate
+    for _ in range(_ROUNDS_OF_SHARES):
+        prompt = float(runs.together_seconds(service, batch / steps))
+        step = float(np.interp(batch, service.batch, service.decode_seconds)) + batch / steps * prompt
+        ttft = service.question.assumptions.request_overhead + 1.5 * step
+        batch = max(together * steps * step / (ttft + steps * step), 1.0)
+    return ttft, step, together / (ttft + steps * step)
 
 
 def _open(row: Measurement, service: Service, replicas: float) -> Prediction:
@@ -418,8 +422,8 @@ def _requests(row: Measurement) -> Requests:
     if row.isl is None:
         # A known context: any lengths that give it.
         assert row.context is not None
-        return Requests(isl=max(row.context - 1.0, 1.0), osl=2)
-    return Requests(isl=max(row.isl, 1.0), osl=max(row.osl or 1.0, 1.0))
+        return Requests.model_validate({"isl": max(row.context - 1.0, 1.0), "osl": 2})
+    return Requests.model_validate({"isl": max(row.isl, 1.0), "osl": max(row.osl or 1.0, 1.0)})
 
 
 def _question(row: Measurement, requests: Requests, assumptions: Assumptions) -> Question:

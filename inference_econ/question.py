@@ -12,7 +12,7 @@ from inference_econ.plans import Plans
 from inference_econ.precision import Precision
 from inference_econ.rows import Operator, OperatorKind
 from inference_econ.spec.assumptions import Assumptions, Free, Mesh, TensorLayout
-from inference_econ.spec.dtype import BYTES_PER_ELEMENT, math_unit
+from inference_econ.spec.dtype import BYTES_PER_ELEMENT, check_cache_dtype, math_unit
 from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.model import ModelSpec
 from inference_econ.work import Work, decode_work
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 _SIXTEEN_BIT = ("bf16", "fp16")
+#: Times that the format of a maths unit is half as wide, from 16 bits on [1].
+_HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,12 @@ class Question:
         Raises
         ------
         InputError
-            If the chip has no maths unit for a format.
+            If the chip has no maths unit for a format, or cannot hold the cache in its format.
         """
+        peaks = cast("Mapping[str, float]", hardware.dense_flops_per_second)
         for dtype in (*precision.of_weights, precision.activations):
-            math_unit(dtype, cast("Mapping[str, float]", hardware.dense_flops_per_second), hardware.name)
+            math_unit(dtype, peaks, hardware.name)
+        check_cache_dtype(precision.kv, peaks, hardware.name)
         return cls(model, hardware, precision, context, assumptions.for_family(hardware.family))
 
     def work(self, plans: Plans) -> Work:
@@ -80,8 +84,10 @@ class Question:
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
         """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
         assumed = self.assumptions
-        share = assumed.attention_math_efficiency if kind == "scores" else None
-        return self.peaks[self.unit(dtype)] * (share or assumed.math_efficiency)
+        shares = {"scores": assumed.attention_math_efficiency, "experts": assumed.expert_math_efficiency}
+        unit = self.unit(dtype)
+        narrow = assumed.narrow_math_efficiency ** _HALVINGS.get(unit, 0)
+        return self.peaks[unit] * (shares.get(kind) or assumed.math_efficiency) * narrow
 
     def kernels(self, operator: Operator) -> float:
         """Kernels of one occurrence of a row: activations of 16 bits are quantised first for a narrow unit [1]."""

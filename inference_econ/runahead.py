@@ -14,9 +14,9 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import kv_runahead as formulas
 from inference_econ.formulas.attention import grouped_query_flop
 from inference_econ.formulas.kv_runahead import LayerWork, Machine
+from inference_econ.spec.asks import Chain, RunaheadAsk
 from inference_econ.spec.dtype import BYTES_PER_ELEMENT
 from inference_econ.spec.model import ModelSpec
-from inference_econ.spec.scenario import Chain, RunaheadAsk
 
 #: What the ways to prefill are called, by the field of a printed value where it has one.
 METHODS: Mapping[str, str] = {

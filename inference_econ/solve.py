@@ -20,10 +20,10 @@ from inference_econ.precision import Precision
 from inference_econ.question import Question
 from inference_econ.search import fastest
 from inference_econ.serving import Draft
+from inference_econ.spec.asks import GridName
 from inference_econ.spec.assumptions import Assumptions
 from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.model import ModelSpec
-from inference_econ.spec.scenario import GridName
 from inference_econ.spec.traffic import Traffic
 
 #: The preset that goes with a grid where none is named.

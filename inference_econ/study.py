@@ -16,20 +16,21 @@ from inference_econ.formulas import money, pareto, roofline
 from inference_econ.frontier import Frontier, Progress, Sampling
 from inference_econ.question import Question
 from inference_econ.solve import PRESETS, DraftModel, ask, make_grid, solve
-from inference_econ.spec._base import SourcedSpec
-from inference_econ.spec.hardware import HardwareSpec
-from inference_econ.spec.model import ModelSpec
-from inference_econ.spec.scenario import (
+from inference_econ.sources import UsedSource as UsedSource
+from inference_econ.sources import priced_sources, question_sources, spec_sources
+from inference_econ.sources import sources as sources
+from inference_econ.spec.asks import (
     FrontierAsk,
     LatentVariantsAsk,
     RunaheadAsk,
-    Scenario,
     Series,
     Settings,
     SquareRootAsk,
     ToyAsk,
 )
-from inference_econ.spec.source import Source
+from inference_econ.spec.hardware import HardwareSpec
+from inference_econ.spec.model import ModelSpec
+from inference_econ.spec.scenario import Scenario
 from inference_econ.spec.traffic import Traffic
 
 Array = npt.NDArray[np.float64]
@@ -83,30 +84,6 @@ class Comparison:
     parameters: Array
     measured: Array
     predicted: Array
-
-
-@dataclass(frozen=True, slots=True)
-class UsedSource:
-    """One source that a result rests on."""
-
-    file: str
-    """Which specification: its kind and name."""
-    field: str
-    """Which field of it."""
-    source: Source
-    """Where the field comes from."""
-
-    def record(self) -> dict[str, str]:
-        """Plain data, for JSON, with title and address of the reference where it has them."""
-        reference = catalog.references().get(self.source.ref, {})
-        return {
-            "file": self.file,
-            "field": self.field,
-            "ref": self.source.ref,
-            "where": self.source.where,
-            "kind": self.source.kind,
-            **{name: reference[name] for name in ("title", "url") if name in reference},
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +145,17 @@ def run(scenario: Scenario | str, *, keep_going: bool = False, progress: Progres
         If a series has no feasible plan.
     """
     spec = catalog.scenario(scenario) if isinstance(scenario, str) else scenario
-    ask = spec.ask
+    ask, own = spec.ask, spec_sources("scenario", spec)
     if isinstance(ask, SquareRootAsk):
-        return Result(spec, comparison=_square_root(ask), sources=_own_sources(spec))
+        return Result(spec, comparison=_square_root(ask), sources=own)
     if isinstance(ask, LatentVariantsAsk):
         answer = latent_variants.compare(ask)
-        used = dict.fromkeys(found for one in answer.questions for found in _question_sources(one))
-        return Result(spec, tables=answer.tables, charts=answer.charts, sources=(*used, *_own_sources(spec)))
+        used = dict.fromkeys(found for one in answer.questions for found in question_sources(one))
+        return Result(spec, tables=answer.tables, charts=answer.charts, sources=(*used, *own))
     if isinstance(ask, RunaheadAsk):
         chains = runahead.compare(ask)
-        used = dict.fromkeys(found for model in chains.models for found in _spec_sources("model", model))
-        return Result(spec, tables=chains.tables, charts=chains.charts, sources=(*used, *_own_sources(spec)))
+        used = dict.fromkeys(found for model in chains.models for found in spec_sources("model", model))
+        return Result(spec, tables=chains.tables, charts=chains.charts, sources=(*used, *own))
     if isinstance(ask, (FrontierAsk, ToyAsk)):
         curves, missing = [], {}
         for index, series in enumerate(ask.series):
@@ -194,7 +171,7 @@ def run(scenario: Scenario | str, *, keep_going: bool = False, progress: Progres
         if not curves:
             raise NothingFitsError("\n".join(f"{label}: {reason}" for label, reason in missing.items()))
         used = dict.fromkeys(found for curve in curves for found in curve.sources)
-        return Result(spec, tuple(curves), missing=missing, sources=(*used, *_own_sources(spec)))
+        return Result(spec, tuple(curves), missing=missing, sources=(*used, *own))
     panels = tuple(run(_panel(name), progress=progress) for name in ask.scenarios)
     return Result(spec, panels=panels, sources=tuple(dict.fromkeys(s for panel in panels for s in panel.sources)))
 
@@ -239,46 +216,6 @@ def ask_frontier(settings: Settings, *, progress: Progress | None = None) -> Fro
         sampling=sampling,
         progress=progress,
     )
-
-
-def sources(front: Frontier) -> tuple[UsedSource, ...]:
-    """Every source that a frontier rests on."""
-    draft = None if front.draft is None else front.draft.question.model
-    return _sources(front.question, front.dollars_per_accelerator_hour, draft)
-
-
-def _question_sources(question: Question, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
-    specs = [("model", question.model), ("hardware", question.hardware), ("assumptions", question.assumptions)]
-    if draft is not None:
-        specs.append(("draft model", draft))
-    return tuple(found for kind, spec in specs for found in _spec_sources(kind, spec))
-
-
-def _spec_sources(kind: str, spec: SourcedSpec) -> tuple[UsedSource, ...]:
-    unused = {"year", "watts", "link_bytes_per_second_both_ways", "max_context"}
-    return tuple(
-        UsedSource(f"{kind}: {spec.name}", field, source)
-        for field, source in spec.sources.items()
-        if field not in unused
-    )
-
-
-def _sources(question: Question, rate: float, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
-    found = list(_question_sources(question, draft))
-    for listed in question.hardware.prices:
-        if listed.dollars_per_accelerator_hour == rate:
-            where = f"{listed.where} ({listed.kind}, {listed.date})"
-            source = Source(ref=listed.ref, where=where, kind="published")
-            found.append(UsedSource(f"hardware: {question.hardware.name}", "prices", source))
-            break
-    else:
-        source = Source(ref="user", where=f"{rate:g} USD/h", kind="assumed")
-        found.append(UsedSource("price", "dollars_per_accelerator_hour", source))
-    return tuple(found)
-
-
-def _own_sources(spec: Scenario) -> tuple[UsedSource, ...]:
-    return tuple(UsedSource(f"scenario: {spec.name}", field, source) for field, source in spec.sources.items())
 
 
 def _with_defaults(settings: Settings) -> Settings:
@@ -351,7 +288,7 @@ def _toy(ask_toy: ToyAsk, series: Series, settings: Settings) -> Curve:
         )
         dollars = money.dollars_per_million_tokens(best.accelerators, best.seconds, batch, price)
         speed, cost, size, users = (np.atleast_1d(v) for v in (1 / best.seconds, dollars, best.accelerators, batch))
-        return Curve(series.label, speed, cost, size, users, sources=_sources(question, price))
+        return Curve(series.label, speed, cost, size, users, sources=priced_sources(question, price))
     sizes, batches = make_grid(question, "paper", pipeline=False).pairs()
     seconds = roofline.toy_latency(
         question.model.total_parameters,
@@ -387,7 +324,7 @@ def _toy_curve(
     if settings.sampling is not None:
         best = best[pareto.sampled(seconds[best], settings.sampling.points, settings.sampling.decades)]
     best = best[::-1]
-    used = _sources(question, price)
+    used = priced_sources(question, price)
     return Curve(label, 1.0 / seconds[best], dollars[best], sizes[best], batches[best], sources=used)
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from inference_econ.cells import Cell, CellTable, like
+from inference_econ.sources import UsedSource
 from inference_econ.spec.scenario import TableSpec
-from inference_econ.study import Curve, Result, UsedSource
+from inference_econ.study import Curve, Result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,16 +79,15 @@ def layout_label(layout: Mapping[str, float | str]) -> str:
 
     Examples
     --------
-    >>> layout_label({"tp": 4.0, "pp": 2.0, "attention_tp": 4.0, "cut": "1d"})
+    >>> layout_label({"tp": 4.0, "dp": 1.0, "pp": 2.0, "stage": 4.0, "cut": "1d"})
     'tp4pp2'
-    >>> layout_label({"tp": 16.0, "pp": 1.0, "attention_tp": 2.0, "attention_dp": 8.0, "ep": 4.0, "cut": "1d"})
+    >>> layout_label({"tp": 2.0, "dp": 8.0, "pp": 1.0, "ep": 4.0, "moe_tp": 4.0, "stage": 16.0, "cut": "1d"})
     'tp2dp8ep4'
     """
-    tp, attention = float(layout["tp"]), float(layout["attention_tp"])
-    groups = float(layout.get("attention_dp", 1.0))
-    waiting = groups == 1.0 and not math.isclose(attention, tp)
+    attention, groups, stage = float(layout["tp"]), float(layout["dp"]), float(layout["stage"])
+    waiting = not math.isclose(attention * groups, stage)
     degrees = [
-        ("tp", tp if groups == 1.0 else attention),
+        ("tp", stage if waiting else attention),
         ("dp", groups),
         ("pp", float(layout["pp"])),
         ("ep", float(layout.get("ep", 1.0))),

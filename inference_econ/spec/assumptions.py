@@ -121,6 +121,10 @@ class Assumptions(SourcedSpec):
     """Sustained share of the memory bandwidth [1]."""
     attention_math_efficiency: Fraction | None = None
     """The share of arithmetic for attention scores, if it is another [1]."""
+    expert_math_efficiency: Fraction | None = None
+    """The share of arithmetic for routed experts, if it is another [1]."""
+    narrow_math_efficiency: Fraction = 1.0
+    """Factor on the share of arithmetic for each halving of the format from 16 bits on [1]."""
     expert_hbm_efficiency: Fraction | None = None
     """The share of bandwidth for weights of routed experts, if it is another [1]."""
     kv_hbm_efficiency: Fraction | None = None
@@ -213,6 +217,11 @@ class Assumptions(SourcedSpec):
     all the same, or each chip adds what its experts and its part of the shared expert give to one all-reduce."""
     expert_imbalance: Annotated[int | float, Field(ge=1, le=1e3, allow_inf_nan=False)]
     """Tokens of the busiest expert-parallel rank over the mean [1]: everybody waits for it."""
+    expert_popularity_scv: NonNegative = 0.0
+    """How unevenly experts are chosen: squared coefficient of variation [1]. Fewer are touched by a batch."""
+    expert_spread: Literal["even", "random"] = "even"
+    """Expert-parallel ranks all have as many tokens, and touched experts, or as chance has it: then a step waits for
+    the rank that has most."""
     expert_dispatch: Literal["activations", "eight_bit"]
     """Tokens travel to their experts in the format of the activations, or in 8 bits; they return as activations."""
     all_to_all_crossing: Literal["per_copy", "per_domain"]

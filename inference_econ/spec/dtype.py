@@ -121,3 +121,40 @@ def math_unit(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str
         f"{hardware_name} has no peak for {dtype} nor for a wider one of its kind; it has: {', '.join(peaks)}; "
         "name one of them as the format of weights and activations"
     )
+
+
+def check_cache_dtype(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str:
+    """Return ``dtype`` if a chip can hold a KV cache in it.
+
+    Every chip unpacks integers. Floats of 8 and 4 bits are converted by the chips that compute with them, and by no
+    kernel of the engines on others; of the 16-bit formats, too, a chip holds those that it computes with.
+
+    Parameters
+    ----------
+    dtype : str
+        A key of :data:`BYTES_PER_ELEMENT`.
+    peaks : mapping
+        Dense peak of each maths unit of the chip [FLOP/s].
+    hardware_name : str
+        For the message.
+
+    Raises
+    ------
+    InputError
+        With the formats that the chip can hold.
+
+    Examples
+    --------
+    >>> check_cache_dtype("int8", {"bf16": 312e12, "int8": 624e12}, "A100")
+    'int8'
+    """
+    if _holds(check_dtype(dtype, "kv"), peaks):
+        return dtype
+    held = ", ".join(name for name in BYTES_PER_ELEMENT if _holds(name, peaks))
+    raise InputError(
+        f"{hardware_name} cannot hold a KV cache of {dtype}: it has no {_UNITS[dtype][0]} units; kv can be {held}"
+    )
+
+
+def _holds(dtype: str, peaks: Mapping[str, float]) -> bool:
+    return dtype.startswith("int") or dtype == "fp32" or _UNITS[dtype][0] in peaks

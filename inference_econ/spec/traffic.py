@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, SpecError
 from inference_econ.spec._base import Spec
 
 Tokens = Annotated[int | float, Field(ge=0, allow_inf_nan=False)]
-AtLeastOne = Annotated[int | float, Field(ge=1, le=1e9, allow_inf_nan=False)]
+_LONGEST, _MOST_VARIED = 1e9, 100.0
+AtLeastOne = Annotated[int | float, Field(ge=1, le=_LONGEST, allow_inf_nan=False)]
 
 _FORMS = "2000, uniform:1600:2400, lognormal:2000:0.5 (mean, coefficient of variation), 500@0.25,2000@0.75"
 
@@ -69,7 +71,7 @@ class Length(Spec):
     """The length; the least and the largest one; the mean; or all that occur [tokens]."""
     probabilities: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(default=(), strict=False)
     """Of each listed value [1]."""
-    variation: Annotated[int | float, Field(ge=0, le=100, allow_inf_nan=False)] = 0
+    variation: Annotated[int | float, Field(ge=0, le=_MOST_VARIED, allow_inf_nan=False)] = 0
     """Coefficient of variation of a lognormal length [1]."""
 
     @model_validator(mode="after")
@@ -77,9 +79,8 @@ class Length(Spec):
         if self.kind == "listed" and (
             len(self.probabilities) != len(self.values) or abs(math.fsum(self.probabilities) - 1) > 1e-6
         ):
-            raise ValueError(
-                f"each listed length needs a probability, and they must add up to 1, got {math.fsum(self.probabilities):g}"
-            )
+            total = math.fsum(self.probabilities)
+            raise ValueError(f"each listed length needs a probability, and they must add up to 1, got {total:g}")
         if self.kind == "uniform" and not (len(self.values) == 2 and self.values[0] <= self.values[1]):
             raise ValueError("a uniform length needs its least and its largest value, in this order")
         return self
@@ -100,25 +101,31 @@ class Length(Spec):
             if kind in ("uniform", "lognormal") and len(numbers) == 2:
                 first, second = (float(number) for number in numbers)
                 if kind == "uniform":
+                    _check(text, (first, second))
                     return cls(kind="uniform", values=(first, second))
+                _check(text, (first,), second)
                 return cls(kind="lognormal", values=(first,), variation=second)
             if "@" in kind and not numbers:
-                pairs = [part.split("@") for part in kind.split(",")]
+                pairs = [(float(value), float(share)) for value, share in (part.split("@") for part in kind.split(","))]
+                _check(text, [value for value, _ in pairs])
                 return cls(
                     kind="listed",
-                    values=tuple(float(value) for value, _ in pairs),
-                    probabilities=tuple(float(share) for _, share in pairs),
+                    values=tuple(value for value, _ in pairs),
+                    probabilities=tuple(share for _, share in pairs),
                 )
             if not numbers:
+                _check(text, [float(kind)])
                 return cls(values=(float(kind),))
         except ValueError as error:
-            reason = "" if str(error).startswith("could not convert") else f": {error}"
-            raise InputError(f"{text!r} is no length{reason}; write for example {_FORMS}") from error
+            raise InputError(f"{text!r} is no length; write for example {_FORMS}") from error
+        except SpecError as error:
+            mistakes = "; ".join(mistake.removeprefix("Length: ") for mistake in error.mistakes)
+            raise InputError(f"{text!r} is no length: {mistakes}") from error
         raise InputError(f"{text!r} is no length; write for example {_FORMS}")
 
     @property
     def mean(self) -> float:
-        """[tokens]"""
+        """Mean [tokens]."""
         if self.kind == "listed":
             return math.fsum(v * p for v, p in zip(self.values, self.probabilities, strict=True))
         return math.fsum(self.values) / len(self.values)
@@ -134,6 +141,30 @@ class Length(Spec):
         return float(self.variation**2)
 
 
+def _check(text: object, values: Sequence[float], variation: float = 0.0) -> None:
+    """Refuse numbers that are no tokens, and variations that no length has.
+
+    Raises
+    ------
+    InputError
+        Naming the first.
+    """
+    wrong = [value for value in values if not 1.0 <= value <= _LONGEST]
+    if wrong:
+        raise InputError(f"{text!r} is no length: from 1 to {_LONGEST:g} tokens are possible, got {wrong[0]:g}")
+    if not 0.0 <= variation <= _MOST_VARIED:
+        raise InputError(
+            f"{text!r} is no length: a coefficient of variation is from 0 to {_MOST_VARIED:g}, got {variation:g}"
+        )
+
+
+def _length(given: object, info: ValidationInfo) -> Length:
+    try:
+        return Length.parse(given)
+    except InputError as error:
+        raise InputError(f"{info.field_name}: {error}") from error
+
+
 class Requests(Spec):
     """What users send: prompts and answers.
 
@@ -143,9 +174,9 @@ class Requests(Spec):
     2250.0
     """
 
-    isl: Annotated[Length, BeforeValidator(Length.parse)]
+    isl: Annotated[Length, BeforeValidator(_length)]
     """Prompt [tokens]."""
-    osl: Annotated[Length, BeforeValidator(Length.parse)]
+    osl: Annotated[Length, BeforeValidator(_length)]
     """Answer [tokens]."""
     cached: Tokens = 0
     """Tokens of a prompt that are found in the prefix cache, on average [tokens]."""

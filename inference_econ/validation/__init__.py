@@ -11,7 +11,7 @@ from inference_econ import catalog
 from inference_econ.errors import UnknownNameError
 from inference_econ.validation._report import Point, Report
 
-__all__ = ["DATASETS", "Dataset", "Point", "Report", "dataset", "validate"]
+__all__ = ["DATASETS", "SERVERS", "Dataset", "Point", "Report", "dataset", "validate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ def _report_specdec(path: Path, names: Sequence[str]) -> Report:
     return report(path, names)
 
 
-def _report_poisson(path: Path, names: Sequence[str]) -> Report:
-    from inference_econ.validation._poisson import report
+def _report_load(path: Path, names: Sequence[str]) -> Report:
+    from inference_econ.validation._load import report
 
     return report(path, names)
 
@@ -69,10 +69,24 @@ DATASETS = {
         _report_collectives,
     ),
     "memory": Dataset("memory_points", ("deployable",), "weights and KV cache that engines reported", _report_memory),
-    "poisson_load": Dataset(
-        "poisson_load_a100", ("deployable",), "vLLM and SGLang under Poisson arrivals, on A100 cards", _report_poisson
+    "load": Dataset(
+        "poisson_load_a100",
+        ("deployable",),
+        "closed forms of 'load': vLLM and SGLang under Poisson arrivals",
+        _report_load,
     ),
     "specdec": Dataset("specdec", ("deployable",), "speed-ups of speculative decoding", _report_specdec),
+}
+
+
+#: Measured servers by the names of their files: :mod:`inference_econ.validation.servers` predicts them together.
+SERVERS = {
+    "serving_points": "servers with a constant number of requests: TTFT and TPOT (InferenceX)",
+    "inferencemax_aggregated": "the same, with throughput (nightly runs of InferenceMAX)",
+    "poisson_load_a100": "servers of A100s under random arrivals",
+    "decode_points": "times between tokens, from many sources",
+    "throughput_points": "tokens per second, and times of whole batches",
+    "ttft_points": "times to first token",
 }
 
 
@@ -85,11 +99,11 @@ def dataset(name: str) -> Dataset:
         With the nearest names.
     """
     if name not in DATASETS:
-        near = difflib.get_close_matches(name, list(DATASETS), n=2)
+        near = difflib.get_close_matches(name, [*DATASETS, *SERVERS], n=2)
         hint = f"did you mean {' or '.join(near)}? " if near else ""
-        known = ", ".join(DATASETS)
+        known = ", ".join([*DATASETS, *SERVERS])
         raise UnknownNameError(
-            f"unknown dataset {name!r}; {hint}known: {known} (a CSV file follows the dataset that it replaces)"
+            f"unknown dataset {name!r}; {hint}known: {known}; or a file of measured servers (.csv, .json)"
         )
     return DATASETS[name]
 

@@ -15,6 +15,7 @@ from inference_econ.errors import InputError
 from inference_econ.measurements import Deployment, Measurement, Skipped
 from inference_econ.prediction import Prediction, predict
 from inference_econ.spec.assumptions import Assumptions
+from inference_econ.validation._report import Point
 
 #: Speculation that a plain decode step stands for: none, or nothing known.
 _PLAIN = ("none", "unrecorded")
@@ -307,6 +308,30 @@ def scores(rows: Iterable[Row], quantity: Quantity, by: Sequence[str] = ()) -> d
     found = by_group(names, measured, predicted)
     ordered = sorted(found.items(), key=lambda item: -item[1].rows)
     return {tuple(name.split("\0")) if by else (): one for name, one in ordered}
+
+
+def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[Point]]]:
+    """Pairs of measured and predicted values for pictures: one list per quantity that has any, in series by a key."""
+    check_groups([by])
+    found = []
+    for quantity in QUANTITIES:
+        unit = "tokens/s" if quantity.field.endswith("per_accelerator") else "s"
+        points = [
+            Point(
+                id=row.id,
+                series=GROUPS[by](row.measurement),
+                subject=row.measurement.model,
+                assumptions=report.assumptions,
+                unit=unit,
+                measured=row.measured(quantity),
+                predicted=row.predicted(quantity),
+            )
+            for row in report.counted()
+            if row.measurement is not None and row.measured(quantity) and row.predicted(quantity)
+        ]
+        if points:
+            found.append((quantity.title, points))
+    return found
 
 
 def check_groups(by: Iterable[str]) -> None:

@@ -65,7 +65,7 @@ def test_prices_speeds_pins_and_what_ifs(command: Command) -> None:
     for one, price in zip(json.loads(outcome.out)["series"], (2.0, 3.0), strict=True):
         assert one["dollars_per_accelerator_hour"] == price
         assert [cost["tokens_per_second_per_user"] for cost in one["costs"]] == [20.0, 50.0]
-        assert {(point["layout"]["attention_tp"], point["batch"]) for point in one["points"]} == {(2.0, 100.0)}
+        assert {(point["layout"]["tp"], point["batch"]) for point in one["points"]} == {(2.0, 100.0)}
     both = command(*SUBJECT, "--price", "2.5", "--format", "json")
     assert json.loads(both.out)["series"][0]["dollars_per_accelerator_hour"] == 2.5
 

@@ -152,7 +152,7 @@ def test_pinned_degrees(command: Command) -> None:
     points = _json(moe.out)["points"]
     assert isinstance(points, list)
     assert _layouts(points, "ep") == {4.0}
-    assert _layouts(points, "attention_tp") == {2.0}
+    assert _layouts(points, "tp") == {2.0}
 
 
 def test_one_pinned_point_is_drawn_too(command: Command) -> None:
@@ -284,7 +284,8 @@ def test_explain_as_json_csv_and_markdown(command: Command, tmp_path: Path) -> N
     subject = ("explain", "mixtral_8x22b", "h100_sxm", "--tp", 4, "--pp", 2, "--ep", 2, "--batch", 8, "--context", 500)
     record = _json(command(*subject, "--format", "json").out)
     assert isinstance(record["layout"], dict)
-    assert {"tp": 4.0, "pp": 2.0, "attention_tp": 4.0, "ep": 2.0, "cut": "1d"}.items() <= record["layout"].items()
+    degrees = {"tp": 4.0, "dp": 1.0, "pp": 2.0, "ep": 2.0, "moe_tp": 2.0, "stage": 4.0, "cut": "1d"}
+    assert record["layout"] == degrees
     assert record["batch"] == 8.0
     assert record["context"] == 500.0
     parts = record["seconds_by_part"]

@@ -120,10 +120,9 @@ def test_points_describe_their_plan() -> None:
         # Never above the assumed shares of the peaks.
         assert 0 < point.mfu <= 0.7
         assert 0 < point.bandwidth_utilization <= 0.75 * (1 + 1e-12)
-        tp, pp = point.layout["tp"], point.layout["pp"]
-        assert isinstance(tp, float)
-        assert isinstance(pp, float)
-        assert tp * pp == pytest.approx(point.accelerators, rel=1e-12)
+        stage, pp, tp = (float(point.layout[name]) for name in ("stage", "pp", "tp"))
+        assert stage * pp == pytest.approx(point.accelerators, rel=1e-12)
+        assert tp <= stage * (1 + 1e-12)
     assert front.fastest() == points[-1]
     assert front.cheapest() == points[0]
     rates = front.tokens_per_second**3 / front.dollars

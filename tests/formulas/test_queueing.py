@@ -119,6 +119,24 @@ def test_bursts_lengthen_waits(slots: int, growth: float, use: float, arrival: f
     assert bursty.work.sum() == pytest.approx(1.0, rel=1e-12)
 
 
+@given(
+    slots=st.integers(2, 40), growth=st.floats(0.1, 1.0), use=st.floats(0.1, 0.95), arrival=st.floats(0.0, 4.0),
+    bunching=st.floats(0.0, 5.0),
+)  # fmt: skip
+def test_bunches_crowd_the_slots_but_not_the_wait(
+    slots: int, growth: float, use: float, arrival: float, bunching: float
+) -> None:
+    rates = np.arange(1.0, slots + 1.0) ** growth
+    plain, bunched, bursty = (
+        load(use * rates[-1], rates, arrival_scv=ca2, service_scv=0.5, bunching=more)
+        for ca2, more in ((arrival, 0.0), (arrival, bunching), (arrival + bunching, 0.0))
+    )
+    assert bunched.wait_scale == pytest.approx(plain.wait_scale, rel=1e-12)
+    np.testing.assert_allclose(bunched.probabilities, bursty.probabilities, rtol=1e-9, atol=1e-12)
+    assert bunched.in_flight == pytest.approx(bursty.in_flight, rel=1e-9)
+    assert bunched.waiting >= plain.waiting * (1.0 - 1e-9)
+
+
 def test_a_clock_never_waits() -> None:
     found = load(0.5, [1.0, 1.0], arrival_scv=0.0, service_scv=0.0)
     assert (float(found.busy), float(found.in_flight), float(found.waiting)) == (0.5, 0.5, 0.0)

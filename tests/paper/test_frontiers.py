@@ -13,7 +13,7 @@ import pytest
 from inference_econ import catalog, solve, study
 from inference_econ.errors import InputError
 from inference_econ.frontier import Frontier, Sampling
-from inference_econ.spec.scenario import FrontierAsk, PanelsAsk, Settings
+from inference_econ.spec.asks import FrontierAsk, PanelsAsk, Settings
 from inference_econ.spec.traffic import Traffic
 from inference_econ.study import Curve
 

@@ -13,7 +13,7 @@ import pytest
 import inference_econ as ie
 from inference_econ import catalog, comparison_tables, figures, study, tables
 from inference_econ.errors import InputError, NothingFitsError, SpecError
-from inference_econ.spec.scenario import Settings
+from inference_econ.spec.asks import Settings
 
 SMALL: dict[str, Any] = {"max_accelerators": 2, "weights": "fp8"}
 

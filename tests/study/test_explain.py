@@ -32,32 +32,20 @@ def test_parts_add_up_and_the_speed_follows(model: str, hardware: str, degrees: 
     assert found.tokens_per_second == pytest.approx(1 / found.seconds)
     assert found.limited_by == max(found.costs.parts, key=lambda name: found.costs.parts[name][0])
     assert 0 < found.mfu < 1
-    assert found.accelerators == float(found.layout["tp"]) * float(found.layout["pp"])
+    assert found.accelerators == float(found.layout["tp"]) * float(found.layout["dp"]) * float(found.layout["pp"])
 
 
 @pytest.mark.parametrize("model", ["llama_3_70b", "mixtral_8x22b"])
 def test_the_points_of_a_frontier_are_explained_as_they_are_there(model: str) -> None:
     front = ie.frontier(model, "h100_sxm", ie.Traffic(context=1000), max_accelerators=16)
-    explained = 0
     for point in front.points():
-        if point.layout["attention_tp"] == point.layout["tp"] and point.layout["cut"] == "1d":
-            found = ie.explain(
-                model,
-                "h100_sxm",
-                tp=int(point.layout["tp"]),
-                pp=int(point.layout["pp"]),
-                ep=int(point.layout["ep"]),
-                batch=point.batch,
-                context=1000,
-            )
-            explained += 1
-            assert found.tokens_per_second == pytest.approx(point.tokens_per_second_per_user, rel=1e-12)
-            assert found.dollars == pytest.approx(point.dollars_per_million_output_tokens, rel=1e-12)
-            assert found.mfu == pytest.approx(point.mfu, rel=1e-12)
-            assert {name: float(part[0]) for name, part in found.costs.parts.items()} == pytest.approx(
-                dict(point.parts)
-            )
-    assert explained
+        degrees = {name: int(point.layout[name]) for name in ("tp", "dp", "pp", "ep")}
+        found = ie.explain(model, "h100_sxm", **degrees, batch=point.batch, context=1000)  # type: ignore[arg-type]
+        assert found.layout == point.layout
+        assert found.tokens_per_second == pytest.approx(point.tokens_per_second_per_user, rel=1e-12)
+        assert found.dollars == pytest.approx(point.dollars_per_million_output_tokens, rel=1e-12)
+        assert found.mfu == pytest.approx(point.mfu, rel=1e-12)
+        assert {name: float(part[0]) for name, part in found.costs.parts.items()} == pytest.approx(dict(point.parts))
 
 
 def test_dollars_are_chips_times_time_times_price_over_tokens() -> None:
@@ -85,7 +73,9 @@ def test_memory_is_weights_and_cache_of_what_there_is() -> None:
     # 80 layers, 8 KV heads of 128, keys and values in 2 bytes each: 320 KiB per token.
     assert np.ravel(found.memory.kv_bytes).tolist() == [10 * 1000 * 80 * 8 * 128 * 2 * 2]
     assert np.ravel(found.memory.available_bytes).tolist() == [8 * 80e9]
-    narrow = ie.explain("paper/llama_3_70b", "paper/h100", tp=8, batch=10, context=1000, weights="int8", kv="fp8", assumptions="paper")
+    narrow = ie.explain(
+        "paper/llama_3_70b", "paper/h100", tp=8, batch=10, context=1000, weights="int8", kv="fp8", assumptions="paper"
+    )
     assert narrow.memory.weight_bytes == pytest.approx(found.memory.weight_bytes / 2, rel=1e-9)
     assert narrow.memory.kv_bytes == pytest.approx(found.memory.kv_bytes / 2, rel=1e-9)
 
@@ -185,7 +175,7 @@ def test_the_record_is_json() -> None:
     found = ie.explain("mixtral_8x22b", "h100_sxm", tp=8, batch=32, context=2000)
     record = json.loads(tables.to_json(explanation_tables.explain_record(found)))
     assert record["model"] == "Mixtral 8x22B"
-    assert {"tp": 8.0, "pp": 1.0, "attention_tp": 8.0, "ep": 8.0, "cut": "1d"}.items() <= record["layout"].items()
+    assert {"tp": 8.0, "dp": 1.0, "pp": 1.0, "ep": 8.0, "moe_tp": 1.0, "cut": "1d"}.items() <= record["layout"].items()
     assert sum(record["seconds_by_part"].values()) == pytest.approx(record["step_seconds"], rel=1e-12)
     assert record["weight_bytes"] + record["kv_bytes"] < record["available_bytes"]
     named = explanation_tables.named_parts(found)

@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 from inference_econ import catalog, figures, latent_variants, study, tables
 from inference_econ.errors import InputError, SpecError
-from inference_econ.spec.scenario import LatentVariantsAsk, Scenario
+from inference_econ.spec.asks import LatentVariantsAsk
+from inference_econ.spec.scenario import Scenario
 from inference_econ.study import Result
 
 #: What the notes print: 10^3 B and 10^6 FLOP per token and layer.

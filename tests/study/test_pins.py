@@ -9,7 +9,7 @@ import pytest
 import inference_econ as ie
 from inference_econ import study
 from inference_econ.errors import InputError, NothingFitsError, SpecError
-from inference_econ.spec.scenario import Settings
+from inference_econ.spec.asks import Settings
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)
 
@@ -42,12 +42,12 @@ def test_a_pinned_batch_or_size_need_not_be_on_the_grid() -> None:
     assert set(_front(batch=100).batch) == {100.0}
     assert set(_front("gpt_oss_120b", accelerators=45).accelerators) == {45.0}
     (point,) = _front("gpt_oss_120b", accelerators=45, batch=135, tp=1, pp=1).points()
-    assert (point.layout["attention_dp"], point.batch) == (45.0, 135.0)
+    assert (point.layout["dp"], point.batch) == (45.0, 135.0)
 
 
 def test_pinned_degrees_hold_on_the_whole_frontier() -> None:
     for point in _front("gpt_oss_120b", tp=4, dp=3).points():
-        assert (point.layout["attention_tp"], point.layout["attention_dp"]) == (4.0, 3.0)
+        assert (point.layout["tp"], point.layout["dp"]) == (4.0, 3.0)
         assert point.accelerators % 12 == 0
     for point in _front("deepseek_v3", "h200_sxm", ep=32, max_accelerators=64).points():
         assert point.layout["ep"] == 32.0
@@ -125,7 +125,7 @@ def test_what_cannot_be_pinned_is_refused_with_the_reason(pins: dict[str, object
         ),
         (
             {"tp": 1, "dp": 8, "pp": 1, "ep": 16},
-            "tp=1, dp=8, pp=1, ep=16: the stage does not split over the expert-par",
+            "ep=16 contradicts tp=1, dp=8: the 8 accelerators of a stage do not split over 16 expert-parallel ranks",
         ),
     ],
 )

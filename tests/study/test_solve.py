@@ -163,7 +163,11 @@ def test_cheapest_fastest_and_preferred() -> None:
 
 def test_layouts_deploy_and_parts_add_up() -> None:
     for point in _small().points():
-        assert float(point.layout["tp"]) * float(point.layout["pp"]) == point.accelerators <= 8
+        tp, dp, pp, ep, moe_tp, stage = (
+            float(point.layout[one]) for one in ("tp", "dp", "pp", "ep", "moe_tp", "stage")
+        )
+        assert stage * pp == point.accelerators <= 8
+        assert tp * dp == moe_tp * ep == stage
         assert sum(point.parts.values()) == pytest.approx(1 / point.tokens_per_second_per_user, rel=1e-9)
         assert point.limited_by == max(point.parts, key=point.parts.__getitem__)
         assert 0 < point.mfu < 1

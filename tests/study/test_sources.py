@@ -6,7 +6,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ import catalog, study
-from inference_econ.study import UsedSource
+from inference_econ.sources import UsedSource
 
 #: References that need no entry: a value from the command line, and one that a formula gave.
 WITHOUT_ENTRY = {"user", "derived"}

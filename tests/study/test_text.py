@@ -101,11 +101,13 @@ def test_notes_say_on_which_unit_narrow_weights_run_and_what_is_a_rumour() -> No
 @pytest.mark.parametrize(
     ("layout", "label"),
     [
-        ({"tp": 8.0, "pp": 1.0, "attention_tp": 8.0, "cut": "1d"}, "tp8"),
-        ({"tp": 4.0, "pp": 2.0, "attention_tp": 4.0, "ep": 1.0, "cut": "1d"}, "tp4pp2"),
-        ({"tp": 16.0, "pp": 1.0, "attention_tp": 4.0, "ep": 16.0, "cut": "2d"}, "tp16ep16 attn4 2d"),
-        ({"tp": 7.123, "pp": 1.04, "attention_tp": 7.123, "cut": "1d"}, "tp7.12pp1.04"),
-        ({"tp": 2.0, "pp": 1.0, "attention_tp": 2.0, "cut": "1d", "draft_tokens": 3}, "tp2 +3 drafted"),
+        ({"tp": 8.0, "dp": 1.0, "pp": 1.0, "stage": 8.0, "cut": "1d"}, "tp8"),
+        ({"tp": 4.0, "dp": 1.0, "pp": 2.0, "ep": 1.0, "moe_tp": 4.0, "stage": 4.0, "cut": "1d"}, "tp4pp2"),
+        ({"tp": 1.0, "dp": 32.0, "pp": 1.0, "ep": 32.0, "moe_tp": 1.0, "stage": 32.0, "cut": "1d"}, "dp32ep32"),
+        ({"tp": 4.0, "dp": 1.0, "pp": 1.0, "ep": 16.0, "moe_tp": 1.0, "stage": 16.0, "cut": "2d"}, "tp16ep16 attn4 2d"),
+        ({"tp": 1.0, "dp": 1.0, "pp": 1.0, "stage": 4.0, "cut": "1d"}, "tp4 attn1"),
+        ({"tp": 7.123, "dp": 1.0, "pp": 1.04, "stage": 7.123, "cut": "1d"}, "tp7.12pp1.04"),
+        ({"tp": 2.0, "dp": 1.0, "pp": 1.0, "stage": 2.0, "cut": "1d", "draft_tokens": 3}, "tp2 +3 drafted"),
     ],
 )
 def test_layouts_are_labelled_as_people_write_them(layout: dict[str, float | str], label: str) -> None:

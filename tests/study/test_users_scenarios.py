@@ -10,7 +10,7 @@ import pytest
 
 from inference_econ import catalog, study, tables
 from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
-from inference_econ.spec.scenario import FrontierAsk, Settings
+from inference_econ.spec.asks import FrontierAsk, Settings
 
 SCENARIO = """\
 name: Mine

@@ -92,7 +92,7 @@ def report(path: Path, names: Sequence[str]) -> Report:
         assumed = preset(name)
         known: dict[tuple[str, ...], Service] = {}
         points += [point for line in lines for point in _points(line, name, assumed, known)]
-    return Report("poisson_load", f"Poisson arrivals: {path.name}, predicted and measured", tuple(points), NOTES)
+    return Report("load", f"Closed forms of load: {path.name}, predicted and measured", tuple(points), NOTES)
 
 
 def _points(line: Line, name: str, assumed: Assumptions, known: dict[tuple[str, ...], Service]) -> Iterator[Point]:

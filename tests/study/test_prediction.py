@@ -1,0 +1,224 @@
+"""Predictions of measurements: what each kind of load, layout and engine means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from inference_econ import catalog
+from inference_econ.measurements import Measurement, Pool
+from inference_econ.prediction import Prediction, predict
+from inference_econ.spec.assumptions import Assumptions
+
+#: Llama 3 70B in FP8 on four H100s: 32 requests of 1000 and 200 tokens.
+ROW = Measurement(
+    id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h100_sxm",
+    accelerators=4, tp=4, dp=1, pp=1, ep=1, weights="fp8", isl=1000.0, osl=200.0, load="concurrency", concurrency=32.0,
+)  # fmt: skip
+FULL: dict[str, Any] = {"load": "saturated", "concurrency": None}
+DEEPSEEK = replace(ROW, model="deepseek_v3", hardware="h200_sxm", weights=None, accelerators=8, tp=8)
+
+
+@cache
+def _assumed(name: str = "deployable") -> Assumptions:
+    return catalog.assumptions(name)
+
+
+def _one(row: Measurement = ROW, name: str = "deployable", **changes: Any) -> Prediction:
+    (found,) = predict([replace(row, **changes)], lambda _: _assumed(name))
+    return found
+
+
+def _ttft(row: Measurement = ROW, name: str = "deployable", **changes: Any) -> float:
+    value = _one(row, name, **changes).ttft_seconds
+    assert value is not None
+    return value
+
+
+def _output(row: Measurement = ROW, name: str = "deployable", **changes: Any) -> float:
+    value = _one(row, name, **changes).output_tokens_per_second_per_accelerator
+    assert value is not None
+    return value
+
+
+def test_rows_of_one_deployment_together_are_what_they_are_apart() -> None:
+    rows = [replace(ROW, id=str(number), concurrency=float(number)) for number in (1, 4, 64)]
+    together = predict(rows, lambda _: _assumed())
+    assert [one.measurement.id for one in together] == ["1", "4", "64"]
+    for one in together:
+        (apart,) = predict([one.measurement], lambda _: _assumed())
+        # Steady states between those that are calculated are interpolated.
+        assert one.tpot_seconds == pytest.approx(apart.tpot_seconds, rel=0.02)
+        assert one.ttft_seconds == pytest.approx(apart.ttft_seconds, rel=0.02)
+
+
+# Closed loops.
+
+
+def test_one_request_at_a_time_is_idle() -> None:
+    alone, busy = _one(concurrency=1.0), _one()
+    assert alone.idle
+    assert not busy.idle
+    assert _one(accelerators=8, concurrency=2.0).idle  # two replicas, one each
+    assert alone.request_seconds == pytest.approx(alone.ttft_seconds + 199 * alone.tpot_seconds)  # type: ignore[operator]
+
+
+def test_a_mean_over_a_run_has_the_first_round_in_it() -> None:
+    endless = _ttft(statistic="mean")
+    long, short = (_ttft(statistic="mean", requests=requests) for requests in (3200.0, 320.0))
+    assert endless < long < short
+    # What one in a hundred sees weighs a tenth of what one in ten sees.
+    assert (long - endless) * 10.0 == pytest.approx(short - endless)
+    assert _ttft(statistic="median", requests=320.0) == endless
+    # All of a run of one round come at once.
+    assert _ttft(statistic="mean", requests=32.0) > 3.0 * endless
+
+
+def test_equal_requests_wait_for_each_other_where_prompts_go_first() -> None:
+    mixed = _one(spread=0.0)
+    first = _one(spread=0.0, prefill_first=True)
+    assert first.ttft_seconds > 3.0 * mixed.ttft_seconds  # type: ignore[operator]
+    # Half of the others' prompts are read before the first token, not between tokens.
+    assert first.tpot_seconds < mixed.tpot_seconds  # type: ignore[operator]
+    assert _ttft(spread=None, prefill_first=True) == mixed.ttft_seconds
+
+
+def test_an_engine_that_seldom_looks_keeps_prompts_waiting() -> None:
+    plain = _one()
+    assert plain.tpot_seconds is not None
+    assert _ttft(look_steps=30.0) == pytest.approx(_ttft() + 15.0 * plain.tpot_seconds)
+
+
+def test_requests_without_a_place_wait_before_their_first_token() -> None:
+    # 70 GB of weights on one H100 leave next to nothing for the cache.
+    crowded, roomy = _one(accelerators=2, tp=2, concurrency=400.0), _one(concurrency=400.0)
+    assert crowded.ttft_seconds > 20.0 * roomy.ttft_seconds  # type: ignore[operator]
+    more = _output(accelerators=2, tp=2, concurrency=800.0)
+    assert more == pytest.approx(_output(accelerators=2, tp=2, concurrency=400.0))
+
+
+def test_tensorrt_begins_a_request_only_when_all_of_it_fits() -> None:
+    changes: dict[str, Any] = {"accelerators": 2, "tp": 2, "isl": 100.0, "osl": 4000.0, **FULL}
+    assert _output(engine="trtllm", **changes) < 0.9 * _output(engine="sglang", **changes)
+
+
+# Full servers.
+
+
+def test_vllm_runs_no_more_requests_than_its_default() -> None:
+    small: dict[str, Any] = {"model": "llama_3_8b", "accelerators": 1, "tp": 1, "isl": 100.0, **FULL}
+    assert _output(**small) < _output(engine="", **small)
+    # Fewer on an A100 than on others of its size: 256 instead of 1024.
+    ampere = {**small, "hardware": "a100_sxm_80", "weights": "bf16"}
+    assert _output(**ampere) < 0.9 * _output(engine="", **ampere)
+
+
+def test_a_limited_load_keeps_its_promises() -> None:
+    limited = _one(load="limited", concurrency=None, ttft_limit_seconds=2.0, tpot_limit_seconds=0.03)
+    full = _one(**FULL)
+    assert limited.tpot_seconds == pytest.approx(0.03, rel=0.2)
+    assert limited.tpot_seconds < full.tpot_seconds  # type: ignore[operator]
+
+
+def test_without_a_layout_a_full_server_has_the_best_one() -> None:
+    best, four = (_output(tp=tp, **FULL) for tp in (None, 4))
+    assert best >= 0.999 * four
+    assert _one(tp=None).skipped == "the layout is not recorded"
+    assert (
+        "nothing fits: Llama 3.1 70B (fp8) on NVIDIA L4" in _one(tp=None, accelerators=1, hardware="l4", **FULL).skipped
+    )
+
+
+def test_prompts_that_come_together_are_read_together() -> None:
+    # Short answers: nearly all time goes into prompts, 128 of which share a step.
+    assert _output(isl=64.0, osl=4.0, **FULL) > 15.0 * _output(isl=64.0, osl=4.0, concurrency=1.0)
+
+
+# Random arrivals.
+
+
+def test_a_run_of_known_length_ends_even_if_too_much_arrives() -> None:
+    endless = _one(load="rate", concurrency=None, requests_per_second=500.0)
+    assert endless.ttft_seconds is None
+    assert endless.tpot_seconds is not None
+    run = _one(load="rate", concurrency=None, requests_per_second=500.0, requests=300.0)
+    assert run.ttft_seconds is not None
+    assert run.request_seconds is not None
+    assert not run.idle
+    # Longer runs make longer queues.
+    longer = _one(load="rate", concurrency=None, requests_per_second=500.0, requests=1500.0)
+    assert longer.ttft_seconds > run.ttft_seconds  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("requests", [None, 300.0])
+def test_few_arrivals_are_idle(requests: float | None) -> None:
+    found = _one(load="rate", concurrency=None, requests_per_second=0.05, requests=requests)
+    assert found.idle
+    assert found.ttft_seconds == pytest.approx(_ttft(concurrency=1.0), rel=0.1)
+    assert found.output_tokens_per_second_per_accelerator == pytest.approx(0.05 * 200 / 4, rel=0.02)
+
+
+# Batches.
+
+
+def test_a_batch_that_does_not_fit_runs_in_rounds() -> None:
+    changes: dict[str, Any] = {"accelerators": 2, "tp": 2, "load": "batch", "osl": 1000.0}
+    one, ten = (_one(concurrency=requests, **changes).request_seconds for requests in (400.0, 4000.0))
+    assert ten == pytest.approx(10.0 * one, rel=1e-6)  # type: ignore[operator]
+
+
+def test_prompts_alone_are_measured_by_their_tokens() -> None:
+    found = _one(load="batch", osl=None)
+    assert found.input_tokens_per_second_per_accelerator == pytest.approx(32 * 1000 / found.ttft_seconds / 4)  # type: ignore[operator]
+    assert found.tpot_seconds is None
+
+
+def test_a_known_cache_is_decoded_without_prompts() -> None:
+    found = _one(load="batch", context=1100.0)
+    assert found.ttft_seconds is None
+    assert found.output_tokens_per_second_per_accelerator == pytest.approx(32 / found.tpot_seconds / 4)  # type: ignore[operator]
+
+
+# Pools and layouts.
+
+
+def test_pools_without_numbers_of_workers_say_nothing() -> None:
+    pool = Pool(workers=None, tp=8, dp=1, pp=1, ep=1)
+    row = replace(DEEPSEEK, tp=None, dp=None, pp=None, ep=None, accelerators=None, prefill=pool, decode=pool)
+    assert _one(row).skipped == "the numbers of workers are not recorded"
+    # One request needs one of each.
+    assert _one(row, concurrency=1.0).tpot_seconds is not None
+    known = replace(row, prefill=replace(pool, workers=1), decode=replace(pool, workers=3), accelerators=32)
+    assert _one(known).skipped == ""
+    assert _ttft(known, statistic="mean", requests=64.0) > _ttft(known)
+
+
+def test_experts_may_be_spread_unevenly_since_copies_fill_the_gaps() -> None:
+    found = _one(DEEPSEEK, accelerators=72, tp=1, dp=72, ep=72, concurrency=7200.0)
+    assert found.skipped == ""
+    assert "heads do not split" in _one(DEEPSEEK, tp=7, accelerators=7).skipped
+
+
+def test_a_bound_takes_the_cuts_that_a_layout_allows() -> None:
+    # Eight ranks are no square: only the 1-D cut remains.
+    assert _assumed("ideal").tensor_layouts == ("2d", "1d")
+    assert _one(DEEPSEEK, "ideal").skipped == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"load": "unknown"}, "how requests arrived is not recorded"),
+        ({"isl": None}, "no length is recorded"),
+        ({"accelerators": None}, "the layout is not recorded"),
+        ({"concurrency": None}, "the number of requests is not recorded"),
+        ({"load": "rate"}, "the rate of requests is not recorded"),
+    ],
+)
+def test_what_is_not_recorded_cannot_be_predicted(changes: dict[str, Any], reason: str) -> None:
+    found = _one(**changes)
+    assert found.skipped == reason
+    assert found.ttft_seconds is found.tpot_seconds is found.output_tokens_per_second_per_accelerator is None

@@ -1,0 +1,404 @@
+"""Measured servers beside predictions: who counts, errors by groups, rows for spreadsheets, and the bound."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from inference_econ import catalog, measurements, server_tables, validation, validation_document
+from inference_econ.errors import InputError
+from inference_econ.measurements import Deployment
+from inference_econ.validation import bound, servers
+from inference_econ.validation.servers import QUANTITIES, Quantity, Row, Servers
+
+TPOT, IDLE, LOADED = QUANTITIES[:3]
+SERVING = (
+    "id,backend,backend_version,model_path,system,precision,mode,isl,osl,silicon_ttft_ms,silicon_tpot_ms,"
+    "silicon_concurrency,batch_size,tp_size,pp_size,attention_dp_size,moe_tp_size,moe_ep_size"
+)
+GOOD = "{id},vllm,0.12,meta-llama/Llama-3.1-8B,h100_sxm,fp8,agg,1000,200,{ttft},{tpot},{c},{c},1,1,1,1,1"
+POINTS = (
+    "id,model,hardware,n_gpus,tp,pp,ep,dp,weight_dtype,kv_dtype,isl,osl,batch_or_concurrency,batch_kind,metric,value,unit,"
+    "spec_decode,engine,source_id,quality,notes,tier"
+)
+POINT = "{id},Llama-3.1-8B,H100 SXM,1,1,1,,,fp8,,1000,200,{c},closed_loop_concurrency,{metric},{value},{unit},none,vLLM,x,A,,core"
+
+
+def _serving(path: Path, *rows: dict[str, object]) -> Path:
+    lines = [GOOD.format(**{"id": f"r{n}", "ttft": 50, "tpot": 8, "c": 4, **row}) for n, row in enumerate(rows, 1)]
+    path.write_text("\n".join([SERVING, *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def _first(name: str, rows: int, path: Path, keep: Callable[[dict[str, str]], bool] = lambda _: True) -> Path:
+    """The first rows of a shipped file that are to be kept."""
+    with catalog.measured_files()[name].open(encoding="utf-8", newline="") as stream:
+        reader = csv.DictReader(stream)
+        chosen = [row for row in reader if keep(row)][:rows]
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, reader.fieldnames or ())
+        writer.writeheader()
+        writer.writerows(chosen)
+    return path
+
+
+def _lines(report: Servers) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(server_tables.predictions([report]).text("csv"))))
+
+
+# Every shipped row.
+
+
+@cache
+def _shipped() -> Servers:
+    return servers.servers(list(validation.SERVERS))
+
+
+def test_the_shipped_files_of_servers_are_those_that_can_be_read() -> None:
+    assert tuple(validation.SERVERS) == measurements.SHIPPED
+
+
+def test_nearly_every_shipped_row_is_predicted() -> None:
+    """Coverage may grow, but not shrink."""
+    found = _shipped().coverage()
+    assert (found.read, found.mapped) == (3195, 3159)
+    assert found.repeats + found.speculative + found.plain == found.mapped
+    assert found.repeats >= 400
+    assert found.predicted >= 2470
+    poisson = _shipped().coverage("poisson_load_a100")
+    assert (poisson.read, poisson.predicted) == (56, 56)
+
+
+def test_every_reason_says_what_is_missing() -> None:
+    reasons = _shipped().reasons()
+    assert {len(rows) for reason, rows in reasons.items() if reason == "isl is not recorded"} == {25}
+    assert next(iter(reasons)) == "the numbers of workers are not recorded"
+    assert sum(map(len, reasons.values())) == 3195 - sum(not row.skipped for row in _shipped().rows)
+
+
+def test_predictions_of_all_shipped_rows_are_near_what_was_measured() -> None:
+    """A guard against slips, not a claim: constants are fitted elsewhere."""
+    for quantity in QUANTITIES:
+        (found,) = servers.scores(_shipped().counted(), quantity).values()
+        assert found.median is not None
+        assert found.median < (1.0 if quantity == LOADED else 0.5), quantity.name
+
+
+def test_what_beats_the_bound_is_known_and_explained() -> None:
+    """The list may get shorter."""
+    found = bound.violations(_shipped().rows)
+    ids = {one.row.id[-32:] for one in found}
+    assert ids <= {
+        *("F0081", "F0138", "D0169", "D0170"),
+        *("sxm_vllm_agg_2000x100_c64_tp1_epnone_2"[-32:], "sxm_vllm_agg_4000x100_c32_tp1_epnone_5"[-32:]),
+    }
+    assert all(not one.why.startswith("not explained") for one in found)
+    assert [one.factor for one in found] == sorted((one.factor for one in found), reverse=True)
+    assert all(one.factor > 1.03 for one in found)
+
+
+# Few rows.
+
+
+def test_repeats_and_speculation_are_predicted_but_do_not_count(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {},
+        {"id": "again"},
+        {"id": "quick", "tpot": 4, "ttft": 49},
+        {"id": "odd", "c": "?"},
+    ]
+    report = servers.servers([_serving(tmp_path / "mine.csv", *rows)])
+    found = report.coverage()
+    assert (found.read, found.mapped, found.repeats, found.speculative, found.plain, found.predicted) == (
+        4,
+        3,
+        1,
+        1,
+        1,
+        1,
+    )
+    assert [row.id for row in report.counted()] == ["r1"]
+    assert [(row.id, row.apart) for row in report.speculative()] == [("quick", "speculation: suspected")]
+    assert [row.apart for row in report.rows][1].startswith("repeats")
+    assert report.rows[3].skipped == "silicon_concurrency is blank"
+    assert report.rows[1].predicted(TPOT) == report.rows[0].predicted(TPOT)
+
+
+def test_ttft_without_load_is_apart_from_ttft_under_load(tmp_path: Path) -> None:
+    report = servers.servers([_serving(tmp_path / "mine.csv", {"c": 1}, {"c": 2})])
+    alone, busy = report.rows
+    assert (alone.idle, busy.idle) == (True, False)
+    assert (alone.measured(IDLE), alone.measured(LOADED)) == (0.05, None)
+    assert (busy.measured(IDLE), busy.measured(LOADED)) == (None, 0.05)
+    assert [one.rows for one in servers.scores(report.counted(), IDLE).values()] == [1]
+    # A row that cannot be predicted is what it says itself.
+    assert replace(alone, skipped="no", prediction=None).idle
+    assert not replace(busy, skipped="no", prediction=None).idle
+
+
+def test_errors_are_those_of_the_rows(tmp_path: Path) -> None:
+    report = servers.servers([_serving(tmp_path / "mine.csv", {"tpot": 8}, {"c": 64, "tpot": 20})])
+    (found,) = servers.scores(report.counted(), TPOT).values()
+    sizes = [abs(math.log((row.predicted(TPOT) or 0) / (row.measured(TPOT) or 0))) for row in report.rows]
+    assert found.mean == pytest.approx(sum(sizes) / 2)
+    assert (found.rows, found.predicted) == (2, 2)
+
+
+def test_groups() -> None:
+    report = _shipped()
+    by = servers.scores(report.counted(), TPOT, ("hardware", "engine"))
+    (all_,) = servers.scores(report.counted(), TPOT).values()
+    assert sum(one.rows for one in by.values()) == all_.rows
+    assert ("h200_sxm", "vllm") in by
+    counts = [one.rows for one in by.values()]
+    assert counts == sorted(counts, reverse=True)
+    assert ("not recorded",) in servers.scores(report.counted(), TPOT, ("engine",))
+    assert ("concurrency, disaggregated",) in servers.scores(report.counted(), TPOT, ("load",))
+    assert ("not graded",) in servers.scores(report.counted(), TPOT, ("quality",))
+    with pytest.raises(
+        InputError, match="cannot group by 'hardwere'; did you mean hardware\\? possible: dataset, hardware"
+    ):
+        servers.scores(report.counted(), TPOT, ("hardwere",))
+
+
+def test_assumptions_by_name_or_by_hardware(tmp_path: Path) -> None:
+    path = _serving(tmp_path / "mine.csv", {})
+    usual, ideal = servers.servers([path]), servers.servers([path], "ideal")
+    assert (usual.assumptions, ideal.assumptions) == ("by hardware", "ideal")
+    assert ideal.rows[0].predicted(TPOT) < usual.rows[0].predicted(TPOT)  # type: ignore[operator]
+    with pytest.raises(InputError, match="unknown assumptions 'idael'; did you mean ideal"):
+        servers.servers([path], "idael")
+
+
+def test_results_of_a_load_generator(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(
+        '{"median_tpot_ms": 8.0, "median_ttft_ms": 50.0, "completed": 100, "total_input_tokens": 100000, '
+        '"total_output_tokens": 20000, "max_concurrency": 4, "request_rate": "inf", "model_id": "Llama-3.1-8B"}',
+        encoding="utf-8",
+    )
+    (row,) = servers.servers([path], deployment=Deployment(hardware="h100_sxm")).rows
+    assert row.measured(TPOT) == pytest.approx(0.008)
+    assert row.predicted(TPOT) == pytest.approx(0.008, rel=0.5)
+    with pytest.raises(InputError, match="results do not say what they were measured on"):
+        servers.servers([path])
+
+
+# Rows for spreadsheets.
+
+
+def test_predictions_in_the_units_of_the_file_and_in_its_order(tmp_path: Path) -> None:
+    path = _serving(tmp_path / "mine.csv", {}, {"id": "odd", "c": "?"}, {"id": "again"}, {"tpot": 3})
+    report = servers.servers([path])
+    lines = _lines(report)
+    assert [line["id"] for line in lines] == ["r1", "odd", "again", "r4"]
+    assert [line["row"] for line in lines] == ["1", "2", "3", "4"]
+    assert {line["dataset"] for line in lines} == {"mine"}
+    first = lines[0]
+    assert float(first["measured_tpot_ms"]) == 8.0
+    assert float(first["predicted_tpot_ms"]) == pytest.approx(1e3 * (report.rows[0].predicted(TPOT) or 0.0))
+    assert float(first["predicted_ttft_ms"]) > 0
+    assert float(first["predicted_output_tok_per_s_per_gpu"]) > 0
+    assert (first["predicted_tpot_ms_low"], first["predicted_tpot_ms_high"]) == ("", "")
+    assert [(line["skipped"], line["counted"], line["reason"]) for line in lines] == [
+        ("false", "true", ""),
+        ("true", "false", "silicon_concurrency is blank"),
+        ("false", "false", "repeats a row: same subject, demand and results"),
+        ("false", "false", "speculation: suspected"),
+    ]
+    assert lines[1]["predicted_tpot_ms"] == lines[1]["measured_tpot_ms"] == ""
+
+
+def test_seconds_where_the_file_has_seconds(tmp_path: Path) -> None:
+    lines = _lines(servers.servers([_first("inferencemax_aggregated", 3, tmp_path / "runs.csv")]))
+    assert "predicted_tpot_ms" not in lines[0]
+    assert float(lines[0]["measured_ttft_s"]) == pytest.approx(0.1186, rel=1e-3)
+    assert float(lines[0]["measured_output_tok_per_s_per_gpu"]) == pytest.approx(39.41, rel=1e-3)
+    for name in ("ttft_s", "tpot_s", "request_s", "output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"):
+        assert float(lines[0][f"predicted_{name}"]) > 0
+
+
+def test_files_of_several_units_have_the_columns_of_all(tmp_path: Path) -> None:
+    sources = [_first("inferencemax_aggregated", 1, tmp_path / "runs.csv"), _serving(tmp_path / "mine.csv", {})]
+    seconds, milliseconds = _lines(servers.servers(sources))
+    assert (seconds["predicted_tpot_ms"], milliseconds["predicted_tpot_s"]) == ("", "")
+    assert float(seconds["predicted_tpot_s"]) > 0
+    assert float(milliseconds["predicted_tpot_ms"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "unit"),
+    [("TPOT_median", 9.5, "ms"), ("output_tok_s_total", 400.0, "tok/s"), ("TTFT_mean", 0.1, "s")],
+)
+def test_points_have_their_own_units(tmp_path: Path, metric: str, value: float, unit: str) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text(f"{POINTS}\n{POINT.format(id='p', c=4, metric=metric, value=value, unit=unit)}\n", encoding="utf-8")
+    report = servers.servers([path])
+    (line,) = _lines(report)
+    assert line["unit"] == unit
+    quantity = next(one for one in QUANTITIES if report.rows[0].measured(one) is not None)
+    ratio = (report.rows[0].predicted(quantity) or 0.0) / (report.rows[0].measured(quantity) or 1.0)
+    assert float(line["predicted_value"]) == pytest.approx(value * ratio)
+
+
+def test_results_have_lines_too(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text('{"median_tpot_ms": 8.0, "completed": 0, "model": "x"}', encoding="utf-8")
+    with pytest.raises(InputError):
+        servers.servers([path])
+
+
+# Bound.
+
+
+def test_a_row_beyond_the_bound_gets_a_diagnosis(tmp_path: Path) -> None:
+    report = servers.servers([_serving(tmp_path / "mine.csv", {"tpot": 0.5, "ttft": 0.5}, {"c": 8, "tpot": 10})])
+    found = bound.violations(report.rows)
+    assert [(one.row.id, one.quantity.name) for one in found] == [("r1", "ttft_under_load"), ("r1", "tpot")]
+    assert found[1].factor == pytest.approx(found[1].bound / 0.0005)
+    assert found[0].why == (
+        "not explained: look into a fact of the model or chip, the row itself, speculation, which is not recorded, "
+        "cached prompts, or fewer requests at a time than recorded"
+    )
+    table = server_tables.beyond(found)
+    assert table.notes[0] == "1 rows are faster than the preset ideal lets them be."
+    assert server_tables.bound_record(found)["dataset"] == "bound"
+
+
+# Tables and documents.
+
+
+def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{}, {"id": "quick", "tpot": 4, "ttft": 49}, {"id": "odd", "c": "?"}]
+    report = servers.servers([_serving(tmp_path / "mine.csv", *rows)])
+    shown = server_tables.tables(report, ["hardware"])
+    assert [table.title for table in shown] == [
+        "Measured servers under the profiles of their hardware: rows",
+        "Errors under the profiles of their hardware",
+        "Errors by hardware under the profiles of their hardware",
+        "Rows with speculation under the profiles of their hardware",
+        "Not predicted",
+    ]
+    assert shown[0].rows == (("mine", "3", "2", "0", "1", "1", "1", "100"),)
+    assert shown[1].rows[0][:3] == ("TPOT", "1", "1")
+    assert shown[1].notes[0].startswith("TPOT: half of the 1 predictions are within ")
+    assert shown[2].rows[0][:2] == ("h100_sxm", "TPOT")
+    assert shown[4].rows == (("silicon_concurrency is blank", "1", "mine", "odd"),)
+
+
+def test_plain_data(tmp_path: Path) -> None:
+    record = server_tables.record(servers.servers([_serving(tmp_path / "mine.csv", {})]), ["model"])
+    assert record["coverage"] == {"read": 1, "mapped": 1, "repeats": 0, "speculative": 0, "plain": 1, "predicted": 1}
+    assert list(record["errors"]) == ["tpot", "ttft_under_load"]  # type: ignore[call-overload]
+    assert record["groups"][0]["model"] == "llama_3_8b"  # type: ignore[index]
+    assert len(record["rows"]) == 1  # type: ignore[arg-type]
+
+
+def test_panels_for_pictures(tmp_path: Path) -> None:
+    panels = servers.panels(servers.servers([_serving(tmp_path / "mine.csv", {}, {"c": 1, "tpot": 7})]), "engine")
+    assert [(title, len(points)) for title, points in panels] == [
+        ("TPOT", 2),
+        ("TTFT without load", 1),
+        ("TTFT under load", 1),
+    ]
+    assert {point.series for _, points in panels for point in points} == {"vllm"}
+    with pytest.raises(InputError, match="cannot group by 'colour'"):
+        servers.panels(_shipped(), "colour")
+
+
+def test_the_document_has_every_part() -> None:
+    few = Servers("by hardware", tuple(_rows_of("inferencemax_aggregated")), ())
+    text = validation_document.document(few, [replace(few, assumptions="other")], [], "a.png", "say it again")
+    for words in (
+        *("Generated by `say it again`", "## How rows are predicted", "### By hardware", "(a.png)"),
+        *(
+            "| median error, bias | by hardware | other |",
+            "AISimulate 0.12.0",
+            "agrawal2024vidur",
+            "arxiv.org/abs/2405.05465",
+        ),
+    ):
+        assert words in text, words
+    assert "\n\n\n" not in text
+
+
+def test_the_kept_document_is_that_of_these_parts() -> None:
+    """Figures change with the model; the parts and the number of rows do not."""
+    kept = (Path(__file__).parents[2] / "docs" / "validation.md").read_text(encoding="utf-8")
+    few = Servers("by hardware", tuple(_rows_of("poisson_load_a100")), ())
+    made = validation_document.document(
+        few, [], [], "validation.png", "inference-econ validate --report docs/validation.md"
+    )
+    headings = [line for line in made.splitlines() if line.startswith("#")]
+    assert [line for line in kept.splitlines() if line.startswith("#")] == headings
+    assert "Generated by `inference-econ validate --report docs/validation.md`" in kept
+    assert "| all | 3195 | 3159 |" in kept
+    assert len(kept.splitlines()) < 300
+
+
+def _rows_of(name: str) -> list[Row]:
+    return [row for row in _shipped().rows if row.dataset == name]
+
+
+def test_errors_of_other_tools_have_references() -> None:
+    table = validation_document.tools()
+    assert len(table.rows) == 9
+    assert all("](http" in row[-1] for row in table.rows)
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "mine.csv: empty; a line of column names and one line for each measurement are needed"),
+        ("a,b\n1,2\n", "mine.csv: its columns are those of no known kind of measurements"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        servers.servers([path])
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"tpot": -1}, "silicon_tpot_ms must be positive and finite, got -1"),
+        ({"tpot": "fast"}, "silicon_tpot_ms is no number: 'fast'"),
+        ({"ttft": "", "tpot": ""}, "nothing is measured"),
+    ],
+)
+def test_impossible_values_are_skipped_rows(tmp_path: Path, row: dict[str, object], reason: str) -> None:
+    (found,) = servers.servers([_serving(tmp_path / "mine.csv", row)]).rows
+    assert found.skipped == reason
+    assert found.measurement is None
+
+
+def test_unknown_models_and_chips_are_skipped_rows(tmp_path: Path) -> None:
+    path = _serving(tmp_path / "mine.csv", {}, {})
+    text = path.read_text(encoding="utf-8").splitlines()
+    text[1] = text[1].replace("Llama-3.1-8B", "Lama-9")
+    text[2] = text[2].replace("h100_sxm", "h1000")
+    path.write_text("\n".join(text), encoding="utf-8")
+    reasons = [row.skipped for row in servers.servers([path]).rows]
+    assert "unknown model" in reasons[0]
+    assert "Lama-9" in reasons[0]
+    assert "unknown hardware 'h1000'" in reasons[1]
+
+
+def test_a_quantity_names_a_field_of_both() -> None:
+    for quantity in QUANTITIES:
+        assert isinstance(quantity, Quantity)
+        row = next(row for row in _shipped().rows if row.prediction is not None)
+        assert hasattr(row.measurement, quantity.field)
+        assert hasattr(row.prediction, quantity.field)
