@@ -4,6 +4,7 @@
 #   sh run.sh demo        a frontier of a real model on real hardware, and its picture
 #   sh run.sh test        every check and test
 #   sh run.sh reproduce   every table and figure of the published study, into figures/
+#   sh run.sh validate    predictions against every measured server, into docs/validation.md
 #   sh run.sh benchmark   speed against the naive way
 set -eu
 cd "$(dirname "$0")"
@@ -47,12 +48,16 @@ reproduce)
     set_up . package
     .venv/bin/inference-econ reproduce
     ;;
+validate)
+    set_up . package
+    .venv/bin/inference-econ validate --report docs/validation.md
+    ;;
 benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | benchmark" >&2
+    echo "usage: sh run.sh demo | test | reproduce | validate | benchmark" >&2
     exit 2
     ;;
 esac

@@ -84,7 +84,12 @@ def frontier(
     "--context", type=options.NON_NEGATIVE, help="Cached tokens per sequence [default: 2000; with --prefill 0]."
 )
 @click.option("--prefill", type=options.POSITIVE, help="Explain a prefill step that reads so many prompt tokens.")
-@click.option("--operators", is_flag=True, help="Show the operator table too: what each row does, and what bounds it.")
+@click.option(
+    "--operators/--no-operators",
+    default=None,
+    help="Show the operator table, and what takes the memory of an accelerator. [default: operators; for csv the parts "
+    "of the step]",
+)
 @options.output
 def explain(
     model: str,
@@ -104,12 +109,12 @@ def explain(
     cut: str,
     context: float | None,
     prefill: float | None,
-    operators: bool,
+    operators: bool | None,
     form: str,
     output: str | None,
     quiet: bool,
 ) -> None:
-    """Take one step apart, of decode or of prefill: seconds by part, what limits it, the memory it needs."""
+    """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory."""
     from inference_econ import catalog, explanation_tables, study, tables
     from inference_econ.explanation import explain as explain_step
     from inference_econ.solve import PRESETS
@@ -133,14 +138,18 @@ def explain(
         price=price,
     )
     shown = [explanation_tables.explain_table(explanation)]
-    if operators:
+    if form != "csv" and operators is not False:
         shown.append(explanation_tables.operator_table(explanation))
+        shown.append(explanation_tables.memory_table(explanation))
     if form == "table":
-        text = "\n".join(show.table_text(table, quiet=quiet) for table in shown)
+        texts = [show.table_text(table, quiet=quiet) for table in shown]
         if not quiet:
-            text = text + "\n" + show.bar_text(explanation_tables.named_parts(explanation))
+            texts.insert(1, show.bar_text(explanation_tables.named_parts(explanation)))
+        text = "\n".join(texts)
     elif form == "json":
         text = tables.to_json(explanation_tables.explain_record(explanation))
+    elif form == "csv" and operators:
+        text = explanation_tables.operator_csv(explanation)
     else:
         text = "\n".join(table.text("csv" if form == "csv" else "markdown") for table in shown)
     show.emit(text, output, quiet=quiet)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from inference_econ.tables import Table
 
 _BAR_AFTER_SECONDS = 1.0
+#: Characters of a line that a file or another program still takes [1].
+_WIDEST = 140
 
 
 def emit(text: str, output: str | None, *, quiet: bool) -> None:
@@ -59,6 +61,7 @@ def remark(text: str, *, quiet: bool) -> None:
 
 def table_text(table: Table, *, quiet: bool = False) -> str:
     """A table for the terminal."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table as RichTable
 
@@ -70,12 +73,17 @@ def table_text(table: Table, *, quiet: bool = False) -> str:
     for row in table.rows:
         shown.add_row(*row)
     width = max(_width(), 60)
-    console = Console(width=width, force_terminal=sys.stdout.isatty(), highlight=False, markup=False)
+    console = Console(width=max(width, _WIDEST), force_terminal=sys.stdout.isatty(), highlight=False, markup=False)
+    wanted = console.measure(shown).maximum
+    if width < wanted <= _WIDEST and not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        width = wanted  # nobody's terminal is in the way
+    elif width < wanted <= _WIDEST:
+        shown.box, shown.padding, shown.show_edge, shown.pad_edge = SIMPLE_HEAD, (0, 0, 0, 0), False, False
     with console.capture() as capture:
-        console.print(table.title, style="bold")
-        console.print(shown)
+        console.print(table.title, style="bold", width=width)
+        console.print(shown, width=width)
         for note in () if quiet else table.notes:
-            console.print(note)
+            console.print(note, width=width)
     return capture.get()
 
 

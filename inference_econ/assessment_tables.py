@@ -103,7 +103,7 @@ def findings(found: Assessment) -> tuple[str, ...]:
         f"all, {100 * measured.mfu:.1f} % of the peak, ${dollars(measured.dollars_per_million_output_tokens)} per "
         "million output tokens."
     )
-    said = [point, *_impossible(found), _beside_frontier(found), _beside_ideal(found)]
+    said = [point, *_impossible(found), _beside_frontier(found), *_alike(found), _beside_ideal(found)]
     said += [text for text in (_unexplained(found), _lever(found), _prompts(found)) if text]
     largest = found.anywhere.frontier.grid.accelerators[-1]
     said.append(f"Assumptions: {found.question.assumptions.name}. Any size: deployments of up to {largest:g} GPUs.")
@@ -141,6 +141,20 @@ def _beside_frontier(found: Assessment) -> str:
         "read), or an input is off: number format, context, number of GPUs, or what was counted as batch or "
         "utilisation."
     )
+
+
+def _alike(found: Assessment) -> list[str]:
+    """How the point does among deployments of its size, where that is another verdict."""
+    gap, chips = found.same_size, _chips(found.measured.accelerators)
+    if gap.verdict == found.anywhere.verdict:
+        return []
+    if gap.verdict == "behind":
+        return [f"Among deployments on {chips} it lies behind: {_better(gap, named=True)}."]
+    if gap.verdict == "on":
+        return [
+            f"Among deployments on {chips} it lies on the frontier, within 2 %: others need another number of GPUs."
+        ]
+    return [f"Among deployments on {chips} it is ahead of all: {_worse(gap)}."]
 
 
 def _beside_ideal(found: Assessment) -> str:

@@ -342,7 +342,7 @@ def helper_of(question: Question, speculation: Speculation) -> Question | None:
             precision = Precision.of(model, speculation.weights, own.activations, own.kv)
             precision = replace(precision, embeddings=own.embeddings)
     # The host schedules a round once.
-    assumed = question.assumptions.model_copy(update={"step_overhead": 0.0})
+    assumed = question.assumptions.model_copy(update={"step_overhead": 0.0, "sequence_overhead": 0.0})
     return Question.of(model, question.hardware, precision, question.context, assumed)
 
 

@@ -96,7 +96,7 @@ def step_seconds(question: Question, plans: Plans) -> list[Array]:
         for index, each in enumerate(exchanged):
             turns = 2.0 * np.maximum(np.maximum(alone, each), host)
             totals[index] = np.where(plans.micro_batch >= 2.0, np.minimum(totals[index], turns), totals[index])
-    overhead = question.assumptions.step_overhead
+    overhead = overhead_seconds(question, plans)
     return [np.broadcast_to(total + overhead, plans.shape) for total in totals]
 
 
@@ -135,7 +135,7 @@ def evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCost
     if question.assumptions.two_batch_overlap == "when_faster":
         turns = _in_turns(_evaluate(question, halved(plans), layout))
         costs = _quicker(costs, _not_before(2.0 * host, turns), plans)
-    parts = {**costs.parts, "host": costs.parts["host"] + question.assumptions.step_overhead}
+    parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(question, plans)}
     return replace(costs, parts=parts, seconds=np.sum(list(parts.values()), axis=0))
 
 
@@ -281,6 +281,16 @@ def host_seconds(question: Question, work: Work) -> float:
     if assumed.launches == "per_layer" or (assumed.cuda_graphs and not work.prefill):
         return 0.0
     return _kernels(question, work) * assumed.launch
+
+
+def overhead_seconds(question: Question, plans: Plans) -> Array:
+    """Time of the host per step that nothing hides [s]; each group of attention ranks has a host process of its own."""
+    assumed = question.assumptions
+    overhead = np.asarray(assumed.step_overhead)
+    if not assumed.sequence_overhead:
+        return overhead
+    groups = plans.stage / plans.attention_ranks if assumed.attention_groups == "data_parallel" else 1.0
+    return overhead + assumed.sequence_overhead * plans.micro_batch / groups
 
 
 def _kernels(question: Question, work: Work) -> float:

@@ -46,6 +46,8 @@ class Explanation:
         Cost [USD per 1e6 tokens]; None without a price.
     operators : tuple of OperatorCosts
         The operator table, row by row.
+    held : dict
+        What takes the memory of each accelerator; the entries add up to what it has [B].
     prompt : float or None
         Prompt tokens of each sequence that the step reads [tokens]; None for a decode step.
     """
@@ -57,6 +59,7 @@ class Explanation:
     memory: memory.Memory
     dollars: float | None
     operators: tuple[OperatorCosts, ...]
+    held: Mapping[str, float]
     prompt: float | None = None
 
     @property
@@ -175,7 +178,8 @@ def explain(
         dollars = float(money.dollars_per_million_tokens(tp * dp * pp, per_token, batch, rate))
     layout = layout_record(question, Chosen(deployment, cut))
     rows = tuple(operator_costs(question, deployment, cut))
-    return Explanation(question, layout, float(batch), costs, needed, dollars, rows, prompt)
+    held = question.memory_of_one_accelerator(deployment)
+    return Explanation(question, layout, float(batch), costs, needed, dollars, rows, held, prompt)
 
 
 def _deployment(question: Question, tp: int, dp: int, pp: int, ep: int | None, batch: float) -> plans.Plans:

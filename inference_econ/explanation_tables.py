@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import math
+from dataclasses import asdict
 
 import numpy as np
 
 from inference_econ.engine import StepCosts
 from inference_econ.explanation import Explanation
+from inference_econ.operators import OperatorCosts
 from inference_econ.question import Question
-from inference_econ.tables import PART_NAMES, Table, dollars, layout_label
+from inference_econ.tables import PART_NAMES, Table, dollars, formats_label, layout_label, remarks
 
 
 def explain_table(explanation: Explanation) -> Table:
@@ -42,19 +44,18 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     if explanation.prompt is not None:
         speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
         length = f"{length} cached before"
-    notes = [
-        f"Layout {layout_label(explanation.layout)}, batch {explanation.batch:g}, {length}, "
-        f"weights {question.precision.weights}, KV {question.precision.kv}. "
+    replicas = float(explanation.layout["dp"])
+    each = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
+    return (
+        f"Layout {layout_label(explanation.layout)}, batch {explanation.batch:g}{each}, {length}, "
+        f"{formats_label(question.precision)}, KV {question.precision.kv}. "
         f"Assumptions: {question.assumptions.name}.",
         f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
         f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
         + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else "."),
-    ]
-    unit = question.unit(question.precision.weights)
-    if unit != question.precision.weights:
-        notes.append(f"{question.precision.weights} weights run on the {unit} units of this chip.")
-    return tuple(notes)
+        *remarks(question),
+    )
 
 
 def _single(costs: StepCosts) -> dict[str, float]:
@@ -68,29 +69,72 @@ def operator_table(explanation: Explanation) -> Table:
         (
             one.name,
             f"{one.repeats:g}",
-            one.unit,
             _amount(one.flop / 1e9),
             _amount(one.moved_bytes / 1e6),
             _amount(one.flop / one.moved_bytes) if one.moved_bytes else "-",
-            *(
-                f"{seconds * 1e3:.3f}"
-                for seconds in (one.compute_seconds, one.memory_seconds, one.network_seconds, one.launch_seconds)
-            ),
+            f"{ridge(question, one.unit):.0f} {one.unit}",
+            *(f"{seconds * 1e3:.3f}" for seconds in (one.seconds, one.network_seconds, one.launch_seconds)),
             one.bound,
             f"{100 * one.achieved:.0f}",
         )
         for one in explanation.operators
     )
     columns = (
-        "operator", "times", "unit", "GFLOP", "MB", "FLOP/B", "math ms", "mem ms", "net ms", "launch", "bound", "peak %",
-    )  # fmt: skip
-    units = dict.fromkeys(one.unit for one in explanation.operators)
-    ridges = ", ".join(f"{unit} {ridge(question, unit):.0f}" for unit in units)
-    notes = (
-        f"Per accelerator, all repeats of a step. Ridge of the chip, FLOP per byte at its peaks: {ridges}.",
-        "Peak %: arithmetic or memory traffic, whichever is nearer to what the chip could do in the row's time.",
+        *("operator", "times", "GFLOP", "MB", "FLOP/B", "ridge", "ms", "net", "launch"),
+        *("bound", "peak %"),
     )
-    return Table("Operators", columns, rows, notes)
+    notes = [
+        "Per accelerator, all repeats of a step. Ridge: FLOP per byte at the peaks of the chip, on the row's unit.",
+        "ms: the longer of arithmetic and memory traffic, then network and launches; bound: the longest of the four.",
+        "Peak %: arithmetic or memory traffic, whichever is nearer to what the chip could do in the row's time.",
+    ]
+    apart = sum(one.seconds for one in explanation.operators)
+    if not math.isclose(apart, explanation.seconds, rel_tol=1e-9):
+        notes.append(
+            f"One after the other the rows take {1e3 * apart:.3f} ms, and the step {1e3 * explanation.seconds:.3f} ms: "
+            "see what the assumptions say of overlaps and of the host."
+        )
+    return Table("Operators", columns, rows, tuple(notes))
+
+
+#: What takes the memory of an accelerator, as people read it.
+_HELD_NAMES = {
+    "attention": "attention weights",
+    "feed_forward": "other layers' weights",
+    "shared_experts": "shared experts",
+    "experts": "routed experts",
+    "embeddings": "embeddings",
+    "kv_cache": "KV cache",
+    "state": "states of recurrent layers",
+    "workspace": "workspace of a step",
+    "head_room": "head-room",
+    "free": "free",
+}
+
+
+def memory_table(explanation: Explanation) -> Table:
+    """What takes the memory of each accelerator."""
+    held, total = explanation.held, sum(explanation.held.values())
+    parts = [(text, held[name]) for name, text in _HELD_NAMES.items() if held[name]]
+    rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
+    notes = ("Averages over the accelerators; copies of weights and cache are counted.",)
+    return Table("Memory of an accelerator", ("what", "GB", "share %"), rows, notes)
+
+
+def operator_csv(explanation: Explanation) -> str:
+    """The operator table as CSV: the fields of :class:`OperatorCosts` in base units, and what follows from them."""
+    records = [_operator_record(one) for one in explanation.operators]
+    rows = (tuple("" if value is None else str(value) for value in record.values()) for record in records)
+    return Table("Operators", tuple(records[0]), tuple(rows)).text("csv")
+
+
+def _operator_record(one: OperatorCosts) -> dict[str, object]:
+    return {
+        **asdict(one),
+        "flop_per_byte": one.flop / one.moved_bytes if one.moved_bytes else None,
+        "seconds": one.seconds,
+        "bound": one.bound,
+    }
 
 
 def _amount(value: float) -> str:
@@ -112,6 +156,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "hardware": explanation.question.hardware.name,
         "assumptions": explanation.question.assumptions.name,
         "weights": explanation.question.precision.weights,
+        "formats": asdict(explanation.question.precision),
         "math_unit": explanation.question.unit(explanation.question.precision.weights),
         "context": explanation.question.context,
         "batch": explanation.batch,
@@ -121,14 +166,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "seconds_by_part": _single(costs),
         "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
         "limited_by": explanation.limited_by,
-        "operators": [
-            {
-                **{field.name: getattr(one, field.name) for field in fields(one)},
-                "flop_per_byte": one.flop / one.moved_bytes if one.moved_bytes else None,
-                "bound": one.bound,
-            }
-            for one in explanation.operators
-        ],
+        "operators": [_operator_record(one) for one in explanation.operators],
         "tokens_per_second_per_user": explanation.tokens_per_second,
         f"dollars_per_million_{'output' if explanation.prompt is None else 'input'}_tokens": explanation.dollars,
         "ridge_flop_per_byte": {unit: ridge(explanation.question, unit) for unit in units},
@@ -137,6 +175,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "kv_bytes": cache,
         "available_bytes": available,
         "workspace_bytes": float(np.ravel(explanation.memory.workspace_bytes)[0]),
+        "bytes_per_accelerator": dict(explanation.held),
     }
 
 

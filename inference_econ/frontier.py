@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.alternatives import PlanTable, every_plan, layout_columns, why_nothing_fits
-from inference_econ.engine import PARTS, evaluate, mfu
+from inference_econ.engine import evaluate, mfu
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.layouts import Grid
+from inference_econ.plans import Plans
 from inference_econ.question import Question
-from inference_econ.search import Chosen, chosen_plans, fastest
+from inference_econ.search import Chosen, fastest
 from inference_econ.serving import Draft, memory_taken, token_seconds
 
 if TYPE_CHECKING:
@@ -323,42 +324,61 @@ def _describe(front: Frontier, chosen: Indices) -> list[Point]:
     drafted = token_seconds(question, sizes, batches, layouts, draft=front.draft).drafted
     taken = memory_taken(question, front.draft)
     rounds = {one.drafted: one for one in front.draft.rounds()} if front.draft is not None else {}
+    cuts, useful = question.assumptions.tensor_layouts, front.mfu
     points: list[Point | None] = [None] * chosen.size
     for length in np.unique(drafted):
         part = np.flatnonzero(drafted == length)
         one = rounds.get(int(length))
-        new_tokens = 1 if one is None else one.verified
+        new_tokens, tokens = (1, 1.0) if one is None else (one.verified, one.tokens)
         found = fastest(question, sizes[part], batches[part], layouts, new_tokens=new_tokens, taken=taken)
-        plans = chosen_plans(question, found)
-        for index, plan in zip(part, plans, strict=True):
-            seconds, tokens = float(front.seconds[chosen[index]]), 1.0 if one is None else one.tokens
-            points[index] = _point(front, int(chosen[index]), plan, seconds, tokens, int(length))
+        for number in np.unique(found.cut):
+            cut, these = cuts[number], np.flatnonzero(found.cut == number)
+            plans = found.plans.at((these,))
+            parts = {name: seconds / tokens for name, seconds in evaluate(question, plans, cut).parts.items()}
+            read = _read_seconds(question, plans) / tokens
+            degrees = layout_columns(question, plans, np.full(these.shape, cut))
+            for row, index in enumerate(part[these]):
+                of_row = {name: float(seconds[row]) for name, seconds in parts.items()}
+                layout: dict[str, float | str] = {name: values[row] for name, values in degrees.items()}
+                at = int(chosen[index])
+                points[index] = _point(front, at, of_row, layout, int(length), float(useful[at]), float(read[row]))
     return [point for point in points if point is not None]
 
 
-def _point(front: Frontier, index: int, chosen: Chosen, seconds: float, tokens: float, drafted: int) -> Point:
-    costs = evaluate(front.question, chosen.plans, chosen.layout)
-    parts = {name: float(costs.parts[name][0]) / tokens for name in PARTS}
+def _read_seconds(question: Question, plans: Plans) -> Array:
+    """Time in which the memory would read a step's weights and cache at its theoretical bandwidth [s]."""
+    work = question.work(plans)
+    read = sum(row.repeats * (row.weight_bytes + row.kv_bytes_per_sequence * work.sequences) for row in work.operators)
+    return np.broadcast_to(read / question.hardware.hbm_bytes_per_second, plans.shape)
+
+
+def _point(
+    front: Frontier,
+    index: int,
+    parts: dict[str, float],
+    layout: dict[str, float | str],
+    drafted: int,
+    useful: float,
+    read: float,
+) -> Point:
+    seconds = float(front.seconds[index])
     if drafted:
         parts["draft"] = seconds - sum(parts.values())
-    busy = front.question.assumptions.hbm_efficiency * float(costs.busy["weights"][0] + costs.busy["kv_cache"][0])
+        layout["draft_tokens"] = drafted
     return Point(
         tokens_per_second_per_user=1.0 / seconds,
         dollars_per_million_output_tokens=float(front.dollars[index]),
         accelerators=float(front.accelerators[index]),
         batch=float(front.batch[index]),
-        layout=layout_record(front.question, chosen, drafted),
-        mfu=float(front.mfu[index]),
-        bandwidth_utilization=busy / tokens / seconds,
+        layout=layout,
+        mfu=useful,
+        bandwidth_utilization=read / seconds,
         limited_by=max(parts, key=parts.__getitem__),
         parts=parts,
     )
 
 
-def layout_record(question: Question, chosen: Chosen, drafted: int = 0) -> dict[str, float | str]:
+def layout_record(question: Question, chosen: Chosen) -> dict[str, float | str]:
     """The degrees of a single plan, under the names that people use."""
     columns = layout_columns(question, chosen.plans, np.array([chosen.layout]))
-    record: dict[str, float | str] = {name: values[0] for name, values in columns.items()}
-    if drafted:
-        record["draft_tokens"] = drafted
-    return record
+    return {name: values[0] for name, values in columns.items()}

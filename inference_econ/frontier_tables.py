@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
+
 import numpy as np
 
 from inference_econ.alternatives import PlanTable
-from inference_econ.frontier import Frontier
+from inference_econ.frontier import Frontier, Point
 from inference_econ.sources import sources
-from inference_econ.tables import PART_NAMES, Table, dollars, layout_label, size, source_records
+from inference_econ.tables import PART_NAMES, Table, dollars, formats_label, layout_label, remarks, size, source_records
 
 
 def frontier_table(front: Frontier, rows: int = 14) -> Table:
@@ -24,9 +27,8 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
     wanted = np.linspace(speed[0], speed[-1], rows)
     shown = sorted({int(np.argmin(np.abs(speed - one))) for one in wanted} | {front.preferred_index()})
     best = front.preferred_index()
-    lines = []
-    for index in shown:
-        point = front.point(index)
+    lines, points = [], {index: front.point(index) for index in shown}
+    for index, point in points.items():
         lines.append(
             (
                 f"{point.tokens_per_second_per_user:.1f}{' *' if index == best else ''}",
@@ -40,19 +42,16 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
             )
         )
     columns = ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "MBU %", "mostly")
-    return Table(frontier_title(front), columns, tuple(lines), frontier_notes(front, len(shown)))
+    return Table(frontier_title(front), columns, tuple(lines), frontier_notes(front, list(points.values())))
 
 
 def frontier_title(front: Frontier) -> str:
     """Model, hardware and formats in one line."""
     question = front.question
     precision = question.precision
-    formats = f"weights {precision.weights}"
-    if precision.experts != precision.weights:
-        formats += f", experts {precision.experts}"
     return (
-        f"{question.model.name} on {question.hardware.name}: {formats}, activations {precision.activations}, "
-        f"KV {precision.kv}, context {question.context:g}{_drafted(front)}, "
+        f"{question.model.name} on {question.hardware.name}: {formats_label(precision)}, activations "
+        f"{precision.activations}, KV {precision.kv}, context {question.context:g}{_drafted(front)}, "
         f"${front.dollars_per_accelerator_hour:.4g} per GPU-hour"
     )
 
@@ -63,24 +62,18 @@ def _drafted(front: Frontier) -> str:
     return f", draft {front.draft.question.model.name} ({front.draft.acceptance:.0%} accepted)"
 
 
-def frontier_notes(front: Frontier, shown: int) -> tuple[str, ...]:
+def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
     """What a reader must know about the numbers."""
     question = front.question
-    notes = [f"{shown} of {len(front)} points; * maximises speed^3 / cost. Assumptions: {question.assumptions.name}."]
-    unit = question.unit(question.precision.weights)
-    if unit != question.precision.weights:
-        notes.append(f"{question.precision.weights} weights run on the {unit} units of this chip.")
-    experts = question.unit(question.precision.experts)
-    if question.precision.experts not in (question.precision.weights, experts):
-        notes.append(f"{question.precision.experts} experts run on the {experts} units of this chip.")
-    if question.model.max_context is not None and question.context > question.model.max_context:
-        notes.append(f"The model was made for {question.model.max_context:,} tokens of context at most.")
-    changed = [one.source.where for one in sources(front) if one.source.where.startswith("--set")]
-    if changed:
-        notes.append(f"What if: {', '.join(changed)}.")
-    if question.model.rumoured:
-        notes.append("The architecture of this model is a rumour.")
-    return tuple(notes)
+    notes = [
+        f"{len(points)} of {len(front)} points; * maximises speed^3 / cost. Assumptions: {question.assumptions.name}."
+    ]
+    if any(point.layout["dp"] != 1.0 for point in points):
+        notes.append(
+            "dp: groups of tp accelerators with sequences of their own; feed-forward blocks and experts are cut over "
+            "all tp x dp of them: over ep ranks, and each expert over the rest."
+        )
+    return (*notes, *remarks(question))
 
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:
@@ -94,6 +87,7 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
         "expert_weights": question.precision.experts,
         "activations": question.precision.activations,
         "kv": question.precision.kv,
+        "formats": asdict(question.precision),
         "math_unit": question.unit(question.precision.weights),
         "context": question.context,
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,

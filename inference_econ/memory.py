@@ -107,21 +107,23 @@ def _weight_groups(model: ModelSpec, precision: Precision, assumptions: Assumpti
         "embeddings": embeddings * width[precision.embeddings],
         "attention": parts["attention"] * width[precision.attention],
         "shared_experts": shared * width[precision.shared_experts],
-        "feed_forward": other * width[precision.weights] + routed * width[precision.experts],
+        "experts": routed * width[precision.experts],
+        "feed_forward": other * width[precision.weights],
     }
 
 
-def _held_weights(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array:
-    """Weights over all accelerators of an instance [B].
+def _held_weights(
+    model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions
+) -> dict[str, Array | float]:
+    """Weights over all accelerators of an instance, by group [B].
 
     Each group of attention ranks holds its own copy of attention and of shared experts.
     """
-    groups = _weight_groups(model, precision, assumptions)
-    if assumptions.attention_groups == "idle":
-        return np.asarray(sum(groups.values()))
-    copies = plans.stage / plans.attention_ranks
-    copied = groups.pop("attention") + groups.pop("shared_experts")
-    return np.asarray(sum(groups.values()) + copied * copies)
+    groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions)}
+    if assumptions.attention_groups == "data_parallel":
+        for name in ("attention", "shared_experts"):
+            groups[name] = groups[name] * (plans.stage / plans.attention_ranks)
+    return groups
 
 
 def kv_bytes_per_sequence(
@@ -152,16 +154,16 @@ def _kept(spec: Attention, precision: Precision, context: float, assumptions: As
 
 def _held_cache(
     model: ModelSpec, precision: Precision, plans: Plans, context: float, assumptions: Assumptions
-) -> Array:
-    """Cache over all accelerators of a stage, copies included, of one sequence [B]."""
-    if assumptions.kv_placement == "spread":
-        return np.asarray(kv_bytes_per_sequence(model, precision, context, assumptions))
-    total: Array = np.zeros(())
+) -> dict[str, Array | float]:
+    """Cache and states over all accelerators of a stage, copies included, of one sequence [B]."""
+    held: dict[str, Array | float] = {"kv_cache": 0.0, "state": 0.0}
     for block in model.blocks:
-        apart = _apart(block.attention, assumptions)
-        copies = plans.attention_ranks / np.minimum(plans.attention_ranks, apart)
-        total = total + copies * (block.layers * _kept(block.attention, precision, context, assumptions))
-    return total
+        kept: Array | float = block.layers * _kept(block.attention, precision, context, assumptions)
+        if assumptions.kv_placement == "by_heads":
+            ranks = plans.attention_ranks
+            kept = kept * (ranks / np.minimum(ranks, _apart(block.attention, assumptions)))
+        held["state" if block.attention.kind == "recurrent" else "kv_cache"] += kept
+    return held
 
 
 def _decompressed(spec: Attention, assumptions: Assumptions | None) -> bool:
@@ -260,14 +262,55 @@ def need(
     Memory
         Entries broadcastable to (...).
     """
-    sequences = plans.batch if assumptions.kv_capacity == "batch" else plans.micro_batch
+    weights = _held_weights(model, precision, plans, assumptions).values()
+    cache = _held_cache(model, precision, plans, context, assumptions).values()
     workspace = plans.accelerators * workspace_bytes(model, precision, plans, context, assumptions)
     return Memory(
-        _held_weights(model, precision, plans, assumptions) + taken.weight_bytes,
-        (_held_cache(model, precision, plans, context, assumptions) + taken.bytes_per_sequence) * sequences,
+        np.asarray(sum(weights) + taken.weight_bytes),
+        (sum(cache) + taken.bytes_per_sequence) * _counted(plans, assumptions),
         plans.accelerators * (hbm_bytes * assumptions.usable_memory) - workspace,
         workspace,
     )
+
+
+def _counted(plans: Plans, assumptions: Assumptions) -> Array:
+    """Sequences whose cache must fit [1]."""
+    return plans.batch if assumptions.kv_capacity == "batch" else plans.micro_batch
+
+
+def of_one_accelerator(
+    model: ModelSpec, precision: Precision, plan: Plans, context: float, hbm_bytes: float, assumptions: Assumptions
+) -> dict[str, float]:
+    """What takes the memory of each accelerator of a single plan, on average over them.
+
+    Parameters
+    ----------
+    model, precision
+        What is served, and in which formats.
+    plan : Plans
+        One deployment, shape (1,).
+    context : float
+        Tokens in the cache of each sequence [tokens].
+    hbm_bytes : float
+        Memory of one accelerator [B].
+    assumptions : Assumptions
+        As in :func:`need`.
+
+    Returns
+    -------
+    dict of str to float
+        Groups of weights, cache, states, workspace, head-room and what is free [B]; they add up to ``hbm_bytes``.
+    """
+    cache = _held_cache(model, precision, plan, context, assumptions)
+    sequences = _counted(plan, assumptions)
+    shared = {
+        **_held_weights(model, precision, plan, assumptions),
+        **{name: held * sequences for name, held in cache.items()},
+    }
+    found = {name: float(np.ravel(held / plan.accelerators)[0]) for name, held in shared.items()}
+    found["workspace"] = float(np.ravel(workspace_bytes(model, precision, plan, context, assumptions))[0])
+    found["head_room"] = hbm_bytes * (1.0 - assumptions.usable_memory)
+    return {**found, "free": hbm_bytes - sum(found.values())}
 
 
 def could_fit(memory: Memory, plans: Plans) -> npt.NDArray[np.bool_]:

@@ -46,6 +46,11 @@ class OperatorCosts:
     achieved: float
 
     @property
+    def seconds(self) -> float:
+        """Time of the row by itself: arithmetic behind memory traffic or the reverse, then network and launches [s]."""
+        return max(self.compute_seconds, self.memory_seconds) + self.network_seconds + self.launch_seconds
+
+    @property
     def bound(self) -> str:
         """What takes longest: compute, memory, network or launch."""
         times = {

@@ -121,16 +121,17 @@ class Question:
 
     def memory(self, plans: Plans, taken: Taken = NOTHING) -> memory.Memory:
         """What the plans need and have."""
-        return memory.need(
-            self.model,
-            self.precision,
-            plans,
-            # A prompt that is read is kept.
-            self.context + (plans.new_tokens if plans.prefill else 0.0),
-            self.hardware.hbm_bytes,
-            self.assumptions,
-            taken,
-        )
+        hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plans)
+        return memory.need(self.model, self.precision, plans, context, hbm, self.assumptions, taken)
+
+    def memory_of_one_accelerator(self, plan: Plans) -> dict[str, float]:
+        """What takes the memory of each accelerator of a single plan [B]."""
+        hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plan)
+        return memory.of_one_accelerator(self.model, self.precision, plan, context, hbm, self.assumptions)
+
+    def _kept_tokens(self, plans: Plans) -> float:
+        """Tokens of a sequence in the cache after the step; a prompt that is read is kept [tokens]."""
+        return self.context + (plans.new_tokens if plans.prefill else 0.0)
 
     def could_fit(self, plans: Plans, taken: Taken = NOTHING) -> npt.NDArray[np.bool_]:
         """Whether memory and depth allow the plans, whatever the layout; broadcastable to ``plans.shape``."""

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from inference_econ.cells import Cell, CellTable, like
-from inference_econ.sources import UsedSource
+from inference_econ.precision import Precision
+from inference_econ.question import Question
+from inference_econ.sources import UsedSource, question_sources
+from inference_econ.spec.dtype import BYTES_PER_ELEMENT
 from inference_econ.spec.scenario import TableSpec
 from inference_econ.study import Curve, Result
 
@@ -100,6 +103,42 @@ def layout_label(layout: Mapping[str, float | str]) -> str:
     if "draft_tokens" in layout:
         label += f" +{layout['draft_tokens']} drafted"
     return label
+
+
+def formats_label(precision: Precision) -> str:
+    """Number formats of the weights, and of the groups of them that have another.
+
+    Examples
+    --------
+    >>> formats_label(Precision("bf16", "bf16", "mxfp4", "bf16", "bf16", "bf16", "bf16"))
+    'weights bf16, experts mxfp4'
+    """
+    groups = {
+        "attention": precision.attention,
+        "experts": precision.experts,
+        "shared experts": precision.shared_experts,
+        "embeddings": precision.embeddings,
+    }
+    others = (f"{name} {dtype}" for name, dtype in groups.items() if dtype != precision.weights)
+    return ", ".join((f"weights {precision.weights}", *others))
+
+
+def remarks(question: Question) -> list[str]:
+    """What a reader must know about the model, the formats and the what-ifs of a question."""
+    model, precision = question.model, question.precision
+    notes = []
+    for dtype, name in {precision.experts: "experts", precision.weights: "weights"}.items():
+        unit = question.unit(dtype)
+        if BYTES_PER_ELEMENT[unit] > 1.5 * BYTES_PER_ELEMENT[dtype]:
+            notes.append(f"{dtype} {name} run on the {unit} units of this chip.")
+    if model.max_context is not None and question.context > model.max_context:
+        notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
+    changed = [used.source.where for used in question_sources(question) if used.source.where.startswith("--set")]
+    if changed:
+        notes.append(f"What if: {', '.join(changed)}.")
+    if model.rumoured:
+        notes.append("The architecture of this model is a rumour.")
+    return notes
 
 
 def size(value: float) -> str:

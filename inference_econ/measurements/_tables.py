@@ -78,11 +78,12 @@ def _serving(row: Row, common: Mapping[str, Any]) -> Measurement:
     version = row.text("backend_version") or version
     formats = row.text("precision") or row.text("gemm_quant_mode")
     runs = catalog.measured_names().speculation.get(model_name(row.text("model_path")), {})
+    collected = "aiconfigurator" in row.text("source").lower()
     what = subject(row, row.text("model_path"), row.text("system"), formats)
     return Measurement(
         **fields,
         **what,
-        kv=_cache_format(what, name) if "aiconfigurator" in row.text("source") else None,
+        kv=_cache_format(what, name) if collected else None,
         engine=name,
         engine_version=version,
         speculation=runs.get(f"{name} {version}", "unrecorded"),
@@ -91,7 +92,8 @@ def _serving(row: Row, common: Mapping[str, Any]) -> Measurement:
         load="concurrency",
         concurrency=concurrency,
         requests=run,
-        spread=_SPREAD if run else 0.0,
+        # Its collectors' own runs have requests of equal length.
+        spread=_SPREAD if run else 0.0 if collected else None,
         prefill_first=prefill_first(name, version),
         look_steps=_look_steps(what, name, concurrency) if run else 0.0,
         statistic="mean",

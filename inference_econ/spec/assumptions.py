@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from inference_econ.spec._base import Bytes, Count, Fraction, Seconds, SourcedSpec, Spec
+from inference_econ.spec.calibration import Calibration
 
 Steps = Annotated[int, Field(ge=0, le=64)]
 NonNegative = Annotated[int | float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -146,6 +147,8 @@ class Assumptions(SourcedSpec):
     """Kernel launches that a layer waits for, where they are counted per layer [1]."""
     step_overhead: Seconds
     """Time of the host per step that nothing hides: scheduling, input preparation, sampling, detokenising [s]."""
+    sequence_overhead: Seconds = 0.0
+    """The same per sequence of a step [s]."""
     request_overhead: Seconds
     """Time of the host per request before its first token: network, tokenising, scheduling, the first answer [s]."""
     overlap: Literal["step", "operator", "none"]
@@ -267,6 +270,10 @@ class Assumptions(SourcedSpec):
     # Speculation
     expected_tokens: Literal["draft_length", "draft_length_plus_one"]
     """Series of accepted tokens: over the drafted ones (the study), or one more (Leviathan et al. 2023)."""
+
+    # Where the constants come from
+    calibration: Calibration | None = None
+    """The measurements that they were fitted to, if they were."""
 
     def for_family(self, family: str) -> Assumptions:
         """These assumptions with the exceptions of one family of chips applied."""

@@ -299,6 +299,41 @@ def test_explain_as_json_csv_and_markdown(command: Command, tmp_path: Path) -> N
     assert "weight reads" in (tmp_path / "a.txt").read_text(encoding="utf-8")
 
 
+def test_explain_shows_operators_and_memory_unless_told_not_to(command: Command) -> None:
+    subject = ("explain", "llama_3_70b", "h100_sxm", "--tp", 8)
+    shown = command(*subject).out
+    for words in ("FLOP/B", "295 bf16", "attention output", "norms", "Memory of an accelerator", "head-room"):
+        assert words in shown
+    assert shown == command(*subject, "--operators").out
+    assert "FLOP/B" not in command(*subject, "--no-operators").out
+    assert "| operator | times |" in command(*subject, "--format", "markdown").out
+    assert command(*subject, "--format", "csv", "--operators").out.startswith("name,unit,repeats,flop,moved_bytes,")
+    record = _json(command(*subject, "--format", "json").out)
+    assert record["formats"] == dict.fromkeys(
+        ("weights", "attention", "experts", "shared_experts", "embeddings", "activations", "kv"), "bf16"
+    )
+    refused = command(*subject, "--kv", "mxfp4")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith("Error: NVIDIA H100 SXM5 80GB cannot hold a KV cache of mxfp4: it has no fp4 units;")
+
+
+def test_wide_tables_are_not_folded_in_files_and_lose_their_lines_in_narrow_terminals(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = ("explain", "gpt_oss_120b", "h100_sxm", "--tp", 2, "--quiet")
+
+    def row() -> str:
+        return next(line for line in command(*subject).out.splitlines() if "attention (last 128)" in line)
+
+    assert len(row()) <= 118
+    monkeypatch.setenv("COLUMNS", "90")
+    assert len(row()) <= 90
+    assert "│" not in row()
+    assert row().split()[-2:] == ["launch", "0"]
+    monkeypatch.delenv("COLUMNS")
+    assert row().endswith("│ launch │      0 │")
+
+
 def test_explain_options(command: Command) -> None:
     record = _json(
         command(

@@ -211,6 +211,7 @@ def test_the_operator_table_adds_up_to_the_step(model: str) -> None:
         assert one.flop <= one.compute_seconds * rate * (1 + 1e-12)
     shown = explanation_tables.operator_table(explained)
     assert [row[0] for row in shown.rows] == [one.name for one in rows]
-    assert "Ridge of the chip" in shown.notes[0]
+    assert shown.rows[0][5] == f"{explanation_tables.ridge(explained.question, rows[0].unit):.0f} {rows[0].unit}"
+    assert len(shown.notes) == 3  # nothing hides behind anything else
     record = explanation_tables.explain_record(explained)
     assert len(json.loads(json.dumps(record))["operators"]) == len(rows)

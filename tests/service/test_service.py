@@ -101,7 +101,7 @@ def test_a_cached_prefix_never_slows_prefill(
     asked, some = question(model, 2_000.0, chunk), plans(layout)
     whole, rest = prefill(asked, some, isl), prefill(asked, some, isl - cached, cached)
     assert (rest.busy_seconds <= whole.busy_seconds * (1.0 + 1e-9)).all()
-    # Two chunks go through the stages of a pipeline one behind the other, which one chunk of half as many tokens cannot.
+    # Two chunks follow each other through the stages of a pipeline; one chunk of fewer tokens cannot.
     if layout[2] == 1:
         assert (rest.seconds <= whole.seconds * (1.0 + 1e-9)).all()
 

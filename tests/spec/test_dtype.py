@@ -12,7 +12,7 @@ from inference_econ import catalog
 from inference_econ.errors import InputError
 from inference_econ.memory import weight_bytes
 from inference_econ.precision import Precision
-from inference_econ.spec.dtype import BYTES_PER_ELEMENT, Dtype, check_dtype, math_unit
+from inference_econ.spec.dtype import BYTES_PER_ELEMENT, Dtype, check_cache_dtype, check_dtype, math_unit
 
 
 @pytest.mark.parametrize(
@@ -104,3 +104,27 @@ def test_stored_bytes_of_experts_in_groups_of_32() -> None:
     routed = 60 * 384 * 3 * 7168 * 2048
     others = model.total_parameters - routed
     assert weight_bytes(model, Precision.of(model)) == pytest.approx(routed * 4.5 / 8 + others * 2, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("chip", "held", "refused"),
+    [
+        ("a100_sxm_80", ("bf16", "fp16", "int8", "int4"), {"fp8": "fp8", "mxfp8": "fp8", "nvfp4": "fp4"}),
+        ("h100_sxm", ("bf16", "fp8", "fp8_block", "int4_g32"), {"nvfp4": "fp4", "mxfp4": "fp4", "fp4": "fp4"}),
+        ("b200", ("fp32", "fp8", "nvfp4"), {}),
+        ("v100_sxm2_32", ("fp16", "fp32", "int8"), {"bf16": "bf16", "fp8": "fp8"}),
+        ("tpu_v5e", ("bf16", "int8"), {"fp16": "fp16", "fp8": "fp8"}),
+    ],
+)
+def test_a_chip_holds_a_cache_of_integers_and_of_floats_that_it_computes_with(
+    chip: str, held: tuple[str, ...], refused: dict[str, str]
+) -> None:
+    hardware = catalog.hardware(chip)
+    peaks = {str(unit): peak for unit, peak in hardware.dense_flops_per_second.items()}
+    for dtype in held:
+        assert check_cache_dtype(dtype, peaks, chip) == dtype
+    for dtype, unit in refused.items():
+        message = f"{chip} cannot hold a KV cache of {dtype}: it has no {unit} units; kv can be fp32, "
+        with pytest.raises(InputError, match=message) as found:
+            check_cache_dtype(dtype, peaks, chip)
+        assert f" {dtype}," not in str(found.value).partition("kv can be")[2]

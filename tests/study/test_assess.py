@@ -288,3 +288,24 @@ def test_the_chart_has_two_frontiers_and_the_bound_and_the_point() -> None:
     point = chart.lines[-1]
     assert (list(point.x), point.points) == ([40], True)
     assert list(point.y) == [found.measured.dollars_per_million_output_tokens]
+
+
+def test_another_verdict_among_deployments_of_the_same_size_is_said() -> None:
+    found = ie.assess("gpt_oss_120b", "h100_sxm", SHORT, tokens_per_second=100, batch=64, accelerators=2)
+    assert (found.anywhere.verdict, found.same_size.verdict) == ("behind", "ahead")
+    assert "Among deployments on 2 GPUs it is ahead of all: at this cost " in " ".join(
+        assessment_tables.findings(found)
+    )
+    # 2 GPUs of a model whose frontier asks for more.
+    front = ie.frontier("gpt_oss_120b", "h100_sxm", SHORT, accelerators=2)
+    point = front.preferred()
+    own = ie.assess(
+        *("gpt_oss_120b", "h100_sxm", SHORT),
+        tokens_per_second=point.tokens_per_second_per_user,
+        batch=point.batch,
+        accelerators=2,
+    )
+    assert (own.anywhere.verdict, own.same_size.verdict) == ("behind", "on")
+    assert "Among deployments on 2 GPUs it lies on the frontier, within 2 %" in " ".join(
+        assessment_tables.findings(own)
+    )

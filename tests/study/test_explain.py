@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 
 import numpy as np
@@ -119,6 +121,7 @@ def test_experts_are_spread_as_far_as_they_and_the_chips_divide() -> None:
             {"hardware": "v100_sxm2_32"},
             "V100 SXM2 32GB has no peak for bf16 nor for a wider one of its kind; it has: fp32, fp16",
         ),
+        ({"kv": "nvfp4"}, "H100 SXM5 80GB cannot hold a KV cache of nvfp4: it has no fp4 units; kv can be fp32, bf16"),
         ({"model": "llama_3"}, "unknown model 'llama_3'; did you mean"),
     ],
 )
@@ -181,3 +184,61 @@ def test_the_record_is_json() -> None:
     named = explanation_tables.named_parts(found)
     assert named["weight reads"] == record["seconds_by_part"]["weights"]
     assert len(named) == len(PARTS)
+
+
+def test_what_takes_the_memory_of_an_accelerator() -> None:
+    found = ie.explain("deepseek_v3", "gb200_nvl72", tp=2, dp=16, ep=32, batch=320, context=4000)
+    held, model = found.held, ie.model("deepseek_v3")
+    assert sum(held.values()) == pytest.approx(found.question.hardware.hbm_bytes)
+    block = 1 + 4 / 128**2
+    # Attention is cut over two ranks, and every pair has all of it; of 256 experts there are eight; a shared one is cut
+    # like attention. A latent is copied by both ranks of a pair, which has 20 sequences.
+    attention = model.parameter_parts()["attention"]
+    one_expert = 3 * 7168 * 2048
+    assert held["attention"] == pytest.approx(attention * block / 2, rel=1e-12)
+    assert held["experts"] == pytest.approx(58 * 8 * one_expert * block, rel=1e-12)
+    assert held["shared_experts"] == pytest.approx(58 * one_expert * block / 2, rel=1e-12)
+    assert held["embeddings"] == pytest.approx(2 * 129280 * 7168 * 2 / 32, rel=1e-12)
+    assert held["kv_cache"] == 20 * 4000 * 61 * 576 * 2
+    assert held["state"] == 0
+    assert held["head_room"] == pytest.approx(0.1 * found.question.hardware.hbm_bytes)
+    weights = sum(held[name] for name in ("attention", "experts", "shared_experts", "embeddings", "feed_forward"))
+    assert 32 * weights == pytest.approx(np.ravel(found.memory.weight_bytes)[0])
+    assert 32 * held["workspace"] == pytest.approx(np.ravel(found.memory.workspace_bytes)[0])
+    table = explanation_tables.memory_table(found)
+    assert table.rows[-1] == ("all", f"{found.question.hardware.hbm_bytes / 1e9:.3f}", "100.0")
+    assert ("KV cache", "5.622", "2.8") in table.rows
+    assert "states of recurrent layers" not in [row[0] for row in table.rows]
+
+
+def test_states_of_recurrent_layers_stand_apart_from_the_cache() -> None:
+    found = ie.explain("qwen3_next_80b_a3b", "h100_sxm", tp=4, batch=32, context=32000)
+    # Two KV heads on four ranks: every one is held twice.
+    assert found.held["kv_cache"] == pytest.approx(32 * 32000 * 12288 * 2 * 2 / 4)
+    assert 32 * 20_054_016 * 2 / 4 < found.held["state"] <= 32 * 20_054_016 * 4 / 4
+    prompt = ie.explain("qwen3_next_80b_a3b", "h100_sxm", tp=4, batch=1, prompt=4096)
+    assert prompt.held["kv_cache"] == pytest.approx(4096 * 12288 * 2 * 2 / 4)
+
+
+def test_formats_of_groups_replicas_and_what_ifs_are_told() -> None:
+    oss = explanation_tables.explain_table(ie.explain("gpt_oss_120b", "h100_sxm", tp=2, dp=4, batch=32)).notes
+    assert "batch 32 (8 for each of 4 replicas of attention), context 2000, weights bf16, experts mxfp4, KV " in oss[0]
+    assert "mxfp4 experts run on the bf16 units of this chip." in oss
+    plain = explanation_tables.explain_table(ie.explain("deepseek_v3", "h200_sxm", tp=8, batch=8)).notes
+    assert "weights fp8_block, embeddings bf16, KV bf16" in plain[0]
+    assert not any("units of this chip" in note for note in plain)
+    longer = explanation_tables.explain_table(ie.explain("llama_2_7b", "h100_sxm", tp=1, context=9000)).notes
+    assert "The model was made for 4,096 tokens of context at most." in longer
+
+
+def test_rows_that_do_not_follow_each_other_are_told_to() -> None:
+    study = ie.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, assumptions="paper")
+    assert explanation_tables.operator_table(study).notes[-1].startswith("One after the other the rows take 11.")
+
+
+def test_the_operator_table_as_csv_is_in_base_units() -> None:
+    found = ie.explain("llama_3_70b", "h100_sxm", tp=8, batch=32)
+    lines = list(csv.DictReader(io.StringIO(explanation_tables.operator_csv(found))))
+    assert [line["name"] for line in lines] == [one.name for one in found.operators]
+    assert sum(float(line["seconds"]) for line in lines) == pytest.approx(found.seconds)
+    assert float(lines[0]["flop"]) == pytest.approx(2 * 8192 * 10240 * 80 * 32 / 8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import math
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -68,7 +69,7 @@ def _served(tmp_path: Path, **changes: str) -> Measurement:
         "silicon_tpot_ms": "10", "silicon_concurrency": "64", "batch_size": "64", "tp_size": "8.0", "pp_size": "1.0",
         "attention_dp_size": "1.0", "moe_tp_size": "8.0", "moe_ep_size": "1.0",
     }  # fmt: skip
-    (found,) = _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT}", {**row, **changes})
+    (found,) = _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source", {**row, **changes})
     assert isinstance(found, Measurement), found
     return found
 
@@ -487,7 +488,7 @@ def test_servers_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, 
         "backend": "vllm", "model_path": "Llama-3-8B", "system": "h100", "mode": "agg", "isl": "9", "osl": "9",
         "silicon_ttft_ms": "9", "silicon_tpot_ms": "9", "silicon_concurrency": "1", "batch_size": "1", "tp_size": "1",
     }  # fmt: skip
-    (found,) = _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT}", {**row, **changes})
+    (found,) = _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source", {**row, **changes})
     assert found == Skipped("row 1", "mine", reason)
 
 
@@ -520,3 +521,87 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "bytes.csv").write_bytes(b"a,\xff\xfe\n")
     with pytest.raises(InputError, match=r"bytes.csv: not a CSV file in UTF-8"):
         measurements.read(tmp_path / "bytes.csv")
+
+
+# What is known of runs beyond their columns.
+
+
+def test_latencies_of_whole_servers_are_means_of_runs_of_ten_rounds(tmp_path: Path) -> None:
+    source = "aiconfigurator silicon_sample.csv, derived from public InferenceX runs"
+    one = _served(tmp_path, source=source)
+    assert (one.statistic, one.requests) == ("mean", 640.0)
+    assert one.spread == pytest.approx(0.2 / 0.9)
+    # Other lengths were run by the collectors, all requests alike.
+    other = _served(tmp_path, source=source, isl="1000")
+    assert (other.statistic, other.requests, other.spread) == ("mean", None, 0.0)
+    assert _served(tmp_path, source="mine").spread is None
+
+
+def test_the_means_of_whole_servers_are_the_means_of_the_nightly_runs() -> None:
+    """Where both have the same time between tokens, TTFT is the mean and not the median of the other collection."""
+    with catalog.measured_files()["inferencemax_aggregated"].open(encoding="utf-8", newline="") as stream:
+        runs = [row for row in csv.DictReader(stream) if row["hf_model"] == "openai/gpt-oss-120b"]
+    ratios = []
+    for run in runs:
+        demand = (float(run["tp"]), 0.9 * float(run["isl"]), 0.9 * float(run["osl"]), float(run["concurrency"]))
+        for one in _shipped():
+            if not isinstance(one, Measurement) or one.dataset != "serving_points" or one.engine != "vllm":
+                continue
+            same = (one.model, one.hardware[:4]) == ("gpt_oss_120b", run["hardware"][:4])
+            tpot, ttft = one.tpot_seconds or math.inf, one.ttft_seconds or math.inf
+            quick = abs(tpot / float(run["median_tpot_s"]) - 1.0) < 0.03
+            if same and quick and (one.tp, one.isl, one.osl, one.concurrency) == demand:
+                ratios.append([ttft / float(run[f"{which}_ttft_s"]) for which in ("mean", "median")])
+    assert len(ratios) > 60
+    means, medians = (sorted(column)[len(ratios) // 2] for column in zip(*ratios, strict=True))
+    assert means == pytest.approx(1.04, abs=0.02)
+    assert medians > 1.4
+
+
+def test_formats_of_the_cache_that_scripts_set() -> None:
+    found = {
+        (one.model, one.engine, one.hardware): one.kv
+        for one in _shipped()
+        if isinstance(one, Measurement) and one.dataset in ("serving_points", "inferencemax_aggregated")
+    }
+    assert found["llama_3_70b", "vllm", "h200_sxm"] == found["gpt_oss_120b", "vllm", "b200"] == "fp8"
+    assert found["gpt_oss_120b", "vllm", "h200_sxm"] is None
+    assert found["deepseek_v3", "sglang", "h200_sxm"] is None
+
+
+def test_engines_that_read_prompts_first_and_seldom_look_for_them(tmp_path: Path) -> None:
+    first = {(one.engine, one.engine_version): one.prefill_first for one in _shipped() if isinstance(one, Measurement)}
+    assert first["sglang", "0.5.9"]
+    assert not first["vllm", "0.12.0"]
+    assert _point(tmp_path, engine="vLLM 0.7.3 (CUDA)").prefill_first
+    looks = {
+        one.concurrency: one.look_steps
+        for one in _shipped()
+        if isinstance(one, Measurement) and (one.engine, one.hardware, one.model) == ("sglang", "b200", "deepseek_v3")
+    }
+    assert (looks[4.0], looks[8.0], looks[16.0], looks[64.0]) == (10.0, 10.0, 30.0, 30.0)
+
+
+def test_servers_that_only_decode_read_no_prompts() -> None:
+    (one,) = [one for one in _shipped() if isinstance(one, Measurement) and one.id == "T1431"]
+    assert (one.context, one.concurrency) == (2000.0, 18432.0)
+
+
+def test_the_kind_of_a_file_and_its_cells(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    _read(path, POINTS, {**POINT, "id": "first"}, {**POINT, "id": "second"})
+    kind, cells = measurements.cells(path)
+    assert kind == "points"
+    assert [cell["id"] for cell in cells] == ["first", "second"]
+
+
+def test_poisson_runs_are_of_500_requests() -> None:
+    """Completions per second at 200 offered, times the longest latency and all arrivals."""
+    with catalog.measured_files()["poisson_load_a100"].open(encoding="utf-8", newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if float(row["rps"]) == 200.0]
+    for row in rows:
+        rate = float(row["request_throughput"])
+        assert rate * float(row["e2el_p99_ms"]) / 1e3 / (1.0 - rate / 200.0) == pytest.approx(500, rel=0.02)
+    assert {
+        one.requests for one in _shipped() if one.dataset == "poisson_load_a100" and isinstance(one, Measurement)
+    } == {500.0}

@@ -127,6 +127,10 @@ def test_what_cannot_be_pinned_is_refused_with_the_reason(pins: dict[str, object
             {"tp": 1, "dp": 8, "pp": 1, "ep": 16},
             "ep=16 contradicts tp=1, dp=8: the 8 accelerators of a stage do not split over 16 expert-parallel ranks",
         ),
+        (
+            {"tp": 8, "dp": 2, "ep": 32},
+            "ep=32 contradicts tp=8, dp=2: the 16 accelerators of a stage do not split over 32 expert-parallel ranks",
+        ),
     ],
 )
 def test_experts_that_cannot_be_pinned(pins: dict[str, object], message: str) -> None:

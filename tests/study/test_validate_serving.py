@@ -28,7 +28,10 @@ POINTS = (
     "id,model,hardware,n_gpus,tp,pp,ep,dp,weight_dtype,kv_dtype,isl,osl,batch_or_concurrency,batch_kind,metric,value,unit,"
     "spec_decode,engine,source_id,quality,notes,tier"
 )
-POINT = "{id},Llama-3.1-8B,H100 SXM,1,1,1,,,fp8,,1000,200,{c},closed_loop_concurrency,{metric},{value},{unit},none,vLLM,x,A,,core"
+POINT = (
+    "{id},Llama-3.1-8B,H100 SXM,1,1,1,,,fp8,,1000,200,{c},closed_loop_concurrency,{metric},{value},{unit},none,"
+    "vLLM,x,A,,core"
+)
 
 
 def _serving(path: Path, *rows: dict[str, object]) -> Path:
@@ -115,19 +118,11 @@ def test_repeats_and_speculation_are_predicted_but_do_not_count(tmp_path: Path) 
         {"id": "odd", "c": "?"},
     ]
     report = servers.servers([_serving(tmp_path / "mine.csv", *rows)])
-    found = report.coverage()
-    assert (found.read, found.mapped, found.repeats, found.speculative, found.plain, found.predicted) == (
-        4,
-        3,
-        1,
-        1,
-        1,
-        1,
-    )
+    assert report.coverage() == servers.Coverage(read=4, mapped=3, repeats=1, speculative=1, plain=1, predicted=1)
     assert [row.id for row in report.counted()] == ["r1"]
     assert [(row.id, row.apart) for row in report.speculative()] == [("quick", "speculation: suspected")]
     assert [row.apart for row in report.rows][1].startswith("repeats")
-    assert report.rows[3].skipped == "silicon_concurrency is blank"
+    assert report.rows[3].skipped == "batch_size is blank"
     assert report.rows[1].predicted(TPOT) == report.rows[0].predicted(TPOT)
 
 
@@ -209,7 +204,7 @@ def test_predictions_in_the_units_of_the_file_and_in_its_order(tmp_path: Path) -
     assert (first["predicted_tpot_ms_low"], first["predicted_tpot_ms_high"]) == ("", "")
     assert [(line["skipped"], line["counted"], line["reason"]) for line in lines] == [
         ("false", "true", ""),
-        ("true", "false", "silicon_concurrency is blank"),
+        ("true", "false", "batch_size is blank"),
         ("false", "false", "repeats a row: same subject, demand and results"),
         ("false", "false", "speculation: suspected"),
     ]
@@ -290,7 +285,7 @@ def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -
     assert shown[1].rows[0][:3] == ("TPOT", "1", "1")
     assert shown[1].notes[0].startswith("TPOT: half of the 1 predictions are within ")
     assert shown[2].rows[0][:2] == ("h100_sxm", "TPOT")
-    assert shown[4].rows == (("silicon_concurrency is blank", "1", "mine", "odd"),)
+    assert shown[4].rows == (("batch_size is blank", "1", "mine", "odd"),)
 
 
 def test_plain_data(tmp_path: Path) -> None:

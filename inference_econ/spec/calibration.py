@@ -1,0 +1,72 @@
+"""What a fit of assumptions to measurements knows about itself: what it saw, and how far it was off."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from inference_econ.spec._base import Count, Size, Spec
+
+Quantity = Literal["tpot", "ttft", "request", "throughput"]
+Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+Ratio = Annotated[int | float, Field(ge=-10, le=10, allow_inf_nan=False)]
+
+#: Probabilities of the quantiles of an :class:`ErrorSpread` [1].
+LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+
+
+class Range(Spec):
+    """From the least to the most that was measured."""
+
+    low: Size
+    """Least."""
+    high: Size
+    """Most."""
+
+
+class ErrorSpread(Spec):
+    """Errors of predictions for rows that their fit had not seen."""
+
+    rows: Count
+    """How many [1]."""
+    quantiles: Annotated[tuple[Ratio, ...], Field(min_length=len(LEVELS), max_length=len(LEVELS), strict=False)]
+    """Of ln(measured / predicted) at 5, 10, 25, 50, 75, 90 and 95 % [1]."""
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if list(self.quantiles) != sorted(self.quantiles):
+            raise PydanticCustomError("quantiles", "quantiles must ascend, got {given}", {"given": str(self.quantiles)})
+        return self
+
+
+class Calibration(Spec):
+    """The rows behind fitted assumptions. A question that is unlike them is an extrapolation."""
+
+    date: str = Field(min_length=1)
+    """Of the fit."""
+    rows: Count
+    """Measurements that were fitted [1]."""
+    engines: Names
+    """Serving engines."""
+    models: Names
+    """Models, by their names in the catalogue."""
+    hardware: Names
+    """Chips, by their names in the catalogue."""
+    families: Names
+    """See :attr:`HardwareSpec.family`."""
+    weights: Names
+    """Number formats of the weights that take most room."""
+    parameters: Range
+    """Of the models, experts included [1]."""
+    isl: Range
+    """Input lengths [tokens]."""
+    osl: Range
+    """Output lengths [tokens]."""
+    requests_per_accelerator: Range
+    """At a time [1]."""
+    accelerators: Range
+    """Of an instance [1]."""
+    errors: Annotated[dict[Quantity, ErrorSpread], Field(min_length=1)]
+    """By quantity."""
