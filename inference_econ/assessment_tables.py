@@ -144,12 +144,10 @@ def _beside_frontier(found: Assessment) -> str:
 
 
 def _alike(found: Assessment) -> list[str]:
-    """How the point does among deployments of its size, where that is another verdict."""
+    """How the point does among deployments of its size, where that is a better verdict."""
     gap, chips = found.same_size, _chips(found.measured.accelerators)
     if gap.verdict == found.anywhere.verdict:
         return []
-    if gap.verdict == "behind":
-        return [f"Among deployments on {chips} it lies behind: {_better(gap, named=True)}."]
     if gap.verdict == "on":
         return [
             f"Among deployments on {chips} it lies on the frontier, within 2 %: others need another number of GPUs."

@@ -84,6 +84,8 @@ TARGETS: Mapping[str, Target] = {
     "request": Target("request_seconds", 0.15),
     "throughput": Target("output_tokens_per_second_per_accelerator", 0.15),
 }
+#: A mean TTFT has the start of the run in it, with compilation and full queues: so much wider are its errors [1].
+_MEAN_TTFT = 4.0
 #: Step of the differences, in logarithms [1].
 _STEP = 0.02
 #: A constant is known if the rows bring its variance below this share of the one it had before, or if nothing was
@@ -196,7 +198,7 @@ def fit(
     errors = problem.errors(logs)
     jacobian = problem.jacobian(logs, errors, _Bar(None, 1))
     weighted = problem.weighted_jacobian(errors, jacobian)
-    covariance = np.linalg.pinv(weighted.T @ weighted + np.diag(problem.spreads**-2.0), rcond=1e-12)
+    covariance: Array = np.linalg.pinv(weighted.T @ weighted + np.diag(problem.spreads**-2.0), rcond=1e-12)
     bar.done = steps
     unknown = _unknown(problem, logs, covariance, bar)
     values = np.exp(logs)
@@ -254,7 +256,10 @@ class _Problem:
 
     @property
     def scatters(self) -> Array:
-        return np.array([TARGETS[target].scatter for target in self.targets])
+        """Usual errors, shape (rows, targets)."""
+        wide = np.array([_MEAN_TTFT if row.statistic == "mean" else 1.0 for row in self.rows])
+        columns = [TARGETS[one].scatter * (wide if one == "ttft" else np.ones_like(wide)) for one in self.targets]
+        return np.stack(columns, axis=-1)
 
     def errors(self, logs: Array) -> Array:
         assumptions = with_constants(self.base, self.names, np.exp(logs))
@@ -308,7 +313,7 @@ class _Problem:
             return np.concatenate([data, (logs - self.centre) / self.spreads])
 
         def derivatives(logs: Array) -> Array:
-            data = np.nan_to_num(jacobian(logs)) / self.scatters[:, None]
+            data = np.nan_to_num(jacobian(logs)) / self.scatters[:, :, None]
             return np.concatenate([data.reshape(count, -1), priors])
 
         def loss(squares: Array) -> Array:
@@ -318,8 +323,8 @@ class _Problem:
             return found
 
         result = least_squares(
-            residuals, start, derivatives, bounds=(self.low, self.high), loss=loss, x_scale=np.minimum(self.spreads, 1.0),
-            ftol=1e-4, xtol=1e-3, max_nfev=evaluations,
+            residuals, start, derivatives, bounds=(self.low, self.high), loss=loss,
+            x_scale=np.minimum(self.spreads, 1.0), ftol=1e-4, xtol=1e-3, max_nfev=evaluations,
         )  # fmt: skip
         return np.asarray(result.x)
 
@@ -340,9 +345,10 @@ def _problem(
     rows: Sequence[Measurement], names: Sequence[str], base: Assumptions, targets: Sequence[str], prior: float
 ) -> _Problem:
     usable = _usable(rows, base, targets)
-    if len(usable) < 2 * len(names):
+    least = len(names) if math.isfinite(prior) else 2 * len(names)
+    if len(usable) < least:
         raise InputError(
-            f"{len(names)} constants need at least {2 * len(names)} rows with {' or '.join(targets)} that can be "
+            f"{len(names)} constants need at least {least} rows with {' or '.join(targets)} that can be "
             f"predicted, got {len(usable)} of {len(rows)}; fit fewer constants or give more rows"
         )
     limits = [CONSTANTS[name] for name in names]
@@ -373,13 +379,13 @@ def _check(names: Sequence[str], targets: Sequence[str], prior: float) -> None:
 
 def _usable(rows: Sequence[Measurement], base: Assumptions, targets: Sequence[str]) -> list[Measurement]:
     predictions = predict(rows, lambda _: base)
-    known = np.isfinite(log_ratios(predictions, targets)).any(axis=1)
+    known = np.isfinite(log_ratios(predictions, targets)).any(axis=1).tolist()
     return [one.measurement for one, kept in zip(predictions, known, strict=True) if kept]
 
 
 def _value(base: Assumptions, name: str) -> float:
     value = getattr(base, name)
-    return float(CONSTANTS[name].start if not value else value)
+    return float(value or CONSTANTS[name].start)
 
 
 def _log_ratio(prediction: Prediction, field: str) -> float:
@@ -390,7 +396,7 @@ def _log_ratio(prediction: Prediction, field: str) -> float:
 def _unknown(problem: _Problem, logs: Array, covariance: Array, bar: _Bar) -> tuple[str, ...]:
     """Why a constant is not determined; a profile of the likelihood is followed along the linearised valley."""
     lowest, found = problem.cost(logs), []
-    for index, name in enumerate(problem.names):
+    for index in range(logs.size):
         error = float(np.sqrt(covariance[index, index]))
         learnt = 1.0 - (error / problem.spreads[index]) ** 2
         if min(logs[index] - problem.low[index], problem.high[index] - logs[index]) < 0.01:
@@ -408,7 +414,6 @@ def _unknown(problem: _Problem, logs: Array, covariance: Array, bar: _Bar) -> tu
             found.append("others make up for it: the likelihood is flat" if flat else "")
         bar.step()
         bar.step()
-    _ = name
     return tuple(found)
 
 

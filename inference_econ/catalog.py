@@ -8,6 +8,7 @@ model, so is a published ``config.json`` or a folder that holds one.
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from inference_econ.spec.tier import TierSpec
 
 Kind = Literal["hardware", "models", "scenarios", "assumptions"]
+#: A name of the catalogue, or a path.
+Name = str | os.PathLike[str]
 SpecT = TypeVar("SpecT", bound="Spec")
 
 _SINGULAR = {"hardware": "hardware", "models": "model", "scenarios": "scenario", "assumptions": "assumptions"}
@@ -174,13 +177,13 @@ def measured_names() -> MeasuredNames:
     return MeasuredNames.from_document(_yaml.read(folder("scenarios") / "measured" / "names.yaml"))
 
 
-def hardware(name: str, *, changes: Iterable[str] = ()) -> HardwareSpec:
+def hardware(name: Name, *, changes: Iterable[str] = ()) -> HardwareSpec:
     """Read hardware by name or path.
 
     Parameters
     ----------
-    name : str
-        ``h100_sxm``, ``paper/h100``, or a path.
+    name : str or path
+        ``h100_sxm``, ``paper/h100``, or where a file is.
     changes : iterable of str
         ``"hbm_bytes_per_second=6.7 TB/s"``: fields to override, validated like the file.
 
@@ -194,7 +197,7 @@ def hardware(name: str, *, changes: Iterable[str] = ()) -> HardwareSpec:
     return _load(HardwareSpec, "hardware", name, tuple(changes))
 
 
-def model(name: str, *, changes: Iterable[str] = ()) -> ModelSpec:
+def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
     """Read a language model by name or path; see :func:`hardware` for ``changes`` and errors.
 
     The path may be that of a published Hugging Face ``config.json``, or of a folder that holds one.
@@ -204,22 +207,25 @@ def model(name: str, *, changes: Iterable[str] = ()) -> ModelSpec:
     return _load(ModelSpec, "models", name, tuple(changes))
 
 
-def assumptions(name: str, *, changes: Iterable[str] = ()) -> Assumptions:
+def assumptions(name: Name, *, changes: Iterable[str] = ()) -> Assumptions:
     """Read a preset of assumptions by name or path; see :func:`hardware` for ``changes`` and errors."""
     from inference_econ.spec.assumptions import Assumptions
 
     return _load(Assumptions, "assumptions", name, tuple(changes))
 
 
-def scenario(name: str, *, changes: Iterable[str] = ()) -> Scenario:
+def scenario(name: Name, *, changes: Iterable[str] = ()) -> Scenario:
     """Read a scenario by name or path; see :func:`hardware` for ``changes`` and errors."""
     from inference_econ.spec.scenario import Scenario
 
     return _load(Scenario, "scenarios", name, tuple(changes))
 
 
-def _load(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
+def _load(cls: type[SpecT], kind: Kind, asked: Name, changes: tuple[str, ...]) -> SpecT:
     """A shipped file is read once, and copied so that nobody changes it for others; a user's may have changed."""
+    if not isinstance(asked, (str, os.PathLike)):
+        raise InputError(f"{_SINGULAR[kind]}: a name, a path or a {cls.__name__} is needed, got {asked!r}")
+    name = os.fspath(asked)
     if name in names(kind):
         return cast("SpecT", _shipped(cls, kind, name, changes).model_copy(deep=True))
     return _fresh(cls, kind, name, changes)

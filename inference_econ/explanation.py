@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inference_econ import economics, memory, plans
+from inference_econ.catalog import Name
 from inference_econ.engine import StepCosts, evaluate, mfu
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.frontier import layout_record
 from inference_econ.operators import OperatorCosts, operator_costs
+from inference_econ.pins import Pins
 from inference_econ.question import Question
 from inference_econ.search import Chosen
 from inference_econ.solve import ask
@@ -97,8 +99,8 @@ class Explanation:
 
 
 def explain(
-    model: ModelSpec | str,
-    hardware: HardwareSpec | str,
+    model: ModelSpec | Name,
+    hardware: HardwareSpec | Name,
     *,
     tp: int,
     dp: int = 1,
@@ -111,7 +113,7 @@ def explain(
     activations: str | None = None,
     kv: str | None = None,
     cut: TensorLayout = "1d",
-    assumptions: Assumptions | str = "deployable",
+    assumptions: Assumptions | Name = "deployable",
     price: float | None = None,
 ) -> Explanation:
     """Take one step of one deployment apart: of decode, or of prefill.
@@ -157,9 +159,7 @@ def explain(
     if context is None:
         context = _CONTEXT if prompt is None else 0.0
     question = ask(model, hardware, context, assumptions=assumptions, weights=weights, activations=activations, kv=kv)
-    for name, value in (("tp", tp), ("dp", dp), ("pp", pp), ("ep", 1 if ep is None else ep), ("batch", batch)):
-        if not 0 < value <= _MOST:
-            raise InputError(f"{name} must be positive and at most {_MOST:g}, got {value:g}")
+    Pins(tp, dp, pp, ep, batch).check_whole()
     if cut not in ("1d", "2d"):
         raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")
     rate = None if price is None and not question.hardware.prices else economics.rate(question.hardware, price)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -147,9 +147,9 @@ class Frontier:
         """One point with its layout and the parts of its step."""
         return _describe(self, np.arange(len(self))[index : index + 1 or None])[0]
 
-    def points(self) -> list[Point]:
-        """Every point with its layout, the fastest last."""
-        return _describe(self, np.arange(len(self)))
+    def points(self, chosen: Sequence[int] | None = None) -> list[Point]:
+        """Every point with its layout, the fastest last; or some of them, by position."""
+        return _describe(self, np.arange(len(self)) if chosen is None else np.asarray(chosen))
 
     def fastest(self) -> Point:
         """The fastest point."""

@@ -27,8 +27,8 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
     wanted = np.linspace(speed[0], speed[-1], rows)
     shown = sorted({int(np.argmin(np.abs(speed - one))) for one in wanted} | {front.preferred_index()})
     best = front.preferred_index()
-    lines, points = [], {index: front.point(index) for index in shown}
-    for index, point in points.items():
+    lines, points = [], front.points(shown)
+    for index, point in zip(shown, points, strict=True):
         lines.append(
             (
                 f"{point.tokens_per_second_per_user:.1f}{' *' if index == best else ''}",
@@ -42,7 +42,7 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
             )
         )
     columns = ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "MBU %", "mostly")
-    return Table(frontier_title(front), columns, tuple(lines), frontier_notes(front, list(points.values())))
+    return Table(frontier_title(front), columns, tuple(lines), frontier_notes(front, points))
 
 
 def frontier_title(front: Frontier) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
+import numpy as np
+
 from inference_econ.errors import InputError
 
 #: Larger degrees and batches are typing errors [1].
@@ -31,7 +33,7 @@ class Pins:
     Raises
     ------
     InputError
-        If a number is not positive or too large.
+        If one is no number, not positive or too large.
     """
 
     tp: int | None = None
@@ -42,10 +44,14 @@ class Pins:
     accelerators: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse impossible numbers."""
+        """Refuse impossible numbers; whole ones may come as floats, as layouts have them."""
         for name, value in self.given().items():
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+                raise InputError(f"{name} must be a number, got {value!r}")
             if not 0 < value <= _MOST:
                 raise InputError(f"{name} must be positive and at most {_MOST:g}, got {value:g}")
+            if value % 1 == 0:
+                object.__setattr__(self, name, int(value))
 
     def given(self) -> dict[str, float]:
         """The axes that are pinned, with their values."""

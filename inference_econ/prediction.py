@@ -5,44 +5,28 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ import catalog, runs
-from inference_econ.deployments import Service, deployments, services
+from inference_econ import instances, runs
+from inference_econ.deployments import Service
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.layouts import Grid, WholeLayouts
 from inference_econ.load import loaded
-from inference_econ.measurements import Measurement, Pool
-from inference_econ.plans import Plans, has_experts, indivisible
-from inference_econ.precision import Precision
-from inference_econ.question import Question
-from inference_econ.spec.assumptions import Assumptions, TensorLayout
-from inference_econ.spec.hardware import HardwareSpec
-from inference_econ.spec.model import ModelSpec
-from inference_econ.spec.traffic import Requests
+from inference_econ.measurements import Measurement
+from inference_econ.spec.assumptions import Assumptions
 
 Array = npt.NDArray[np.float64]
 #: Which assumptions hold for a measurement.
 Profiles = Callable[[Measurement], Assumptions]
 
-#: Steady states per service.
-_BATCHES = 24
-#: Sequences that vLLM runs at most if nobody tells it more or less: its max_num_seqs of a server on chips of at least
-#: that much memory, and on others, to which it counts A100s [1]. Other engines take what fits their memory.
-_MOST_SEQUENCES, _FEWER_SEQUENCES, _LARGE_BYTES = 1024, 256, 70 * 2**30
-#: Engines that begin a request only when there is room for all of its tokens (TensorRT-LLM's GUARANTEED_NO_EVICT);
-#: others count on requests that end meanwhile.
-_WHOLE_REQUESTS = ("trtllm",)
 #: Rounds of a closed loop whose length is not recorded [1].
 _ROUNDS = 10
 #: Loads that take all that a server has to give.
 _FULL = ("saturated", "limited")
-#: Largest instance of those that are tried where the layout is not recorded, and longest run that is played [1].
-_LARGEST, _MOST_PLAYED = 64, 5000
+#: Longest run that is played [1].
+_MOST_PLAYED = 5000
 #: Rounds in which a batch settles that shares its steps with prompts [1].
 _ROUNDS_OF_SHARES = 4
 #: Layouts that are looked at closely [1].
@@ -157,7 +141,7 @@ def _single(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Predi
     first = rows[0]
     if first.tp is None:
         return [_best(row, assumptions) for row in rows]
-    service, replicas = _service(rows, assumptions)
+    service, replicas = instances.instance(rows, assumptions)
     if first.load == "batch":
         return [_batch(row, service, replicas) for row in rows]
     if first.load == "rate":
@@ -286,14 +270,7 @@ def _most(row: Measurement, service: Service) -> float:
 
 def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
     """A full server whose layout is not recorded: the one that serves most requests."""
-    assert row.accelerators is not None
-    requests, chips = _requests(row), row.accelerators
-    question = _question(row, requests, _cut(assumptions, assumptions.tensor_layouts[-1:]))
-    sizes = np.array([size for size in range(1, min(chips, _LARGEST) + 1) if chips % size == 0], dtype=float)
-    found = deployments(question, requests, Grid(sizes, np.ones(1), WholeLayouts(pipeline=True)))
-    most = _most_sequences(row, question) * found.plans.accelerators / found.plans.attention_ranks
-    chosen = [found.service(index) for index in range(len(found))]
-    chosen = [replace(one, slots=int(min(one.slots, limit))) for one, limit in zip(chosen, most, strict=True)]
+    chosen = instances.candidates(row, assumptions)
     # Layouts that come near the best with prompts read one by one.
     rough = [float(one.at(_most(row, one)).requests_per_second) / one.accelerators for one in chosen]
     near = sorted(range(len(chosen)), key=lambda index: -rough[index])[:_NEAR]
@@ -315,7 +292,7 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
     """A pool for prefill and one for decode: decoding knows no prompts, and prompts wait for each other."""
     first = rows[0]
     assert first.prefill is not None and first.decode is not None
-    reader, writer = (_pool_service(rows, pool, assumptions) for pool in (first.prefill, first.decode))
+    reader, writer = (instances.worker(rows, pool, assumptions) for pool in (first.prefill, first.decode))
     known = None not in (first.prefill.workers, first.decode.workers)
     workers = (first.prefill.workers or 1, first.decode.workers or 1)
     return [
@@ -344,103 +321,6 @@ def _pools(row: Measurement, reader: Service, writer: Service, readers: int, wri
     chips = readers * reader.accelerators + writers * writer.accelerators
     output = rate * writer.requests.osl.mean / chips
     return Prediction(row, ttft, decode, ttft + steps * decode, output, idle=row.concurrency <= 1.0)
-
-
-def _service(rows: Sequence[Measurement], assumptions: Assumptions) -> tuple[Service, float]:
-    """The service of a single pool, and how many instances of it there are."""
-    row = rows[0]
-    assert row.tp is not None and row.accelerators is not None
-    dp, pp, model = row.dp or 1, row.pp or 1, _model(row.model)
-    # Without experts, data parallelism means instances of their own.
-    instance = row.tp * pp * (dp if has_experts(model) else 1)
-    replicas = max(row.accelerators // instance, 1)
-    pool = Pool(workers=replicas, tp=row.tp, dp=dp if has_experts(model) else 1, pp=pp, ep=row.ep)
-    return _pool_service(rows, pool, assumptions), float(replicas)
-
-
-def _pool_service(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions) -> Service:
-    """One worker of a pool as a service, with room for the requests that were measured, as far as it has any."""
-    row, workers = rows[0], pool.workers or 1
-    requests, model = _requests(row), _model(row.model)
-    one, stage = np.ones(1), pool.tp * pool.dp
-    spread = float(pool.ep or 1) if has_experts(model) else 1.0
-    groups, depth = one * pool.dp * pool.pp, one * pool.pp
-    plans = Plans(one * stage * pool.pp, groups, depth, one * pool.tp, one * spread, whole=True)
-    question = _question(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
-    slots = _room(row, question, plans)
-    if row.load != "concurrency":
-        slots = min(slots, _most_sequences(row, question) * pool.dp)
-    given = [other.concurrency for other in rows if other.concurrency is not None]
-    if given:
-        slots = min(slots, max(given) / workers)
-    return services(question, requests, plans, np.array([max(slots, 2.0)]), batches=_BATCHES).service(0)
-
-
-def _cuts(model: ModelSpec, plans: Plans, pool: Pool, assumptions: Assumptions) -> tuple[TensorLayout, ...]:
-    """The ways to cut matrices that a layout allows; a layout that ran allows at least one."""
-    problems = {
-        cut: [
-            problem
-            for problem, where in indivisible(model, plans, cut, assumptions)
-            # Engines hold spare copies of some experts so that they split.
-            if np.any(where) and "experts do not split" not in problem
-        ]
-        for cut in assumptions.tensor_layouts
-    }
-    possible = tuple(cut for cut, found in problems.items() if not found)
-    if not possible:
-        problem = problems[assumptions.tensor_layouts[-1]][0]
-        raise InputError(f"{problem} (tp={pool.tp}, dp={pool.dp}, pp={pool.pp}, ep={pool.ep})")
-    return possible
-
-
-def _cut(assumptions: Assumptions, cuts: tuple[TensorLayout, ...]) -> Assumptions:
-    if cuts == assumptions.tensor_layouts:
-        return assumptions
-    return assumptions.model_copy(update={"tensor_layouts": cuts})
-
-
-def _most_sequences(row: Measurement, question: Question) -> float:
-    """What an engine runs at a time by default, by group of attention ranks [1]."""
-    if row.engine != "vllm":
-        return math.inf
-    chip = question.hardware
-    large = chip.hbm_bytes >= _LARGE_BYTES and chip.family != "a100"
-    return _MOST_SEQUENCES if large else _FEWER_SEQUENCES
-
-
-def _room(row: Measurement, question: Question, plans: Plans) -> float:
-    """Requests whose cache fits, at least one; all of them where the weights do not fit and yet it ran [1]."""
-    if row.engine in _WHOLE_REQUESTS and row.isl is not None and row.osl is not None and row.context is None:
-        question = replace(question, context=row.isl + row.osl)
-    weights, cache, available = question.memory(plans).of_one_plan()
-    each = cache / float(plans.batch[0])
-    return (available - weights) / each if available - weights >= each else math.inf
-
-
-def _requests(row: Measurement) -> Requests:
-    if row.isl is None:
-        # A known context: any lengths that give it.
-        assert row.context is not None
-        return Requests.model_validate({"isl": max(row.context - 1.0, 1.0), "osl": 2})
-    return Requests.model_validate({"isl": max(row.isl, 1.0), "osl": max(row.osl or 1.0, 1.0)})
-
-
-def _question(row: Measurement, requests: Requests, assumptions: Assumptions) -> Question:
-    model = _model(row.model)
-    precision = Precision.of(model, row.weights, None, row.kv)
-    context = requests.mean_context if row.context is None else row.context
-    return Question.of(model, _chip(row.hardware), precision, context, assumptions)
-
-
-@cache
-def _model(name: str) -> ModelSpec:
-    return catalog.model(name)
-
-
-@cache
-def _chip(name: str) -> HardwareSpec:
-    return catalog.hardware(name)
 
 
 def _known(value: float) -> float | None:

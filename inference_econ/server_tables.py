@@ -96,8 +96,8 @@ def missing(report: Servers) -> Table:
     for reason, some in report.reasons().items():
         ids = [row.id for row in some]
         which = ", ".join(ids) if len(ids) <= _NAMED else f"{ids[0]} to {ids[-1]}"
-        rows.append((reason, str(len(some)), ", ".join(dict.fromkeys(row.dataset for row in some)), which))
-    return Table("Not predicted", ("because", "rows", "dataset", "which"), tuple(rows))
+        rows.append((str(len(some)), reason, ", ".join(dict.fromkeys(row.dataset for row in some)), which))
+    return Table("Not predicted", ("rows", "because", "dataset", "which"), tuple(rows))
 
 
 def beyond(found: Sequence[Violation]) -> Table:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from inference_econ import catalog, economics, layouts, memory
 from inference_econ.alternatives import common_problems
+from inference_econ.catalog import Name
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.feed_forwards import largest_sparsity
 from inference_econ.frontier import Frontier, Progress, Sampling, compute
@@ -54,11 +55,11 @@ class DraftModel:
 
 
 def solve(
-    model: ModelSpec | str,
-    hardware: HardwareSpec | str,
+    model: ModelSpec | Name,
+    hardware: HardwareSpec | Name,
     traffic: Traffic,
     *,
-    assumptions: Assumptions | str | None = None,
+    assumptions: Assumptions | Name | None = None,
     weights: str | None = None,
     activations: str | None = None,
     kv: str | None = None,
@@ -157,11 +158,11 @@ def solve(
 
 
 def ask(
-    model: ModelSpec | str,
-    hardware: HardwareSpec | str,
+    model: ModelSpec | Name,
+    hardware: HardwareSpec | Name,
     context: float,
     *,
-    assumptions: Assumptions | str = "paper",
+    assumptions: Assumptions | Name = "paper",
     weights: str | None = None,
     activations: str | None = None,
     kv: str | None = None,
@@ -175,9 +176,9 @@ def ask(
     """
     if not 0 <= context <= _MOST:
         raise InputError(f"the context must be a number of tokens from 0 to {_MOST:g}, got {context:g}")
-    served = catalog.model(model) if isinstance(model, str) else model
-    chip = catalog.hardware(hardware) if isinstance(hardware, str) else hardware
-    opinions = catalog.assumptions(assumptions) if isinstance(assumptions, str) else assumptions
+    served = model if isinstance(model, ModelSpec) else catalog.model(model)
+    chip = hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware)
+    opinions = assumptions if isinstance(assumptions, Assumptions) else catalog.assumptions(assumptions)
     return Question.of(served, chip, Precision.of(served, weights, activations, kv), context, opinions)
 
 
@@ -254,8 +255,8 @@ def _refuse_impossible(question: Question, pins: Pins, *, pipeline: bool) -> Non
 
 
 def best_step_seconds(
-    model: ModelSpec | str,
-    hardware: HardwareSpec | str,
+    model: ModelSpec | Name,
+    hardware: HardwareSpec | Name,
     accelerators: npt.ArrayLike,
     batch: npt.ArrayLike,
     *,
@@ -264,7 +265,7 @@ def best_step_seconds(
     weights: str | None = None,
     activations: str | None = None,
     kv: str | None = None,
-    assumptions: Assumptions | str = "paper",
+    assumptions: Assumptions | Name = "paper",
     pipeline: bool = False,
 ) -> np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]:
     """Seconds of one decode step in the fastest layout of each instance.

@@ -120,7 +120,7 @@ class Result:
     sources: tuple[UsedSource, ...] = ()
 
 
-def run(scenario: Scenario | str, *, keep_going: bool = False, progress: Progress | None = None) -> Result:
+def run(scenario: Scenario | catalog.Name, *, keep_going: bool = False, progress: Progress | None = None) -> Result:
     """Answer a scenario.
 
     Parameters
@@ -144,7 +144,7 @@ def run(scenario: Scenario | str, *, keep_going: bool = False, progress: Progres
     NothingFitsError
         If a series has no feasible plan.
     """
-    spec = catalog.scenario(scenario) if isinstance(scenario, str) else scenario
+    spec = scenario if isinstance(scenario, Scenario) else catalog.scenario(scenario)
     ask, own = spec.ask, spec_sources("scenario", spec)
     if isinstance(ask, SquareRootAsk):
         return Result(spec, comparison=_square_root(ask), sources=own)

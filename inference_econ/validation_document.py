@@ -91,9 +91,9 @@ def narrow(rows: Sequence[Row], key: str) -> Table:
     """The main quantities by one key, side by side: predictions, median error and bias."""
     chosen = [quantity for quantity in QUANTITIES if quantity.name in _MAIN]
     by_group = [scores(rows, quantity, (key,)) for quantity in chosen]
-    groups = sorted({group for found in by_group for group in found}, key=lambda group: -_predicted(by_group, group))
+    groups = {group for found in by_group for group in found}
     lines = []
-    for group in groups:
+    for group in sorted(groups, key=lambda group: (-_predicted(by_group, group), group)):
         cells = []
         for found in by_group:
             one = found.get(group)

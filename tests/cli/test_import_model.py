@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,12 @@ GPT_OSS = str(FOLDER / "openai--gpt-oss-20b_config.json")
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:
     start = "from inference_econ_cli.main import run; run()"
     return subprocess.run(
-        [sys.executable, "-c", start, *arguments], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", start, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "COLUMNS": "118"},
     )
 
 

@@ -200,6 +200,10 @@ def test_pins_know_what_they_decide() -> None:
     assert Pins(tp=8, accelerators=24).size == 24
     assert Pins(tp=4, dp=3, ep=8).chips == 24
     assert Pins(dp=3, pp=2).groups == 6
+    # Layouts are given back as they come: in floats.
+    layout = {"tp": 4.0, "dp": 2.0, "ep": 8.0}
+    assert Pins(**layout) == Pins(tp=4, dp=2, ep=8)  # type: ignore[arg-type]
+    assert Pins(**layout).chips == 8  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -209,6 +213,9 @@ def test_pins_know_what_they_decide() -> None:
         ({"batch": -1}, r"batch must be positive and at most 1e\+09, got -1"),
         ({"accelerators": float("nan")}, "accelerators must be positive .*, got nan"),
         ({"ep": 10**10}, r"ep must be positive and at most 1e\+09, got 1e\+10"),
+        ({"tp": "8"}, "tp must be a number, got '8'"),
+        ({"tp": True}, "tp must be a number, got True"),
+        ({"batch": [1, 2]}, r"batch must be a number, got \[1, 2\]"),
     ],
 )
 def test_pins_refuse_what_is_no_degree(pins: dict[str, float], message: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import inference_econ as ie
 from inference_econ import catalog
 from inference_econ.errors import InputError, SpecError, UnknownNameError
 from inference_econ.spec.assumptions import Free, Mesh, NcclTree
@@ -255,3 +256,22 @@ def test_assumptions_for_a_family_of_chips() -> None:
 def test_an_empty_name_is_refused() -> None:
     with pytest.raises(InputError, match="the name of the hardware is empty; 'inference-econ hardware' lists all"):
         catalog.hardware(" ")
+
+
+def test_paths_may_be_paths_of_the_standard_library() -> None:
+    chip = catalog.folder("hardware") / "h100_sxm.yaml"
+    assert catalog.hardware(chip) == catalog.hardware("h100_sxm")
+    model = catalog.folder("models") / "llama_3_8b.yaml"
+    preset = catalog.folder("assumptions") / "ideal.yaml"
+    explained = ie.explain(model, chip, tp=1, assumptions=preset)
+    assert explained.seconds == ie.explain("llama_3_8b", "h100_sxm", tp=1, assumptions="ideal").seconds
+    table = catalog.folder("scenarios") / "paper" / "table_1.yaml"
+    assert ie.run(table).scenario == catalog.scenario("paper/table_1")
+
+
+@pytest.mark.parametrize("wrong", [5, None, ["h100_sxm"]])
+def test_what_is_no_name_is_refused(wrong: object) -> None:
+    with pytest.raises(InputError, match="hardware: a name, a path or a HardwareSpec is needed, got "):
+        catalog.hardware(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="model: a name, a path or a ModelSpec is needed, got "):
+        ie.explain(wrong, "h100_sxm", tp=1)  # type: ignore[arg-type]

@@ -369,6 +369,11 @@ def test_several_mistakes_of_one_file_are_listed_together_by_line(tmp_path: Path
             ["model.yaml:7: blocks.0.attention: kv_heads must be at most query_heads (8), got 9"],
         ),
         (
+            "kv_heads: 2",
+            "kv_heads: 3",
+            ["model.yaml:7: blocks.0.attention: kv_heads must divide query_heads (8), got 3"],
+        ),
+        (
             "  blocks: {ref: nobody, where: nowhere, kind: assumed}\n",
             "",
             ["blocks.0.layers has no source; add 'blocks.0.layers: {ref"],
@@ -419,7 +424,10 @@ def test_blocks_are_a_list_of_mappings(tmp_path: Path, blocks: str, expected: st
         ("tensor_layouts: [3d]", "mine.yaml:2: tensor_layouts.0: got '3d'; allowed: '1d' or '2d'"),
         ("tensor_layouts: 2d", "mine.yaml:2: tensor_layouts: Input should be a valid tuple, got '2d'"),
         ("per_family: 3", "mine.yaml:2: per_family: Input should be a valid dictionary, got 3"),
-        ("per_family: {tpu: {hop: 1 us}}", "mine.yaml:2: unknown key 'per_family.tpu.hop'; allowed: collective_overhead, collectives"),
+        (
+            "per_family: {tpu: {hop: 1 us}}",
+            "mine.yaml:2: unknown key 'per_family.tpu.hop'; allowed: collective_overhead, collectives",
+        ),
         ("collectives: 5", "mine.yaml:2: collectives: Input should be a valid dictionary"),
         (
             "collectives: {kind: tree}",

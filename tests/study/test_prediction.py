@@ -116,6 +116,27 @@ def test_vllm_runs_no_more_requests_than_its_default() -> None:
     assert _output(**ampere) < 0.9 * _output(engine="", **ampere)
 
 
+def test_what_does_not_fit_cannot_be_full() -> None:
+    said = "not one request fits beside the weights, as far as is known, and how many ran is not recorded"
+    assert _one(accelerators=1, tp=1, hardware="l4", engine="", **FULL).skipped == said
+    # If somebody counted the requests, it ran all the same.
+    assert _one(accelerators=1, tp=1, hardware="l4").tpot_seconds is not None
+
+
+@pytest.mark.parametrize("load", ["batch", "concurrency", "rate", "saturated"])
+@pytest.mark.parametrize(("isl", "osl"), [(1.0, 1.0), (1.0, 1e6), (1e7, 1.0)])
+def test_extreme_lengths_and_loads_end(load: str, isl: float, osl: float) -> None:
+    changes: dict[str, Any] = {"load": load, "isl": isl, "osl": osl, "engine": "", "concurrency": None}
+    if load in ("batch", "concurrency"):
+        changes["concurrency"] = 1e9
+    if load == "rate":
+        changes |= {"requests_per_second": 1e6, "requests": 1000.0}
+    found = _one(**changes)
+    # A prompt of ten million tokens is one that does not fit.
+    assert found.skipped == "" or (isl > 1e6 and "not one request fits" in found.skipped)
+    assert found.skipped or found.output_tokens_per_second_per_accelerator > 0  # type: ignore[operator]
+
+
 def test_a_limited_load_keeps_its_promises() -> None:
     limited = _one(load="limited", concurrency=None, ttft_limit_seconds=2.0, tpot_limit_seconds=0.03)
     full = _one(**FULL)
