@@ -168,6 +168,10 @@ def run(scenario: Scenario | catalog.Name, *, keep_going: bool = False, progress
                 if not keep_going:
                     raise
                 missing[series.label] = str(error)
+            except InputError as error:
+                if len(ask.series) == 1 or type(error) is not InputError:
+                    raise
+                raise InputError(f"{series.label}: {error}") from error
         if not curves:
             raise NothingFitsError("\n".join(f"{label}: {reason}" for label, reason in missing.items()))
         used = dict.fromkeys(found for curve in curves for found in curve.sources)

@@ -48,13 +48,6 @@ class GroupedQueryAttention(Spec):
             raise ValueError(f"kv_heads must be at most query_heads ({self.query_heads:g}), got {self.kv_heads:g}")
         return self
 
-    @model_validator(mode="after")
-    def _queries_split_into_groups(self) -> Self:
-        whole = self.query_heads % 1 == 0 and self.kv_heads % 1 == 0  # what-ifs scale sizes to fractions
-        if whole and self.query_heads % self.kv_heads:
-            raise ValueError(f"kv_heads must divide query_heads ({self.query_heads:g}), got {self.kv_heads:g}")
-        return self
-
 
 class LatentAttention(Spec):
     """Multi-head latent attention (MLA): one compressed vector per token is cached."""

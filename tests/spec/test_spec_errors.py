@@ -369,11 +369,6 @@ def test_several_mistakes_of_one_file_are_listed_together_by_line(tmp_path: Path
             ["model.yaml:7: blocks.0.attention: kv_heads must be at most query_heads (8), got 9"],
         ),
         (
-            "kv_heads: 2",
-            "kv_heads: 3",
-            ["model.yaml:7: blocks.0.attention: kv_heads must divide query_heads (8), got 3"],
-        ),
-        (
             "  blocks: {ref: nobody, where: nowhere, kind: assumed}\n",
             "",
             ["blocks.0.layers has no source; add 'blocks.0.layers: {ref"],

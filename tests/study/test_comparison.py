@@ -192,6 +192,11 @@ def test_users_files_are_labelled_by_their_name(tmp_path: Path) -> None:
             "two series have the label 'llama_3_8b on h100_sxm'",
         ),
         ({"models": (), "series": {"a": Settings(model="llama_3_8b")}, "hardware": ()}, InputError, "needs hardware"),
+        (
+            {"hardware": ["h100_sxm", "a100_sxm_80"], "kv": "fp8"},
+            InputError,
+            "a100_sxm_80: NVIDIA A100 SXM4 80GB cannot hold a KV cache of fp8: it has no fp8 units",
+        ),
     ],
 )
 def test_compare_refuses(given: dict[str, object], error: type[Exception], message: str) -> None:

@@ -285,7 +285,7 @@ def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -
     assert shown[1].rows[0][:3] == ("TPOT", "1", "1")
     assert shown[1].notes[0].startswith("TPOT: half of the 1 predictions are within ")
     assert shown[2].rows[0][:2] == ("h100_sxm", "TPOT")
-    assert shown[4].rows == (("batch_size is blank", "1", "mine", "odd"),)
+    assert shown[4].rows == (("1", "batch_size is blank", "mine", "odd"),)
 
 
 def test_plain_data(tmp_path: Path) -> None:
