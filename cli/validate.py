@@ -180,15 +180,15 @@ class Answer:
 
     def draw(self, path: str) -> None:
         """Predicted against measured: servers if there are any, otherwise the rest."""
-        from inference_econ import figures
+        from inference_econ import agreement
 
         if not self.servers:
-            figures.draw_reports(self.others, path)
+            agreement.draw_reports(self.others, path)
             return
         from inference_econ.validation.servers import panels
 
         several = len(self.servers) > 1
-        figures.draw_panels(
+        agreement.draw_panels(
             [
                 (f"{title}: {one.assumptions}" if several else title, points)
                 for one in self.servers
@@ -246,7 +246,7 @@ def _violations(servers: list[Servers], *, bound: bool) -> list[Violation] | Non
 
 def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> None:
     """The report on all shipped servers, with its picture."""
-    from inference_econ import figures, validation_document
+    from inference_econ import agreement, validation_document
     from inference_econ.files import write_text
     from inference_econ.validation import servers
     from inference_econ.validation.bound import violations
@@ -255,7 +255,7 @@ def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> No
     usual = servers.held(files)
     others = [servers.held(files, name) for name in assumptions or ("deployable", "ideal")]
     picture = Path(path).with_suffix(".png")
-    figures.draw_panels(servers.panels(usual), picture)
+    agreement.draw_panels(servers.panels(usual), picture)
     command = shlex.join(["inference-econ", "validate", "--report", path])
     text = validation_document.document(usual, others, violations(usual.rows), picture.name, command)
     write_text(path, text)

@@ -18,16 +18,15 @@ from inference_econ.errors import InputError
 from inference_econ.files import whole_file
 from inference_econ.frontier import Frontier
 from inference_econ.study import Comparison, Curve, Result
-from inference_econ.validation import Point, Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Okabe and Ito's palette: eight colours that colour-blind readers can tell apart (yellow left out: too light).
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
 _DASHES = ("-", "--", ":", "-.")
-_MARKERS = ("o", "s", "^", "D")
-_STYLE: dict[Any, Any] = {
+MARKERS = ("o", "s", "^", "D")
+STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 11,
     "axes.spines.top": False,
@@ -80,11 +79,11 @@ def draw_frontier(front: Frontier, path: Path | str, title: str) -> None:
     curve = Curve(
         front.question.model.name, front.tokens_per_second, front.dollars, front.accelerators, front.batch, front
     )
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
         axes = figure.add_subplot()
         _frontiers(axes, [curve], textwrap.fill(title, _TITLE_WIDTH))
-        axes.plot(curve.tokens_per_second, curve.dollars, ".", color=_COLOURS[0], markersize=4)
+        axes.plot(curve.tokens_per_second, curve.dollars, ".", color=COLOURS[0], markersize=4)
         best = front.preferred_index()
         axes.plot(curve.tokens_per_second[best], curve.dollars[best], "o", color="black", label="largest speed³ / cost")
         axes.legend()
@@ -108,7 +107,7 @@ def draw_curves(curves: Sequence[Curve], path: Path | str, title: str) -> None:
     InputError
         If the path cannot be written.
     """
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
         axes = figure.add_subplot()
         _frontiers(axes, curves, textwrap.fill(title, _TITLE_WIDTH))
@@ -131,118 +130,13 @@ def draw_chart(chart: Chart, path: Path | str) -> None:
     InputError
         If the path cannot be written.
     """
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
         axes = figure.add_subplot()
         drawn = _chart(axes, chart, [line.label for line in chart.lines])
         axes.set_title(textwrap.fill(chart.title, _TITLE_WIDTH))
         axes.legend(drawn.values(), drawn.keys())
         save(figure, [Path(path)])
-
-
-def draw_reports(reports: Sequence[Report], path: Path | str) -> None:
-    """Draw predictions against measurements, a panel for each report and each of its assumptions.
-
-    Parameters
-    ----------
-    reports : sequence of Report
-        What was compared.
-    path : Path or str
-        Where to, ending in .svg, .png or .pdf.
-
-    Raises
-    ------
-    InputError
-        If the path cannot be written, or nothing was predicted.
-    """
-    panels = [
-        (f"{report.dataset}: {name}", points)
-        for report in reports
-        for name in report.assumptions
-        if (points := [point for point in report.points if point.assumptions == name and point.log_error is not None])
-    ]
-    if not panels:
-        raise InputError("nothing was predicted, so that there is nothing to draw")
-    series = list(dict.fromkeys(point.series for _, points in panels for point in points))
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(4.4 * max(len(panels), 2), 4.4 + 0.11 * len(series)), layout="constrained")
-        places = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axes, (title, points) in zip(places, panels, strict=True):
-            _agreement(axes, points, series, title)
-        handles = {
-            label: handle for axes in places for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=3, fontsize=8.5)
-        save(figure, [path])
-
-
-def draw_panels(panels: Sequence[tuple[str, Sequence[Point]]], path: Path | str, *, width: int = 4) -> None:
-    """Draw predictions against measurements, so many panels in a row, with bands of 10 and 20 % around equality.
-
-    Parameters
-    ----------
-    panels : sequence of (str, sequence of Point)
-        Titles and pairs.
-    path : Path or str
-        Where to, ending in .svg, .png or .pdf.
-    width : int
-        Panels in a row [1].
-
-    Raises
-    ------
-    InputError
-        If the path cannot be written, or there are no panels.
-    """
-    if not panels:
-        raise InputError("nothing was predicted, so that there is nothing to draw")
-    series = list(dict.fromkeys(point.series for _, points in panels for point in points))
-    columns, rows = min(width, len(panels)), -(-len(panels) // width)
-    with rc_context({**_STYLE, "lines.markeredgewidth": 0.0}):
-        figure = Figure(figsize=(4.0 * max(columns, 2), 4.1 * rows + 0.4 + 0.07 * len(series)), layout="constrained")
-        places = figure.subplots(rows, columns, squeeze=False).ravel()
-        for axes, (title, points) in zip(places, panels, strict=False):
-            _agreement(axes, points, series, title, bands=(0.1, 0.2), size=3.0)
-        for axes in places[len(panels) :]:
-            axes.set_axis_off()
-        handles = {
-            label: handle for axes in places for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4, fontsize=8.5)
-        save(figure, [path])
-
-
-def _agreement(
-    axes: Axes,
-    points: Sequence[Point],
-    series: Sequence[str],
-    title: str,
-    *,
-    bands: Sequence[float] = (),
-    size: float = 4.5,
-) -> None:
-    """Measured to the right, predicted upwards, with lines where both are equal and where one is twice the other."""
-    for index, name in enumerate(series):
-        colour, marker = _COLOURS[index % len(_COLOURS)], _MARKERS[index // len(_COLOURS) % len(_MARKERS)]
-        some = [point for point in points if point.series == name]
-        for fitted, fill in ((False, "full"), (True, "none")):
-            x, y = ([getattr(one, key) for one in some if one.fitted == fitted] for key in ("measured", "predicted"))
-            if x:
-                axes.plot(x, y, marker, color=colour, markersize=size, fillstyle=fill, label=name, zorder=2.0)
-    numbers = [number for point in points for number in (point.measured, point.predicted) if number is not None]
-    line = np.array([min(numbers) / 2, max(numbers) * 2])
-    for share in bands:
-        axes.fill_between(line, line * (1.0 - share), line * (1.0 + share), color="black", alpha=0.12, linewidth=0.0)
-    for factor, dash in ((1.0, "-"), (2.0, ":"), (0.5, ":")):
-        axes.plot(line, factor * line, color="black", linewidth=0.8, linestyle=dash)
-    unit = ", ".join(dict.fromkeys(point.unit for point in points))
-    axes.set(xscale="log", yscale="log", xlim=line, ylim=line, aspect="equal")
-    for axis, word in ((axes.xaxis, "measured"), (axes.yaxis, "predicted")):
-        axis.set_major_locator(LogLocator(numticks=8))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
-        axis.set_label_text(f"{word} [{unit}]")
-    hollow = any(point.fitted for point in points)
-    axes.set_title(f"{title}\n(hollow: fitted to these rows)" if hollow else title)
 
 
 def draw(result: Result) -> Figure:
@@ -260,7 +154,7 @@ def draw(result: Result) -> Figure:
     """
     spec = result.scenario.figure
     title = spec.title if spec is not None else result.scenario.name
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         if result.charts:
             return _charts(result.charts, title)
         if result.panels:
@@ -306,7 +200,7 @@ def draw_charts(charts: Sequence[Chart], path: Path | str, title: str) -> None:
     InputError
         If the path cannot be written.
     """
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure = _charts(charts, textwrap.fill(title, _TITLE_WIDTH * min(len(charts), _CHARTS_BESIDE) // 2))
         for axes in figure.axes:
             if axes.get_yscale() == "log":
@@ -339,7 +233,7 @@ def _chart(axes: Axes, chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
     drawn: dict[str, Any] = {}
     for line in chart.lines:
         index = labels.index(line.label)
-        colour, dash = _COLOURS[index % len(_COLOURS)], _DASHES[index % len(_DASHES)]
+        colour, dash = COLOURS[index % len(COLOURS)], _DASHES[index % len(_DASHES)]
         style: dict[str, Any] = {"linestyle": "", "marker": "o"} if line.points else {"linestyle": dash}
         (drawn[line.label],) = axes.plot(line.x, line.y, color=colour, **style)
     for text, place in chart.marks.items():
@@ -364,7 +258,7 @@ def save(figure: Figure, paths: Sequence[Path | str]) -> None:
         If a path cannot be written or is no picture.
     """
     FigureCanvasAgg(figure)
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         for path in map(check_path, paths):
             undated = _UNDATED.get(path.suffix.lower())
             with whole_file(path) as temporary:
@@ -374,7 +268,7 @@ def save(figure: Figure, paths: Sequence[Path | str]) -> None:
 def _frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     """Speed to the right, cost upwards: curves further right and down are better."""
     for index, curve in enumerate(curves):
-        colour, dash = _COLOURS[index % len(_COLOURS)], _DASHES[index // 4 % len(_DASHES)]
+        colour, dash = COLOURS[index % len(COLOURS)], _DASHES[index // 4 % len(_DASHES)]
         marker = "o" if len(curve.dollars) == 1 else None
         axes.plot(
             curve.tokens_per_second, curve.dollars, color=colour, linestyle=dash, marker=marker, label=curve.label
@@ -402,8 +296,8 @@ def _comparison(axes: Axes, comparison: Comparison, title: str) -> None:
     parameters, milliseconds = comparison.parameters / 1e9, comparison.measured * 1e3
     line = np.geomspace(parameters.min() / 1.5, parameters.max() * 1.5, 50)
     law = milliseconds[0] * np.sqrt(line / parameters[0])
-    axes.plot(line, law, color=_COLOURS[0], label="square-root law (19) through the smallest model")
-    axes.plot(parameters, milliseconds, "o", color=_COLOURS[1], label="measured (Pope et al. 2022)")
+    axes.plot(line, law, color=COLOURS[0], label="square-root law (19) through the smallest model")
+    axes.plot(parameters, milliseconds, "o", color=COLOURS[1], label="measured (Pope et al. 2022)")
     for label, x, y in zip(comparison.labels, parameters, milliseconds, strict=True):
         axes.annotate(f"{label}: {y:g} ms", (x, y), xytext=(-8, 6), textcoords="offset points", fontsize=9, ha="right")
     axes.set_xscale("log")
