@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError, NothingFitsError
 
-from . import ask, assess, browse, compare, hour, importing, load, paper, pools, service, speculate, validate
+from . import ask, assess, browse, calibrate, compare, hour, importing, load, paper, pools, service, speculate, validate
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -45,6 +45,7 @@ for command in (
     browse.schema,
     importing.import_model,
     validate.validate,
+    calibrate.calibrate,
 ):
     app.add_command(command)
 

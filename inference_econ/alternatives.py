@@ -302,17 +302,31 @@ def why_nothing_fits(
     if max_tokens_per_second is not None and fitting:
         listed.append(f"{too_much(max_tokens_per_second)}: {fitting}")
     ones = np.ones(1)
-    weights, cache, available = question.memory(Plans.of(ones, ones, ones), taken).of_one_plan()
+    needed = question.memory(Plans.of(ones, ones, ones), taken)
+    weights, cache, available = needed.of_one_plan()
     found = (
         f"nothing fits: {question.model.name} ({question.precision.weights}) on {question.hardware.name}, "
         f"{infeasible.total() + fitting} plans considered; {'; '.join(listed) or 'the grid is empty'}. "
     )
     if fitting:
         return f"{found}Every deployment that fits in memory produces more than is asked for"
+    if available <= 0:
+        return found + no_room(question, needed, 1)
     return (
         f"{found}Weights need {weights / 1e9:.1f} GB, a sequence of {question.context:g} tokens {cache / 1e9:.2f} GB, "
         f"an accelerator has {available / 1e9:.1f} GB for them: at least {int(np.ceil((weights + cache) / available))} "
         "accelerators are needed"
+    )
+
+
+def no_room(question: Question, needed: memory.Memory, accelerators: float) -> str:
+    """What to do where the workspace leaves nothing of the memory."""
+    workspace = float(np.ravel(needed.workspace_bytes)[0]) / accelerators
+    assumed = question.assumptions
+    usable = question.hardware.hbm_bytes * assumed.usable_memory
+    return (
+        f"The workspace of a step of {assumed.workspace_tokens:g} tokens takes {workspace / 1e9:.3g} GB, and "
+        f"an accelerator has {usable / 1e9:.3g} GB: assumptions.workspace_tokens can be lowered"
     )
 
 

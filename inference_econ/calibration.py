@@ -3,91 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from inference_econ.errors import InputError
+from inference_econ.fitting import CONSTANTS, TARGETS, Bar, Problem, Progress, problem_of, with_constants
 from inference_econ.measurements import Measurement
-from inference_econ.prediction import Prediction, predict
-from inference_econ.spec.assumptions import Assumptions, FamilyAssumptions
+from inference_econ.spec.assumptions import Assumptions
 
 Array = npt.NDArray[np.float64]
-Progress = Callable[[float, str], None]
 
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """An assumption that can be fitted.
-
-    Attributes
-    ----------
-    low, high : float
-        Bounds that physics sets, in base units.
-    start : float
-        Where a fit begins if the assumptions have no value of their own.
-    spread : float
-        How far from the assumptions it may well be: standard deviation of the logarithm [1].
-    unit : str
-        Of bounds and start.
-    """
-
-    low: float
-    high: float
-    start: float
-    spread: float
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A quantity of a row that a fit may look at.
-
-    Attributes
-    ----------
-    field : str
-        Of :class:`Measurement` and :class:`Prediction`.
-    scatter : float
-        Errors that are usual for it: beyond, rows pull less and less; of the logarithm [1].
-    """
-
-    field: str
-    scatter: float
-
-
-#: What can be fitted, by the name of the field. The best kernels reach 0.9 of the memory bandwidth, and dense
-#: products of 16 bits 0.65 to 0.85 of the peak (scenarios/measured/kernels.csv).
-CONSTANTS: Mapping[str, Constant] = {
-    "math_efficiency": Constant(0.05, 0.95, 0.7, 0.15, "1"),
-    "attention_math_efficiency": Constant(0.02, 0.95, 0.5, 0.4, "1"),
-    "expert_math_efficiency": Constant(0.02, 0.95, 0.35, 0.5, "1"),
-    "narrow_math_efficiency": Constant(0.3, 1.0, 0.78, 0.1, "1"),
-    "hbm_efficiency": Constant(0.1, 0.93, 0.86, 0.07, "1"),
-    "expert_hbm_efficiency": Constant(0.05, 0.93, 0.75, 0.2, "1"),
-    "kv_hbm_efficiency": Constant(0.05, 0.93, 0.75, 0.2, "1"),
-    "widened_efficiency": Constant(0.05, 0.999, 0.7, 0.4, "1"),
-    "link_efficiency": Constant(0.05, 0.999, 0.8, 0.2, "1"),
-    "expert_popularity_scv": Constant(1e-3, 10.0, 0.3, 1.0, "1"),
-    "graph_launch": Constant(1e-7, 5e-5, 3e-6, 0.5, "s"),
-    "launch": Constant(1e-7, 1e-4, 5e-6, 0.7, "s"),
-    "collective_overhead": Constant(1e-8, 1e-3, 3e-6, 0.7, "s"),
-    "step_overhead": Constant(1e-6, 5e-2, 3e-4, 1.0, "s"),
-    "sequence_overhead": Constant(1e-8, 1e-3, 3e-6, 1.0, "s"),
-    "request_overhead": Constant(1e-5, 1.0, 2e-2, 1.0, "s"),
-}
-TARGETS: Mapping[str, Target] = {
-    "tpot": Target("tpot_seconds", 0.1),
-    "ttft": Target("ttft_seconds", 0.3),
-    "request": Target("request_seconds", 0.15),
-    "throughput": Target("output_tokens_per_second_per_accelerator", 0.15),
-}
-#: A mean TTFT has the start of the run in it, with compilation and full queues: so much wider are its errors [1].
-_MEAN_TTFT = 4.0
-#: Step of the differences, in logarithms [1].
-_STEP = 0.02
 #: A constant is known if the rows bring its variance below this share of the one it had before, or if nothing was
 #: known before, its logarithm to this standard error [1].
 _LEARNT, _KNOWN = 0.5, 0.5
@@ -192,13 +120,14 @@ def fit(
     SciPy's trust-region reflective method; the covariance is the inverse of the Gauss-Newton matrix at the optimum.
     """
     _check(names, targets, prior)
-    problem = _problem(rows, names, base, targets, prior)
-    steps, bar = evaluations * (len(names) + 2), _Bar(progress, evaluations * (len(names) + 2) + 2 * len(names))
+    problem = problem_of(rows, names, base, targets, prior)
+    steps = evaluations * (len(names) + 2)
+    bar = Bar(progress, steps + 2 * len(names))
     logs = problem.solve(problem.start, evaluations, bar)
     errors = problem.errors(logs)
-    jacobian = problem.jacobian(logs, errors, _Bar(None, 1))
+    jacobian = problem.jacobian(logs, errors, Bar(None, 1))
     weighted = problem.weighted_jacobian(errors, jacobian)
-    covariance: Array = np.linalg.pinv(weighted.T @ weighted + np.diag(problem.spreads**-2.0), rcond=1e-12)
+    covariance = np.asarray(np.linalg.pinv(weighted.T @ weighted + np.diag(problem.spreads**-2.0), rcond=1e-12))
     bar.done = steps
     unknown = _unknown(problem, logs, covariance, bar)
     values = np.exp(logs)
@@ -206,160 +135,6 @@ def fit(
         tuple(names), values, covariance, unknown, base, with_constants(base, names, values),
         tuple(targets), errors, jacobian, problem.rows, prior,
     )  # fmt: skip
-
-
-def with_constants(base: Assumptions, names: Sequence[str], values: Sequence[float] | Array) -> Assumptions:
-    """Assumptions with some constants set for every family of chips."""
-    dropped = {name: None for name in names if name in FamilyAssumptions.model_fields}
-    families = {key: family.model_copy(update=dropped) for key, family in base.per_family.items()}
-    set_ = {name: float(value) for name, value in zip(names, values, strict=True)}
-    return base.model_copy(update={**set_, "per_family": families, "calibration": None})
-
-
-def log_ratios(predictions: Sequence[Prediction], targets: Sequence[str]) -> Array:
-    """ln(predicted / measured) [1], shape (rows, targets); NaN where one of the two is missing."""
-    fields = [TARGETS[target].field for target in targets]
-    return np.array([[_log_ratio(one, field) for field in fields] for one in predictions]).reshape(-1, len(fields))
-
-
-def thinned(rows: Sequence[Measurement], most: int) -> list[Measurement]:
-    """At most so many deployments of those that were measured, evenly over the list; whole ones, as they cost alike."""
-    subjects = list(dict.fromkeys(_subject(row) for row in rows))
-    if len(subjects) <= most:
-        return list(rows)
-    kept = {subjects[int(place)] for place in np.linspace(0, len(subjects) - 1, most).round()}
-    return [row for row in rows if _subject(row) in kept]
-
-
-def _subject(row: Measurement) -> tuple[object, ...]:
-    layout = (row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode)
-    return (row.engine, row.model, row.hardware, row.weights, row.isl, row.osl, row.load, *layout)
-
-
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    """What is minimised; arrays of logarithms."""
-
-    rows: tuple[Measurement, ...]
-    names: tuple[str, ...]
-    base: Assumptions
-    targets: tuple[str, ...]
-    centre: Array
-    spreads: Array
-    low: Array
-    high: Array
-    shares: Array
-
-    @property
-    def start(self) -> Array:
-        return np.clip(self.centre, self.low + 1e-3, self.high - 1e-3)
-
-    @property
-    def scatters(self) -> Array:
-        """Usual errors, shape (rows, targets)."""
-        wide = np.array([_MEAN_TTFT if row.statistic == "mean" else 1.0 for row in self.rows])
-        columns = [TARGETS[one].scatter * (wide if one == "ttft" else np.ones_like(wide)) for one in self.targets]
-        return np.stack(columns, axis=-1)
-
-    def errors(self, logs: Array) -> Array:
-        assumptions = with_constants(self.base, self.names, np.exp(logs))
-        return log_ratios(predict(self.rows, lambda _: assumptions), self.targets)
-
-    def jacobian(self, logs: Array, errors: Array, bar: _Bar) -> Array:
-        columns = []
-        for index in range(logs.size):
-            moved = logs.copy()
-            moved[index] += _STEP if moved[index] + _STEP <= self.high[index] else -_STEP
-            columns.append((self.errors(moved) - errors) / (moved[index] - logs[index]))
-            bar.step()
-        return np.stack(columns, axis=-1)
-
-    def cost(self, logs: Array) -> float:
-        """Minus the logarithm of the probability, up to a constant [1]."""
-        scaled = np.nan_to_num(self.errors(logs)) / self.scatters
-        data = self.shares[:, None] * np.log1p(scaled**2)
-        return 0.5 * float(data.sum() + (((logs - self.centre) / self.spreads) ** 2).sum())
-
-    def weighted_jacobian(self, errors: Array, jacobian: Array) -> Array:
-        """Rows that pull less count less, shape (rows * targets, n)."""
-        scaled = np.nan_to_num(errors) / self.scatters
-        pull = np.sqrt(self.shares[:, None] / (1.0 + scaled**2)) / self.scatters
-        return (np.nan_to_num(jacobian) * pull[:, :, None]).reshape(-1, jacobian.shape[-1])
-
-    def solve(self, start: Array, evaluations: int, bar: _Bar) -> Array:
-        """Constants of the lowest cost, as logarithms."""
-        last: dict[bytes, Array] = {}
-
-        def errors(logs: Array) -> Array:
-            if logs.tobytes() not in last:
-                last.clear()
-                last[logs.tobytes()] = self.errors(logs)
-                bar.step()
-            return last[logs.tobytes()]
-
-        return self.least(start, errors, lambda logs: self.jacobian(logs, errors(logs), bar), evaluations)
-
-    def least(
-        self, start: Array, errors: Callable[[Array], Array], jacobian: Callable[[Array], Array], evaluations: int
-    ) -> Array:
-        """Constants of the lowest cost under given errors and derivatives."""
-        from scipy.optimize import least_squares
-
-        priors, count = np.diag(1.0 / self.spreads), self.shares.size * len(self.targets)
-        shares = np.repeat(self.shares, len(self.targets))
-
-        def residuals(logs: Array) -> Array:
-            data = (np.nan_to_num(errors(logs)) / self.scatters).ravel()
-            return np.concatenate([data, (logs - self.centre) / self.spreads])
-
-        def derivatives(logs: Array) -> Array:
-            data = np.nan_to_num(jacobian(logs)) / self.scatters[:, :, None]
-            return np.concatenate([data.reshape(count, -1), priors])
-
-        def loss(squares: Array) -> Array:
-            inside = 1.0 + squares[:count]
-            found = np.stack([squares, np.ones_like(squares), np.zeros_like(squares)])
-            found[:, :count] = shares * np.stack([np.log(inside), 1.0 / inside, -(inside**-2.0)])
-            return found
-
-        result = least_squares(
-            residuals, start, derivatives, bounds=(self.low, self.high), loss=loss,
-            x_scale=np.minimum(self.spreads, 1.0), ftol=1e-4, xtol=1e-3, max_nfev=evaluations,
-        )  # fmt: skip
-        return np.asarray(result.x)
-
-
-class _Bar:
-    """Counts evaluations of all rows."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.progress, self.total, self.done = progress, total, 0
-
-    def step(self) -> None:
-        self.done += 1
-        if self.progress is not None:
-            self.progress(min(self.done / self.total, 0.99), "fitting")
-
-
-def _problem(
-    rows: Sequence[Measurement], names: Sequence[str], base: Assumptions, targets: Sequence[str], prior: float
-) -> _Problem:
-    usable = _usable(rows, base, targets)
-    least = len(names) if math.isfinite(prior) else 2 * len(names)
-    if len(usable) < least:
-        raise InputError(
-            f"{len(names)} constants need at least {least} rows with {' or '.join(targets)} that can be "
-            f"predicted, got {len(usable)} of {len(rows)}; fit fewer constants or give more rows"
-        )
-    limits = [CONSTANTS[name] for name in names]
-    low, high = (np.log([getattr(one, side) for one in limits]) for side in ("low", "high"))
-    centre = np.log([_value(base, name) for name in names])
-    # Without trust in the base, nothing but the bounds holds a constant that the rows do not see.
-    spreads = np.minimum(prior * np.array([one.spread for one in limits]), 1e3)
-    groups = [(row.engine, row.model, row.hardware) for row in usable]
-    counts = Counter(groups)
-    shares = np.array([counts[group] ** -0.5 for group in groups])
-    return _Problem(tuple(usable), tuple(names), base, tuple(targets), centre, spreads, low, high, shares)
 
 
 def _check(names: Sequence[str], targets: Sequence[str], prior: float) -> None:
@@ -377,23 +152,7 @@ def _check(names: Sequence[str], targets: Sequence[str], prior: float) -> None:
         raise InputError(f"prior must be positive, got {prior:g}; 'inf' does not trust the base at all")
 
 
-def _usable(rows: Sequence[Measurement], base: Assumptions, targets: Sequence[str]) -> list[Measurement]:
-    predictions = predict(rows, lambda _: base)
-    known = np.isfinite(log_ratios(predictions, targets)).any(axis=1).tolist()
-    return [one.measurement for one, kept in zip(predictions, known, strict=True) if kept]
-
-
-def _value(base: Assumptions, name: str) -> float:
-    value = getattr(base, name)
-    return float(value or CONSTANTS[name].start)
-
-
-def _log_ratio(prediction: Prediction, field: str) -> float:
-    ours, theirs = getattr(prediction, field), getattr(prediction.measurement, field)
-    return math.log(ours / theirs) if ours and theirs and math.isfinite(ours) else math.nan
-
-
-def _unknown(problem: _Problem, logs: Array, covariance: Array, bar: _Bar) -> tuple[str, ...]:
+def _unknown(problem: Problem, logs: Array, covariance: Array, bar: Bar) -> tuple[str, ...]:
     """Why a constant is not determined; a profile of the likelihood is followed along the linearised valley."""
     lowest, found = problem.cost(logs), []
     for index in range(logs.size):
@@ -415,69 +174,3 @@ def _unknown(problem: _Problem, logs: Array, covariance: Array, bar: _Bar) -> tu
         bar.step()
         bar.step()
     return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """Rows that were predicted by a fit to the others.
-
-    Attributes
-    ----------
-    left_out : str
-        What they have in common.
-    values : ndarray, shape (n,)
-        Constants that the others give.
-    errors : ndarray, shape (rows, targets)
-        ln(predicted / measured) [1].
-    rows : tuple of Measurement
-        Those left out.
-    """
-
-    left_out: str
-    values: Array
-    errors: Array
-    rows: tuple[Measurement, ...]
-
-
-def cross_validated(found: Fit, by: str, *, progress: Progress | None = None) -> list[Fold]:
-    """Predict each group of rows by a fit to all others.
-
-    Parameters
-    ----------
-    found : Fit
-        To all rows.
-    by : str
-        Field of :class:`Measurement` that makes the groups: hardware, model, engine.
-    progress : callable, optional
-        Told the share of the work done.
-
-    Returns
-    -------
-    list of Fold
-        None if all rows are of one group.
-
-    Notes
-    -----
-    Each fit begins at the one to all rows, whose derivatives it uses; the predictions for the rows left out are exact.
-    """
-    groups = list(dict.fromkeys(getattr(row, by) for row in found.rows))
-    folds: list[Fold] = []
-    if len(groups) < 2:
-        return folds
-    problem = _problem(found.rows, found.names, found.base, found.targets, found.prior)
-    best = np.log(found.values)
-    for number, group in enumerate(groups):
-        outside = np.array([getattr(row, by) == group for row in found.rows])
-        rest = replace(problem, shares=np.where(outside, 0.0, problem.shares))
-        logs = rest.least(
-            np.clip(best, rest.low + 1e-6, rest.high - 1e-6),
-            lambda at: found.errors + found.jacobian @ (at - best),
-            lambda _: found.jacobian,
-            100,
-        )
-        held = tuple(row for row, out in zip(found.rows, outside, strict=True) if out)
-        own = replace(problem, rows=held)
-        folds.append(Fold(str(group), np.exp(logs), own.errors(logs), held))
-        if progress is not None:
-            progress((number + 1) / len(groups), f"leaving out {group}")
-    return folds

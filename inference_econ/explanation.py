@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inference_econ import economics, memory, plans
+from inference_econ.alternatives import no_room
 from inference_econ.catalog import Name
 from inference_econ.engine import StepCosts, evaluate, mfu
 from inference_econ.errors import InputError, NothingFitsError
@@ -159,7 +160,7 @@ def explain(
     if context is None:
         context = _CONTEXT if prompt is None else 0.0
     question = ask(model, hardware, context, assumptions=assumptions, weights=weights, activations=activations, kv=kv)
-    Pins(tp, dp, pp, ep, batch).check_whole()
+    Pins(tp, dp, pp, ep, batch)  # which refuses what is no degree
     if cut not in ("1d", "2d"):
         raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")
     rate = None if price is None and not question.hardware.prices else economics.rate(question.hardware, price)
@@ -207,9 +208,11 @@ def _check_divisible(question: Question, deployment: plans.Plans, cut: TensorLay
 
 def _does_not_fit(question: Question, needed: memory.Memory, code: int, accelerators: int) -> str:
     weights, cache, available = needed.of_one_plan()
-    smallest = int(np.ceil((weights + cache) / (available / accelerators)))
     message = f"{question.model.name} on {accelerators} x {question.hardware.name}: {memory.REASONS[code]}"
-    if code in (memory.WEIGHTS, memory.CACHE):
+    if code in (memory.WEIGHTS, memory.CACHE) and available <= 0:
+        message += f". {no_room(question, needed, accelerators)}"
+    elif code in (memory.WEIGHTS, memory.CACHE):
+        smallest = int(np.ceil((weights + cache) / (available / accelerators)))
         message += (
             f": {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV "
             f"cache > {available / 1e9:.1f} GB; at least {smallest} accelerators would do"

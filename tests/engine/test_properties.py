@@ -337,7 +337,7 @@ def test_weight_bytes(name: str, weights: str | None) -> None:
     model = catalog.model(name)
     precision = Precision.of(model, weights)
     found = memory.weight_bytes(model, precision)
-    if weights is not None or model.expert_weights is None and model.embedding_weights is None:
+    if weights is not None or (model.expert_weights is None and model.embedding_weights is None):
         stored = BYTES_PER_ELEMENT[weights or model.weights]
         assert found == pytest.approx(model.total_parameters * stored, rel=1e-9)
     elif model.expert_weights is None:

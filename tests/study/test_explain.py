@@ -98,14 +98,12 @@ def test_experts_are_spread_as_far_as_they_and_the_chips_divide() -> None:
         ({"cut": "2d"}, r"Llama 3.1 70B: a 2-D cut needs a square number of ranks \(tp=8, pp=1"),
         ({"cut": "3d"}, "cut: got '3d'; allowed: 1d, 2d"),
         ({"ep": 2}, "Llama 3.1 70B has no experts, so ep must be 1, got 2"),
+        ({"model": "mixtral_8x22b", "ep": 3}, r"8 experts do not split over the expert-parallel ranks \(tp=8.*ep=3\)"),
         (
-            {"model": "mixtral_8x22b", "tp": 16, "ep": 16},
-            r"8 experts do not split over the expert-parallel ranks \(tp=16.*ep=16\)",
+            {"model": "mixtral_8x22b", "tp": 4, "ep": 8},
+            r"the stage does not split over the expert-parallel ranks .*ep=8",
         ),
-        ({"model": "mixtral_8x22b", "tp": 4, "ep": 8}, "ep=8 contradicts tp=4, dp=1: the 4 accelerators of a stage do"),
-        ({"tp": 2.5}, "tp must be a whole number .*, got 2.5"),
         ({"tp": "8"}, "tp must be a number, got '8'"),
-        ({"batch": 2.5}, "batch must be a whole number .*, got 2.5"),
         ({"tp": 0}, r"tp must be positive and at most 1e\+09, got 0"),
         ({"tp": -8}, "tp must be positive .* got -8"),
         ({"tp": 10**20}, r"tp must be positive and at most 1e\+09, got 1e\+20"),
@@ -159,6 +157,18 @@ def test_what_does_not_fit_is_told_with_numbers(changes: dict[str, object], mess
     with pytest.raises(NothingFitsError) as found:
         ie.explain(**{**given, **changes})  # type: ignore[arg-type]
     assert message in str(found.value)
+
+
+def test_where_the_workspace_leaves_no_room_it_is_to_blame() -> None:
+    formats = {"weights": "int8", "activations": "fp16"}
+    said = (
+        r"The workspace of a step of 8192 tokens takes 0\.\d+ GB, and an accelerator has 0\.207 GB: "
+        r"assumptions\.workspace_tokens can be lowered"
+    )
+    with pytest.raises(NothingFitsError, match=rf"weights exceed the memory\. {said}"):
+        ie.explain("llama_3_8b", "groq_lpu", tp=8, **formats)  # type: ignore[arg-type]
+    with pytest.raises(NothingFitsError, match=rf"weights exceed the memory: \d+.*\. {said}"):
+        ie.frontier("llama_3_8b", "groq_lpu", ie.Traffic(context=100), price=1.0, **formats)  # type: ignore[arg-type]
 
 
 def test_the_table_shows_every_part_and_their_sum() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
-from inference_econ import solve
+from inference_econ import catalog, solve
 from inference_econ.errors import InputError, NothingFitsError, UnknownNameError
 from inference_econ.frontier import Sampling
 
@@ -316,3 +316,18 @@ def test_the_studys_grid_ends_at_2_to_the_18_chips_and_as_many_sequences_per_exp
     assert grid.accelerators.size == grid.batch.size == 400
     assert grid.accelerators[-1] == 2.0**18
     assert grid.batch[[0, -1]] == pytest.approx([1.0, 2.0**18 * sparsity], rel=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.4, 0.75, 0.95])
+def test_bandwidth_utilisation_counts_bytes_whatever_share_of_the_bandwidth_each_kind_gets(share: float) -> None:
+    opinions = catalog.assumptions("deployable", changes=(f"kv_hbm_efficiency={share}",))
+    front = ie.frontier(
+        "llama_3_8b", "h100_sxm", ie.Traffic(context=2000), assumptions=opinions, tp=1, dp=1, pp=1, batch=64
+    )
+    (point,) = front.points()
+    model, chip = ie.model("llama_3_8b"), ie.hardware("h100_sxm")
+    # All weights but the input embedding and the norms, and 64 caches.
+    matrices = model.total_parameters - model.parameter_parts()["norms"] - model.vocab_size * model.hidden_size
+    read = 2.0 * (matrices + 64 * 2000 * model.kv_elements_per_token)
+    seconds = 1.0 / point.tokens_per_second_per_user
+    assert point.bandwidth_utilization == pytest.approx(read / seconds / chip.hbm_bytes_per_second, rel=1e-9)

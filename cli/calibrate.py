@@ -1,0 +1,200 @@
+"""The command that fits assumptions to measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import options, show
+
+if TYPE_CHECKING:
+    from inference_econ.calibration import Fit
+    from inference_econ.holdout import Fold
+
+_DEFAULT = "math_efficiency,expert_math_efficiency,hbm_efficiency,expert_hbm_efficiency,graph_launch,step_overhead"
+
+deployment = options.apply(
+    click.option("--model", default="", help="Of a result file; by default the one that it names."),
+    click.option("--hardware", default="", help="Of a result file."),
+    click.option("--tp", type=click.IntRange(1), default=1, help="Of a result file [1]."),
+    click.option("--dp", type=click.IntRange(1), default=1, help="Of a result file [1]."),
+    click.option("--pp", type=click.IntRange(1), default=1, help="Of a result file [1]."),
+    click.option("--ep", type=click.IntRange(1), help="Of a result file."),
+    click.option("--weights", default="", help="Of a result file; by default as published."),
+    click.option("--kv", default="", help="Of a result file; by default as published."),
+    click.option("--engine", default="", help="Of a result file; by default the one that it names."),
+)
+
+
+@click.command()
+@click.argument("data", nargs=-1, required=True, metavar="DATA...")
+@click.option("--fit", "names", default=_DEFAULT, show_default=True, help="Constants to fit, with commas.")
+@click.option(
+    "--target",
+    "targets",
+    default="tpot",
+    show_default=True,
+    help="tpot, ttft, request, throughput; several with commas.",
+)
+@click.option(
+    "--base", type=options.Name("assumptions"), default="deployable", show_default=True, help="Preset to begin with."
+)
+@click.option(
+    "--set", "changes", multiple=True, metavar="assumptions.FIELD=VALUE", help="Change the base before the fit."
+)
+@click.option(
+    "--prior",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Freedom from the base: 0.5 stays nearer to it, inf ignores it.",
+)
+@click.option(
+    "--where", multiple=True, metavar="FIELD=VALUE,...", help="Only such rows: engine=vllm,hardware=h100_sxm|h200_sxm."
+)
+@click.option("--without", multiple=True, metavar="FIELD=VALUE,...", help="No rows that are all of this.")
+@click.option(
+    "--most",
+    type=click.IntRange(10),
+    default=150,
+    show_default=True,
+    help="Deployments to fit at most; more are thinned evenly.",
+)
+@deployment
+@click.option("--name", default="", help="Of the profile, for people.")
+@click.option("--description", default="", help="Of the profile, for people.")
+@click.option("--reference", default="user", show_default=True, help="Key of references.bib that the data come from.")
+@click.option("-o", "--output", type=click.Path(), help="Write the profile, a preset of assumptions: .yaml.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "csv", "markdown"]),
+    default="table",
+    show_default=True,
+    help="How to print the result; csv: the constants only.",
+)
+@click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
+def calibrate(
+    data: tuple[str, ...],
+    names: str,
+    targets: str,
+    base: str,
+    changes: tuple[str, ...],
+    prior: float,
+    where: tuple[str, ...],
+    without: tuple[str, ...],
+    most: int,
+    name: str,
+    description: str,
+    reference: str,
+    output: str | None,
+    form: str,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """Fit constants of the assumptions to measurements, and write them as a profile.
+
+    DATA are CSV files with the columns of a file that comes with the package (see scenarios/measured), or the names of
+    such files; or results of vllm bench serve, SGLang's bench_serving, genai-perf or AIPerf, with --hardware, --tp and
+    so on. Constants that the rows do not determine keep about the value of the base; the table says which.
+    """
+    from inference_econ import calibration, calibration_rows, catalog, holdout
+
+    _check_output(output, reference)
+    settings = _settings(changes)
+    assumptions = catalog.assumptions(base, changes=settings)
+    asked = [condition for text in where for condition in calibration_rows.conditions(text)]
+    unwanted = [calibration_rows.conditions(text) for text in without]
+    rows, left_out = calibration_rows.chosen(_read(data, given), asked, unwanted)
+    used = calibration_rows.thinned(rows, most)
+    with show.progress_bar(quiet=quiet) as report:
+        found = calibration.fit(used, _words(names), assumptions, targets=_words(targets), prior=prior, progress=report)
+        folds = [fold for by in ("hardware", "model") for fold in holdout.cross_validated(found, by, progress=report)]
+        unseen = holdout.unseen(found, progress=report)
+    if output is not None:
+        from datetime import date
+
+        from inference_econ.files import write_text
+        from inference_econ.profile_text import profile_text
+
+        text = profile_text(
+            found, unseen, name=name or "fitted profile", extends=base, data=_data(data, where, without),
+            reference=reference, date=date.today().isoformat(), changes=settings, description=description,
+        )  # fmt: skip
+        write_text(output, text)
+    show.emit(_text(found, folds, unseen, left_out, form, quiet=quiet), None, quiet=quiet)
+    notes = [f"left out: {count} rows: {reason}" for reason, count in left_out.items()]
+    if len(used) < len(rows):
+        notes.append(f"thinned: {len(used)} of {len(rows)} rows are fitted, those of {most} deployments (see --most)")
+    if len(found.rows) < len(used):
+        notes.append(f"left out: {len(used) - len(found.rows)} rows: without a target, or not predictable")
+    for note in notes + ([f"wrote {output}"] if output is not None else []):
+        show.remark(note, quiet=quiet)
+
+
+def _text(
+    found: Fit, folds: list[Fold], unseen: list[Fold], left_out: Mapping[str, int], form: str, *, quiet: bool
+) -> str:
+    from inference_econ import calibration_tables, tables
+
+    if form == "json":
+        return tables.to_json(calibration_tables.record(found, folds, unseen, left_out))
+    constants = calibration_tables.constants_table(found)
+    if form == "csv":
+        return constants.text("csv")
+    each = (constants, calibration_tables.errors_table(found, folds, unseen))
+    if form == "markdown":
+        return "\n".join(one.text("markdown") for one in each)
+    return "\n".join(show.table_text(one, quiet=quiet) for one in each)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _check_output(output: str | None, reference: str) -> None:
+    from inference_econ import catalog
+
+    if output is not None and not output.endswith((".yaml", ".yml")):
+        raise InputError(f"{output}: a profile is written as YAML; end the name in .yaml (the tables are printed)")
+    if output is not None and not Path(output).absolute().parent.is_dir():
+        raise InputError(f"{output}: cannot be written: there is no such folder")
+    if reference != "user" and reference not in catalog.references():
+        raise InputError(f"reference: {reference!r} is no key of references.bib; 'user' stands for your own data")
+
+
+def _settings(changes: tuple[str, ...]) -> tuple[str, ...]:
+    found = []
+    for change in changes:
+        if not change.startswith("assumptions."):
+            raise InputError(f"--set {change}: only assumptions can be changed here; write assumptions.FIELD=VALUE")
+        found.append(change.removeprefix("assumptions."))
+    return tuple(found)
+
+
+def _read(data: tuple[str, ...], given: dict[str, Any]) -> list[Any]:
+    from inference_econ import catalog, measurements
+
+    files, found = catalog.measured_files(), []
+    for name in data:
+        path = files.get(name, name)
+        known = None
+        if str(path).lower().endswith((".json", ".jsonl")):
+            if not given["hardware"]:
+                raise InputError(
+                    f"{name}: results do not say what they were measured on; give --hardware, --tp and so on"
+                )
+            known = measurements.Deployment(**given)
+        found += measurements.read(path, known)
+    return found
+
+
+def _data(data: tuple[str, ...], where: tuple[str, ...], without: tuple[str, ...]) -> str:
+    text = ", ".join(data)
+    text += f" where {', '.join(where)}" if where else ""
+    return text + (f", without {'; '.join(without)}" if without else "")

@@ -1,0 +1,122 @@
+"""Fits as tables (floor 7)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.calibration import Fit
+from inference_econ.fitting import CONSTANTS
+from inference_econ.holdout import GROUPS, Fold, coverage
+from inference_econ.measurements import Measurement
+from inference_econ.tables import Table
+
+Array = npt.NDArray[np.float64]
+
+_LEGEND = (
+    "error: median of the larger of predicted and measured over the smaller, less 1; bias: median of predicted over "
+    "measured, less 1"
+)
+
+
+def constants_table(found: Fit) -> Table:
+    """Each constant with its standard error, and whether the rows determine it."""
+    rows = []
+    for name, value, error, unknown in zip(found.names, found.values, found.log_errors, found.unknown, strict=True):
+        before = getattr(found.base, name)
+        given = "-" if before is None else _amount(name, before)
+        rows.append((name, _amount(name, value), f"{100 * math.expm1(error):.0f} %", given, unknown or "yes"))
+    columns = ("constant", "value", "standard error", "base", "determined by the rows")
+    return Table(f"Fitted to {len(found.rows)} rows", columns, tuple(rows))
+
+
+def errors_table(found: Fit, folds: Sequence[Fold], unseen: Sequence[Fold]) -> Table:
+    """Median errors of the fit by engine, chip and model, and of the fits that left a chip or a model out."""
+    kinds = [f"{target}: {what}" for target in found.targets for what in ("error", "bias")]
+    rows = [("all", *_line(found.errors))]
+    rows += [(label, *_line(errors)) for label, errors in _slices(found.rows, found.errors)]
+    rows += [(f"{fold.left_out}, left out", *_line(fold.errors)) for fold in folds]
+    return Table("Errors", ("rows of", "number", *kinds), tuple(rows), _notes(found, unseen))
+
+
+def _slices(rows: Sequence[Measurement], errors: Array) -> Iterator[tuple[str, Array]]:
+    labels = [GROUPS["subject"](row) for row in rows]
+    for label in sorted(set(labels)):
+        yield label, errors[np.array([one == label for one in labels])]
+
+
+def _line(errors: Array) -> tuple[str, ...]:
+    cells = [str(len(errors))]
+    for column in errors.T:
+        known = column[np.isfinite(column)]
+        cells += (
+            [_percent(np.median(np.abs(known))), _percent(np.median(known), sign=True)] if known.size else ["-", "-"]
+        )
+    return tuple(cells)
+
+
+def _percent(log_error: float, *, sign: bool = False) -> str:
+    value = 100 * math.expm1(float(log_error))
+    return f"{value:+.0f} %" if sign else f"{value:.0f} %"
+
+
+def _notes(found: Fit, unseen: Sequence[Fold]) -> tuple[str, ...]:
+    notes = [_LEGEND]
+    for index, target in enumerate(found.targets):
+        share = coverage(unseen, index)
+        if math.isfinite(share):
+            groups = f"{len(unseen)} groups of rows (by {unseen[0].by})"
+            notes.append(f"{target}: 80 % intervals made without one of {groups} hold {100 * share:.0f} % of its rows")
+    return tuple(notes)
+
+
+def record(found: Fit, folds: Sequence[Fold], unseen: Sequence[Fold], left_out: Mapping[str, int]) -> dict[str, object]:
+    """The same as plain data, in base units."""
+    return {
+        "rows": len(found.rows),
+        "left_out": dict(left_out),
+        "constants": {
+            name: {
+                "value": float(value),
+                "unit": CONSTANTS[name].unit,
+                "log_error": float(error),
+                "base": getattr(found.base, name),
+                "determined": not unknown,
+                "why_not": unknown,
+            }
+            for name, value, error, unknown in zip(
+                found.names, found.values, found.log_errors, found.unknown, strict=True
+            )
+        },
+        "median_errors": {target: _number(found.median_error(target)) for target in found.targets},
+        "left_out_errors": [
+            {
+                "by": fold.by,
+                "left_out": fold.left_out,
+                "rows": len(fold.rows),
+                "median_errors": {target: _median(fold.errors[:, index]) for index, target in enumerate(found.targets)},
+            }
+            for fold in folds
+        ],
+        "coverage_of_80_percent": {
+            target: _number(coverage(unseen, index)) for index, target in enumerate(found.targets)
+        },
+    }
+
+
+def _median(errors: Array) -> float | None:
+    known = np.abs(errors[np.isfinite(errors)])
+    return float(np.median(known)) if known.size else None
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _amount(name: str, value: float) -> str:
+    if CONSTANTS[name].unit != "s":
+        return f"{value:.3g}"
+    return f"{1e6 * value:.3g} us" if value < 1e-3 else f"{1e3 * value:.3g} ms"

@@ -1,0 +1,151 @@
+"""A fit as a preset of assumptions: one YAML file with the measurements behind it (floor 6)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from inference_econ import catalog
+from inference_econ.calibration import Fit
+from inference_econ.fitting import CONSTANTS
+from inference_econ.holdout import Fold, error_quantiles, unseen_errors
+from inference_econ.measurements import Measurement
+from inference_econ.spec.assumptions import Assumptions, FamilyAssumptions
+from inference_econ.uncertainty import formats
+
+#: How times are written, for the sake of readers: unit and seconds.
+_TIMES = (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
+#: Rows of a quantity that say how far off predictions are, at least [1].
+_ENOUGH = 5
+
+
+def profile_text(
+    found: Fit,
+    folds: Sequence[Fold],
+    *,
+    name: str,
+    extends: str,
+    data: str,
+    reference: str,
+    date: str,
+    changes: Iterable[str] = (),
+    description: str = "",
+) -> str:
+    """The YAML file of a fit.
+
+    Parameters
+    ----------
+    found : Fit
+        Constants, and the rows behind them.
+    folds : sequence of Fold
+        Predictions of rows by fits to the others.
+    name, description : str
+        For people.
+    extends : str
+        Preset that the fit began with.
+    data : str
+        What the rows are, for people.
+    reference : str
+        Key of ``references.bib``, or ``user``.
+    date : str
+        Of the fit.
+    changes : iterable of str
+        ``FIELD=VALUE`` that were set before the fit.
+
+    Returns
+    -------
+    str
+        A file that :func:`inference_econ.catalog.assumptions` reads.
+    """
+    where = f"fitted to {len(found.rows)} rows of {data}"
+    lines = [f"extends: {extends}", f"name: {json.dumps(name)}"]
+    lines += [f"description: {json.dumps(description)}"] if description else []
+    pairs = [change.partition("=") for change in changes]
+    settings = [(key.strip(), value.strip()) for key, _, value in pairs if key.strip() not in found.names]
+    lines += [f"{key}: {value}" for key, value in settings]
+    lines += [f"{one}: {_quantity(one, value)}" for one, value in zip(found.names, found.values, strict=True)]
+    lines += _exceptions(found.base, found.names)
+    lines += _calibration(found, folds, date)
+    lines.append("sources:")
+    lines += [_source(key, "user", f"set before the fit: {key} = {value}", "assumed") for key, value in settings]
+    for index, one in enumerate(found.names):
+        error = math.exp(found.log_errors[index]) - 1.0
+        doubt = f"; {found.unknown[index]}" if found.unknown[index] else ""
+        lines.append(_source(one, reference, f"{where}; standard error {100 * error:.2g} %{doubt}", "derived"))
+    lines.append(
+        _source("calibration", reference, f"{where}: their range, and errors of fits that left some out", "derived")
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _quantity(name: str, value: float) -> str:
+    if CONSTANTS[name].unit != "s":
+        return f"{value:.4g}"
+    unit, size = next((one for one in _TIMES if value >= one[1]), _TIMES[-1])
+    return f"{value / size:.4g} {unit}"
+
+
+def _exceptions(base: Assumptions, names: Sequence[str]) -> list[str]:
+    """Families whose own value would hide a fitted one."""
+    hidden: Mapping[str, list[str]] = {
+        family: [name for name in names if name in FamilyAssumptions.model_fields and getattr(one, name) is not None]
+        for family, one in base.per_family.items()
+    }
+    lines = [f"  {key}: {{{', '.join(f'{name}: null' for name in found)}}}" for key, found in hidden.items() if found]
+    return ["per_family:", *lines] if lines else []
+
+
+def _calibration(found: Fit, folds: Sequence[Fold], date: str) -> list[str]:
+    rows = found.rows
+    specs = [catalog.model(row.model) for row in rows]
+    chips = [catalog.hardware(row.hardware) for row in rows]
+    instances = [_instance(row) for row in rows]
+    ranges: dict[str, list[float | None]] = {
+        "parameters": [float(spec.total_parameters) for spec in specs],
+        "isl": [row.isl for row in rows],
+        "osl": [row.osl for row in rows],
+        "requests_per_accelerator": [
+            row.concurrency / row.accelerators if row.concurrency and row.accelerators else None for row in rows
+        ],
+        "accelerators": instances,
+    }
+    names = {
+        "engines": [row.engine or "unknown" for row in rows],
+        "models": [row.model for row in rows],
+        "hardware": [row.hardware for row in rows],
+        "families": [chip.family for chip in chips],
+        "weights": [formats(spec, row.weights) for spec, row in zip(specs, rows, strict=True)],
+    }
+    lines = ["calibration:", f"  date: {json.dumps(date)}", f"  rows: {len(rows)}"]
+    lines += [f"  {key}: [{', '.join(sorted(set(values)))}]" for key, values in names.items()]
+    lines += [f"  {key}: {_range(values)}" for key, values in ranges.items()]
+    return [*lines, "  errors:", *_errors(found, folds)]
+
+
+def _instance(row: Measurement) -> float | None:
+    pools = [pool for pool in (row.prefill, row.decode) if pool is not None]
+    if pools:
+        return float(max(pool.tp * pool.dp * pool.pp for pool in pools))
+    return None if row.tp is None else float(row.tp * (row.dp or 1) * (row.pp or 1))
+
+
+def _range(values: Iterable[float | None]) -> str:
+    known = [value for value in values if value]
+    low, high = (min(known), max(known)) if known else (1.0, 1.0)
+    return f"{{low: {low:.4g}, high: {high:.4g}}}"
+
+
+def _errors(found: Fit, folds: Sequence[Fold]) -> list[str]:
+    unseen, lines = unseen_errors(found, folds), []
+    for index, target in enumerate(found.targets):
+        count, quantiles = int(np.isfinite(unseen[:, index]).sum()), error_quantiles(unseen[:, index])
+        if quantiles is not None and (count >= _ENOUGH or len(found.targets) == 1):
+            lines.append(f"    {target}: {{rows: {count}, quantiles: [{', '.join(f'{one:g}' for one in quantiles)}]}}")
+    return lines
+
+
+def _source(key: str, reference: str, where: str, kind: str) -> str:
+    return f"  {key}: {{ref: {reference}, where: {json.dumps(where, ensure_ascii=False)}, kind: {kind}}}"

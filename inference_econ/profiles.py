@@ -1,0 +1,75 @@
+"""Which fitted assumptions belong to a chip and an engine (floor 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from inference_econ import catalog
+
+if TYPE_CHECKING:
+    from inference_econ.spec.assumptions import Assumptions
+    from inference_econ.spec.hardware import HardwareSpec
+
+#: Generations of chips that there are profiles for, by :attr:`HardwareSpec.family`.
+GENERATIONS: Mapping[str, str] = {
+    "a100": "ampere",
+    "h100": "hopper",
+    "h200": "hopper",
+    "h800": "hopper",
+    "h20": "hopper",
+    "blackwell": "blackwell",
+    "cdna3": "cdna",
+    "cdna4": "cdna",
+}
+#: Chips that the same engines run on, without measurements of their own generation.
+_ALIKE = ("ada", "ampere_workstation", "blackwell_geforce", "v100")
+#: Fitted to all engines and generations together.
+_ALL = "profiles/servers"
+_FALLBACK = "deployable"
+
+
+def name_for(family: str, engine: str | None = None) -> str:
+    """The preset for a family of chips and an engine: of both, of the generation, of all, or ``deployable``.
+
+    Parameters
+    ----------
+    family : str
+        See :attr:`HardwareSpec.family`.
+    engine : str, optional
+        vllm, sglang, trtllm, ...; unknown ones count as none.
+
+    Examples
+    --------
+    >>> name_for("h100", "vllm"), name_for("cdna4"), name_for("tpu")
+    ('profiles/vllm_hopper', 'profiles/cdna', 'deployable')
+    """
+    generation, known = GENERATIONS.get(family, ""), catalog.names("assumptions")
+    wanted = [f"profiles/{engine}_{generation}", f"profiles/{generation}"]
+    if generation or family in _ALIKE:
+        wanted += [f"profiles/{engine}", _ALL]
+    return next((name for name in wanted if name in known), _FALLBACK)
+
+
+def for_hardware(hardware: HardwareSpec | str, engine: str | None = None) -> Assumptions:
+    """The fitted assumptions for a chip, and an engine if one is given.
+
+    Parameters
+    ----------
+    hardware : HardwareSpec or str
+        The chip, or its name in the catalogue.
+    engine : str, optional
+        vllm, sglang, trtllm, ...; without a profile of its own, that of all engines.
+
+    Returns
+    -------
+    Assumptions
+        See :func:`name_for`.
+
+    Raises
+    ------
+    UnknownNameError, SpecError, InputError
+        If there is no such chip.
+    """
+    chip = catalog.hardware(hardware) if isinstance(hardware, str) else hardware
+    return catalog.assumptions(name_for(chip.family, engine))

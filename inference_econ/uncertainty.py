@@ -1,0 +1,151 @@
+"""How far a prediction of fitted assumptions may be off, and whether it is an extrapolation (floor 6)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ import catalog
+from inference_econ.errors import InputError
+from inference_econ.measurements import Measurement
+from inference_econ.precision import Precision
+from inference_econ.spec.assumptions import Assumptions
+from inference_econ.spec.calibration import LEVELS, Calibration, Quantity
+from inference_econ.spec.hardware import HardwareSpec
+from inference_econ.spec.model import ModelSpec
+
+#: Beyond what was measured by more than this factor is outside [1].
+_SLACK = 1.25
+
+
+class Interval(NamedTuple):
+    """Where a value probably is."""
+
+    low: float
+    """[as the value]"""
+    high: float
+    """[as the value]"""
+
+
+class Subject(NamedTuple):
+    """What a prediction is about; None where nothing is asked."""
+
+    model: ModelSpec
+    """What is served."""
+    hardware: HardwareSpec
+    """On what."""
+    weights: str | None = None
+    """Number format, None: as published."""
+    isl: float | None = None
+    """[tokens]"""
+    osl: float | None = None
+    """[tokens]"""
+    accelerators: float | None = None
+    """Of an instance [1]."""
+    concurrency: float | None = None
+    """Requests of an instance at a time [1]."""
+    engine: str = ""
+    """Empty if it is not known."""
+
+
+def interval(
+    value: float, assumptions: Assumptions, quantity: Quantity = "tpot", *, level: float = 0.8
+) -> Interval | None:
+    """The interval that a measured value lies in with some probability, by the errors for rows a fit had not seen.
+
+    Parameters
+    ----------
+    value : float
+        Predicted time [s] or rate [1/s].
+    assumptions : Assumptions
+        It was predicted under.
+    quantity : {'tpot', 'ttft', 'request', 'throughput'}
+        What it is.
+    level : float
+        Probability, from 0 to 0.9 [1].
+
+    Returns
+    -------
+    Interval or None
+        Holds the value; None if the assumptions were not fitted to such a quantity.
+
+    Raises
+    ------
+    InputError
+        If the level is no probability up to 0.9.
+    """
+    if not 0.0 <= level <= LEVELS[-1] - LEVELS[0] + 1e-12:
+        raise InputError(f"level: must be from 0 to {LEVELS[-1] - LEVELS[0]:g}, got {level:g}")
+    calibration = assumptions.calibration
+    spread = None if calibration is None else calibration.errors.get(quantity)
+    if spread is None:
+        return None
+    low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], LEVELS, spread.quantiles)
+    return Interval(value * math.exp(min(low, 0.0)), value * math.exp(max(high, 0.0)))
+
+
+def outside(subject: Subject | Measurement, assumptions: Assumptions) -> list[str]:
+    """Why a question is unlike the measurements that some assumptions were fitted to; empty if it is like them.
+
+    Parameters
+    ----------
+    subject : Subject or Measurement
+        What is asked.
+    assumptions : Assumptions
+        Under which it is answered.
+
+    Returns
+    -------
+    list of str
+        For people; empty for assumptions that were not fitted.
+    """
+    if assumptions.calibration is None:
+        return []
+    asked = _subject(subject) if isinstance(subject, Measurement) else subject
+    return [*_unknown(asked, assumptions.calibration), *_far(asked, assumptions.calibration)]
+
+
+def _unknown(asked: Subject, known: Calibration) -> Iterator[str]:
+    if asked.hardware.family not in known.families:
+        yield f"no chip of the family {asked.hardware.family} was measured ({', '.join(known.families)})"
+    if asked.engine and asked.engine not in known.engines:
+        yield f"{asked.engine} was not measured ({', '.join(known.engines)})"
+    weights = formats(asked.model, asked.weights)
+    if weights not in known.weights:
+        yield f"no weights in {weights} were measured ({', '.join(known.weights)})"
+
+
+def _far(asked: Subject, known: Calibration) -> Iterator[str]:
+    each = None
+    if asked.concurrency is not None and asked.accelerators is not None:
+        each = asked.concurrency / asked.accelerators
+    values = (
+        ("parameters", float(asked.model.total_parameters), known.parameters),
+        ("isl", asked.isl, known.isl),
+        ("osl", asked.osl, known.osl),
+        ("accelerators", asked.accelerators, known.accelerators),
+        ("requests per accelerator", each, known.requests_per_accelerator),
+    )
+    for name, value, seen in values:
+        if value is not None and not seen.low / _SLACK <= value <= seen.high * _SLACK:
+            yield f"{name} of {value:.4g} is outside of what was measured, {seen.low:.4g} to {seen.high:.4g}"
+
+
+def formats(model: ModelSpec, weights: str | None) -> str:
+    """The number format of the weights that take most room: of experts where there are some."""
+    precision = Precision.of(model, weights)
+    experts = any(block.feed_forward.kind == "experts" for block in model.blocks)
+    return precision.experts if experts else precision.weights
+
+
+def _subject(row: Measurement) -> Subject:
+    chips, replicas = row.accelerators, 1.0
+    if row.tp is not None and chips is not None:
+        instance = row.tp * (row.pp or 1) * (row.dp or 1)
+        chips, replicas = instance, max(chips / instance, 1.0)
+    together = None if row.concurrency is None or row.load == "rate" else row.concurrency / replicas
+    model, hardware = catalog.model(row.model), catalog.hardware(row.hardware)
+    return Subject(model, hardware, row.weights, row.isl, row.osl, chips, together, row.engine)
