@@ -198,7 +198,8 @@ def _deployment(question: Question, tp: int, dp: int, pp: int, ep: int | None, b
 
 
 def _check_divisible(question: Question, deployment: plans.Plans, cut: TensorLayout) -> None:
-    for problem, where in plans.indivisible(question.model, deployment, cut, question.assumptions):
+    blocks = question.precision.blocks
+    for problem, where in plans.indivisible(question.model, deployment, cut, question.assumptions, blocks):
         if np.any(where):
             degrees = f"tp={deployment.attention_ranks[0]:g}, pp={deployment.pp[0]:g}, batch={deployment.batch[0]:g}"
             if deployment.ep is not None and plans.has_experts(question.model):

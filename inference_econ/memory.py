@@ -329,6 +329,7 @@ def reasons(
     layout: TensorLayout,
     assumptions: Assumptions,
     domain_limit: int | None,
+    blocks: tuple[int, int] = (1, 1),
 ) -> npt.NDArray[np.intp]:
     """Why each plan cannot run, as codes of :data:`REASONS`, broadcastable to ``plans.shape``.
 
@@ -346,12 +347,14 @@ def reasons(
         Whether groups of attention ranks share the batch.
     domain_limit : int or None
         Accelerators that can reach each other at all [1]; None if there is no limit.
+    blocks : (int, int)
+        See :func:`inference_econ.plans.indivisible` [1].
     """
     too_small = np.where(memory.available_bytes < memory.weight_bytes, WEIGHTS, CACHE)
     code = np.where(_too_deep(plans), DEPTH, np.where(memory.fits, FITS, too_small))
     if domain_limit is not None:
         code = np.where(plans.accelerators > domain_limit, NETWORK, code)
     if plans.whole:
-        for _, uneven in indivisible(model, plans, layout, assumptions):
+        for _, uneven in indivisible(model, plans, layout, assumptions, blocks):
             code = np.where(uneven, DIVIDE, code)
     return code

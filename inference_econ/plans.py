@@ -124,7 +124,11 @@ def has_experts(model: ModelSpec) -> bool:
 
 
 def indivisible(
-    model: ModelSpec, plans: Plans, layout: TensorLayout, assumptions: Assumptions
+    model: ModelSpec,
+    plans: Plans,
+    layout: TensorLayout,
+    assumptions: Assumptions,
+    blocks: tuple[int, int] = (1, 1),
 ) -> list[tuple[str, npt.NDArray[np.bool_]]]:
     """What whole-number plans would have to split unevenly.
 
@@ -138,6 +142,8 @@ def indivisible(
         How weight matrices are cut.
     assumptions : Assumptions
         Whether groups of attention ranks share the batch.
+    blocks : (int, int)
+        Elements that share a scale and must stay together, of dense matrices and of experts [1].
 
     Returns
     -------
@@ -168,7 +174,15 @@ def indivisible(
             found.append(("the stage does not split over the expert-parallel ranks", _uneven(stage, plans.ep)))
             part = stage / plans.ep
         width = block.feed_forward.intermediate_size
-        found.append((f"a feed-forward width of {width:g} does not split over the ranks", _uneven(width, part)))
+        unit = blocks[block.feed_forward.kind == "experts"]
+        if block.feed_forward.kind == "dense" and has_experts(model):
+            # Engines keep the few dense layers of a mixture whole where they cannot cut them.
+            unit = 1
+        whole = f"a feed-forward width of {width:g} does not split over the ranks"
+        if unit > 1 and not width % unit:
+            whole += f" in whole quantisation blocks of {unit}"
+            width = width / unit
+        found.append((whole, _uneven(width, part)))
     return found
 
 

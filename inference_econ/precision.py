@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inference_econ.spec.dtype import check_dtype
+from inference_econ.spec.dtype import BLOCKS, check_dtype
 from inference_econ.spec.model import ModelSpec
 
 
@@ -53,6 +53,11 @@ class Precision:
             activations=flowing,
             kv=kv or model.kv or flowing,
         )
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """Widths that must stay together, of dense matrices and of experts [1]."""
+        return BLOCKS.get(self.weights, 1), BLOCKS.get(self.experts, 1)
 
     @property
     def of_weights(self) -> tuple[str, ...]:

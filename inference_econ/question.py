@@ -142,4 +142,5 @@ class Question:
         unreachable = self.hardware.nic_bytes_per_second_one_way is None
         unreachable = unreachable and not isinstance(self.assumptions.collectives, (Free, Mesh))
         limit = self.hardware.link_domain if unreachable else None
-        return memory.reasons(self.model, self.memory(plans, taken), plans, layout, self.assumptions, limit)
+        blocks = self.precision.blocks
+        return memory.reasons(self.model, self.memory(plans, taken), plans, layout, self.assumptions, limit, blocks)

@@ -74,6 +74,10 @@ _UNITS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+#: Width that may not be cut, because its elements share scales in two dimensions; 1 where it may be cut anywhere.
+BLOCKS: Mapping[str, int] = {"fp8_block": 128}
+
+
 def check_dtype(name: str, role: str) -> str:
     """Return ``name`` if it is a known format.
 

@@ -215,3 +215,20 @@ def test_the_operator_table_adds_up_to_the_step(model: str) -> None:
     assert len(shown.notes) == 3  # nothing hides behind anything else
     record = explanation_tables.explain_record(explained)
     assert len(json.loads(json.dumps(record))["operators"]) == len(rows)
+
+
+def test_experts_are_not_cut_inside_a_quantisation_block() -> None:
+    # 768 / 8 = 96 elements would share a scale of 128 with a neighbour; expert parallelism keeps them whole.
+    asked = {"model": "qwen3_30b_a3b", "hardware": "h100_sxm", "tp": 8, "weights": "fp8_block"}
+    with pytest.raises(
+        InputError, match="width of 768 does not split over the ranks in whole quantisation blocks of 128"
+    ):
+        ie.explain(ep=1, **asked)  # type: ignore[arg-type]
+    assert ie.explain(ep=8, **asked).layout["ep"] == 8  # type: ignore[arg-type]
+    assert ie.explain(ep=1, **{**asked, "weights": "fp8"}).layout["tp"] == 8  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("chip", "kernels"), [("h100_sxm", 3), ("mi300x", 2), ("tpu_v5p", 0)])
+def test_each_family_has_collectives_of_its_own(chip: str, kernels: int) -> None:
+    assumed = ie.assumptions("deployable").for_family(ie.hardware(chip).family)
+    assert len(getattr(assumed.collectives, "kernels", {})) == kernels
