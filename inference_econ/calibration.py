@@ -19,6 +19,8 @@ Array = npt.NDArray[np.float64]
 #: A constant is known if the rows bring its variance below this share of the one it had before, or if nothing was
 #: known before, its logarithm to this standard error [1].
 _LEARNT, _KNOWN = 0.5, 0.5
+#: Larger errors of a logarithm are all the same [1].
+_MOST = 20.0
 #: Share of the cost that a parabola rises by at two standard errors, below which a constant is not determined [1].
 _FLAT = 0.25
 
@@ -163,7 +165,7 @@ def _unknown(problem: Problem, logs: Array, covariance: Array, bar: Bar) -> tupl
         elif problem.spreads[index] < 1e2 and learnt < _LEARNT:
             found.append("the rows say little about it: mostly the base's value")
         elif problem.spreads[index] >= 1e2 and error > _KNOWN:
-            found.append(f"known to a factor of {math.exp(error):.3g} only")
+            found.append(f"known to a factor of {math.exp(min(error, _MOST)):.3g} only")
         else:
             valley = covariance[:, index] / error
             rises = [

@@ -112,8 +112,9 @@ def locate(kind: Kind, name: str) -> Path:
             raise InputError(f"{name}: no such file")
         return path
     known = names(kind)
-    if name in known:
-        return folder(kind) / f"{name}.yaml"
+    for found in (name, f"profiles/{name}"):  # fitted presets go by their bare names too
+        if found in known:
+            return folder(kind) / f"{found}.yaml"
     if kind == "models" and (path.suffix == ".json" or _is_folder(path)):
         from inference_econ.spec import huggingface
 

@@ -109,17 +109,42 @@ def unseen_errors(found: Fit, folds: Sequence[Fold]) -> Array:
     return np.asarray(-found.errors * np.sqrt(1.0 + np.maximum(constants, 0.0) / scatters**2))
 
 
-def error_quantiles(errors: npt.ArrayLike) -> tuple[float, ...] | None:
+def error_quantiles(errors: npt.ArrayLike, groups: int = 0) -> tuple[float, ...] | None:
     """Quantiles of some errors at :data:`LEVELS`, None if there are none; NaN counts as none.
+
+    Parameters
+    ----------
+    errors : array_like, shape (n,)
+        [1]
+    groups : int
+        That the errors are of, alike within a group; fewer than two: as many as there are errors [1].
+
+    Notes
+    -----
+    A new group may be further off than the few that are known: distances from the median are widened as for the
+    prediction of a normal variable from so many, by Student's t for 80 %.
 
     Examples
     --------
     >>> error_quantiles([-0.2, 0.0, 0.2])
     (-0.18, -0.16, -0.1, 0.0, 0.1, 0.16, 0.18)
+    >>> error_quantiles([-0.2, 0.0, 0.2], groups=3)
+    (-0.3058, -0.2718, -0.1699, 0.0, 0.1699, 0.2718, 0.3058)
     """
     given = np.asarray(errors, dtype=float)
     known = given[np.isfinite(given)]
-    return None if not known.size else tuple(float(value) for value in np.quantile(known, LEVELS).round(4))
+    if not known.size:
+        return None
+    found, middle = np.quantile(known, LEVELS), float(np.median(known))
+    return tuple(float(value) for value in (middle + (found - middle) * _widening(groups)).round(4))
+
+
+def _widening(groups: int) -> float:
+    if groups < 2:
+        return 1.0
+    from scipy.stats import norm, t
+
+    return float(t.ppf(0.9, groups - 1) / norm.ppf(0.9) * np.sqrt(1.0 + 1.0 / groups))
 
 
 def coverage(folds: Sequence[Fold], target: int, level: float = 0.8) -> float:
@@ -146,7 +171,8 @@ def coverage(folds: Sequence[Fold], target: int, level: float = 0.8) -> float:
         return float("nan")
     inside = 0
     for index, column in enumerate(columns):
-        others = np.concatenate([other for number, other in enumerate(columns) if number != index])
-        low, high = np.quantile(others, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+        others = [other for number, other in enumerate(columns) if number != index]
+        quantiles = error_quantiles(np.concatenate(others), len(others))
+        low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], LEVELS, quantiles or (0.0,))
         inside += int(np.sum((column >= low) & (column <= high)))
     return inside / sum(column.size for column in columns)

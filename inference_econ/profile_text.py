@@ -74,7 +74,8 @@ def profile_text(
     for index, one in enumerate(found.names):
         error = math.exp(found.log_errors[index]) - 1.0
         doubt = f"; {found.unknown[index]}" if found.unknown[index] else ""
-        lines.append(_source(one, reference, f"{where}; standard error {100 * error:.2g} %{doubt}", "derived"))
+        text = f"fitted with the others, see calibration; standard error {100 * error:.0f} %{doubt}"
+        lines.append(_source(one, reference, text, "derived"))
     lines.append(
         _source("calibration", reference, f"{where}: their range, and errors of fits that left some out", "derived")
     )
@@ -141,7 +142,9 @@ def _range(values: Iterable[float | None]) -> str:
 def _errors(found: Fit, folds: Sequence[Fold]) -> list[str]:
     unseen, lines = unseen_errors(found, folds), []
     for index, target in enumerate(found.targets):
-        count, quantiles = int(np.isfinite(unseen[:, index]).sum()), error_quantiles(unseen[:, index])
+        count = int(np.isfinite(unseen[:, index]).sum())
+        groups = sum(bool(np.isfinite(fold.errors[:, index]).any()) for fold in folds)
+        quantiles = error_quantiles(unseen[:, index], groups)
         if quantiles is not None and (count >= _ENOUGH or len(found.targets) == 1):
             lines.append(f"    {target}: {{rows: {count}, quantiles: [{', '.join(f'{one:g}' for one in quantiles)}]}}")
     return lines

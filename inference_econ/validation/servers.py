@@ -270,9 +270,8 @@ def held(files: Sequence[File], assumptions: str | None = None) -> Servers:
 
 @cache
 def usual(hardware: str) -> Assumptions:
-    """The assumptions for measurements on a chip if none are named."""
-    del hardware
-    return catalog.assumptions("deployable")
+    """The assumptions for measurements on a chip if none are named: the profile of its generation."""
+    return profiles.for_hardware(hardware)
 
 
 def scores(rows: Iterable[Row], quantity: Quantity, by: Sequence[str] = ()) -> dict[tuple[str, ...], Accuracy]:
