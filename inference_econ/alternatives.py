@@ -353,7 +353,9 @@ def common_problems(question: Question, grid: Grid) -> list[str]:
     total, counts = 0, Counter[str]()
     for some in candidates(question, grid):
         problems: dict[str, npt.NDArray[np.bool_]] = {}
-        for text, uneven in indivisible(question.model, some.plans, some.cut, question.assumptions, question.precision.blocks):
+        for text, uneven in indivisible(
+            question.model, some.plans, some.cut, question.assumptions, question.precision.blocks
+        ):
             problems[text] = uneven | problems.get(text, np.zeros((), dtype=bool))
         if not np.all(np.broadcast_to(functools.reduce(np.logical_or, problems.values()), some.codes.shape)):
             return []

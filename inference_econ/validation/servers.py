@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from inference_econ import catalog, measurements
+from inference_econ import catalog, measurements, profiles
 from inference_econ.accuracy import Accuracy, by_group
 from inference_econ.errors import InputError
 from inference_econ.measurements import Deployment, Measurement, Skipped
