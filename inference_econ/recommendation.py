@@ -16,6 +16,10 @@ from inference_econ.load import Loaded, loaded
 Array = npt.NDArray[np.float64]
 
 
+#: Share of what an instance completes beyond which nobody plans: the wait there hangs on the last digit [1].
+FULLEST = 0.98
+
+
 @dataclass(frozen=True, slots=True)
 class Targets:
     """Promises to users.
@@ -47,7 +51,7 @@ class Targets:
 
     def broken(self, load: Loaded) -> str | None:
         """What a load breaks: capacity, ttft or tpot; None if all is kept."""
-        if load.saturated:
+        if load.saturated or load.utilization > FULLEST:
             return "capacity"
         if load.ttft_seconds[self.percentile] > self.ttft_seconds:
             return "ttft"
