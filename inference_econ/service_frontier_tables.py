@@ -15,7 +15,7 @@ from inference_econ.tables import Table, dollars, layout_label, size
 NAMES: dict[Metric, tuple[str, str]] = {
     "cost": ("$/M tokens", "US dollars per million tokens, input and output"),
     "throughput": ("tok/s per GPU", "output tokens per second per GPU"),
-    "power": ("tok/s per MW", "output tokens per second per megawatt of boards"),
+    "power": ("tok/s per MW", "output tokens/s per megawatt"),
 }
 
 
