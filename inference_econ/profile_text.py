@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -14,12 +15,15 @@ from inference_econ.fitting import CONSTANTS
 from inference_econ.holdout import Fold, error_quantiles, unseen_errors
 from inference_econ.measurements import Measurement
 from inference_econ.spec.assumptions import Assumptions, FamilyAssumptions
+from inference_econ.spec.calibration import LEVELS, Quantity
 from inference_econ.uncertainty import formats
 
 #: How times are written, for the sake of readers: unit and seconds.
 _TIMES = (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 #: Rows of a quantity that say how far off predictions are, at least [1].
 _ENOUGH = 5
+#: Subjects (an engine, a chip, a model) fewer than which say little about others [1].
+_FEW = 4
 
 
 def profile_text(
@@ -145,9 +149,20 @@ def _errors(found: Fit, folds: Sequence[Fold]) -> list[str]:
         count = int(np.isfinite(unseen[:, index]).sum())
         groups = sum(bool(np.isfinite(fold.errors[:, index]).any()) for fold in folds)
         quantiles = error_quantiles(unseen[:, index], groups)
+        if quantiles is not None and (not folds or folds[0].by != "subject" or groups < _FEW):
+            quantiles = _no_narrower(quantiles, found.base, target)
         if quantiles is not None and (count >= _ENOUGH or len(found.targets) == 1):
             lines.append(f"    {target}: {{rows: {count}, quantiles: [{', '.join(f'{one:g}' for one in quantiles)}]}}")
     return lines
+
+
+def _no_narrower(quantiles: tuple[float, ...], base: Assumptions, target: str) -> tuple[float, ...]:
+    """What few subjects say about others is no better than what was known before."""
+    known = None if base.calibration is None else base.calibration.errors.get(cast("Quantity", target))
+    if known is None:
+        return quantiles
+    pairs = zip(LEVELS, quantiles, known.quantiles, strict=True)
+    return tuple(mine if level == 0.5 else (min if level < 0.5 else max)(mine, other) for level, mine, other in pairs)
 
 
 def _source(key: str, reference: str, where: str, kind: str) -> str:
