@@ -23,7 +23,10 @@ _INFERENCEX = "serving_points"
 
 _HOW = """\
 Every row of the files in `scenarios/measured` goes through the service model that answers questions: the same steps,
-the same prompts between them, the same queues. Nothing in a prediction looks at what was measured in that row.
+the same prompts between them, the same queues. Nothing in a prediction looks at what was measured in that row. The
+constants of the profiles were fitted to a part of these rows, though, mostly of serving_points and
+inferencemax_aggregated: the `calibration` block of a profile says which, and what the errors were on rows that a fit
+left out. The preset `deployable`, beside it below, was fitted to none of them.
 
 - A **closed loop** keeps a number of requests under way. All come at once at the beginning of a run; where the length
   of the run is known, they count in its mean TTFT. Engines that read all prompts before they go on decoding (SGLang)

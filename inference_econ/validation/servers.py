@@ -253,7 +253,7 @@ def held(files: Sequence[File], assumptions: str | None = None) -> Servers:
     found = [one for file in files for one in file.found]
     only = None if assumptions is None else catalog.assumptions(assumptions)
     usable = [one for one in found if isinstance(one, Measurement)]
-    predictions = iter(predict(usable, lambda row: only or usual(row.hardware)))
+    predictions = iter(predict(usable, lambda row: only or usual(row.hardware, row.engine)))
     kept = {id(one) for one in measurements.distinct(usable)}
     numbers: Counter[str] = Counter()
     rows = []
@@ -269,9 +269,9 @@ def held(files: Sequence[File], assumptions: str | None = None) -> Servers:
 
 
 @cache
-def usual(hardware: str) -> Assumptions:
-    """The assumptions for measurements on a chip if none are named: the profile of its generation."""
-    return profiles.for_hardware(hardware)
+def usual(hardware: str, engine: str) -> Assumptions:
+    """The assumptions for measurements on a chip if none are named: the profile of its generation and the engine."""
+    return profiles.for_hardware(hardware, engine)
 
 
 def scores(rows: Iterable[Row], quantity: Quantity, by: Sequence[str] = ()) -> dict[tuple[str, ...], Accuracy]:

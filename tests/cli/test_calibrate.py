@@ -1,0 +1,130 @@
+"""calibrate: a profile from measurements, what it says about itself, and clear words about unusable input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from inference_econ import catalog
+from tests.cli.conftest import Command
+
+#: Llama 3.1 70B on eight H100s, in the columns of InferenceMAX.
+HEADER = "hf_model,hardware,framework,precision,spec_decoding,isl,osl,tp,concurrency,median_ttft_s,median_tpot_s"
+LINES = [
+    f"meta-llama/Llama-3.1-70B,h100,vllm,fp8,{spec},1024,1024,{tp},{count},{0.04 + 0.001 * count},{seconds}"
+    for spec, tp, count, seconds in (
+        ("none", 8, 1, 0.0062), ("none", 8, 8, 0.0069), ("none", 8, 32, 0.0082), ("none", 8, 64, 0.0101),
+        ("none", 4, 1, 0.0094), ("none", 4, 8, 0.0103), ("none", 4, 32, 0.0125), ("none", 4, 64, 0.0159),
+        ("MTP3", 8, 1, 0.0031),
+    )
+]  # fmt: skip
+TWO = ("--fit", "hbm_efficiency,graph_launch")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.csv"
+    path.write_text("\n".join([HEADER, *LINES]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_profile_is_written_and_used(command: Command, data: Path, tmp_path: Path) -> None:
+    outcome = command("calibrate", data, *TWO, "--target", "tpot,ttft", "--name", "My servers", "-o", "mine.yaml")
+    assert outcome.code == 0, outcome
+    for words in ("Fitted to 8 rows", "hbm_efficiency", "graph_launch", "standard error", "vllm h100_sxm llama_3_70b"):
+        assert words in outcome.out, words
+    assert "left out: 1 rows: speculative decoding" in outcome.err
+    assert "wrote mine.yaml" in outcome.err
+    mine = catalog.assumptions(str(tmp_path / "mine.yaml"))
+    assert mine.name == "My servers"
+    assert mine.extends == "deployable"
+    assert mine.calibration is not None
+    assert mine.calibration.rows == 8
+    assert mine.calibration.hardware == ("h100_sxm",)
+    assert command("assumptions", "mine.yaml").code == 0
+    explained = command("explain", "llama_3_70b", "h100_sxm", "--tp", 8, "--batch", 8, "--assumptions", "mine.yaml")
+    assert explained.code == 0, explained
+
+
+def test_formats(command: Command, data: Path) -> None:
+    told = json.loads(command("calibrate", data, *TWO, "--format", "json", "--quiet").out)
+    assert told["rows"] == 8
+    assert told["left_out"] == {"speculative decoding": 1}
+    assert set(told["constants"]) == {"hbm_efficiency", "graph_launch"}
+    assert told["constants"]["graph_launch"]["unit"] == "s"
+    table = command("calibrate", data, *TWO, "--format", "csv", "--quiet")
+    assert table.out.startswith("constant,value,standard error,base,determined by the rows\nhbm_efficiency,")
+    assert table.err == ""
+    assert "| constant |" in command("calibrate", data, *TWO, "--format", "markdown").out
+
+
+def test_rows_can_be_chosen_and_thinned(command: Command, data: Path) -> None:
+    chosen = command("calibrate", data, "--fit", "hbm_efficiency", "--where", "tp=8", "--format", "json")
+    assert json.loads(chosen.out)["rows"] == 4
+    assert "left out: 4 rows: not asked for" in chosen.err
+    without = command(
+        "calibrate", data, "--fit", "hbm_efficiency", "--without", "tp=8,concurrency=1", "--format", "json"
+    )
+    assert json.loads(without.out)["rows"] == 7
+
+
+def test_larger_data_are_thinned(command: Command) -> None:
+    outcome = command("calibrate", "inferencemax_aggregated", "--fit", "graph_launch", "--most", 10, "--format", "json")
+    assert "rows are fitted, those of 10 deployments (see --most)" in outcome.err
+    assert json.loads(outcome.out)["rows"] < 80
+
+
+def test_what_is_set_before_the_fit_stands_in_the_profile(command: Command, data: Path, tmp_path: Path) -> None:
+    settings = ("--set", "assumptions.expert_spread=random", "--set", "assumptions.hbm_efficiency=0.8")
+    outcome = command("calibrate", data, *TWO, *settings, "-o", "mine.yaml")
+    assert outcome.code == 0, outcome
+    assert "0.8 " in outcome.out
+    mine = catalog.assumptions(str(tmp_path / "mine.yaml"))
+    assert mine.expert_spread == "random"
+    assert mine.sources["hbm_efficiency"].kind == "derived"
+
+
+def test_a_result_of_a_load_generator(command: Command, tmp_path: Path) -> None:
+    runs = [
+        {"median_tpot_ms": tpot, "median_ttft_ms": 60.0, "completed": 100, "total_input_tokens": 100000,
+         "total_output_tokens": 20000, "max_concurrency": count, "request_rate": "inf", "model_id": "Llama-3.1-8B"}
+        for count, tpot in ((1, 6.0), (8, 6.8), (32, 8.5))
+    ]  # fmt: skip
+    (tmp_path / "result.json").write_text(json.dumps(runs), encoding="utf-8")
+    outcome = command("calibrate", "result.json", "--hardware", "h100", "--fit", "step_overhead", "--format", "json")
+    assert json.loads(outcome.out)["rows"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--fit", "speed"), "'speed' cannot be fitted; possible: math_efficiency"),
+        (("--fit", ""), "name the constants to fit"),
+        (("--target", "speed"), "target: got 'speed'; allowed: tpot, ttft, request, throughput"),
+        (("--target", "request"), "need at least 6 rows with request that can be predicted, got 0 of 8"),
+        (("--prior", "0"), "prior must be positive, got 0"),
+        (("--where", "chip=h100"), "rows cannot be chosen by 'chip'"),
+        (("--where", "hardware=b200"), "got 0 of 0; fit fewer constants or give more rows"),
+        (("--set", "hardware.watts=1"), "--set hardware.watts=1: only assumptions can be changed here"),
+        (("--base", "deployabel"), "did you mean deployable"),
+        (("--reference", "nobody2020"), "reference: 'nobody2020' is no key of references.bib"),
+        (("-o", "mine.csv"), "mine.csv: a profile is written as YAML; end the name in .yaml"),
+        (("-o", "nowhere/mine.yaml"), "nowhere/mine.yaml: cannot be written: there is no such folder"),
+    ],
+)
+def test_bad_input(refused: Command, data: Path, arguments: tuple[str, ...], said: str) -> None:
+    assert said in refused("calibrate", data, *arguments).err
+
+
+def test_files_that_are_none(refused: Command, data: Path, tmp_path: Path) -> None:
+    assert "missing.csv: cannot be read" in refused("calibrate", "missing.csv").err
+    (tmp_path / "result.json").write_text("{}", encoding="utf-8")
+    assert "give --hardware, --tp and so on" in refused("calibrate", "result.json").err
+    (tmp_path / "kept.yaml").write_text("mine", encoding="utf-8")
+    (tmp_path / "kept.yaml").chmod(0o444)
+    assert (
+        "kept.yaml: cannot be written: the file is read-only" in refused("calibrate", data, *TWO, "-o", "kept.yaml").err
+    )
+    assert (tmp_path / "kept.yaml").read_text(encoding="utf-8") == "mine"

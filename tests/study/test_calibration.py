@@ -1,0 +1,305 @@
+"""Fits: constants come back, outliers pull hardly, what cannot be known is said, and errors of rows left out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inference_econ import catalog
+from inference_econ.calibration import Fit, fit
+from inference_econ.calibration_rows import chosen, conditions, thinned
+from inference_econ.calibration_tables import constants_table, errors_table, record
+from inference_econ.errors import InputError
+from inference_econ.fitting import CONSTANTS, TARGETS, with_constants
+from inference_econ.holdout import coverage, cross_validated, error_quantiles, unseen, unseen_errors
+from inference_econ.measurements import Measurement, Skipped
+from inference_econ.prediction import predict
+from inference_econ.profile_text import profile_text
+from inference_econ.spec.assumptions import Assumptions
+from inference_econ.uncertainty import Subject, interval, outside
+
+ROW = Measurement(
+    id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h100_sxm",
+    accelerators=8, tp=8, dp=1, pp=1, ep=1, weights="fp8", isl=1000.0, osl=200.0, load="concurrency", concurrency=32.0,
+)  # fmt: skip
+NAMES = ("math_efficiency", "hbm_efficiency", "graph_launch")
+TRUTH = (0.55, 0.82, 6e-6)
+
+
+@cache
+def _base() -> Assumptions:
+    return catalog.assumptions("deployable")
+
+
+def _measured(rows: list[Measurement], assumptions: Assumptions) -> list[Measurement]:
+    """The rows with what the model says under some assumptions."""
+    return [
+        replace(one.measurement, ttft_seconds=one.ttft_seconds, tpot_seconds=one.tpot_seconds)
+        for one in predict(rows, lambda _: assumptions)
+    ]
+
+
+@cache
+def _rows() -> tuple[Measurement, ...]:
+    asked = [
+        replace(ROW, id=f"{model} {tp} {count}", model=model, tp=tp, accelerators=tp, concurrency=float(count))
+        for model, tp in (("llama_3_70b", 8), ("llama_3_70b", 4), ("llama_3_8b", 1))
+        for count in (1, 4, 16, 64)
+    ]
+    return tuple(_measured(asked, with_constants(_base(), NAMES, TRUTH)))
+
+
+@cache
+def _found() -> Fit:
+    return fit(_rows(), NAMES, _base(), targets=("tpot", "ttft"), prior=math.inf)
+
+
+def test_constants_come_back() -> None:
+    found = _found()
+    assert found.values == pytest.approx(TRUTH, rel=0.01)
+    assert found.unknown == ("", "", "")
+    assert found.median_error("tpot") < 0.002
+    assert np.all(found.log_errors < 0.4)
+    assert found.assumptions.hbm_efficiency == pytest.approx(0.82, rel=0.01)
+    assert found.errors.shape == (12, 2)
+    assert found.jacobian.shape == (12, 2, 3)
+
+
+def test_rows_that_are_far_off_pull_hardly_at_all() -> None:
+    rows = [replace(row, tpot_seconds=3.0 * (row.tpot_seconds or 0.0)) if index % 6 == 0 else row
+            for index, row in enumerate(_rows())]  # fmt: skip
+    found = fit(rows, NAMES, _base(), targets=("tpot", "ttft"), prior=math.inf)
+    assert found.values == pytest.approx(TRUTH, rel=0.1)
+
+
+def test_what_the_rows_do_not_see_stays_where_it_was_and_is_named() -> None:
+    base = with_constants(_base(), ("expert_hbm_efficiency",), (0.6,))
+    found = fit(_rows(), ("hbm_efficiency", "expert_hbm_efficiency"), base)
+    assert found.values[1] == pytest.approx(0.6, rel=1e-3)
+    assert found.unknown[1] == "the rows say little about it: mostly the base's value"
+    alone = fit(_rows(), ("hbm_efficiency", "expert_hbm_efficiency"), base, prior=math.inf)
+    assert "at its bound" in alone.unknown[1] or "known to a factor of" in alone.unknown[1]
+
+
+def test_a_constant_at_its_bound_is_named() -> None:
+    slow = [replace(row, tpot_seconds=(row.tpot_seconds or 0.0) / 3.0) for row in _rows()]
+    found = fit(slow, ("hbm_efficiency",), _base(), prior=math.inf)
+    assert found.unknown == ("at its bound",)
+    assert found.values[0] == pytest.approx(CONSTANTS["hbm_efficiency"].high, rel=0.02)
+
+
+def test_less_freedom_stays_nearer_to_the_base() -> None:
+    near, far = (fit(_rows(), ("hbm_efficiency",), _base(), prior=prior).values[0] for prior in (0.05, 10.0))
+    assert abs(near - _base().hbm_efficiency) < abs(far - _base().hbm_efficiency)
+
+
+def test_progress_is_told() -> None:
+    shares: list[float] = []
+    fit(_rows(), ("hbm_efficiency",), _base(), progress=lambda share, _: shares.append(share))
+    assert shares == sorted(shares)
+    assert 0.0 < shares[0] <= shares[-1] < 1.0
+
+
+@pytest.mark.parametrize(
+    ("names", "targets", "prior", "said"),
+    [
+        (("mathematics",), ("tpot",), 1.0, "'mathematics' cannot be fitted; possible: math_efficiency"),
+        ((), ("tpot",), 1.0, "name the constants to fit, each once"),
+        (("launch", "launch"), ("tpot",), 1.0, "name the constants to fit, each once"),
+        (("launch",), ("speed",), 1.0, "target: got 'speed'; allowed: tpot, ttft, request, throughput"),
+        (("launch",), (), 1.0, "name the targets, each once"),
+        (("launch",), ("tpot",), 0.0, "prior must be positive, got 0"),
+        (tuple(CONSTANTS), ("tpot",), 1.0, "16 constants need at least 16 rows with tpot"),
+        (NAMES[:2], ("request",), 1.0, "need at least 2 rows with request that can be predicted, got 0 of 12"),
+    ],
+)  # fmt: skip
+def test_bad_questions(names: tuple[str, ...], targets: tuple[str, ...], prior: float, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        fit(_rows(), names, _base(), targets=targets, prior=prior)
+    assert said in str(error.value)
+
+
+def test_rows_that_cannot_be_predicted_are_left_out() -> None:
+    broken = replace(ROW, tp=7, accelerators=7, tpot_seconds=0.02)
+    assert len(fit([*_rows(), broken], ("hbm_efficiency",), _base()).rows) == 12
+    with pytest.raises(InputError, match="got 0 of 1; fit fewer constants or give more rows"):
+        fit([broken], ("hbm_efficiency",), _base())
+
+
+def test_rows_left_out_are_predicted_by_the_others() -> None:
+    folds = cross_validated(_found(), "model")
+    assert [fold.left_out for fold in folds] == ["llama_3_70b", "llama_3_8b"]
+    assert [len(fold.rows) for fold in folds] == [8, 4]
+    for fold in folds:
+        assert fold.values == pytest.approx(TRUTH, rel=0.05)
+        assert np.all(np.abs(fold.errors) < 0.05)
+    assert cross_validated(_found(), "hardware") == []
+    assert [fold.by for fold in unseen(_found())] == ["subject", "subject"]
+
+
+def test_intervals_of_four_fifths_hold_about_as_many_rows_left_out() -> None:
+    # Each model and layout is off by an amount of its own, and each row by another.
+    chance = np.random.default_rng(3)
+    names = ("llama_3_70b", "llama_3_8b", "qwen3_8b", "qwen3_32b", "mistral_7b", "llama_2_7b")
+    rows = [
+        replace(ROW, id=f"{name} {count}", model=name, tp=4, accelerators=4, weights=None, concurrency=float(count))
+        for name in names for count in range(1, 61, 2)
+    ]  # fmt: skip
+    off = {name: chance.normal(0.0, 0.05) for name in names}
+    rows = [
+        replace(row, tpot_seconds=(row.tpot_seconds or 0.0) * math.exp(off[row.model] + chance.normal(0.0, 0.1)))
+        for row in _measured(rows, _base())
+    ]
+    found = fit(rows, ("hbm_efficiency", "graph_launch"), _base())
+    folds = unseen(found)
+    assert len(folds) == 6
+    assert 0.7 <= coverage(folds, 0) <= 0.9
+    assert math.isnan(coverage(folds[:1], 0))
+
+
+def test_errors_without_folds_are_widened_by_those_of_the_constants() -> None:
+    found = _found()
+    wide = unseen_errors(found, [])
+    assert np.all(np.abs(wide) >= np.abs(found.errors))
+    assert error_quantiles([math.nan]) is None
+
+
+def test_thinning_keeps_whole_deployments() -> None:
+    few = thinned(_rows(), 2)
+    assert len(few) == 8
+    assert {(row.model, row.tp) for row in few} == {("llama_3_70b", 8), ("llama_3_8b", 1)}
+    assert thinned(_rows(), 3) == list(_rows())
+
+
+def test_rows_are_chosen_by_what_they_are() -> None:
+    rows = list(_rows())
+    odd = [
+        replace(ROW, id="fast", speculation="MTP", tpot_seconds=0.001),
+        replace(ROW, id="poor", quality="C", tpot_seconds=0.002),
+        replace(ROW, id="other", engine="sglang", tpot_seconds=0.003),
+    ]
+    kept, reasons = chosen([*rows, *odd, rows[0], Skipped("x", "mine", "broken")], conditions("engine=vllm"))
+    assert kept == rows
+    assert reasons == {
+        "not understood": 1,
+        "repeats another row": 1,
+        "speculative decoding": 1,
+        "of poor quality": 1,
+        "not asked for": 1,
+    }
+    assert [row.id for row in chosen(odd, conditions("quality=c"))[0]] == ["poor"]
+    assert chosen(rows, (), [conditions("model=llama_3_70b,tp!=8")])[0] == [row for row in rows if row.tp != 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("engine", "'engine': write FIELD=VALUE, FIELD=VALUE|VALUE or FIELD!=VALUE"),
+        ("tp=", "'tp=': write FIELD=VALUE"),
+        ("chip=h100", "rows cannot be chosen by 'chip'; possible: dataset, source, engine"),
+    ],
+)
+def test_conditions_that_are_none(text: str, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        conditions(text)
+    assert said in str(error.value)
+
+
+def test_a_profile_is_a_preset(tmp_path: Path) -> None:
+    found = _found()
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        profile_text(
+            found, unseen(found), name="Mine", extends="deployable", data="my rows", reference="user",
+            date="2026-01-01", changes=("expert_spread=random", "math_efficiency=0.5"),
+        ),
+        encoding="utf-8",
+    )  # fmt: skip
+    read = catalog.assumptions(str(path))
+    assert read.name == "Mine"
+    assert read.expert_spread == "random"
+    assert read.math_efficiency == pytest.approx(0.55, rel=0.01)
+    assert read.graph_launch == pytest.approx(6e-6, rel=0.01)
+    # The base has another value for this family, which would hide the fitted one.
+    assert _base().for_family("h200").math_efficiency == 0.7
+    assert read.for_family("h200").math_efficiency == read.math_efficiency
+    assert read.sources["graph_launch"].kind == "derived"
+    assert "12 rows of my rows" in read.sources["calibration"].where
+    assert read.calibration is not None
+    assert read.calibration.models == ("llama_3_70b", "llama_3_8b")
+    assert read.calibration.parameters.high == pytest.approx(7.06e10, rel=1e-3)
+    assert (read.calibration.accelerators.low, read.calibration.accelerators.high) == (1, 8)
+    assert set(read.calibration.errors) == {"tpot", "ttft"}
+
+
+def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    text = profile_text(
+        _found(), [], name="Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01"
+    )
+    start = text.index("    tpot:")
+    end = text.index("\n", start)
+    text = text[:start] + "    tpot: {rows: 9, quantiles: [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4]}" + text[end:]
+    path.write_text(text, encoding="utf-8")
+    mine = catalog.assumptions(str(path))
+    found = interval(0.01, mine, level=0.8)
+    assert found is not None
+    assert found.low == pytest.approx(0.01 * math.exp(-0.2))
+    assert found.high == pytest.approx(0.01 * math.exp(0.2))
+    wider = interval(0.01, mine, level=0.9)
+    assert wider is not None
+    assert wider.high > found.high
+    assert interval(0.01, mine, "throughput") is None
+    assert interval(0.01, _base()) is None
+    with pytest.raises(InputError, match=r"level: must be from 0 to 0\.9, got 0\.95"):
+        interval(0.01, mine, level=0.95)
+
+
+def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    text = profile_text(
+        _found(), [], name="Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01"
+    )
+    path.write_text(text, encoding="utf-8")
+    mine = catalog.assumptions(str(path))
+    assert outside(_rows()[0], mine) == []
+    assert outside(replace(ROW, hardware="b200", model="deepseek_v3", isl=1e5), _base()) == []
+    far = replace(ROW, hardware="b200", model="deepseek_v3", weights=None, engine="sglang", isl=1e5, osl=2e3,
+                  concurrency=4096.0)  # fmt: skip
+    assert outside(far, mine) == [
+        "no chip of the family blackwell was measured (h100)",
+        "sglang was not measured (vllm)",
+        "no weights in fp8_block were measured (fp8)",
+        "parameters of 6.71e+11 is outside of what was measured, 8.03e+09 to 7.055e+10",
+        "isl of 1e+05 is outside of what was measured, 1000 to 1000",
+        "osl of 2000 is outside of what was measured, 200 to 200",
+        "requests per accelerator of 512 is outside of what was measured, 0.125 to 64",
+    ]
+    asked = Subject(catalog.model("llama_3_70b"), catalog.hardware("h100_sxm"), "fp8", accelerators=16)
+    assert outside(asked, mine) == ["accelerators of 16 is outside of what was measured, 1 to 8"]
+
+
+def test_tables_and_records() -> None:
+    found = _found()
+    folds, groups = cross_validated(found, "model"), unseen(found)
+    constants = constants_table(found)
+    assert constants.rows[2][:2] == ("graph_launch", "6 us")
+    assert constants.rows[2][3:] == ("4 us", "yes")
+    errors = errors_table(found, folds, groups)
+    assert [row[0] for row in errors.rows][-1] == "llama_3_8b, left out"
+    assert errors.rows[0][1:3] == ("12", "0 %")
+    data = record(found, folds, groups, {"of poor quality": 2})
+    assert data["left_out"] == {"of poor quality": 2}
+    assert data["constants"]["hbm_efficiency"]["determined"] is True  # type: ignore[index]
+
+
+def test_every_constant_is_a_field_with_a_place_inside_its_bounds() -> None:
+    for name, one in CONSTANTS.items():
+        assert name in Assumptions.model_fields
+        assert one.low < one.start < one.high
+    assert set(TARGETS) == {"tpot", "ttft", "request", "throughput"}
