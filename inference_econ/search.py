@@ -109,7 +109,7 @@ class Search:
         together = assumed.kv_placement == "spread" and assumed.attention_groups == "idle"
         together &= assumed.expert_parallel_counts == "requests" and assumed.all_to_all_traffic == "as_all_reduce"
         together &= assumed.two_batch_overlap == "never" and assumed.replicated_tokens == "exchanged"
-        together &= assumed.expert_imbalance == 1
+        together &= assumed.expert_imbalance == 1 and assumed.expert_spread == "even"
         self.bounded = together and (ruled or not has_experts(question.model))
         self.tabled = self.bounded and len(self.depths) * int(np.prod(self.shape)) >= _TABLE_FROM
         if self.tabled:
