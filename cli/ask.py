@@ -17,7 +17,7 @@ from . import options, serving_frontier, show
 @click.option(
     "--all", "every", is_flag=True, help="List dominated plans too (json, csv), and count plans that cannot run."
 )
-@click.option("--plot", type=click.Path(), help="Write a picture: .svg, .png or .pdf.")
+@click.option("--plot", type=options.PLACE, help="Write a picture: .svg, .png or .pdf.")
 @options.output
 def frontier(
     changes: tuple[str, ...],
@@ -115,14 +115,14 @@ def explain(
     quiet: bool,
 ) -> None:
     """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory."""
-    from inference_econ import catalog, explanation_tables, study, tables
+    from inference_econ import catalog, explanation_tables, profiles, study, tables
     from inference_econ.explanation import explain as explain_step
-    from inference_econ.solve import PRESETS
 
     sorted_changes = study.split_changes(options.with_domain(changes, domain))
+    chip = catalog.hardware(hardware, changes=sorted_changes["hardware"])
     explanation = explain_step(
         catalog.model(model, changes=sorted_changes["model"]),
-        catalog.hardware(hardware, changes=sorted_changes["hardware"]),
+        chip,
         tp=tp,
         dp=dp,
         pp=pp,
@@ -134,7 +134,7 @@ def explain(
         weights=weights,
         activations=activations,
         kv=kv,
-        assumptions=catalog.assumptions(assumptions or PRESETS["whole"], changes=sorted_changes["assumptions"]),
+        assumptions=profiles.assumed(assumptions, chip, changes=sorted_changes["assumptions"]),
         price=price,
     )
     shown = [explanation_tables.explain_table(explanation)]

@@ -35,7 +35,7 @@ Examples:
 @click.option("--context", type=options.NON_NEGATIVE, help="Cached tokens per sequence; instead of --isl and --osl.")
 @click.option("--isl", type=options.NON_NEGATIVE, help="Input tokens of a request [default: 2000].")
 @click.option("--osl", type=options.POSITIVE, help="Output tokens of a request [default: 500].")
-@click.option("--plot", type=click.Path(), help="Write a picture: .svg, .png or .pdf.")
+@click.option("--plot", type=options.PLACE, help="Write a picture: .svg, .png or .pdf.")
 @options.output
 def assess(
     model: str,
@@ -57,9 +57,8 @@ def assess(
     How much faster at equal cost and cheaper at equal speed it could be, which deployment would do it, and which part
     of the step would have to shrink. MODEL and HARDWARE as in 'frontier'.
     """
-    from inference_econ import assessment_tables, catalog, study, tables
+    from inference_econ import assessment_tables, catalog, profiles, study, tables
     from inference_econ.assessment import assess as assess_all
-    from inference_econ.solve import PRESETS
     from inference_econ.spec.traffic import Traffic
 
     if plot is not None:
@@ -70,16 +69,16 @@ def assess(
         raise InputError("give either --context, or --isl and --osl, not both")
     lengths = {"isl": study.DEFAULTS.isl if isl is None else isl, "osl": study.DEFAULTS.osl if osl is None else osl}
     sorted_changes = study.split_changes(options.with_domain(changes, domain))
+    chip = catalog.hardware(hardware, changes=sorted_changes["hardware"])
     with show.progress_bar(quiet=quiet) as progress:
         found = assess_all(
             catalog.model(model, changes=sorted_changes["model"]),
-            catalog.hardware(hardware, changes=sorted_changes["hardware"]),
+            chip,
             Traffic.build(lengths if context is None else {"context": context}, origin="command line"),
-            assumptions=catalog.assumptions(assumptions or PRESETS["whole"], changes=sorted_changes["assumptions"]),
+            assumptions=profiles.assumed(assumptions, chip, changes=sorted_changes["assumptions"]),
             progress=progress,
             **given,
         )
-    table = assessment_tables.assessment_table(found)
     if plot is not None:
         figures.draw_chart(assessment_tables.assessment_chart(found), plot)
     if form == "json":
@@ -87,8 +86,7 @@ def assess(
     elif form == "csv":
         text = assessment_tables.assessment_csv(found)
     else:
-        step = assessment_tables.step_table(found)
-        shown = [table] if step is None else [table, step]
+        shown = assessment_tables.every_table(found)
         if form == "table":
             text = "\n".join(show.table_text(one, quiet=quiet) for one in shown)
         else:

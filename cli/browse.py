@@ -47,7 +47,7 @@ assumptions = _command("assumptions", "List the presets of assumptions, or show 
 
 @click.command()
 @click.argument("kind", type=click.Choice(["hardware", "model", "traffic", "assumptions", "scenario"]))
-@click.option("-o", "--output", type=click.Path(), help="Write it to a file instead.")
+@click.option("-o", "--output", type=options.PLACE, help="Write it to a file instead.")
 def schema(kind: str, output: str | None) -> None:
     """Print the JSON schema of a kind of file, for editors and validators."""
     from inference_econ.spec import schemas

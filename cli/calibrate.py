@@ -110,12 +110,19 @@ def calibrate(
     assumptions = catalog.assumptions(base, changes=settings)
     asked = [condition for text in where for condition in calibration_rows.conditions(text)]
     unwanted = [calibration_rows.conditions(text) for text in without]
-    rows, left_out = calibration_rows.chosen(_read(data, given), asked, unwanted)
+    measured = _read(data, given)
+    rows, left_out = calibration_rows.chosen(measured, asked, unwanted)
     used = calibration_rows.thinned(rows, most)
     with show.progress_bar(quiet=quiet) as report:
-        found = calibration.fit(used, _words(names), assumptions, targets=_words(targets), prior=prior, progress=report)
-        folds = [fold for by in ("hardware", "model") for fold in holdout.cross_validated(found, by, progress=report)]
-        unseen = holdout.unseen(found, progress=report)
+        try:
+            found = calibration.fit(
+                used, _words(names), assumptions, targets=_words(targets), prior=prior, progress=report
+            )
+        except InputError as error:
+            if len(rows) < len(_words(names)):
+                raise InputError(f"{error}{_why_few(measured, left_out)}") from error
+            raise
+        folds = holdout.all_folds(found, progress=report)
     if output is not None:
         from datetime import date
 
@@ -123,12 +130,14 @@ def calibrate(
         from inference_econ.profile_text import profile_text
 
         text = profile_text(
-            found, unseen, name=name or "fitted profile", extends=base, data=_data(data, where, without),
+            found, folds, name=name or "fitted profile", extends=base, data=_data(data, where, without),
             reference=reference, date=date.today().isoformat(), changes=settings, description=description,
         )  # fmt: skip
         write_text(output, text)
-    show.emit(_text(found, folds, unseen, left_out, form, quiet=quiet), None, quiet=quiet)
+    show.emit(_text(found, folds, left_out, form, quiet=quiet), None, quiet=quiet)
     notes = [f"left out: {count} rows: {reason}" for reason, count in left_out.items()]
+    if first := _first_skipped(measured):
+        notes.append(f"not understood: {first}")
     if len(used) < len(rows):
         notes.append(f"thinned: {len(used)} of {len(rows)} rows are fitted, those of {most} deployments (see --most)")
     if len(found.rows) < len(used):
@@ -137,20 +146,38 @@ def calibrate(
         show.remark(note, quiet=quiet)
 
 
-def _text(
-    found: Fit, folds: list[Fold], unseen: list[Fold], left_out: Mapping[str, int], form: str, *, quiet: bool
-) -> str:
+def _text(found: Fit, folds: Mapping[str, list[Fold]], left_out: Mapping[str, int], form: str, *, quiet: bool) -> str:
     from inference_econ import calibration_tables, tables
 
     if form == "json":
-        return tables.to_json(calibration_tables.record(found, folds, unseen, left_out))
+        return tables.to_json(calibration_tables.record(found, folds, left_out))
     constants = calibration_tables.constants_table(found)
     if form == "csv":
         return constants.text("csv")
-    each = (constants, calibration_tables.errors_table(found, folds, unseen))
+    each = (constants, calibration_tables.errors_table(found, folds))
     if form == "markdown":
         return "\n".join(one.text("markdown") for one in each)
     return "\n".join(show.table_text(one, quiet=quiet) for one in each)
+
+
+def _why_few(measured: list[Any], left_out: Mapping[str, int]) -> str:
+    """Why few rows can be fitted, and which one cannot be understood."""
+    if not left_out:
+        return ""
+    text = "; left out: " + ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+    first = _first_skipped(measured)
+    return f"{text} ({first})" if first else text
+
+
+def _first_skipped(measured: list[Any]) -> str:
+    """The first row that cannot be understood, its line, and why; empty if there is none."""
+    from inference_econ.measurements import Skipped
+
+    first = next((one for one in measured if isinstance(one, Skipped)), None)
+    if first is None:
+        return ""
+    line = "" if first.line is None else f", line {first.line}"
+    return f"the first, {first.id} of {first.dataset}{line}: {first.reason}"
 
 
 def _words(text: str) -> list[str]:

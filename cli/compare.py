@@ -20,7 +20,7 @@ Examples:
   inference-econ compare llama_3_70b --on h100_sxm --on h200_sxm --weights fp8 --plot compare.svg
   inference-econ compare llama_3_70b qwen3_32b --on h100_sxm
   inference-econ compare llama_3_70b --on h100_sxm --weights bf16 --weights fp8
-  inference-econ compare llama_3_70b --on h100_sxm --assumptions deployable --assumptions ideal
+  inference-econ compare llama_3_70b --on h100_sxm --assumptions profiles/hopper --assumptions ideal
   inference-econ compare llama_3_70b --on h100_sxm --series "fast HBM: hardware.hbm_bytes_per_second=6.7 TB/s"
 """
 
@@ -31,7 +31,12 @@ Examples:
 @click.option("--weights", multiple=True, type=click.Choice(options.DTYPES), help="Format of the weights; repeatable.")
 @click.option("--activations", multiple=True, type=click.Choice(options.DTYPES), help="Of activations; repeatable.")
 @click.option("--kv", multiple=True, type=click.Choice(options.DTYPES), help="Of the KV cache; repeatable.")
-@click.option("--assumptions", multiple=True, type=options.Name("assumptions"), help="Preset; repeatable.")
+@click.option(
+    "--assumptions",
+    multiple=True,
+    type=options.Name("assumptions"),
+    help="Preset; repeatable; by default the profile of each chip's generation.",
+)
 @click.option(
     "--price", "prices", multiple=True, metavar="[HARDWARE=]USD", help="Per accelerator and hour; repeatable by chip."
 )
@@ -55,7 +60,7 @@ Examples:
 )
 @options.domain
 @options.workload
-@click.option("--plot", type=click.Path(), help="Write a picture: .svg, .png or .pdf.")
+@click.option("--plot", type=options.PLACE, help="Write a picture: .svg, .png or .pdf.")
 @options.output
 def compare(
     models: tuple[str, ...],

@@ -82,7 +82,8 @@ def _block(block: Block) -> dict[str, object]:
 
 
 def _formats(model: ModelSpec) -> dict[str, str]:
-    fields = ("weights", "expert_weights", "shared_expert_weights", "attention_weights", "embedding_weights", "kv")
+    groups = ("expert_weights", "shared_expert_weights", "attention_weights", "attention_output_weights")
+    fields = ("weights", *groups, "embedding_weights", "kv")
     return {field: value for field in fields if (value := getattr(model, field)) is not None}
 
 

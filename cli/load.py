@@ -38,7 +38,7 @@ class Rates(click.ParamType[tuple[float, ...]]):
 @click.option("--rates", type=Rates(), help="Requests/s in all, between commas [up to 1.2 x what it completes].")
 @click.option("--replicas", type=click.IntRange(1), default=1, show_default=True, help="Instances that share the load.")
 @click.option("--simulate", is_flag=True, help="Play every load in a simulation too, request by request.")
-@click.option("--plot", type=click.Path(), help="Write a picture of latencies and cost: .svg, .png or .pdf.")
+@click.option("--plot", type=options.PLACE, help="Write a picture of latencies and cost: .svg, .png or .pdf.")
 @options.output
 def load(
     model: str,

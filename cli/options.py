@@ -10,8 +10,23 @@ import click
 
 from inference_econ import catalog
 from inference_econ.errors import InputError
+from inference_econ.files import check_place
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Place(click.ParamType[str]):
+    """A file to write: checked first, so that nothing is written if not all can be."""
+
+    name = "PATH"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002
+        """The path itself, if it can be written."""
+        check_place(value)
+        return value
+
+
+PLACE = Place()
 
 DTYPES = (
     *("fp32", "bf16", "fp16", "fp8", "fp8_block", "mxfp8", "int8", "int8_g128"),
@@ -111,7 +126,7 @@ output = apply(
         show_default=True,
         help="How to print the result.",
     ),
-    click.option("-o", "--output", type=click.Path(), help="Write the result to a file instead."),
+    click.option("-o", "--output", type=PLACE, help="Write the result to a file instead."),
     click.option("--quiet", is_flag=True, help="No progress bar, drawing or remarks."),
 )
 
@@ -161,7 +176,7 @@ subject = apply(
     click.option(
         "--assumptions",
         type=Name("assumptions"),
-        help="Preset; by default 'deployable', and 'paper' with '--grid paper'.",
+        help="Preset; by default the profile of the hardware's generation, and 'paper' with '--grid paper'.",
     ),
     click.option(
         "--set",

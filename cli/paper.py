@@ -21,22 +21,22 @@ def _answer(name: str, *, quiet: bool) -> Result:
 
 
 def _text(result: Result, form: str, *, quiet: bool) -> str:
-    from inference_econ import tables
+    from inference_econ import scenario_tables, tables
 
     if form == "json":
-        return tables.to_json(tables.result_record(result))
+        return tables.to_json(scenario_tables.result_record(result))
     if form == "csv":
-        return tables.result_csv(result)
-    shown = tables.scenario_tables(result)
+        return scenario_tables.result_csv(result)
+    shown = scenario_tables.scenario_tables(result)
     if form == "markdown":
-        titled = len(result.tables) > 1
+        titled = len(shown) > 1 and not result.panels
         return "\n".join((f"**{one.title}**\n\n" if titled else "") + one.text("markdown") for one in shown)
     return "\n".join(show.table_text(table, quiet=quiet) for table in shown)
 
 
 @click.command()
 @click.argument("name", type=options.Name("scenarios"))
-@click.option("--plot", type=click.Path(), help="Write a picture: .svg, .png or .pdf.")
+@click.option("--plot", type=options.PLACE, help="Write a picture: .svg, .png or .pdf.")
 @options.output
 def run(name: str, plot: str | None, form: str, output: str | None, quiet: bool) -> None:
     """Answer a scenario: a name (see 'inference-econ scenarios') or a path to a YAML file."""
@@ -62,7 +62,7 @@ def table(name: str, form: str, output: str | None, quiet: bool) -> None:
 
 @click.command()
 @click.argument("name", type=options.Name("scenarios"))
-@click.option("-o", "--output", type=click.Path(), help="Picture to write (.svg, .png, .pdf) [default: NAME.svg].")
+@click.option("-o", "--output", type=options.PLACE, help="Picture to write (.svg, .png, .pdf) [default: NAME.svg].")
 @click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
 def figure(name: str, output: str | None, quiet: bool) -> None:
     """Draw the figure of a scenario, for example paper/figure_6."""

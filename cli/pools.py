@@ -13,16 +13,16 @@ from . import options, show
 from .service import layout, traffic
 
 
-def _specs(model: str, hardware: tuple[str, ...], given: dict[str, Any]) -> tuple[Any, list[Any], Any]:
-    """The model, the chips and the assumptions, with what --set changes."""
-    from inference_econ import catalog, study
-    from inference_econ.solve import PRESETS
+def _specs(model: str, hardware: tuple[str, ...], given: dict[str, Any]) -> tuple[Any, list[Any], list[Any]]:
+    """The model, the chips and the assumptions for each, with what --set changes."""
+    from inference_econ import catalog, profiles, study
 
     changes = study.split_changes(given["changes"])
+    chips = [catalog.hardware(name, changes=changes["hardware"]) for name in hardware]
     return (
         catalog.model(model, changes=changes["model"]),
-        [catalog.hardware(name, changes=changes["hardware"]) for name in hardware],
-        catalog.assumptions(given["assumptions"] or PRESETS["whole"], changes=changes["assumptions"]),
+        chips,
+        [profiles.assumed(given["assumptions"], chip, changes=changes["assumptions"]) for chip in chips],
     )
 
 
@@ -51,7 +51,7 @@ def _one_size(given: dict[str, Any], accelerators: int | None) -> None:
 )
 @click.option("--max-accelerators", type=options.POSITIVE, help="Largest instance [64, or 4 x the smallest].")
 @click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Try pipeline parallelism.")
-@click.option("--plot", type=click.Path(), help="Write a picture: .svg, .png or .pdf.")
+@click.option("--plot", type=options.PLACE, help="Write a picture: .svg, .png or .pdf.")
 @options.output
 def disaggregate(
     model: str,
@@ -93,7 +93,8 @@ def disaggregate(
         requests,
         decode_on=chips[1] if decode_on is not None else None,
         layer_by_layer=transfer == "layers",
-        assumptions=assumed,
+        assumptions=assumed[0],
+        decode_assumptions=assumed[-1],
         **{name: given[name] for name in ("weights", "activations", "kv", "price", "pipeline", "max_accelerators")},
     )
     compared = disaggregation.compare(chosen, targets.ttft_seconds)
@@ -135,7 +136,7 @@ def disaggregate(
 )
 @click.option("--tier", "tiers", multiple=True, metavar="NAME|PATH", help="dram, ssd or a file (repeat) [all].")
 @layout
-@click.option("--plot", type=click.Path(), help="Write a picture: .svg, .png or .pdf.")
+@click.option("--plot", type=options.PLACE, help="Write a picture: .svg, .png or .pdf.")
 @options.output
 def cache(
     model: str,
@@ -182,7 +183,7 @@ def cache(
         served,
         chips[0],
         Requests.build({"isl": prompt, "osl": osl}, origin="command line"),
-        assumptions=assumed,
+        assumptions=assumed[0],
         pins=pins,
         **{name: given[name] for name in ("weights", "activations", "kv", "price", "pipeline", "max_accelerators")},
     )

@@ -56,20 +56,20 @@ layout = options.apply(
 
 def offer_of(model: str, hardware: str, given: dict[str, Any]) -> Offer:
     """What the options of a command ask for, as an offer."""
-    from inference_econ import catalog, offers, study
+    from inference_econ import catalog, offers, profiles, study
     from inference_econ.pins import Pins
-    from inference_econ.solve import PRESETS
     from inference_econ.spec.traffic import Requests
 
     changes = study.split_changes(given["changes"])
     requests = Requests.build(
         {"isl": given["isl"], "osl": given["osl"], "cached": given["cached"]}, origin="command line"
     )
+    chip = catalog.hardware(hardware, changes=changes["hardware"])
     return offers.offer(
         catalog.model(model, changes=changes["model"]),
-        catalog.hardware(hardware, changes=changes["hardware"]),
+        chip,
         requests,
-        assumptions=catalog.assumptions(given["assumptions"] or PRESETS["whole"], changes=changes["assumptions"]),
+        assumptions=profiles.assumed(given["assumptions"], chip, changes=changes["assumptions"]),
         price=given["price"],
         pins=Pins(**{name: given[name] for name in ("tp", "dp", "pp", "ep", "accelerators")}),
         speculation=proposals.asked(given),

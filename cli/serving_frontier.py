@@ -97,10 +97,9 @@ def _drawing(front: ServiceFrontier, y: Metric) -> str:
 
 
 def _offer(given: Mapping[str, Any], changes: Sequence[str]) -> Offer:
-    from inference_econ import catalog, offers, study
+    from inference_econ import catalog, offers, profiles, study
     from inference_econ.drafting import Speculation
     from inference_econ.pins import Pins
-    from inference_econ.solve import PRESETS
     from inference_econ.spec.traffic import Requests
 
     refused = [option for name, option in _REFUSED.items() if given[name] is not None]
@@ -114,11 +113,12 @@ def _offer(given: Mapping[str, Any], changes: Sequence[str]) -> Offer:
     if given["draft"] is not None:
         draft = catalog.model(given["draft"])
         speculation = Speculation.of("draft", given["acceptance"], given["max_draft"], model=draft)
+    chip = catalog.hardware(given["hardware"], changes=what_ifs["hardware"])
     return offers.offer(
         catalog.model(given["model"], changes=what_ifs["model"]),
-        catalog.hardware(given["hardware"], changes=what_ifs["hardware"]),
+        chip,
         Requests.build({**lengths, "cached": given["cached"]}, origin="command line"),
-        assumptions=catalog.assumptions(given["assumptions"] or PRESETS["whole"], changes=what_ifs["assumptions"]),
+        assumptions=profiles.assumed(given["assumptions"], chip, changes=what_ifs["assumptions"]),
         pins=Pins(**{name: given[name] for name in ("tp", "dp", "pp", "ep", "accelerators")}),
         speculation=speculation,
         **{name: given[name] for name in ("weights", "activations", "kv", "price", "pipeline", "max_accelerators")},

@@ -22,7 +22,7 @@ from .service import lengths
 @click.option("--pp", type=click.IntRange(1), default=1, show_default=True, help="Pipeline stages.")
 @click.option("--ep", type=click.IntRange(1), help="Expert-parallel ranks of a stage; as many as possible by default.")
 @lengths
-@click.option("--plot", type=click.Path(), help="Write a picture of speed-up and draft length: .svg, .png or .pdf.")
+@click.option("--plot", type=options.PLACE, help="Write a picture of speed-up and draft length: .svg, .png or .pdf.")
 @options.output
 def speculate(
     model: str,
@@ -41,8 +41,7 @@ def speculate(
     speculation = proposals.asked(given)
     if speculation is None:
         raise InputError("who proposes? give --draft MODEL, --mtp, --eagle or --ngram")
-    from inference_econ import catalog, speculating, speculation_tables, study, tables
-    from inference_econ.solve import PRESETS
+    from inference_econ import catalog, profiles, speculating, speculation_tables, study, tables
     from inference_econ.spec.traffic import Requests
 
     if plot is not None:
@@ -50,12 +49,13 @@ def speculate(
 
         figures.check_path(plot)
     changes = study.split_changes(options.with_domain(given["changes"], domain))
+    chip = catalog.hardware(hardware, changes=changes["hardware"])
     found = speculating.speculate(
         catalog.model(model, changes=changes["model"]),
-        catalog.hardware(hardware, changes=changes["hardware"]),
+        chip,
         Requests.build({name: given[name] for name in ("isl", "osl", "cached")}, origin="command line"),
         speculation,
-        assumptions=catalog.assumptions(given["assumptions"] or PRESETS["whole"], changes=changes["assumptions"]),
+        assumptions=profiles.assumed(given["assumptions"], chip, changes=changes["assumptions"]),
         **{name: given[name] for name in ("tp", "dp", "pp", "ep", "weights", "activations", "kv", "price")},
     )
     if plot is not None:

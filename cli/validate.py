@@ -86,7 +86,7 @@ not of servers, rows that replace it.
 )
 @click.option("--by", multiple=True, metavar="KEY[,KEY]...", help="Errors of servers by hardware, model, engine, ...")
 @click.option("--bound", is_flag=True, help="List measurements that are faster than the preset ideal lets them be.")
-@click.option("--plot", type=click.Path(), help="Write a picture of predicted against measured: .svg, .png or .pdf.")
+@click.option("--plot", type=options.PLACE, help="Write a picture of predicted against measured: .svg, .png or .pdf.")
 @click.option("--report", type=click.Path(), help="Write the whole report on servers, and its picture beside it (.md).")
 @click.option("--hardware", help="Of results of a load generator: the chip.")
 @click.option("--model", default="", help="Of results: the model, if not the one in the file.")

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ import economics, memory
+from inference_econ import economics, memory, profiles
 from inference_econ.alternatives import candidates
 from inference_econ.engine import evaluate
 from inference_econ.errors import NothingFitsError
@@ -20,11 +20,12 @@ from inference_econ.pins import Pins
 from inference_econ.plans import Plans
 from inference_econ.question import Question
 from inference_econ.service import prefill
-from inference_econ.solve import PRESETS, ask, make_grid, solve
+from inference_econ.solve import ask, make_grid, solve
 from inference_econ.spec.assumptions import Assumptions
 from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.model import ModelSpec
 from inference_econ.spec.traffic import Traffic
+from inference_econ.uncertainty import Interval, Subject, interval
 
 Array = npt.NDArray[np.float64]
 
@@ -52,6 +53,8 @@ class Gap:
         The cheapest deployment that is at least as fast; None if none is as fast.
     on_it_seconds : float
         Time per token with which the measured chips and batch would lie on the frontier [s].
+    subject : Subject
+        What was measured.
     """
 
     measured: OperatingPoint
@@ -59,6 +62,7 @@ class Gap:
     faster: Point | None
     cheaper: Point | None
     on_it_seconds: float
+    subject: Subject
 
     @property
     def speed_factor(self) -> float | None:
@@ -92,6 +96,17 @@ class Gap:
     def seconds(self) -> float:
         """Measured time per token beyond that on the frontier with the same chips and batch [s]."""
         return self.measured.seconds - self.on_it_seconds
+
+    @property
+    def likely_seconds(self) -> Interval | None:
+        """Where 80 % of times per token lie that are predicted on the frontier [s]; None if nobody knows."""
+        return interval(self.on_it_seconds, self.frontier.question.assumptions, subject=self.subject)
+
+    @property
+    def certain(self) -> bool | None:
+        """Whether the point differs from the frontier by more than predictions usually do; None if nobody knows."""
+        likely = self.likely_seconds
+        return None if likely is None else not likely.low <= self.measured.seconds <= likely.high
 
     @property
     def verdict(self) -> Verdict:
@@ -190,6 +205,14 @@ class Assessment:
     prompt_seconds: float | None
 
     @property
+    def likely_seconds(self) -> Interval | None:
+        """Where 80 % of times per token lie that are predicted as this one is [s]; None if nobody knows."""
+        if self.predicted is None:
+            return None
+        predicted = 1.0 / self.predicted.tokens_per_second_per_user
+        return interval(predicted, self.question.assumptions, subject=self.anywhere.subject)
+
+    @property
     def unexplained_seconds(self) -> float | None:
         """Measured time per token beyond the predicted one [s], negative if it is less; None without a prediction."""
         return self.parts[-1].seconds if self.parts else None
@@ -238,7 +261,7 @@ def assess(
     price : float, optional
         Of one accelerator [USD/h]; by default the first of its file.
     assumptions : Assumptions, name or path, optional
-        The profile.
+        The profile; by default that of the chip's generation.
     progress : callable, optional
         Told the share of the work done.
 
@@ -264,7 +287,7 @@ def assess(
     formats = {"weights": weights, "activations": activations, "kv": kv}
     pins = Pins(tp, dp, pp, ep, None, accelerators)
     pins.check_whole()
-    opinions = PRESETS["whole"] if assumptions is None else assumptions
+    opinions = profiles.assumed(assumptions, hardware)
     question = ask(model, hardware, traffic.mean_context, assumptions=opinions, **formats)
     bound = ask(question.model, question.hardware, traffic.mean_context, assumptions="ideal", **formats)
     rate = economics.rate(question.hardware, price)
@@ -293,7 +316,7 @@ def assess(
             progress(share, "frontiers")
         # The measured chips and batch need not be on the grid, and must not look better for it.
         wider = Grid(np.union1d(grid.accelerators, accelerators), np.union1d(grid.batch, batches), grid.layouts)
-        return _gap(measured, compute(asked, wider, rate))
+        return _gap(measured, compute(asked, wider, rate), traffic)
 
     alike = make_grid(question, "whole", pipeline=True, pins=Pins(accelerators=accelerators))
     same_size = against(0.0, question, alike)
@@ -322,7 +345,7 @@ def _batches(measured: OperatingPoint, pins: Pins) -> Array:
     return np.unique([np.ceil(measured.batch / number - _ROUNDING) * number for number in groups])
 
 
-def _gap(measured: OperatingPoint, front: Frontier) -> Gap:
+def _gap(measured: OperatingPoint, front: Frontier, traffic: Traffic) -> Gap:
     speed, dollars = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
     as_cheap = np.flatnonzero(front.dollars <= dollars * (1.0 + _ROUNDING))
     as_fast = np.flatnonzero(front.tokens_per_second >= speed * (1.0 - _ROUNDING))
@@ -330,7 +353,10 @@ def _gap(measured: OperatingPoint, front: Frontier) -> Gap:
     cheaper = front.point(int(as_fast[0])) if as_fast.size else None
     # With chips and batch as they are, cost is proportional to time.
     on_it = pareto.ceiling(front.seconds[::-1], front.dollars[::-1], dollars * speed)
-    return Gap(measured, front, faster, cheaper, float(on_it))
+    asked, isl = front.question, traffic.mean_context if traffic.isl is None else traffic.isl
+    chips, batch = float(measured.accelerators), measured.batch
+    subject = Subject(asked.model, asked.hardware, asked.precision.experts, isl, traffic.osl, chips, batch)
+    return Gap(measured, front, faster, cheaper, float(on_it), subject)
 
 
 def _parts(predicted: Point, bound: Question, measured: OperatingPoint) -> tuple[StepPart, ...]:

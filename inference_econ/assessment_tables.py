@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from inference_econ import doubts, frontier_tables
 from inference_econ.assessment import Assessment, Gap, StepPart
 from inference_econ.cells import Chart, Line
 from inference_econ.frontier import Point
@@ -40,6 +41,12 @@ def assessment_table(found: Assessment) -> Table:
             rows.append((f"{name}, equal {kind}", *_cells(point, ratio, bound=gap is found.ideal)))
     columns = ("deployment", "tokens/s", "$/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
     return Table(frontier_title(found.anywhere.frontier), columns, tuple(rows), findings(found))
+
+
+def every_table(found: Assessment) -> tuple[Table, ...]:
+    """The point among deployments, and its step."""
+    step = step_table(found)
+    return (assessment_table(found),) if step is None else (assessment_table(found), step)
 
 
 def _gaps(found: Assessment) -> dict[str, Gap]:
@@ -103,11 +110,33 @@ def findings(found: Assessment) -> tuple[str, ...]:
         f"all, {100 * measured.mfu:.1f} % of the peak, ${dollars(measured.dollars_per_million_output_tokens)} per "
         "million output tokens."
     )
-    said = [point, *_impossible(found), _beside_frontier(found), *_alike(found), _beside_ideal(found)]
+    said = [point, *_impossible(found), _beside_frontier(found), *_certain(found), *_alike(found), _beside_ideal(found)]
     said += [text for text in (_unexplained(found), _lever(found), _prompts(found)) if text]
     largest = found.anywhere.frontier.grid.accelerators[-1]
     said.append(f"Assumptions: {found.question.assumptions.name}. Any size: deployments of up to {largest:g} GPUs.")
-    return tuple(said)
+    return (*said, *doubts.remarks(_asked(found)))
+
+
+def _asked(found: Assessment) -> doubts.Asked:
+    """The measured deployment, to be told how far off its prediction may be."""
+    measured, traffic = found.measured, found.traffic
+    sizes, batches = [float(measured.accelerators)], [measured.batch]
+    return doubts.Asked(found.question, sizes, batches, traffic.isl, traffic.osl)
+
+
+def _certain(found: Assessment) -> list[str]:
+    """Whether the gap to the frontier is larger than errors of predictions are."""
+    gap, likely = found.anywhere, found.anywhere.likely_seconds
+    if likely is None or gap.verdict == "on":
+        return []
+    around = (
+        f"with these GPUs and batch {100 * doubts.LEVEL:.0f} % of servers on the frontier would take "
+        f"{1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms per token, and this one takes "
+        f"{1e3 * gap.measured.seconds:.4g} ms"
+    )
+    if gap.certain:
+        return [f"That is more than the profile itself is uncertain by: {around}."]
+    return [f"The profile itself is uncertain by more than that: {around}."]
 
 
 def _impossible(found: Assessment) -> list[str]:
@@ -200,6 +229,9 @@ def _unexplained(found: Assessment) -> str | None:
         return None
     measured = found.measured.seconds
     predicted = f"Of {1e3 * measured:.2f} ms per token the profile predicts {1e3 * (measured - left):.2f} ms"
+    likely = found.likely_seconds
+    if likely is not None:
+        predicted += f" ({1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms in {100 * doubts.LEVEL:.0f} % of cases)"
     if abs(left) < _NOTABLE * measured:
         return f"{predicted}: nothing is unexplained."
     if left < 0:
@@ -241,6 +273,7 @@ def assessment_record(found: Assessment) -> dict[str, object]:
         "model": question.model.name,
         "hardware": question.hardware.name,
         "assumptions": question.assumptions.name,
+        "calibration": doubts.calibration_record(_asked(found)),
         "weights": question.precision.weights,
         "activations": question.precision.activations,
         "kv": question.precision.kv,
@@ -248,7 +281,7 @@ def assessment_record(found: Assessment) -> dict[str, object]:
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
         "measured": asdict(found.measured),
         "frontiers": {name: _gap_record(gap) for name, gap in gaps.items()},
-        "predicted": found.predicted.record() if found.predicted else None,
+        "predicted": _point_record(found.predicted, found.same_size),
         "parts": [
             {
                 "name": part.name,
@@ -267,6 +300,7 @@ def assessment_record(found: Assessment) -> dict[str, object]:
 
 
 def _gap_record(gap: Gap) -> dict[str, object]:
+    likely = gap.likely_seconds
     return {
         "verdict": gap.verdict,
         "speed_factor": gap.speed_factor,
@@ -275,9 +309,18 @@ def _gap_record(gap: Gap) -> dict[str, object]:
         "dollars_lost": gap.dollars_lost,
         "gap_seconds": gap.seconds,
         "on_it_seconds": gap.on_it_seconds,
-        "equal_cost": gap.faster.record() if gap.faster else None,
-        "equal_speed": gap.cheaper.record() if gap.cheaper else None,
+        "on_it_seconds_low": None if likely is None else likely.low,
+        "on_it_seconds_high": None if likely is None else likely.high,
+        "beyond_uncertainty": gap.certain,
+        "equal_cost": _point_record(gap.faster, gap),
+        "equal_speed": _point_record(gap.cheaper, gap),
     }
+
+
+def _point_record(point: Point | None, gap: Gap) -> dict[str, object] | None:
+    if point is None:
+        return None
+    return doubts.bounded(point.record(), doubts.ends(frontier_tables.asked(gap.frontier, [point]), doubts.STEP))
 
 
 def assessment_csv(found: Assessment) -> str:

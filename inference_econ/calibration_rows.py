@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
 from inference_econ.errors import InputError
 from inference_econ.measurements import Measurement, Skipped, distinct
+from inference_econ.spec.assumptions import Assumptions
 
 #: Speculation that a plain decode step stands for: none, or nothing known.
 _PLAIN = ("none", "unrecorded")
@@ -20,6 +23,8 @@ CHOICES = (
     "dataset", "source", "engine", "engine_version", "model", "hardware", "weights", "kv", "tp", "dp", "pp", "ep",
     "isl", "osl", "concurrency", "load", "statistic", "speculation", "quality", "tier",
 )  # fmt: skip
+#: Hexadecimal digits that tell a deployment from a few thousand others [1].
+_DIGITS = 7
 _CONDITION = re.compile(r"\s*(?P<key>\w+)\s*(?P<sign>!?=)\s*(?P<values>.*?)\s*")
 
 #: One condition: the field of a measurement, the texts that it may have, and whether it must not have them instead.
@@ -105,6 +110,8 @@ def _reason(row: Measurement, where: Sequence[Condition], without: Sequence[Sequ
         return "of poor quality"
     if row.decode is not None and row.accelerators is None:
         return "workers not recorded"
+    if row.decode is None and row.tp is None and row.load not in ("saturated", "limited"):
+        return "layout not recorded"
     return ""
 
 
@@ -115,6 +122,38 @@ def thinned(rows: Sequence[Measurement], most: int) -> list[Measurement]:
         return list(rows)
     kept = {deployments[int(place)] for place in np.linspace(0, len(deployments) - 1, most).round()}
     return [row for row in rows if _deployment(row) in kept]
+
+
+def deployment_key(row: Measurement) -> str:
+    """A short hash of the deployment of a row, and of the file that it is in."""
+    return hashlib.sha256(repr((row.dataset, *_deployment(row))).encode()).hexdigest()[:_DIGITS]
+
+
+def was_fitted(row: Measurement, assumptions: Assumptions) -> bool | None:
+    """Whether assumptions, or those that they extend, were fitted to the deployment of a row.
+
+    Parameters
+    ----------
+    row : Measurement
+        One of a file with the same name as that of the fit; rows of other files are never fitted.
+    assumptions : Assumptions
+        Those that predict the row.
+
+    Returns
+    -------
+    bool or None
+        None if a fitted profile does not say what it was fitted to.
+    """
+    if assumptions.calibration is None:
+        return False
+    if not assumptions.calibration.deployments:
+        return None
+    return deployment_key(row) in _split(assumptions.calibration.deployments)
+
+
+@cache
+def _split(keys: str) -> frozenset[str]:
+    return frozenset(keys.split())
 
 
 def _deployment(row: Measurement) -> tuple[object, ...]:

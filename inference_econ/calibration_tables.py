@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from inference_econ.calibration import Fit
 from inference_econ.fitting import CONSTANTS
-from inference_econ.holdout import GROUPS, Fold, coverage
+from inference_econ.holdout import GROUPS, KNOWN, NEW, Fold, coverage, held_out
 from inference_econ.measurements import Measurement
 from inference_econ.tables import Table
 
@@ -20,6 +20,8 @@ _LEGEND = (
     "error: median of the larger of predicted and measured over the smaller, less 1; bias: median of predicted over "
     "measured, less 1"
 )
+
+_DIVISIONS = {"new chips and models": NEW, "new traffic": KNOWN}
 
 
 def constants_table(found: Fit) -> Table:
@@ -33,13 +35,17 @@ def constants_table(found: Fit) -> Table:
     return Table(f"Fitted to {len(found.rows)} rows", columns, tuple(rows))
 
 
-def errors_table(found: Fit, folds: Sequence[Fold], unseen: Sequence[Fold]) -> Table:
+def errors_table(found: Fit, folds: Mapping[str, Sequence[Fold]]) -> Table:
     """Median errors of the fit by engine, chip and model, and of the fits that left a chip or a model out."""
     kinds = [f"{target}: {what}" for target in found.targets for what in ("error", "bias")]
     rows = [("all", *_line(found.errors))]
     rows += [(label, *_line(errors)) for label, errors in _slices(found.rows, found.errors)]
-    rows += [(f"{fold.left_out}, left out", *_line(fold.errors)) for fold in folds]
-    return Table("Errors", ("rows of", "number", *kinds), tuple(rows), _notes(found, unseen))
+    rows += [(f"{fold.left_out}, left out", *_line(fold.errors)) for fold in _shown(folds)]
+    return Table("Errors", ("rows of", "number", *kinds), tuple(rows), _notes(found, folds))
+
+
+def _shown(folds: Mapping[str, Sequence[Fold]]) -> list[Fold]:
+    return [fold for by in ("hardware", "model") for fold in folds.get(by, ())]
 
 
 def _slices(rows: Sequence[Measurement], errors: Array) -> Iterator[tuple[str, Array]]:
@@ -63,17 +69,31 @@ def _percent(log_error: float, *, sign: bool = False) -> str:
     return f"{value:+.0f} %" if sign else f"{value:.0f} %"
 
 
-def _notes(found: Fit, unseen: Sequence[Fold]) -> tuple[str, ...]:
+def _notes(found: Fit, folds: Mapping[str, Sequence[Fold]]) -> tuple[str, ...]:
     notes = [_LEGEND]
-    for index, target in enumerate(found.targets):
-        share = coverage(unseen, index)
-        if math.isfinite(share):
-            groups = f"{len(unseen)} groups of rows (by {unseen[0].by})"
-            notes.append(f"{target}: 80 % intervals made without one of {groups} hold {100 * share:.0f} % of its rows")
+    for target in found.targets:
+        for what, division in _DIVISIONS.items():
+            groups = held_out(folds, division, found.targets.index(target))
+            share = coverage(groups, division.weight)
+            if math.isfinite(share):
+                half = _percent(np.median(np.abs(np.concatenate(groups))))
+                notes.append(
+                    f"{target}, {what}: half of the rows left out are within {half}; 80 % intervals made from the "
+                    f"others hold {100 * share:.0f} %"
+                )
     return tuple(notes)
 
 
-def record(found: Fit, folds: Sequence[Fold], unseen: Sequence[Fold], left_out: Mapping[str, int]) -> dict[str, object]:
+def _covered(found: Fit, folds: Mapping[str, Sequence[Fold]], target: str) -> dict[str, float | None]:
+    """Share of rows inside of intervals of 80 % that were made without their group."""
+    index = found.targets.index(target)
+    return {
+        what: _number(coverage(held_out(folds, division, index), division.weight))
+        for what, division in _DIVISIONS.items()
+    }
+
+
+def record(found: Fit, folds: Mapping[str, Sequence[Fold]], left_out: Mapping[str, int]) -> dict[str, object]:
     """The same as plain data, in base units."""
     return {
         "rows": len(found.rows),
@@ -99,11 +119,9 @@ def record(found: Fit, folds: Sequence[Fold], unseen: Sequence[Fold], left_out: 
                 "rows": len(fold.rows),
                 "median_errors": {target: _median(fold.errors[:, index]) for index, target in enumerate(found.targets)},
             }
-            for fold in folds
+            for fold in _shown(folds)
         ],
-        "coverage_of_80_percent": {
-            target: _number(coverage(unseen, index)) for index, target in enumerate(found.targets)
-        },
+        "coverage_of_80_percent": {target: _covered(found, folds, target) for target in found.targets},
     }
 
 

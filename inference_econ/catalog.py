@@ -239,6 +239,8 @@ def _shipped(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) 
 
 def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
     document = _read(kind, name)
+    if kind == "assumptions" and changes:
+        _forget_calibration(document)
     for change in changes:
         if kind == "assumptions" and "collectives." in change.partition("=")[0]:
             _graft_collectives(document)  # so that a field inside the named file can be reached
@@ -263,7 +265,17 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
     if base in (*readers, name) or not isinstance(base, str):
         chain = " -> ".join((*readers, name))
         raise InputError(f"{document.where(('extends',))}: {base!r} cannot be extended: {chain}")
-    return _yaml.merge(_read(kind, base, (*readers, name)), document)
+    extended = _read(kind, base, (*readers, name))
+    _forget_calibration(extended)
+    return _yaml.merge(extended, document)
+
+
+def _forget_calibration(document: Document) -> None:
+    """What changes fitted assumptions has not been fitted itself."""
+    document.data.pop("calibration", None)
+    sources = document.data.get("sources")
+    if isinstance(sources, dict):
+        sources.pop("calibration", None)
 
 
 def _apply(document: Document, change: str, word: str) -> None:

@@ -39,7 +39,7 @@ def compare(
     weights, activations, kv : str or sequence of str
         Number formats.
     assumptions : str or sequence of str
-        Presets, names or paths.
+        Presets, names or paths; by default the profile of each chip's generation.
     price : float, or mapping of str to float, optional
         Of one accelerator [USD/h], of all hardware or of some; otherwise the first of each file.
     series : mapping of str to Settings, optional

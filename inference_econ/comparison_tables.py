@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.frontier_tables import frontier_record
+from inference_econ import doubts
+from inference_econ.frontier_tables import asked, ends, frontier_record
 from inference_econ.study import Curve, Result
-from inference_econ.tables import Table, curve_frame, dollars, layout_label, size, source_records
+from inference_econ.tables import Table, bounded_frame, curve_frame, dollars, layout_label, size, source_records
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Speeds that a table shows, times powers of ten [tokens/s].
 _ROUND = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
@@ -66,7 +71,21 @@ def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
         "best is the point that maximises speed^3 / cost."
     ]
     notes += [f"{label}: {reason}" for label, reason in result.missing.items()]
+    notes += _assumed(result)
     return Table(_title(result), columns, tuple(rows), tuple(notes))
+
+
+def _assumed(result: Result) -> list[str]:
+    """The assumptions of the series, and how far off their preferred points may be."""
+    fronts = {curve.label: curve.frontier for curve in result.curves if curve.frontier is not None}
+    named = {label: front.question.assumptions.name for label, front in fronts.items()}
+    shown = [
+        f"{name} ({', '.join(label for label, other in named.items() if other == name)})"
+        for name in dict.fromkeys(named.values())
+    ]
+    text = next(iter(named.values())) if len(shown) == 1 else ", ".join(shown)
+    found = [asked(front, [front.preferred()], label if len(fronts) > 1 else "") for label, front in fronts.items()]
+    return [f"Assumptions: {text}.", *doubts.remarks(found)]
 
 
 def _labels(result: Result) -> list[str]:
@@ -107,15 +126,21 @@ def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, obje
         record = frontier_record(front)
         record.pop("sources")
         costs = [{"tokens_per_second_per_user": speed, "dollars": cost_at(curves[label], speed)} for speed in speeds]
-        series.append({"label": label, **record, "costs": costs, "preferred": front.preferred().record()})
+        best = doubts.bounded(front.preferred().record(), ends(front))
+        series.append({"label": label, **record, "costs": costs, "preferred": best})
     return {"title": _title(result), "series": series, "sources": source_records(result.sources)}
+
+
+def _curve_frame(curve: Curve) -> pd.DataFrame:
+    assert curve.frontier is not None
+    return bounded_frame(curve_frame([curve]), ends(curve.frontier))
 
 
 def comparison_csv(result: Result) -> str:
     """All points of all series as CSV, one row each, and one row with the reason for a series that fits nowhere."""
     import pandas as pd
 
-    frame = curve_frame(result.curves).assign(reason="")
+    frame = pd.concat([_curve_frame(curve) for curve in result.curves], ignore_index=True).assign(reason="")
     if result.missing:
         missing = pd.DataFrame({"series": list(result.missing), "reason": list(result.missing.values())})
         frame = pd.concat([frame, missing], ignore_index=True)

@@ -284,7 +284,8 @@ def read_prompt(
         return own
     placed, copies = _placed(helper, plans, speculation)
     more = prefill(helper, placed, tokens, cached)
-    return Prefill(own.seconds + more.seconds, own.busy_seconds + more.busy_seconds / copies, own.chunks)
+    share = (own.chip_share * own.seconds + more.chip_share * more.seconds) / (own.seconds + more.seconds)
+    return Prefill(own.seconds + more.seconds, own.busy_seconds + more.busy_seconds / copies, own.chunks, share)
 
 
 def memory(question: Question, plans: Plans, speculation: Speculation | None) -> Memory:

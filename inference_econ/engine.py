@@ -54,17 +54,24 @@ class StepCosts:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Arithmetic and memory seconds of all operators, or of one."""
+    """Arithmetic and memory seconds of all operators, or of one, and the share of the shorter that is not hidden."""
 
     compute: Array
     weights: Array
     activations: Array
     kv_cache: Array
+    shown: float = 0.0
 
     @property
     def memory(self) -> Array:
         """All memory traffic [s]."""
         return self.weights + self.activations + self.kv_cache
+
+    @property
+    def seconds(self) -> Array:
+        """Of both together [s]."""
+        longer = np.maximum(self.compute, self.memory)
+        return longer + self.shown * np.minimum(self.compute, self.memory) if self.shown else longer
 
 
 def step_seconds(question: Question, plans: Plans) -> list[Array]:
@@ -150,11 +157,11 @@ def _evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCos
     parts = {name: np.zeros(plans.shape) for name in PARTS}
     busy = {name: np.zeros(plans.shape) for name in ("compute", "weights", "activations", "kv_cache")}
     for roofline in _rooflines(question, work):
-        memory_bound = roofline.compute <= roofline.memory
-        shown = question.assumptions.overlap == "none"
-        parts["compute"] += np.where(memory_bound & (not shown), 0.0, roofline.compute)
+        memory_bound, shown = roofline.compute <= roofline.memory, roofline.shown
+        parts["compute"] += np.where(memory_bound, shown * roofline.compute if shown else 0.0, roofline.compute)
         for name in ("weights", "activations", "kv_cache"):
-            parts[name] += np.where(memory_bound | shown, getattr(roofline, name), 0.0)
+            moved = getattr(roofline, name)
+            parts[name] += np.where(memory_bound, moved, shown * moved if shown else 0.0)
         for name, seconds in busy.items():
             seconds += getattr(roofline, name)
     for operator in work.operators:
@@ -204,10 +211,11 @@ def operator_roofline(question: Question, operator: Operator, work: Work) -> Roo
     if np.any(operator.flop_per_sequence):
         compute = compute + operator.flop_per_sequence * compute_rate * work.sequences
     return Roofline(
-        np.asarray(compute),
+        np.asarray(compute * operator.padding),
         np.asarray(operator.weight_bytes * weights),
         np.asarray(operator.activation_bytes_per_token * dense * work.tokens),
         np.asarray(operator.kv_bytes_per_sequence * (repeats / question.kv_bytes_per_second) * work.sequences),
+        question.shown(operator.kind),
     )
 
 
@@ -216,23 +224,17 @@ def _rooflines(question: Question, work: Work) -> list[Roofline]:
     each = [operator_roofline(question, operator, work) for operator in work.operators]
     if question.assumptions.overlap != "step":
         return each
-    return [
-        Roofline(
-            *(
-                np.asarray(sum(getattr(roofline, name) for roofline in each))
-                for name in ("compute", "weights", "activations", "kv_cache")
-            )
-        )
-    ]
+    compute, weights, activations, cache = (
+        np.asarray(sum(getattr(roofline, name) for roofline in each))
+        for name in ("compute", "weights", "activations", "kv_cache")
+    )
+    return [Roofline(compute, weights, activations, cache)]
 
 
 def _overlapped(question: Question, work: Work) -> Array:
     if question.assumptions.overlap == "step":
         return _step_overlapped(question, work)
-    rooflines = _rooflines(question, work)
-    if question.assumptions.overlap == "none":
-        return np.asarray(sum(roofline.compute + roofline.memory for roofline in rooflines))
-    return np.asarray(sum(np.maximum(roofline.compute, roofline.memory) for roofline in rooflines))
+    return np.asarray(sum(roofline.seconds for roofline in _rooflines(question, work)))
 
 
 def _step_overlapped(question: Question, work: Work) -> Array:
@@ -245,7 +247,7 @@ def _step_overlapped(question: Question, work: Work) -> Array:
     bytes_per_second = question.bytes_per_second
     for operator in work.operators:
         rate = operator.repeats / question.flops_per_second(operator.dtype, operator.kind)
-        per_token = per_token + operator.flop_per_token * rate
+        per_token = per_token + operator.flop_per_token * rate * operator.padding
         if np.any(operator.flop_per_sequence):
             per_sequence = per_sequence + operator.flop_per_sequence * rate
         traffic = traffic + operator.activation_bytes_per_token * operator.repeats

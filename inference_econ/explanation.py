@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inference_econ import economics, memory, plans
+from inference_econ import economics, memory, plans, profiles
 from inference_econ.alternatives import no_room
 from inference_econ.catalog import Name
 from inference_econ.engine import StepCosts, evaluate, mfu
@@ -114,7 +114,7 @@ def explain(
     activations: str | None = None,
     kv: str | None = None,
     cut: TensorLayout = "1d",
-    assumptions: Assumptions | Name = "deployable",
+    assumptions: Assumptions | Name | None = None,
     price: float | None = None,
 ) -> Explanation:
     """Take one step of one deployment apart: of decode, or of prefill.
@@ -138,8 +138,8 @@ def explain(
         Number formats.
     cut : {'1d', '2d'}
         How weight matrices are cut.
-    assumptions : Assumptions, name or path
-        Opinions.
+    assumptions : Assumptions, name or path, optional
+        Opinions; by default the profile of the chip's generation (:func:`inference_econ.profiles.assumed`).
     price : float, optional
         Of one accelerator [USD/h]; by default the first of its file, if there is one.
 
@@ -159,7 +159,8 @@ def explain(
         raise InputError(f"the prompt must be from 1 to {_MOST:g} tokens, got {prompt:g}")
     if context is None:
         context = _CONTEXT if prompt is None else 0.0
-    question = ask(model, hardware, context, assumptions=assumptions, weights=weights, activations=activations, kv=kv)
+    opinions = profiles.assumed(assumptions, hardware)
+    question = ask(model, hardware, context, assumptions=opinions, weights=weights, activations=activations, kv=kv)
     Pins(tp, dp, pp, ep, batch)  # which refuses what is no degree
     if cut not in ("1d", "2d"):
         raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")

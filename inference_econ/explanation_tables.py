@@ -7,10 +7,12 @@ from dataclasses import asdict
 
 import numpy as np
 
+from inference_econ import doubts
 from inference_econ.engine import StepCosts
 from inference_econ.explanation import Explanation
 from inference_econ.operators import OperatorCosts
 from inference_econ.question import Question
+from inference_econ.spec.calibration import Quantity
 from inference_econ.tables import PART_NAMES, Table, dollars, formats_label, layout_label, remarks
 
 
@@ -54,7 +56,31 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
         f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
         + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else "."),
+        _interval(explanation),
+        *doubts.extrapolations(asked(explanation)),
         *remarks(question),
+    )
+
+
+def asked(explanation: Explanation) -> doubts.Asked:
+    """A step, to be told how far off it may be."""
+    isl = explanation.prompt
+    return doubts.Asked(explanation.question, [explanation.accelerators], [explanation.batch], isl)
+
+
+def _quantity(explanation: Explanation) -> Quantity:
+    """What of a server a step is nearest to."""
+    return "tpot" if explanation.prompt is None else "ttft"
+
+
+def _interval(explanation: Explanation) -> str:
+    question, quantity, ms = asked(explanation), _quantity(explanation), 1e3 * explanation.seconds
+    around, spread = doubts.around(question, quantity), doubts.spread(question, (quantity,))
+    if around is None:
+        return spread
+    return (
+        f"{quantity.upper()} {ms:.4g} ms, {100 * doubts.LEVEL:.0f} % interval {ms * around.low:.4g} to "
+        f"{ms * around.high:.4g} ms: {spread}"
     )
 
 
@@ -151,13 +177,15 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
     costs = explanation.costs
     weights, cache, available = explanation.memory.of_one_plan()
     units = dict.fromkeys(one.unit for one in explanation.operators)
-    return {
+    follows = doubts.STEP if explanation.prompt is None else doubts.PREFILL
+    record = {
         "model": explanation.question.model.name,
         "hardware": explanation.question.hardware.name,
         "assumptions": explanation.question.assumptions.name,
         "weights": explanation.question.precision.weights,
         "formats": asdict(explanation.question.precision),
         "math_unit": explanation.question.unit(explanation.question.precision.weights),
+        "calibration": doubts.calibration_record(asked(explanation), (_quantity(explanation),)),
         "context": explanation.question.context,
         "batch": explanation.batch,
         "prompt": explanation.prompt,
@@ -177,6 +205,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "workspace_bytes": float(np.ravel(explanation.memory.workspace_bytes)[0]),
         "bytes_per_accelerator": dict(explanation.held),
     }
+    return doubts.bounded(record, doubts.ends(asked(explanation), follows))
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:

@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from inference_econ.assessment_tables import assessment_chart
 from inference_econ.cells import Chart
 from inference_econ.errors import InputError
 from inference_econ.files import whole_file
@@ -131,12 +132,16 @@ def draw_chart(chart: Chart, path: Path | str) -> None:
         If the path cannot be written.
     """
     with rc_context(STYLE):
-        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-        axes = figure.add_subplot()
-        drawn = _chart(axes, chart, [line.label for line in chart.lines])
-        axes.set_title(textwrap.fill(chart.title, _TITLE_WIDTH))
-        axes.legend(drawn.values(), drawn.keys())
-        save(figure, [Path(path)])
+        save(_single(chart, chart.title), [Path(path)])
+
+
+def _single(chart: Chart, title: str) -> Figure:
+    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+    axes = figure.add_subplot()
+    drawn = _chart(axes, chart, [line.label for line in chart.lines])
+    axes.set_title(textwrap.fill(title, _TITLE_WIDTH))
+    axes.legend(drawn.values(), drawn.keys())
+    return figure
 
 
 def draw(result: Result) -> Figure:
@@ -155,6 +160,8 @@ def draw(result: Result) -> Figure:
     spec = result.scenario.figure
     title = spec.title if spec is not None else result.scenario.name
     with rc_context(STYLE):
+        if result.assessment is not None:
+            return _single(assessment_chart(result.assessment), title)
         if result.charts:
             return _charts(result.charts, title)
         if result.panels:

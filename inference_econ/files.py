@@ -31,7 +31,7 @@ def whole_file(path: Path | str) -> Iterator[Path]:
         target = given.resolve()
         if target.is_dir():
             raise InputError(f"{given}: cannot be written: Is a directory")
-        if target.exists() and not target.is_file():
+        if given.exists() and not given.is_file():
             yield given
             return
         if target.exists() and not target.stat().st_mode & 0o222:
@@ -50,6 +50,22 @@ def whole_file(path: Path | str) -> Iterator[Path]:
         raise InputError(f"{given}: cannot be written: {error.strerror or error}") from error
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def check_place(path: Path | str) -> None:
+    """Refuse a place that cannot be written, before anything is calculated for it, or anything else is written.
+
+    Raises
+    ------
+    InputError
+        As :func:`whole_file` would; nothing is left behind.
+    """
+    with suppress(_Unused), whole_file(path):
+        raise _Unused
+
+
+class _Unused(Exception):  # noqa: N818 - no error: nothing is to be written
+    pass
 
 
 def write_text(path: Path | str, text: str) -> None:

@@ -64,6 +64,7 @@ CONSTANTS: Mapping[str, Constant] = {
     "math_efficiency": Constant(0.05, 0.95, 0.7, 0.15, "1"),
     "attention_math_efficiency": Constant(0.02, 0.95, 0.5, 0.4, "1"),
     "expert_math_efficiency": Constant(0.02, 0.95, 0.35, 0.5, "1"),
+    "block_math_efficiency": Constant(0.2, 0.999, 0.5, 0.4, "1"),
     "narrow_math_efficiency": Constant(0.3, 1.0, 0.78, 0.1, "1"),
     "hbm_efficiency": Constant(0.1, 0.93, 0.86, 0.07, "1"),
     "expert_hbm_efficiency": Constant(0.05, 0.93, 0.75, 0.2, "1"),
@@ -72,11 +73,13 @@ CONSTANTS: Mapping[str, Constant] = {
     "link_efficiency": Constant(0.05, 0.999, 0.8, 0.2, "1"),
     "expert_popularity_scv": Constant(1e-3, 10.0, 0.3, 1.0, "1"),
     "graph_launch": Constant(1e-7, 5e-5, 3e-6, 0.5, "s"),
-    "launch": Constant(1e-7, 1e-4, 5e-6, 0.7, "s"),
+    "launch": Constant(1e-7, 2e-4, 4e-5, 0.7, "s"),
     "collective_overhead": Constant(1e-8, 1e-3, 3e-6, 0.7, "s"),
     "step_overhead": Constant(1e-6, 5e-2, 3e-4, 1.0, "s"),
-    "sequence_overhead": Constant(1e-8, 1e-3, 3e-6, 1.0, "s"),
+    "sequence_overhead": Constant(1e-8, 1e-3, 3e-6, 2.0, "s"),
     "request_overhead": Constant(1e-5, 1.0, 2e-2, 1.0, "s"),
+    "warm_up": Constant(1e-3, 10.0, 0.3, 1.0, "s"),
+    "transfer_warm_up": Constant(1e-2, 60.0, 4.0, 1.0, "s"),
 }
 TARGETS: Mapping[str, Target] = {
     "tpot": Target("tpot_seconds", 0.1),
@@ -85,7 +88,7 @@ TARGETS: Mapping[str, Target] = {
     "throughput": Target("output_tokens_per_second_per_accelerator", 0.15),
 }
 #: A mean TTFT has the start of the run in it, with compilation and full queues: so much wider are its errors [1].
-_MEAN_TTFT = 4.0
+_MEAN_TTFT = 1.5
 #: Step of the differences, in logarithms [1].
 _STEP = 0.02
 

@@ -7,10 +7,21 @@ from dataclasses import asdict
 
 import numpy as np
 
+from inference_econ import doubts
 from inference_econ.alternatives import PlanTable
 from inference_econ.frontier import Frontier, Point
 from inference_econ.sources import sources
-from inference_econ.tables import PART_NAMES, Table, dollars, formats_label, layout_label, remarks, size, source_records
+from inference_econ.tables import (
+    PART_NAMES,
+    Table,
+    bounded_frame,
+    dollars,
+    formats_label,
+    layout_label,
+    remarks,
+    size,
+    source_records,
+)
 
 
 def frontier_table(front: Frontier, rows: int = 14) -> Table:
@@ -73,12 +84,23 @@ def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
             "dp: groups of tp accelerators with sequences of their own; feed-forward blocks and experts are cut over "
             "all tp x dp of them: over ep ranks, and each expert over the rest."
         )
-    return (*notes, *remarks(question))
+    return (*notes, *doubts.remarks(asked(front, points)), *remarks(question))
+
+
+def asked(front: Frontier, points: Sequence[Point], label: str = "") -> doubts.Asked:
+    """Some points of a frontier, to be told how far off they may be."""
+    sizes, batches = [point.accelerators for point in points], [point.batch for point in points]
+    return doubts.Asked(front.question, sizes, batches, speculates=front.draft is not None, label=label)
+
+
+def ends(front: Frontier) -> doubts.Ends:
+    """How far off the points of a frontier may be."""
+    return doubts.ends(asked(front, front.points()), doubts.STEP)
 
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; with every plan of its grid, if they are given."""
-    question = front.question
+    question, factors = front.question, ends(front)
     record: dict[str, object] = {
         "model": question.model.name,
         "hardware": question.hardware.name,
@@ -98,7 +120,8 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
             "acceptance": front.draft.acceptance,
             "max_draft": front.draft.longest,
         },
-        "points": [point.record() for point in front.points()],
+        "calibration": doubts.calibration_record(asked(front, front.points())),
+        "points": [doubts.bounded(point.record(), factors) for point in front.points()],
         "sources": source_records(sources(front)),
     }
     if plans is not None:
@@ -109,6 +132,7 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
 def frontier_csv(front: Frontier, plans: PlanTable | None = None) -> str:
     """Every point of a frontier as CSV, or every plan of its grid, if they are given."""
     frame = front.to_frame() if plans is None else plans.to_frame()
+    frame = bounded_frame(frame, ends(front))
     return str(frame.to_csv(index=False, lineterminator="\n"))
 
 

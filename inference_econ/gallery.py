@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from inference_econ import catalog, figures, files, study, tables
+from inference_econ import catalog, figures, files, scenario_tables, study
 from inference_econ.cells import Cell
 from inference_econ.errors import InputError
 from inference_econ.frontier import Progress
@@ -99,7 +99,7 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
             if progress is not None:
                 progress(index / len(names), name.removeprefix("paper/"))
             result = study.run(name)
-            cells += tables.cells(result)
+            cells += scenario_tables.cells(result)
             drawings.append(artist.submit(write, result, target / name.removeprefix("paper/")))
         for drawing in drawings:
             written += drawing.result()
@@ -109,7 +109,7 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
 def write(result: Result, stem: Path) -> list[Path]:
     """Write the figure (SVG and PNG) of a scenario if it has one, and the data behind figure or table as CSV."""
     data = stem.with_suffix(".csv")
-    files.write_text(data, tables.result_csv(result))
+    files.write_text(data, scenario_tables.result_csv(result))
     if result.scenario.figure is None:
         return [data]
     pictures = [stem.with_suffix(".svg"), stem.with_suffix(".png")]

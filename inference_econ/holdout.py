@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ GROUPS: Mapping[str, Callable[[Measurement], str]] = {
 }
 #: Steps of a fit whose derivatives are known already [1].
 _STEPS = 100
+#: Errors that a new group is held against: those of intervals of 80 % [1].
+_LEVEL, _MIDDLE, _LEAST = 0.8, LEVELS.index(0.5), 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,87 +95,145 @@ def cross_validated(found: Fit, by: str, *, progress: Progress | None = None) ->
     return folds
 
 
-def unseen(found: Fit, *, progress: Progress | None = None) -> list[Fold]:
-    """Folds whose errors stand for those of questions that nobody measured: subjects, or else traffic, left out."""
-    return cross_validated(found, "subject", progress=progress) or cross_validated(found, "traffic", progress=progress)
+class Division(NamedTuple):
+    """Groups of rows that stand for a kind of question."""
+
+    kinds: tuple[str, ...]
+    """Keys of :data:`GROUPS`."""
+    weight: float
+    """A group of n rows counts as n to this power [1]."""
 
 
-def unseen_errors(found: Fit, folds: Sequence[Fold]) -> Array:
-    """ln(measured / predicted) of rows that the fit had not seen [1], shape (n, targets); NaN where missing.
-
-    Without folds, the fit's own errors, widened by what the errors of its constants add.
-    """
-    if folds:
-        return -np.concatenate([fold.errors for fold in folds])
-    constants = np.einsum("rti,ij,rtj->rt", found.jacobian, found.covariance, found.jacobian)
-    scatters = np.array([TARGETS[target].scatter for target in found.targets])
-    return np.asarray(-found.errors * np.sqrt(1.0 + np.maximum(constants, 0.0) / scatters**2))
+#: For questions with a new chip or model, of which few were measured, and for new traffic of what was measured.
+NEW, KNOWN = Division(("hardware", "model"), 0.5), Division(("traffic",), 1.0)
 
 
-def error_quantiles(errors: npt.ArrayLike, groups: int = 0) -> tuple[float, ...] | None:
-    """Quantiles of some errors at :data:`LEVELS`, None if there are none; NaN counts as none.
+def all_folds(found: Fit, *, progress: Progress | None = None) -> dict[str, list[Fold]]:
+    """Each key of :data:`GROUPS` with its folds; see :func:`cross_validated`."""
+    return {by: cross_validated(found, by, progress=progress) for by in GROUPS}
+
+
+def held_out(folds: Mapping[str, Sequence[Fold]], division: Division, target: int) -> list[Array]:
+    """ln(measured / predicted) of one target for rows that the fit had not seen [1].
 
     Parameters
     ----------
-    errors : array_like, shape (n,)
-        [1]
-    groups : int
-        That the errors are of, alike within a group; fewer than two: as many as there are errors [1].
+    folds : mapping
+        By key of :data:`GROUPS`.
+    division : Division
+        What to use.
+    target : int
+        Column of the errors.
+
+    Returns
+    -------
+    list of ndarray
+        One for each fold that has the target.
+    """
+    columns = [-fold.errors[:, target] for kind in division.kinds for fold in folds.get(kind, ())]
+    known = [column[np.isfinite(column)] for column in columns]
+    return [column for column in known if column.size]
+
+
+def own_errors(found: Fit, target: int) -> list[Array]:
+    """The fit's own errors of one target, widened by those of its constants, where nothing could be left out [1]."""
+    constants = np.einsum("ri,ij,rj->r", found.jacobian[:, target], found.covariance, found.jacobian[:, target])
+    scatter = TARGETS[found.targets[target]].scatter
+    errors = -found.errors[:, target] * np.sqrt(1.0 + np.maximum(constants, 0.0) / scatter**2)
+    known = errors[np.isfinite(errors)]
+    return [known] if known.size else []
+
+
+def error_quantiles(groups: Sequence[npt.ArrayLike], weight: float = NEW.weight) -> tuple[float, ...] | None:
+    """Quantiles at :data:`LEVELS` of errors that are alike within a group, for a group that is not among them.
+
+    Parameters
+    ----------
+    groups : sequence of array_like
+        Errors of each, finite [1].
+    weight : float
+        See :class:`Division` [1].
+
+    Returns
+    -------
+    tuple of float or None
+        None without groups [1].
 
     Notes
     -----
-    A new group may be further off than the few that are known: distances from the median are widened as for the
-    prediction of a normal variable from so many, by Student's t for 80 %.
+    A new group may be further off than those that are known. So every group is left out once, and the distances from
+    the median are stretched by what an interval of 80 %, made from the others, needs to hold 80 % of all rows: the
+    conformal argument for groups [1]_. The stretch is not below 1, and not above that for one more normal
+    variable after so many (Student's t), which counts alone for two groups.
+
+    The errors are those of predictions with constants that other rows gave, so that what the constants are uncertain
+    by, which their covariance says, is in them already, and is not added again.
+
+    .. [1] Vovk, Gammerman, Shafer, Algorithmic Learning in a Random World, 2005; cross-conformal intervals.
 
     Examples
     --------
-    >>> error_quantiles([-0.2, 0.0, 0.2])
-    (-0.18, -0.16, -0.1, 0.0, 0.1, 0.16, 0.18)
-    >>> error_quantiles([-0.2, 0.0, 0.2], groups=3)
-    (-0.3058, -0.2718, -0.1699, 0.0, 0.1699, 0.2718, 0.3058)
+    >>> error_quantiles([[-0.2, 0.0, 0.2]])
+    (-0.2, -0.2, -0.15, 0.0, 0.15, 0.2, 0.2)
     """
-    given = np.asarray(errors, dtype=float)
-    known = given[np.isfinite(given)]
-    if not known.size:
+    given = [np.asarray(group, dtype=float) for group in groups]
+    if not given:
         return None
-    found, middle = np.quantile(known, LEVELS), float(np.median(known))
-    return tuple(float(value) for value in (middle + (found - middle) * _widening(groups)).round(4))
+    found = _weighted(given, LEVELS, weight)
+    middle = found[_MIDDLE]
+    stretch = 1.0 if len(given) < 2 else _widening(len(given))
+    if len(given) > 2:
+        needed = [_needed(given, index, weight) for index in range(len(given))]
+        stretch = min(max(float(_weighted(needed, (_LEVEL,), weight)[0]), 1.0), stretch)
+    return tuple(float(value) for value in (middle + (found - middle) * stretch).round(4))
+
+
+def _needed(groups: Sequence[Array], index: int, weight: float) -> Array:
+    """How much the interval made without a group must be stretched to hold each of its errors [1]."""
+    found = _weighted([*groups[:index], *groups[index + 1 :]], LEVELS, weight)
+    below, middle, above = found[LEVELS.index(0.1)], found[_MIDDLE], found[LEVELS.index(0.9)]
+    distances: Array = groups[index] - middle
+    sides = np.where(distances > 0.0, max(above - middle, _LEAST), max(middle - below, _LEAST))
+    return np.asarray(np.abs(distances) / sides)
+
+
+def _weighted(groups: Sequence[Array], levels: Sequence[float], weight: float) -> Array:
+    """Quantiles of all values, where a group of n counts as n to some power [1]."""
+    values = np.concatenate(list(groups))
+    weights = np.concatenate([np.full(group.size, group.size ** (weight - 1.0)) for group in groups])
+    order = np.argsort(values)
+    places = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
+    return np.asarray(np.interp(levels, places, values[order]))
 
 
 def _widening(groups: int) -> float:
-    if groups < 2:
-        return 1.0
     from scipy.stats import norm, t
 
     return float(t.ppf(0.9, groups - 1) / norm.ppf(0.9) * np.sqrt(1.0 + 1.0 / groups))
 
 
-def coverage(folds: Sequence[Fold], target: int, level: float = 0.8) -> float:
-    """Share of the rows left out whose value is in an interval made from the errors of the other folds [1].
+def coverage(groups: Sequence[Array], weight: float = NEW.weight, level: float = 0.8) -> float:
+    """Share of the errors that are in an interval made from the other groups [1].
 
     Parameters
     ----------
-    folds : sequence of Fold
-        From one division of the rows.
-    target : int
-        Column of their errors.
+    groups : sequence of ndarray
+        See :func:`held_out`.
+    weight : float
+        See :class:`Division` [1].
     level : float
         Share that should be [1].
 
     Returns
     -------
     float
-        NaN with fewer than two folds that have the target.
+        NaN with fewer than two groups.
     """
-    columns = [-fold.errors[:, target] for fold in folds]
-    columns = [column[np.isfinite(column)] for column in columns]
-    columns = [column for column in columns if column.size]
-    if len(columns) < 2:
+    if len(groups) < 2:
         return float("nan")
     inside = 0
-    for index, column in enumerate(columns):
-        others = [other for number, other in enumerate(columns) if number != index]
-        quantiles = error_quantiles(np.concatenate(others), len(others))
-        low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], LEVELS, quantiles or (0.0,))
-        inside += int(np.sum((column >= low) & (column <= high)))
-    return inside / sum(column.size for column in columns)
+    for index, group in enumerate(groups):
+        quantiles = error_quantiles([*groups[:index], *groups[index + 1 :]], weight) or (0.0,)
+        low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], LEVELS, quantiles)
+        inside += int(np.sum((group >= min(low, 0.0)) & (group <= max(high, 0.0))))
+    return inside / sum(group.size for group in groups)

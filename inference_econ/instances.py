@@ -69,7 +69,7 @@ def worker(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions) ->
     spread = float(pool.ep or 1) if has_experts(model) else 1.0
     groups, depth = one * pool.dp * pool.pp, one * pool.pp
     plans = Plans(one * stage * pool.pp, groups, depth, one * pool.tp, one * spread, whole=True)
-    question = _question(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
+    question = _question(row, requests, _told(row, _cut(assumptions, _cuts(model, plans, pool, assumptions))))
     slots = _room(row, question, plans)
     if row.load != "concurrency":
         slots = min(slots, _most_sequences(row, question) * pool.dp)
@@ -131,6 +131,16 @@ def _cut(assumptions: Assumptions, cuts: tuple[TensorLayout, ...]) -> Assumption
     if cuts == assumptions.tensor_layouts:
         return assumptions
     return assumptions.model_copy(update={"tensor_layouts": cuts})
+
+
+def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
+    """With what is known of the engine of a row: the prompt tokens of a step, and who launches kernels."""
+    changes: dict[str, float] = {}
+    if row.step_tokens is not None and assumptions.prefill_chunk:
+        changes["prefill_chunk"] = row.step_tokens
+    if row.compiled and assumptions.launches == "per_operator":
+        changes["launch"] = 0.0
+    return assumptions.model_copy(update=changes) if changes else assumptions
 
 
 def _most_sequences(row: Measurement, question: Question) -> float:

@@ -6,13 +6,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from inference_econ import doubts
 from inference_econ.cells import Chart, Line
 from inference_econ.load_sweep import Point
 from inference_econ.recommendation import Targets
 from inference_econ.service_tables import (
+    SEEN,
+    asked,
+    bounded_load,
     finite,
     fleet_label,
-    load_record,
     milliseconds,
     service_record,
     service_title,
@@ -52,6 +55,7 @@ def load_table(points: Sequence[Point], targets: Targets, dollars_per_accelerato
     ]
     if promised:
         notes.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
+    notes += doubts.remarks(asked([(point.sheet.service, point.load) for point in points]), SEEN)
     return Table(service_title(first.sheet.service), tuple(columns), tuple(rows), tuple(notes))
 
 
@@ -123,7 +127,7 @@ def load_sweep_record(
     """A fleet and its loads as plain data; latencies without end are null."""
     first = points[0].sheet
     return {
-        **service_record(first.service, first.replicas),
+        **service_record(first.service, first.replicas, *(point.load for point in points)),
         "dollars_per_accelerator_hour": dollars_per_accelerator_hour,
         "dollars_per_hour": first.dollars_per_hour,
         "targets": finite({"ttft_seconds": targets.ttft_seconds, "tpot_seconds": targets.tpot_seconds}),
@@ -133,7 +137,7 @@ def load_sweep_record(
 
 def _point_record(point: Point) -> dict[str, object]:
     record: dict[str, object] = {
-        **load_record(point.load, point.sheet.replicas),
+        **bounded_load(point.sheet.service, point.load, point.sheet.replicas),
         "kept_share": point.kept,
         "good_requests_per_second": point.good_per_second,
         "dollars_per_million_tokens": point.sheet.dollars_per_million_tokens,

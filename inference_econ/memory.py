@@ -91,8 +91,9 @@ def weight_bytes(model: ModelSpec, precision: Precision) -> float:
 def _weight_groups(model: ModelSpec, precision: Precision, assumptions: Assumptions | None = None) -> dict[str, float]:
     """Weights as stored, by where copies of them lie [B]; those that must fit, under some assumptions."""
     hidden, parts = model.hidden_size, model.parameter_parts()
-    routed = shared = 0.0
+    routed = shared = output = 0.0
     for block in model.blocks:
+        output += block.layers * counting.attention_output(block.attention, hidden)
         spec = block.feed_forward
         if spec.kind == "experts":
             routed += block.layers * spec.experts * counting.expert(spec, hidden)
@@ -105,7 +106,8 @@ def _weight_groups(model: ModelSpec, precision: Precision, assumptions: Assumpti
         embeddings -= model.vocab_size * hidden
     return {
         "embeddings": embeddings * width[precision.embeddings],
-        "attention": parts["attention"] * width[precision.attention],
+        "attention": (parts["attention"] - output) * width[precision.attention]
+        + output * width[precision.attention_output],
         "shared_experts": shared * width[precision.shared_experts],
         "experts": routed * width[precision.experts],
         "feed_forward": other * width[precision.weights],

@@ -56,7 +56,7 @@ def _grouped_query(table: Table, layers: int, spec: GroupedQueryAttention, summe
         cached_bytes=counting.cached_elements(spec) * table.read(limit) * table.kv_width,
         heads=float(spec.kv_heads),
     )
-    yield table.projection("attention output", layers, [(table.hidden, float(values))], reduced=summed)
+    yield table.projection("attention output", layers, [(table.hidden, float(values))], reduced=summed, output=True)
 
 
 def _latent(table: Table, layers: int, spec: LatentAttention, summed: float) -> Iterator[Operator]:
@@ -82,7 +82,7 @@ def _latent(table: Table, layers: int, spec: LatentAttention, summed: float) -> 
         yield from _index_scan(table, layers, spec.index_heads, spec.index_head_dim, table.attended())
     yield from _latent_scores(table, layers, spec, limit)
     values = float(spec.query_heads * spec.value_head_dim)
-    yield table.projection("attention output", layers, [(hidden, values)], reduced=summed)
+    yield table.projection("attention output", layers, [(hidden, values)], reduced=summed, output=True)
 
 
 def _latent_scores(table: Table, layers: int, spec: LatentAttention, limit: float) -> Iterator[Operator]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inference_econ import economics, memory
+from inference_econ import economics, memory, profiles
 from inference_econ.deployments import Deployments, deployments
 from inference_econ.drafting import Speculation
 from inference_econ.errors import InputError, NothingFitsError
@@ -47,7 +47,7 @@ def offer(
     hardware: HardwareSpec | str,
     requests: Requests,
     *,
-    assumptions: Assumptions | str = "deployable",
+    assumptions: Assumptions | str | None = None,
     weights: str | None = None,
     activations: str | None = None,
     kv: str | None = None,
@@ -65,8 +65,8 @@ def offer(
         What is served, on what.
     requests : Requests
         Lengths and cached tokens.
-    assumptions : Assumptions, name or path
-        Opinions.
+    assumptions : Assumptions, name or path, optional
+        Opinions; by default the profile of the chip's generation (:func:`inference_econ.profiles.assumed`).
     weights, activations, kv : str, optional
         Number formats.
     price : float, optional
@@ -92,8 +92,9 @@ def offer(
     NothingFitsError
         If no layout fits.
     """
+    opinions = profiles.assumed(assumptions, hardware)
     question = ask(
-        model, hardware, requests.mean_context, assumptions=assumptions, weights=weights, activations=activations, kv=kv
+        model, hardware, requests.mean_context, assumptions=opinions, weights=weights, activations=activations, kv=kv
     )
     rate = economics.rate(question.hardware, price)
     fixed = Pins() if pins is None else pins

@@ -32,6 +32,8 @@ class OperatorCosts:
     achieved : float
         Arithmetic over what the theoretical peak would do in the row's time, or memory traffic over the theoretical
         bandwidth, whichever is more [1].
+    together_seconds : float
+        Arithmetic and memory traffic, one behind the other as far as that is assumed of an operator [s].
     """
 
     name: str
@@ -44,11 +46,12 @@ class OperatorCosts:
     network_seconds: float
     launch_seconds: float
     achieved: float
+    together_seconds: float
 
     @property
     def seconds(self) -> float:
         """Time of the row by itself: arithmetic behind memory traffic or the reverse, then network and launches [s]."""
-        return max(self.compute_seconds, self.memory_seconds) + self.network_seconds + self.launch_seconds
+        return self.together_seconds + self.network_seconds + self.launch_seconds
 
     @property
     def bound(self) -> str:
@@ -92,20 +95,22 @@ def _operator_costs(
 ) -> OperatorCosts | None:
     """One row, or nothing if it does nothing."""
     roofline = operator_roofline(question, operator, work)
-    compute, memory_seconds, network_seconds, repeats = (
+    compute, memory_seconds, worked, padding, network_seconds, repeats = (
         float(np.ravel(value)[0])
         for value in (
             roofline.compute,
             roofline.memory,
+            roofline.seconds,
+            operator.padding,
             communication(network, work, layout, [operator]),
             operator.repeats,
         )
     )
     launched = launch * repeats * question.kernels(operator) if operator.launches else 0.0
-    together = max(compute, memory_seconds) + network_seconds + launched
+    together = worked + network_seconds + launched
     if together == 0.0:
         return None
-    flop = compute * question.flops_per_second(operator.dtype, operator.kind)
+    flop = compute / padding * question.flops_per_second(operator.dtype, operator.kind)
     moved = _memory_bytes(question, operator, work)
     peak = question.peaks[question.unit(operator.dtype)]
     achieved = max(flop / peak, moved / question.hardware.hbm_bytes_per_second) / together
@@ -120,6 +125,7 @@ def _operator_costs(
         network_seconds,
         launched,
         achieved,
+        worked,
     )
 
 

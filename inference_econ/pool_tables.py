@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ import doubts
 from inference_econ.disaggregation import NOTICED, Comparison, Frontier
 from inference_econ.fleet_load import Fleet
 from inference_econ.pools import Pool, Pools
 from inference_econ.recommendation import Choice
-from inference_econ.service_tables import layout_of, load_record
+from inference_econ.service_tables import SEEN, bounded_load, layout_of, load_record
 from inference_econ.study import Curve
-from inference_econ.tables import Table, dollars, layout_label
+from inference_econ.tables import Table, assumptions_label, dollars, layout_label
 
 Array = npt.NDArray[np.float64]
+
+#: Of the columns of a point, its speed alone comes from one pool.
+_POINT = {"tokens_per_second_per_user": doubts.FULL["tokens_per_second_per_user"]}
 
 
 def comparison_table(
@@ -57,7 +62,13 @@ def comparison_table(
                 f"{1e3 * apart.ttft_seconds[index]:.0f}" if index >= 0 else "",
             )
         )
-    notes = (verdict(compared), transfer_note(compared), _assumed(compared), *_fleet_notes(fleet, together))
+    notes = (
+        verdict(compared),
+        transfer_note(compared),
+        _assumed(compared),
+        *_fleet_notes(fleet, together),
+        *doubts.remarks(_asked(compared), SEEN),
+    )
     return Table(_title(pools), columns, tuple(lines), notes)
 
 
@@ -123,8 +134,25 @@ def _assumed(compared: Comparison) -> str:
     promised = "" if math.isinf(compared.ttft_seconds) else f" TTFT at most {1e3 * compared.ttft_seconds:g} ms."
     return (
         f"$/M output tokens carry the whole bill; instances are full, P : D their ratio as a real number. {prices}."
-        f"{promised} Assumptions: {pools.decode.question.assumptions.name}."
+        f"{promised} Assumptions: {assumptions_label(pool.question for pool in pools.aggregated)}."
     )
+
+
+def _asked(compared: Comparison) -> list[doubts.Asked]:
+    """The frontiers by kind of chip, to be told how far off they may be."""
+    pools, apart = compared.pools, compared.disaggregated
+    found, several = [], len(pools.aggregated) > 1
+    for pool, front in zip(pools.aggregated, compared.aggregated, strict=True):
+        sizes, batches = pool.accelerators[front.layout].tolist(), front.batch.tolist()
+        if pool is pools.decode:
+            sizes, batches = sizes + pool.accelerators[apart.layout].tolist(), batches + apart.batch.tolist()
+        found.append(_of_pool(pool, sizes, batches, pool.question.hardware.name if several else ""))
+    return found
+
+
+def _of_pool(pool: Pool, sizes: Sequence[float] = (), batches: Sequence[float] = (), label: str = "") -> doubts.Asked:
+    requests = pool.found.requests
+    return doubts.Asked(pool.question, sizes, batches, requests.isl.mean, requests.osl.mean, label=label)
 
 
 def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...]:
@@ -230,6 +258,8 @@ def comparison_record(
         "prefill_hardware": pools.prefill.question.hardware.name,
         "decode_hardware": asked.hardware.name,
         "assumptions": asked.assumptions.name,
+        "prefill_assumptions": pools.prefill.question.assumptions.name,
+        "calibration": {one.question.hardware.name: doubts.calibration_record(one, SEEN) for one in _asked(compared)},
         "weights": asked.precision.weights,
         "kv": asked.precision.kv,
         "isl": requests.isl.mean,
@@ -259,14 +289,14 @@ def comparison_record(
             "replicas": together.replicas,
             "accelerators": together.accelerators,
             "dollars_per_hour": together.dollars_per_hour,
-            **load_record(together.load, together.replicas),
+            **bounded_load(together.service, together.load, together.replicas),
         },
     }
 
 
 def _point(pool: Pool, front: Frontier, index: int) -> dict[str, object]:
     layout = int(front.layout[index])
-    return {
+    point = {
         "tokens_per_second_per_user": float(front.tokens_per_second[index]),
         "dollars_per_million_output_tokens": float(front.dollars[index]),
         "ttft_seconds": float(front.ttft_seconds[index]),
@@ -274,6 +304,8 @@ def _point(pool: Pool, front: Frontier, index: int) -> dict[str, object]:
         "layout": layout_of(pool.found.service(layout)),
         "batch": float(front.batch[index]),
     }
+    asked = _of_pool(pool, [float(pool.accelerators[layout])], [float(front.batch[index])])
+    return doubts.bounded(point, doubts.ends(asked, _POINT))
 
 
 def _apart(pools: Pools, front: Frontier, index: int) -> dict[str, object]:
@@ -312,5 +344,15 @@ def fleet_record(fleet: Fleet) -> dict[str, object]:
         "dollars_per_hour": fleet.dollars_per_hour,
         "dollars_per_million_output_tokens": fleet.dollars_per_million_output_tokens,
         **_transfer(pools, fleet.prefill, fleet.decode),
-        **{name.removesuffix("_per_instance"): value for name, value in load_record(fleet.load, 1).items()},
+        **{name.removesuffix("_per_instance"): value for name, value in _bounded_load(fleet).items()},
     }
+
+
+def _bounded_load(fleet: Fleet) -> dict[str, object]:
+    """Where each latency comes from, there its errors do."""
+    answers = fleet.pools.requests.osl.mean
+    factors = {
+        name: doubts.ends(_of_pool(pool)._replace(osl=answers), {name: doubts.LOAD[name]})[name]
+        for name, pool in (("ttft_seconds", fleet.pools.prefill), ("tpot_seconds", fleet.pools.decode))
+    }
+    return doubts.bounded(load_record(fleet.load, 1), factors)

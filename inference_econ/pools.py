@@ -179,7 +179,8 @@ def pools(
     *,
     decode_on: HardwareSpec | str | None = None,
     layer_by_layer: bool = True,
-    assumptions: Assumptions | str = "deployable",
+    assumptions: Assumptions | str | None = None,
+    decode_assumptions: Assumptions | str | None = None,
     weights: str | None = None,
     activations: str | None = None,
     kv: str | None = None,
@@ -201,6 +202,8 @@ def pools(
         See :class:`Pools`.
     assumptions, weights, activations, kv, pipeline, max_accelerators
         See :func:`inference_econ.offers.offer`.
+    decode_assumptions : Assumptions, name or path, optional
+        Of the other kind of chip; by default ``assumptions``, and without those the profile of its own generation.
     price : float, optional
         Of one accelerator [USD/h], whatever its kind; by default the first of each file.
 
@@ -221,16 +224,18 @@ def pools(
             f"an answer of {requests.osl.mean:g} token needs no decode pool; give answers (osl) of 2 tokens or more"
         )
 
-    def pool(chip: HardwareSpec | str, wanted: Requests) -> Pool:
+    def pool(chip: HardwareSpec | str, wanted: Requests, assumed: Assumptions | str | None = assumptions) -> Pool:
         found = offer(
-            model, chip, wanted, assumptions=assumptions, weights=weights, activations=activations, kv=kv, price=price,
+            model, chip, wanted, assumptions=assumed, weights=weights, activations=activations, kv=kv, price=price,
             pipeline=pipeline, max_accelerators=max_accelerators,
         )  # fmt: skip
         return _usable(found)
 
     both = pool(hardware, requests)
     reading = pool(hardware, requests.replace(osl=Length(values=(1.0,))))
-    decoding = both if decode_on is None else pool(decode_on, requests)
+    decoding = both
+    if decode_on is not None:
+        decoding = pool(decode_on, requests, assumptions if decode_assumptions is None else decode_assumptions)
     if decoding.question.hardware == both.question.hardware:
         return Pools(reading, both, (both,), layer_by_layer)
     return Pools(reading, decoding, (both, decoding), layer_by_layer)
@@ -253,7 +258,8 @@ def _usable(found: Offer) -> Pool:
         for one in fields(states)
         if isinstance(value := getattr(states, one.name), np.ndarray) and len(value) == len(every)
     }
-    cut = replace(prompt, seconds=prompt.seconds[kept], busy_seconds=prompt.busy_seconds[kept])
+    shares = prompt.chip_share[kept]
+    cut = replace(prompt, seconds=prompt.seconds[kept], busy_seconds=prompt.busy_seconds[kept], chip_share=shares)
     fewer = replace(
         every,
         plans=every.plans.at((kept,)),

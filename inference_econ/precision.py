@@ -19,6 +19,8 @@ class Precision:
         of shared experts, of embeddings.
     activations, kv : str
         What flows between operators, and the cache.
+    attention_output : str
+        Weights of attention's output projections; by default as the rest of attention.
     """
 
     weights: str
@@ -28,6 +30,11 @@ class Precision:
     embeddings: str
     activations: str
     kv: str
+    attention_output: str = ""
+
+    def __post_init__(self) -> None:
+        """Without a format of their own, output projections have that of attention."""
+        object.__setattr__(self, "attention_output", self.attention_output or self.attention)
 
     @classmethod
     def of(
@@ -52,6 +59,7 @@ class Precision:
             embeddings=weights or model.embedding_weights or model.weights,
             activations=flowing,
             kv=kv or model.kv or flowing,
+            attention_output=weights or model.attention_output_weights or model.attention_weights or model.weights,
         )
 
     @property
@@ -62,4 +70,5 @@ class Precision:
     @property
     def of_weights(self) -> tuple[str, ...]:
         """The formats of all weights, each once."""
-        return tuple(dict.fromkeys((self.weights, self.attention, self.experts, self.shared_experts, self.embeddings)))
+        attention = (self.attention, self.attention_output)
+        return tuple(dict.fromkeys((self.weights, *attention, self.experts, self.shared_experts, self.embeddings)))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ import instances, runs
+from inference_econ import instances, runs, worker_counts
 from inference_econ.deployments import Service
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.load import loaded
@@ -51,6 +51,8 @@ class Prediction:
         The server had hardly anything else to do: what is predicted is latency without load.
     skipped : str
         Why there is no prediction; empty if there is one.
+    assumed : str
+        What the row does not say and was chosen for it; empty if nothing was.
     """
 
     measurement: Measurement
@@ -60,6 +62,7 @@ class Prediction:
     output_tokens_per_second_per_accelerator: float | None = None
     idle: bool = False
     skipped: str = ""
+    assumed: str = ""
 
     @property
     def input_tokens_per_second_per_accelerator(self) -> float | None:
@@ -105,7 +108,7 @@ def _deployment(row: Measurement) -> tuple[object, ...]:
     """What rows must share to be predicted together."""
     return (
         row.engine, row.model, row.hardware, row.weights, row.kv, row.isl, row.osl, row.context, row.accelerators,
-        row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode, row.load,
+        row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode, row.load, row.step_tokens, row.compiled,
     )  # fmt: skip
 
 
@@ -127,7 +130,7 @@ def _unusable(row: Measurement) -> str:
         return "how requests arrived is not recorded"
     if row.isl is None and row.context is None:
         return "no length is recorded"
-    if row.decode is None and (row.accelerators is None or (row.tp is None and row.load not in _FULL)):
+    if row.decode is None and row.accelerators is None:
         return "the layout is not recorded"
     if row.load in ("batch", "concurrency") and row.concurrency is None:
         return "the number of requests is not recorded"
@@ -141,12 +144,16 @@ def _single(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Predi
     first = rows[0]
     if first.tp is None:
         return [_best(row, assumptions) for row in rows]
-    service, replicas = instances.instance(rows, assumptions)
-    if first.load == "batch":
+    return _under_load(rows, *instances.instance(rows, assumptions))
+
+
+def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
+    load = rows[0].load
+    if load == "batch":
         return [_batch(row, service, replicas) for row in rows]
-    if first.load == "rate":
+    if load == "rate":
         return [_open(row, service, replicas) for row in rows]
-    if first.load in _FULL:
+    if load in _FULL:
         return [_steady(row, service, _most(row, service)) for row in rows]
     return _closed(rows, service, replicas)
 
@@ -157,7 +164,7 @@ def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> l
     states = service.at(each)
     # Those without a slot wait for one: of so many at a time, each goes around as often as the server completes one.
     waits = np.maximum(each - service.slots, 0.0) / states.requests_per_second
-    started = runs.first_round(service, each)
+    started, assumed = runs.first_round(service, each), service.question.assumptions
     found = []
     for index, row in enumerate(rows):
         ttft, tpot, rate = _at(service, float(each[index]))
@@ -167,7 +174,8 @@ def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> l
             ttft, tpot, rate = _rounds(row, service, min(float(each[index]), float(service.slots)), ttft, row.spread)
             found.append(_prediction(row, service, ttft + float(waits[index]), tpot, rate))
             continue
-        ttft = _over_run(row, ttft + float(waits[index]), *(float(times[index]) for times in started))
+        beginning = (float(times[index]) + assumed.warm_up for times in started)
+        ttft = _over_run(row, ttft + float(waits[index]), *beginning)
         found.append(_prediction(row, service, ttft, tpot, rate, idle=idle))
     return found
 
@@ -178,6 +186,7 @@ def _rounds(
     """TTFT and TPOT of requests that come in rounds [s], and how many an instance completes [1/s]."""
     count = _ROUNDS if row.requests is None or row.concurrency is None else row.requests / row.concurrency
     waits, others = runs.rounds(service, together, spread, max(round(count), 1))
+    waits[0] += service.question.assumptions.warm_up
     steps = max(service.requests.decode_steps, 1.0)
     decode = steps * float(np.interp(together, service.batch, service.decode_seconds))
     typical = np.median if row.statistic == "median" else np.mean
@@ -206,6 +215,7 @@ def _at(service: Service, concurrency: float) -> tuple[float, float, float]:
     state = service.at(concurrency)
     ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
     steps, together = service.requests.decode_steps, min(concurrency, float(service.slots))
+    assumed = service.question.assumptions
     if steps <= 0.0:
         return ttft, 0.0, 1.0 / float(runs.together_seconds(service, together))
     batch = float(state.batch)
@@ -214,7 +224,7 @@ def _at(service: Service, concurrency: float) -> tuple[float, float, float]:
     for _ in range(_ROUNDS_OF_SHARES):
         prompt = float(runs.together_seconds(service, batch / steps))
         step = float(np.interp(batch, service.batch, service.decode_seconds)) + batch / steps * prompt
-        ttft = service.question.assumptions.request_overhead + 1.5 * step
+        ttft = assumed.request_overhead + (1.5 + assumed.steps_ahead) * step
         batch = max(together * steps * step / (ttft + steps * step), 1.0)
     return ttft, step, together / (ttft + steps * step)
 
@@ -269,13 +279,27 @@ def _most(row: Measurement, service: Service) -> float:
 
 
 def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
-    """A full server whose layout is not recorded: the one that serves most requests."""
+    """A server whose layout is not recorded: a full one has that which serves most requests, others the widest."""
+    assert row.accelerators is not None
     chosen = instances.candidates(row, assumptions)
+    if row.load not in _FULL:
+        # Nearly all that are measured share each matrix among as many accelerators as can be.
+        most = max(one.plans.attention_ranks[0] for one in chosen)
+        widest = [one for one in chosen if one.plans.attention_ranks[0] == most]
+        each = [(_under_load([row], one, row.accelerators / one.accelerators)[0], one) for one in widest]
+        return _marked(*min(each, key=lambda pair: pair[0].request_seconds or pair[0].tpot_seconds or math.inf))
     # Layouts that come near the best with prompts read one by one.
     rough = [float(one.at(_most(row, one)).requests_per_second) / one.accelerators for one in chosen]
     near = sorted(range(len(chosen)), key=lambda index: -rough[index])[:_NEAR]
-    each = [_steady(row, chosen[index], _most(row, chosen[index])) for index in near]
-    return max(each, key=lambda one: one.output_tokens_per_second_per_accelerator or 0.0)
+    each = [(_steady(row, chosen[index], _most(row, chosen[index])), chosen[index]) for index in near]
+    return _marked(*max(each, key=lambda pair: pair[0].output_tokens_per_second_per_accelerator or 0.0))
+
+
+def _marked(found: Prediction, service: Service) -> Prediction:
+    """A prediction for a layout that was chosen."""
+    plans = service.plans
+    tp, pp = int(plans.attention_ranks[0]), int(plans.pp[0])
+    return replace(found, assumed=f"layout tp={tp}, dp={service.accelerators // (tp * pp)}, pp={pp}")
 
 
 def _prediction(
@@ -293,13 +317,13 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
     first = rows[0]
     assert first.prefill is not None and first.decode is not None
     reader, writer = (instances.worker(rows, pool, assumptions) for pool in (first.prefill, first.decode))
-    known = None not in (first.prefill.workers, first.decode.workers)
-    workers = (first.prefill.workers or 1, first.decode.workers or 1)
+    if None not in (first.prefill.workers, first.decode.workers):
+        workers = (first.prefill.workers or 1, first.decode.workers or 1)
+        return [_pools(row, reader, writer, *workers) for row in rows]
+    counts = worker_counts.assumed(rows, assumptions)
     return [
-        _pools(row, reader, writer, *workers)
-        if known or (row.concurrency or 1.0) <= 1.0
-        else Prediction(row, skipped="the numbers of workers are not recorded")
-        for row in rows
+        replace(_pools(row, reader, writer, *each), assumed="workers: {} prefill, {} decode".format(*each))
+        for row, each in zip(rows, counts, strict=True)
     ]
 
 
@@ -317,8 +341,11 @@ def _pools(row: Measurement, reader: Service, writer: Service, readers: int, wri
     # Prompts cannot be read quicker than the pool does; what waits for that waits before its first token.
     rate = min(rate, readers / alone)
     ttft = max(ttft, row.concurrency / rate - steps * decode)
-    ttft = _over_run(row, ttft, *(float(times) for times in runs.first_round(reader, row.concurrency / readers)))
     chips = readers * reader.accelerators + writers * writer.accelerators
+    assumed, domain = reader.question.assumptions, reader.question.hardware.link_domain
+    # Inside a link domain there is nothing to connect.
+    later = assumed.warm_up + (assumed.transfer_warm_up if chips > domain else 0.0)
+    ttft = _over_run(row, ttft, *(float(time) + later for time in runs.first_round(reader, row.concurrency / readers)))
     output = rate * writer.requests.osl.mean / chips
     return Prediction(row, ttft, decode, ttft + steps * decode, output, idle=row.concurrency <= 1.0)
 

@@ -11,24 +11,25 @@ import numpy as np
 
 from inference_econ import catalog
 from inference_econ.calibration import Fit
+from inference_econ.calibration_rows import deployment_key
 from inference_econ.fitting import CONSTANTS
-from inference_econ.holdout import Fold, error_quantiles, unseen_errors
+from inference_econ.holdout import KNOWN, NEW, Array, Fold, coverage, error_quantiles, held_out, own_errors
 from inference_econ.measurements import Measurement
 from inference_econ.spec.assumptions import Assumptions, FamilyAssumptions
-from inference_econ.spec.calibration import LEVELS, Quantity
-from inference_econ.uncertainty import formats
+from inference_econ.spec.calibration import LEVELS, ErrorSpread, Quantity
+from inference_econ.uncertainty import formats, subject_key
 
 #: How times are written, for the sake of readers: unit and seconds.
 _TIMES = (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 #: Rows of a quantity that say how far off predictions are, at least [1].
 _ENOUGH = 5
-#: Subjects (an engine, a chip, a model) fewer than which say little about others [1].
-_FEW = 4
+#: Groups of rows (of a chip, of a model) fewer than which say little about others [1].
+_FEW = 3
 
 
 def profile_text(
     found: Fit,
-    folds: Sequence[Fold],
+    folds: Mapping[str, Sequence[Fold]],
     *,
     name: str,
     extends: str,
@@ -44,8 +45,8 @@ def profile_text(
     ----------
     found : Fit
         Constants, and the rows behind them.
-    folds : sequence of Fold
-        Predictions of rows by fits to the others.
+    folds : mapping
+        Predictions of rows by fits to the others; see :func:`inference_econ.holdout.all_folds`.
     name, description : str
         For people.
     extends : str
@@ -103,7 +104,7 @@ def _exceptions(base: Assumptions, names: Sequence[str]) -> list[str]:
     return ["per_family:", *lines] if lines else []
 
 
-def _calibration(found: Fit, folds: Sequence[Fold], date: str) -> list[str]:
+def _calibration(found: Fit, folds: Mapping[str, Sequence[Fold]], date: str) -> list[str]:
     rows = found.rows
     specs = [catalog.model(row.model) for row in rows]
     chips = [catalog.hardware(row.hardware) for row in rows]
@@ -127,7 +128,21 @@ def _calibration(found: Fit, folds: Sequence[Fold], date: str) -> list[str]:
     lines = ["calibration:", f"  date: {json.dumps(date)}", f"  rows: {len(rows)}"]
     lines += [f"  {key}: [{', '.join(sorted(set(values)))}]" for key, values in names.items()]
     lines += [f"  {key}: {_range(values)}" for key, values in ranges.items()]
-    return [*lines, "  errors:", *_errors(found, folds)]
+    lines += ["  errors:", *_errors(found, folds)]
+    lines += ["  measured_errors:", *known] if (known := _measured_errors(found, folds)) else []
+    subjects = {subject_key(row.engine, chip, spec) for row, chip, spec in zip(rows, chips, specs, strict=True)}
+    lines.append(f"  subjects: {_list(sorted(subjects))}")
+    left_out = _left_out(found, folds)
+    lines += ["  left_out:", *left_out] if left_out else []
+    unknown = [name for name, why in zip(found.names, found.unknown, strict=True) if why]
+    lines += [f"  undetermined: {_list(unknown)}"] if unknown else []
+    before = "" if found.base.calibration is None else found.base.calibration.deployments
+    keys = sorted({*map(deployment_key, rows), *before.split()})
+    return [*lines, f'  deployments: "{" ".join(keys)}"']
+
+
+def _list(texts: Iterable[str]) -> str:
+    return f"[{', '.join(json.dumps(text, ensure_ascii=False) for text in texts)}]"
 
 
 def _instance(row: Measurement) -> float | None:
@@ -143,22 +158,60 @@ def _range(values: Iterable[float | None]) -> str:
     return f"{{low: {low:.4g}, high: {high:.4g}}}"
 
 
-def _errors(found: Fit, folds: Sequence[Fold]) -> list[str]:
-    unseen, lines = unseen_errors(found, folds), []
+def _errors(found: Fit, folds: Mapping[str, Sequence[Fold]]) -> list[str]:
+    """For what is new: chips and models left out; where they are few, no better than what the base knows."""
+    lines = []
     for index, target in enumerate(found.targets):
-        count = int(np.isfinite(unseen[:, index]).sum())
-        groups = sum(bool(np.isfinite(fold.errors[:, index]).any()) for fold in folds)
-        quantiles = error_quantiles(unseen[:, index], groups)
-        if quantiles is not None and (not folds or folds[0].by != "subject" or groups < _FEW):
-            quantiles = _no_narrower(quantiles, found.base, target)
-        if quantiles is not None and (count >= _ENOUGH or len(found.targets) == 1):
-            lines.append(f"    {target}: {{rows: {count}, quantiles: [{', '.join(f'{one:g}' for one in quantiles)}]}}")
+        groups = held_out(folds, NEW, index)
+        known = None if found.base.calibration is None else found.base.calibration.errors.get(cast("Quantity", target))
+        if len(groups) >= _FEW or (groups and known is None):
+            lines += _spread(target, groups, error_quantiles(groups), found, NEW.weight)
+            continue
+        groups = groups or held_out(folds, KNOWN, index) or own_errors(found, index)
+        one = [np.concatenate(groups)] if groups else []
+        quantiles = error_quantiles(one)
+        lines += _spread(target, one, quantiles and _no_narrower(quantiles, known), found, NEW.weight)
     return lines
 
 
-def _no_narrower(quantiles: tuple[float, ...], base: Assumptions, target: str) -> tuple[float, ...]:
-    """What few subjects say about others is no better than what was known before."""
-    known = None if base.calibration is None else base.calibration.errors.get(cast("Quantity", target))
+def _measured_errors(found: Fit, folds: Mapping[str, Sequence[Fold]]) -> list[str]:
+    """For other traffic of what was measured."""
+    lines = []
+    for index, target in enumerate(found.targets):
+        groups = held_out(folds, KNOWN, index) or own_errors(found, index)
+        lines += _spread(target, groups, error_quantiles(groups, KNOWN.weight), found, KNOWN.weight)
+    return lines
+
+
+def _spread(
+    target: str, groups: Sequence[Array], quantiles: tuple[float, ...] | None, found: Fit, weight: float
+) -> list[str]:
+    count = int(np.isfinite(found.errors[:, found.targets.index(target)]).sum())
+    if quantiles is None or (count < _ENOUGH and len(found.targets) > 1):
+        return []
+    share, sizes = coverage(groups, weight), np.abs(np.concatenate(groups))
+    known = f"rows: {count}, groups: {len(groups)}, median: {np.median(sizes):.4f}, p90: {np.quantile(sizes, 0.9):.4f}"
+    known += f", covered: {share:.3f}" if math.isfinite(share) else ""
+    return [f"    {target}: {{{known}, quantiles: [{', '.join(f'{one:g}' for one in quantiles)}]}}"]
+
+
+def _left_out(found: Fit, folds: Mapping[str, Sequence[Fold]]) -> list[str]:
+    """How far off each group was without which the others were fitted."""
+    lines = []
+    for fold in (fold for by in ("hardware", "model", "subject") for fold in folds.get(by, ())):
+        columns = {target: fold.errors[:, index] for index, target in enumerate(found.targets)}
+        medians = {
+            target: float(np.nanmedian(np.abs(one))) for target, one in columns.items() if np.isfinite(one).any()
+        }
+        if medians:
+            texts = ", ".join(f"{target}: {value:.3f}" for target, value in medians.items())
+            name, count = json.dumps(fold.left_out), len(fold.rows)
+            lines.append(f"    - {{by: {fold.by}, name: {name}, rows: {count}, medians: {{{texts}}}}}")
+    return lines
+
+
+def _no_narrower(quantiles: tuple[float, ...], known: ErrorSpread | None) -> tuple[float, ...]:
+    """What few groups say about others is no better than what was known before."""
     if known is None:
         return quantiles
     pairs = zip(LEVELS, quantiles, known.quantiles, strict=True)

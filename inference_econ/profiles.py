@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from inference_econ import catalog
 
 if TYPE_CHECKING:
+    from inference_econ.catalog import Name
+    from inference_econ.spec.asks import GridName
     from inference_econ.spec.assumptions import Assumptions
     from inference_econ.spec.hardware import HardwareSpec
 
@@ -27,6 +30,8 @@ _ALIKE = ("ada", "ampere_workstation", "blackwell_geforce", "v100")
 #: Fitted to all engines and generations together.
 _ALL = "profiles/servers"
 _FALLBACK = "deployable"
+#: What goes with the published study's grid.
+_STUDY = "paper"
 
 
 def name_for(family: str, engine: str | None = None) -> str:
@@ -73,3 +78,49 @@ def for_hardware(hardware: HardwareSpec | str, engine: str | None = None) -> Ass
     """
     chip = catalog.hardware(hardware) if isinstance(hardware, str) else hardware
     return catalog.assumptions(name_for(chip.family, engine))
+
+
+def assumed(
+    given: Assumptions | Name | None,
+    hardware: HardwareSpec | Name,
+    grid: GridName = "whole",
+    *,
+    changes: Iterable[str] = (),
+) -> Assumptions:
+    """The assumptions that a question is answered under: given ones, or those that go with its grid and its chip.
+
+    Parameters
+    ----------
+    given : Assumptions, name or path, optional
+        What was asked for.
+    hardware : HardwareSpec, name or path
+        The chip.
+    grid : {'whole', 'paper'}
+        Without ``given``, whole-number deployments are answered under the profile of the chip's generation
+        (:func:`for_hardware`), the published study's grid under ``paper``.
+    changes : iterable of str
+        What-ifs, ``FIELD=VALUE``, of what has a name.
+
+    Returns
+    -------
+    Assumptions
+        With the what-ifs.
+
+    Raises
+    ------
+    UnknownNameError, SpecError, InputError
+        If a name or what-if cannot be used.
+
+    Examples
+    --------
+    >>> assumed("ideal", "h100_sxm").name, assumed(None, "tpu_v6e").name, assumed(None, "h100_sxm", "paper").name
+    ('ideal', 'deployable', 'paper')
+    """
+    from inference_econ.spec.hardware import HardwareSpec
+
+    if given is None and grid == "paper":
+        given = _STUDY
+    elif given is None:
+        chip = hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware)
+        given = name_for(chip.family)
+    return catalog.assumptions(given, changes=changes) if isinstance(given, (str, os.PathLike)) else given

@@ -87,7 +87,16 @@ class Question:
         shares = {"scores": assumed.attention_math_efficiency, "experts": assumed.expert_math_efficiency}
         unit = self.unit(dtype)
         narrow = assumed.narrow_math_efficiency ** _HALVINGS.get(unit, 0)
+        if dtype == "fp8_block" and "fp4" in self.peaks:
+            narrow *= assumed.block_math_efficiency
         return self.peaks[unit] * (shares.get(kind) or assumed.math_efficiency) * narrow
+
+    def shown(self, kind: OperatorKind) -> float:
+        """Share of the shorter of arithmetic and memory time of an operator that does not hide behind the other [1]."""
+        assumed = self.assumptions
+        if assumed.overlap == "none":
+            return 1.0
+        return 1.0 - assumed.expert_overlap if kind == "experts" else 0.0
 
     def kernels(self, operator: Operator) -> float:
         """Kernels of one occurrence of a row: activations of 16 bits are quantised first for a narrow unit [1]."""

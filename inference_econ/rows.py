@@ -81,6 +81,8 @@ class Operator:
         The operator runs on the attention ranks of a stage, not on all of its chips.
     launches : float
         Kernels per occurrence [1].
+    padding : ndarray or float
+        Arithmetic that is done over what is needed: tiles that are not full [1].
     """
 
     name: str
@@ -95,6 +97,7 @@ class Operator:
     collectives: Mapping[TensorLayout, tuple[Collective, ...]] = field(default_factory=dict)
     on_attention_ranks: bool = False
     launches: float = 1.0
+    padding: Array | float = 1.0
 
 
 class Table:
@@ -144,12 +147,14 @@ class Table:
         reduced: float = 0.0,
         only_2d: bool = False,
         launches: float = 1.0,
+        output: bool = False,
     ) -> Operator:
         """A weight matrix, or several side by side, on the attention ranks.
 
         ``shapes`` are read from memory; ``count`` weights are multiplied, all of them if not given. ``reduced``
-        elements per token are summed over the ranks afterwards.
+        elements per token are summed over the ranks afterwards. ``output`` projections may have another format.
         """
+        dtype = self.precision.attention_output if output else self.precision.attention
         read = [(float(rows), float(columns)) for rows, columns in shapes]
         elements = math.fsum(rows * columns for rows, columns in read)
         traffic: Array | float = 0.0
@@ -160,9 +165,9 @@ class Table:
         return Operator(
             name,
             float(layers),
-            self.precision.attention,
+            dtype,
             flop_per_token=2.0 * (elements if count is None else count) / owners,
-            weight_bytes=elements * BYTES_PER_ELEMENT[self.precision.attention] / self.ranks,
+            weight_bytes=elements * BYTES_PER_ELEMENT[dtype] / self.ranks,
             activation_bytes_per_token=traffic * self.activation_width / owners,
             collectives=self.all_reduces(self.ranks, owners, reduced, only_2d=only_2d) if reduced else {},
             on_attention_ranks=True,

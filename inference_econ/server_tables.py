@@ -9,7 +9,7 @@ from dataclasses import asdict
 from inference_econ.accuracy import Accuracy
 from inference_econ.tables import Table
 from inference_econ.validation.bound import Violation
-from inference_econ.validation.servers import QUANTITIES, Quantity, Row, Servers, scores
+from inference_econ.validation.servers import QUANTITIES, Quantity, Row, Servers, inside, scores
 
 #: Rows that are named one by one; of more, the first and the last are.
 _NAMED = 3
@@ -51,6 +51,8 @@ def tables(report: Servers, by: Sequence[str] = ()) -> list[Table]:
     """
     shown = [coverage(report), errors(report)]
     shown += [grouped(report, key) for key in by]
+    if any(row.assumed for row in report.counted()):
+        shown.append(_assumed(report))
     if report.speculative():
         shown.append(_speculative(report))
     if report.reasons():
@@ -66,18 +68,33 @@ def coverage(report: Servers) -> Table:
     rows = []
     for name in names:
         one = report.coverage(name)
-        numbers = (one.read, one.mapped, one.repeats, one.speculative, one.plain, one.predicted)
+        numbers = (one.read, one.mapped, one.repeats, one.speculative, one.plain, one.predicted, one.assumed)
         share = f"{100 * one.predicted / one.plain:.0f}" if one.plain else "-"
         rows.append((name or "all", *map(str, numbers), share))
-    columns = ("dataset", "rows", "understood", "repeats", "with speculation", "counted", "predicted", "covered %")
+    columns = (
+        "dataset", "rows", "understood", "repeats", "with speculation", "counted", "predicted", "of these assumed",
+        "covered %",
+    )  # fmt: skip
     return Table(f"Measured servers under {_named(report)}: rows", columns, tuple(rows))
 
 
 def errors(report: Servers) -> Table:
-    """Errors of all that count, by quantity."""
-    rows = [(title, *_numbers(found)) for title, found in _overall(report.counted())]
+    """Errors of all that count, by quantity, and of those that the assumptions were and were not fitted to."""
+    rows = [
+        (quantity.title, which, *_numbers(found), share_inside(some, quantity))
+        for quantity in QUANTITIES
+        for which, some in report.split().items()
+        for found in scores(some, quantity).values()
+    ]
     notes = tuple(_reading(title, found) for title, found in _overall(report.counted()) if found.median is not None)
-    return Table(f"Errors under {_named(report)}", ("quantity", *_ERRORS), tuple(rows), (*notes, LEGEND))
+    columns = ("quantity", "which", *_ERRORS, "in 80 % interval")
+    return Table(f"Errors under {_named(report)}", columns, tuple(rows), (*notes, LEGEND))
+
+
+def share_inside(rows: Iterable[Row], quantity: Quantity) -> str:
+    """Share of the measured values that are in the intervals of their predictions, in per cent; "-" without any."""
+    held, known = inside(rows, quantity)
+    return f"{100 * held / known:.0f} %" if known else "-"
 
 
 def grouped(report: Servers, key: str, quantities: Iterable[Quantity] = QUANTITIES) -> Table:
@@ -126,6 +143,10 @@ def record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]:
         "datasets": {name: asdict(report.coverage(name)) for name in report.datasets},
         "coverage": asdict(report.coverage()),
         "errors": {quantity.name: _record(found) for quantity, found in _by_quantity(report.counted())},
+        "parts": {
+            which: {quantity.name: _part(some, quantity, found) for quantity, found in _by_quantity(some)}
+            for which, some in report.split().items()
+        },
         "speculative": {quantity.name: _record(found) for quantity, found in _by_quantity(report.speculative())},
         "groups": groups,
         "skipped": {reason: len(rows) for reason, rows in report.reasons().items()},
@@ -149,7 +170,8 @@ def bound_record(found: Sequence[Violation]) -> dict[str, object]:
 def predictions(reports: Sequence[Servers]) -> Table:
     """One line for every row of the input, in its order: predictions in the units of their files, or why there is none.
 
-    Columns of intervals stay empty until predictions have any. With several reports, one block follows the other.
+    Intervals hold 80 % of such measurements; they are empty for quantities that the assumptions were not fitted to.
+    ``outside`` says why a row is unlike what they were fitted to. With several reports, one block follows the other.
     """
     lines = [line for report in reports for line in _lines(report)]
     columns = tuple(dict.fromkeys(name for line in lines for name in line))
@@ -173,17 +195,19 @@ def _lines(report: Servers) -> Iterator[dict[str, object]]:
         if points:
             line |= {"predicted_value": _value(row, cell) if kind == "points" else None, "unit": cell.get("unit", "")}
         skipped = bool(row.skipped)
+        line |= {"assumed": row.assumed, "fitted": row.fitted, "outside": "; ".join(row.outside)}
         yield {**line, "skipped": skipped, "counted": not (skipped or row.apart), "reason": row.skipped or row.apart}
 
 
 def _cells(row: Row, name: str, field: str, factor: float) -> dict[str, object]:
     value = None if row.prediction is None else getattr(row.prediction, field)
     measured = None if row.measurement is None else getattr(row.measurement, field)
+    where = row.interval(field)
     return {
         f"measured_{name}": None if measured is None else factor * measured,
         f"predicted_{name}": None if value is None else factor * value,
-        f"predicted_{name}_low": None,
-        f"predicted_{name}_high": None,
+        f"predicted_{name}_low": None if where is None else factor * where.low,
+        f"predicted_{name}_high": None if where is None else factor * where.high,
     }
 
 
@@ -218,6 +242,14 @@ def _speculative(report: Servers) -> Table:
     return Table(f"Rows with speculation under {_named(report)}", ("quantity", *_ERRORS), tuple(rows), (reading,))
 
 
+def _assumed(report: Servers) -> Table:
+    some = [row for row in report.counted() if row.assumed]
+    rows = [(title, *_numbers(found)) for title, found in _overall(some)]
+    reading = "Their rows do not say how many workers there were, or how they shared the work; they count above too."
+    title = f"Rows with an assumed layout or numbers of workers under {_named(report)}"
+    return Table(title, ("quantity", *_ERRORS), tuple(rows), (reading,))
+
+
 def _reading(title: str, found: Accuracy) -> str:
     percent = 100 * math.expm1(found.median or 0.0)
     return f"{title[0].upper()}{title[1:]}: half of the {found.predicted} predictions are within {percent:.0f} %."
@@ -230,6 +262,11 @@ def _numbers(found: Accuracy) -> tuple[str, ...]:
 
 def _record(found: Accuracy) -> dict[str, object]:
     return {**found._asdict(), "coverage": found.coverage}
+
+
+def _part(rows: Sequence[Row], quantity: Quantity, found: Accuracy) -> dict[str, object]:
+    held, known = inside(rows, quantity)
+    return {**_record(found), "with_interval": known, "inside": held}
 
 
 def _named(report: Servers) -> str:

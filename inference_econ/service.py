@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.communication import Network, collective_seconds
-from inference_econ.engine import step_seconds
+from inference_econ.engine import host_seconds, overhead_seconds, step_seconds
 from inference_econ.plans import Plans
 from inference_econ.question import Question
 from inference_econ.rows import Collective
@@ -33,11 +33,14 @@ class Prefill:
         stages work on other prompts meanwhile [s].
     chunks : int
         Steps that it takes [1].
+    chip_share : ndarray, shape (...)
+        Share of its time that the chips work: for short prompts they wait for the host to launch kernels [1].
     """
 
     seconds: Array
     busy_seconds: Array
     chunks: int
+    chip_share: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +118,18 @@ def prefill(question: Question, plans: Plans, tokens: float, cached: float = 0.0
         gathering, together = _gathering(question, plans, each), plans.pp
     reading = replace(plans, batch=together, new_tokens=each, prefill=True)
     step = fastest_cut(asked, reading) + gathering
+    share = (_chip_seconds(asked, reading, step - gathering) + gathering) / step
     # Chunks follow each other through the stages of a pipeline.
-    return Prefill(step * (1.0 + (chunks - 1.0) / plans.pp), step * (chunks / together), chunks)
+    return Prefill(step * (1.0 + (chunks - 1.0) / plans.pp), step * (chunks / together), chunks, share)
+
+
+def _chip_seconds(question: Question, plans: Plans, seconds: Array) -> Array:
+    """Time of a step without what its chips wait for the host to launch kernels [s]."""
+    host = host_seconds(question, question.work(plans)) + overhead_seconds(question, plans)
+    if np.all(seconds > host * (1.0 + 1e-9)):
+        return seconds
+    unhindered = question.assumptions.model_copy(update={"launch": 0.0})
+    return fastest_cut(replace(question, assumptions=unhindered), plans)
 
 
 def _gathering(question: Question, plans: Plans, tokens: float) -> Array:
@@ -199,22 +212,29 @@ def balanced(
         Tokens that a step gives each request on average [1].
     """
     steps, others = requests.decode_steps / tokens, batch - 1.0
-    # All steps of an answer, and the prompts of others between them.
-    answer = steps * decode + others * reading.busy_seconds
-    share = others * reading.busy_seconds / np.maximum(answer, np.finfo(float).tiny)
-    own = reading.seconds + question.assumptions.request_overhead
+    own, prompt = reading.seconds, reading.busy_seconds
     if question.assumptions.prefill_chunk:
-        own = own + np.minimum(others, 1.0) * reading.chunks * decode
-    queue, step = _waits(question, reading, decode, share, requests.isl.scv)
+        # Decoding beside it is work for the chips while the host launches kernels.
+        beside = np.minimum(others, 1.0) * reading.chunks * decode
+        own = np.maximum(own, reading.chip_share * own + beside)
+        prompt = np.maximum(reading.chip_share * prompt, prompt - decode * reading.chunks * prompt / reading.seconds)
+    # All steps of an answer, and the prompts of others between them.
+    answer = steps * decode + others * prompt
+    share = others * prompt / np.maximum(answer, np.finfo(float).tiny)
+    own = own + question.assumptions.request_overhead
+    queue, step = _waits(question, replace(reading, busy_seconds=prompt), decode, share, requests.isl.scv)
     # Nobody waits for more than all others.
-    most = others * reading.busy_seconds
+    most = others * prompt
     ahead, running = np.minimum(queue, most), np.minimum(others, 1.0) * np.minimum(step, decode + most) / 2.0
+    # Steps that were prepared before it came.
+    if requests.decode_steps > 0:
+        own = own + question.assumptions.steps_ahead * np.minimum(others, 1.0) * answer / steps
     ttft = own + ahead + running
     cycle = ttft + answer
     rate = 1.0 / cycle + others / np.maximum(answer, np.finfo(float).tiny)
-    rate = np.minimum(rate, batch / (steps * decode + batch * reading.busy_seconds))
+    rate = np.minimum(rate, batch / (steps * decode + batch * prompt))
     tpot = answer / requests.decode_steps if requests.decode_steps > 0 else np.zeros_like(answer)
-    busy = rate * reading.busy_seconds
+    busy = rate * prompt
     return Steady(batch, rate * cycle, ttft, tpot, rate, decode / tokens, busy, ahead, running, reading)
 
 

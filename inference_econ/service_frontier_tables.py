@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from inference_econ import doubts
 from inference_econ.cells import Chart, Line
 from inference_econ.frontier import layout_record
 from inference_econ.search import Chosen
 from inference_econ.service_frontier import Metric, ServiceFrontier
 from inference_econ.service_tables import milliseconds
-from inference_econ.tables import Table, dollars, layout_label, size
+from inference_econ.tables import Table, bounded_frame, dollars, layout_label, size
 
 #: What a metric is called: in a table, and on an axis.
 NAMES: dict[Metric, tuple[str, str]] = {
@@ -63,8 +66,21 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
         f"{len(shown)} of {len(front)} points. Continuous batching with so many requests in flight all the time; the "
         "prefill of others is in TTFT and TPOT, a queue is not: see 'inference-econ load'. Assumptions: "
         f"{front.deployments.question.assumptions.name}.",
+        *doubts.remarks(_asked(front, shown), ("tpot", "ttft", "throughput")),
     )
     return Table(service_frontier_title(front), tuple(columns), tuple(lines), notes)
+
+
+def _asked(front: ServiceFrontier, shown: Sequence[int]) -> doubts.Asked:
+    found = front.deployments
+    return doubts.Asked(
+        found.question,
+        [float(front.plans.accelerators[index]) for index in shown],
+        [float(front.concurrency[index]) for index in shown],
+        found.requests.isl.mean,
+        found.requests.osl.mean,
+        speculates=found.speculation is not None,
+    )
 
 
 def service_frontier_title(front: ServiceFrontier) -> str:
@@ -83,7 +99,8 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; null where the hardware file has no watts."""
     found = front.deployments
     question, requests = found.question, found.requests
-    columns = front.columns()
+    every = _asked(front, range(len(front)))
+    columns = doubts.bounded(front.columns(), doubts.ends(every, doubts.FULL))
     return {
         "model": question.model.name,
         "hardware": question.hardware.name,
@@ -96,6 +113,7 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
         "osl": requests.osl.mean,
         "cached": requests.cached,
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
+        "calibration": doubts.calibration_record(every, ("tpot", "ttft", "throughput")),
         "points": [
             {
                 **{name: None if values is None else float(values[index]) for name, values in columns.items()},
@@ -109,6 +127,7 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
 def service_frontier_csv(front: ServiceFrontier) -> str:
     """Every point as CSV."""
     frame = front.to_frame()
+    frame = bounded_frame(frame, doubts.ends(_asked(front, range(len(front))), doubts.FULL))
     frame["layout"] = [layout_label(layout_of(front, index)) for index in range(len(front))]
     return str(frame.to_csv(index=False, lineterminator="\n"))
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from inference_econ import doubts
 from inference_econ.deployments import Service
 from inference_econ.frontier import layout_record
 from inference_econ.load import SHARES, Loaded
 from inference_econ.pricing import KINDS, Sheet
 from inference_econ.recommendation import Choice, Targets
 from inference_econ.search import Chosen
-from inference_econ.tables import Table, dollars, layout_label
+from inference_econ.spec.calibration import Quantity
+from inference_econ.tables import Table, assumptions_label, dollars, layout_label
 
 #: What people call the kinds of tokens.
 KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
@@ -49,10 +51,36 @@ def price_table(sheet: Sheet, dollars_per_accelerator_hour: float, api: Mapping[
         *load_notes(sheet.load, sheet.replicas),
         "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
         "the same proportion.",
+        *doubts.remarks(asked([(sheet.service, sheet.load)]), SEEN),
     ]
     if api is not None:
         notes.append(break_even(sheet, api))
     return Table(service_title(sheet.service), columns, tuple(rows), tuple(notes))
+
+
+#: What users see of a service.
+SEEN: tuple[Quantity, ...] = ("tpot", "ttft")
+
+
+def asked(shown: Sequence[tuple[Service, Loaded]]) -> list[doubts.Asked]:
+    """Services under load, to be told how far off they may be; by the kind of chip if there are several."""
+    kinds: dict[str, list[tuple[Service, Loaded]]] = {}
+    for service, load in shown:
+        kinds.setdefault(service.question.hardware.name, []).append((service, load))
+    return [_asked(some, kind if len(kinds) > 1 else "") for kind, some in kinds.items()]
+
+
+def _asked(shown: Sequence[tuple[Service, Loaded]], label: str) -> doubts.Asked:
+    first = shown[0][0]
+    return doubts.Asked(
+        first.question,
+        [float(service.accelerators) for service, _ in shown],
+        [load.in_flight for _, load in shown],
+        first.requests.isl.mean,
+        first.requests.osl.mean,
+        speculates=first.speculation is not None,
+        label=label,
+    )
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
@@ -90,7 +118,7 @@ def price_record(
 ) -> dict[str, object]:
     """Prices as plain data; infinite latencies are null."""
     record: dict[str, object] = {
-        **service_record(sheet.service, sheet.replicas),
+        **service_record(sheet.service, sheet.replicas, sheet.load),
         "dollars_per_accelerator_hour": dollars_per_accelerator_hour,
         "dollars_per_hour": sheet.dollars_per_hour,
         "tokens_per_hour": dict(sheet.tokens_per_hour),
@@ -98,7 +126,7 @@ def price_record(
         "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
         "marginal_dollars_per_million": dict(sheet.marginal),
         **energy_record(sheet.service, sheet.replicas, sheet.load),
-        **load_record(sheet.load, sheet.replicas),
+        **bounded_load(sheet.service, sheet.load, sheet.replicas),
     }
     if api is not None:
         revenue = sheet.revenue_per_hour(api)
@@ -131,6 +159,11 @@ def load_record(load: Loaded, replicas: int) -> dict[str, object]:
     }
 
 
+def bounded_load(service: Service, load: Loaded, replicas: int) -> dict[str, object]:
+    """A load as plain data, and how far off its latencies may be."""
+    return doubts.bounded(load_record(load, replicas), doubts.ends(_asked([(service, load)], ""), doubts.LOAD))
+
+
 def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     """Choices, the cheapest first."""
     which = targets.percentile
@@ -156,10 +189,11 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
                 choice.binding,
             )
         )
-    best = choices[0]
+    best, questions = choices[0], [choice.service.question for choice in choices]
     notes = (
         f"The first is the cheapest. Binding: what one instance less would break. $/M output carries the whole bill. "
-        f"Assumptions: {best.service.question.assumptions.name}.",
+        f"Assumptions: {assumptions_label(questions)}.",
+        *doubts.remarks(asked([(choice.service, choice.load) for choice in choices]), SEEN),
     )
     return Table(service_title(best.service), columns, tuple(rows), notes)
 
@@ -174,23 +208,24 @@ def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, o
         },
         "choices": [
             {
-                **service_record(choice.service, choice.replicas),
+                **service_record(choice.service, choice.replicas, choice.load),
                 "dollars_per_hour": choice.dollars_per_hour,
                 "dollars_per_million_output_tokens": 1e6
                 * choice.dollars_per_hour
                 / (3600 * choice.load.completed_per_second * choice.replicas * choice.service.requests.osl.mean),
                 "binding": choice.binding,
-                **load_record(choice.load, choice.replicas),
+                **bounded_load(choice.service, choice.load, choice.replicas),
             }
             for choice in choices
         ],
     }
 
 
-def service_record(service: Service, replicas: int) -> dict[str, object]:
-    """Instances, their layout and what they serve, as plain data."""
+def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str, object]:
+    """Instances, their layout, what they serve, and how far off they may be under some loads, as plain data."""
     question, requests = service.question, service.requests
-    return {
+    shown = _asked([(service, load) for load in loads], "")
+    record = {
         "model": question.model.name,
         "hardware": question.hardware.name,
         "assumptions": question.assumptions.name,
@@ -206,7 +241,9 @@ def service_record(service: Service, replicas: int) -> dict[str, object]:
         "accelerators": replicas * service.accelerators,
         "slots": service.slots,
         "requests_per_second_when_full": service.most_requests_per_second * replicas,
+        "calibration": doubts.calibration_record(shown, (*SEEN, "throughput")),
     }
+    return doubts.bounded(record, doubts.ends(shown, doubts.LOAD))
 
 
 def fleet_label(service: Service, replicas: int) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ import catalog, economics, layouts, memory
+from inference_econ import catalog, economics, layouts, memory, profiles
 from inference_econ.alternatives import common_problems
 from inference_econ.catalog import Name
 from inference_econ.errors import InputError, NothingFitsError
@@ -27,8 +26,6 @@ from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.model import ModelSpec
 from inference_econ.spec.traffic import Traffic
 
-#: The preset that goes with a grid where none is named.
-PRESETS: Mapping[GridName, str] = {"whole": "deployable", "paper": "paper"}
 #: Longer contexts [tokens], more accelerators and larger batches [1] are typing errors.
 _MOST = 1e12
 #: No grid has larger instances [1].
@@ -86,7 +83,8 @@ def solve(
     traffic : Traffic
         Lengths, and demand if it is limited.
     assumptions : Assumptions, name or path, optional
-        Opinions; by default ``deployable`` for whole numbers, ``paper`` for the study's grid.
+        Opinions; by default the profile of the chip's generation for whole numbers, ``paper`` for the study's grid
+        (:func:`inference_econ.profiles.assumed`).
     weights, activations, kv : str, optional
         Number formats; published ones and 16 bits by default.
     price : float, optional
@@ -121,13 +119,13 @@ def solve(
     NothingFitsError
         If no plan of the grid is feasible, with the counts of the reasons.
     """
-    if grid not in PRESETS:
-        raise InputError(f"grid: got {grid!r}; allowed: {', '.join(PRESETS)}")
+    if grid not in get_args(GridName):
+        raise InputError(f"grid: got {grid!r}; allowed: {', '.join(sorted(get_args(GridName), reverse=True))}")
     if max_accelerators is not None and not max_accelerators > 0:
         raise InputError(f"max_accelerators must be positive, got {max_accelerators:g}")
     if sampling is not None and not (sampling.points >= 1 and 0 < sampling.decades < np.inf):
         raise InputError(f"a sampling needs points >= 1 and decades > 0, got {sampling}")
-    opinions = assumptions or PRESETS[grid]
+    opinions = profiles.assumed(assumptions, hardware, grid)
     question = ask(
         model, hardware, traffic.mean_context, assumptions=opinions, weights=weights, activations=activations, kv=kv
     )

@@ -106,7 +106,7 @@ def speculate(
     dp: int = 1,
     pp: int = 1,
     ep: int | None = None,
-    assumptions: Assumptions | str = "deployable",
+    assumptions: Assumptions | str | None = None,
     weights: str | None = None,
     activations: str | None = None,
     kv: str | None = None,
@@ -124,8 +124,8 @@ def speculate(
         Who proposes tokens, and how often they are accepted.
     tp, dp, pp, ep : int
         Layout [1]; experts are spread over as many ranks as divide if ``ep`` is not given.
-    assumptions : Assumptions, name or path
-        Opinions.
+    assumptions : Assumptions, name or path, optional
+        Opinions; by default the profile of the chip's generation (:func:`inference_econ.profiles.assumed`).
     weights, activations, kv : str, optional
         Number formats of the target.
     price : float, optional

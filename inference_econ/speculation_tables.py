@@ -6,12 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from inference_econ import doubts
 from inference_econ.drafting import Speculation
 from inference_econ.sampling import Check, Fit
-from inference_econ.service_tables import layout_of
+from inference_econ.service_tables import SEEN, layout_of
 from inference_econ.speculating import Speculated
 from inference_econ.tables import Table, dollars, layout_label
 
+#: Columns of latencies.
+_FOLLOWS: doubts.Follows = {
+    **dict.fromkeys(("plain_ttft_seconds", "ttft_seconds"), ("ttft", 1)),
+    **dict.fromkeys(("plain_tpot_seconds", "tpot_seconds"), ("tpot", 1)),
+}
 #: Vocabularies that differ by more are said to [1].
 _OTHER_VOCABULARY = 0.01
 #: Smaller probabilities of such a difference say that the distributions are not equal [1].
@@ -70,12 +76,14 @@ def speculation_record(found: Speculated) -> dict[str, object]:
         "dollars_per_million_output_tokens": some.dollars(fast),
     }
     values = zip(*(one.tolist() for one in columns.values()), strict=True)
-    rows = [dict(zip(columns, one, strict=True)) for one in values]
+    ends = doubts.ends(_asked(found), _FOLLOWS)
+    rows = [doubts.bounded(dict(zip(columns, one, strict=True)), ends) for one in values]
     full_plain, full = found.full_dollars()
     return {
         "model": question.model.name,
         "hardware": question.hardware.name,
         "assumptions": question.assumptions.name,
+        "calibration": doubts.calibration_record(_asked(found), SEEN),
         "weights": question.precision.weights,
         "layout": layout_of(found.plain),
         "isl": found.plain.requests.isl.mean,
@@ -190,7 +198,14 @@ def _notes(found: Speculated) -> list[str]:
                 f"The rule needs one vocabulary: {speculation.model.name} has {speculation.model.vocab_size:,} tokens, "
                 f"{question.model.name} {question.model.vocab_size:,}."
             )
-    return notes
+    return [*notes, *doubts.remarks(_asked(found))]
+
+
+def _asked(found: Speculated) -> doubts.Asked:
+    """Both deployments, to be told how far off they may be."""
+    shown, plain = _shown(found), found.plain
+    sizes, requests = [float(plain.accelerators)] * len(shown), plain.requests
+    return doubts.Asked(plain.question, sizes, shown, requests.isl.mean, requests.osl.mean, speculates=True)
 
 
 def _verdict(found: Speculated) -> str:

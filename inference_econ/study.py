@@ -9,17 +9,19 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ import catalog, economics, latent_variants, memory, plans, runahead
+from inference_econ import catalog, economics, latent_variants, memory, plans, profiles, runahead
+from inference_econ.assessment import Assessment, assess
 from inference_econ.cells import CellTable, Chart
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto, roofline
 from inference_econ.frontier import Frontier, Progress, Sampling
 from inference_econ.question import Question
-from inference_econ.solve import PRESETS, DraftModel, ask, make_grid, solve
+from inference_econ.solve import DraftModel, ask, make_grid, solve
 from inference_econ.sources import UsedSource as UsedSource
 from inference_econ.sources import priced_sources, question_sources, spec_sources
 from inference_econ.sources import sources as sources
 from inference_econ.spec.asks import (
+    AssessAsk,
     FrontierAsk,
     LatentVariantsAsk,
     RunaheadAsk,
@@ -106,6 +108,8 @@ class Result:
         For questions that answer with numbers instead of frontiers.
     charts : tuple of Chart
         The same to be drawn.
+    assessment : Assessment or None
+        For a measured deployment.
     sources : tuple of UsedSource
         What the numbers rest on.
     """
@@ -117,6 +121,7 @@ class Result:
     panels: tuple[Result, ...] = ()
     tables: tuple[CellTable, ...] = ()
     charts: tuple[Chart, ...] = ()
+    assessment: Assessment | None = None
     sources: tuple[UsedSource, ...] = ()
 
 
@@ -148,6 +153,9 @@ def run(scenario: Scenario | catalog.Name, *, keep_going: bool = False, progress
     ask, own = spec.ask, spec_sources("scenario", spec)
     if isinstance(ask, SquareRootAsk):
         return Result(spec, comparison=_square_root(ask), sources=own)
+    if isinstance(ask, AssessAsk):
+        found = _assess(ask, progress)
+        return Result(spec, assessment=found, sources=(*sources(found.anywhere.frontier), *own))
     if isinstance(ask, LatentVariantsAsk):
         answer = latent_variants.compare(ask)
         used = dict.fromkeys(found for one in answer.questions for found in question_sources(one))
@@ -205,8 +213,8 @@ def ask_frontier(settings: Settings, *, progress: Progress | None = None) -> Fro
         _model(filled),
         hardware,
         traffic,
-        assumptions=catalog.assumptions(
-            filled.assumptions or PRESETS[filled.grid], changes=_changes(filled, "assumptions")
+        assumptions=profiles.assumed(
+            filled.assumptions, hardware, filled.grid, changes=_changes(filled, "assumptions")
         ),
         weights=filled.weights,
         activations=filled.activations,
@@ -218,6 +226,23 @@ def ask_frontier(settings: Settings, *, progress: Progress | None = None) -> Fro
         max_accelerators=filled.max_accelerators,
         **{axis: getattr(filled, axis) for axis in ("tp", "dp", "pp", "ep", "batch", "accelerators")},
         sampling=sampling,
+        progress=progress,
+    )
+
+
+def _assess(asked: AssessAsk, progress: Progress | None) -> Assessment:
+    filled = _with_defaults(asked.common)
+    hardware = _hardware(filled)
+    assert filled.accelerators is not None
+    return assess(
+        _model(filled),
+        hardware,
+        Traffic(context=filled.context, isl=filled.isl, osl=filled.osl),
+        tokens_per_second=asked.tokens_per_second,
+        accelerators=round(filled.accelerators),
+        **{name: getattr(asked, name) for name in ("utilization", "batch", "throughput")},
+        **{name: getattr(filled, name) for name in ("tp", "dp", "pp", "ep", "weights", "activations", "kv", "price")},
+        assumptions=profiles.assumed(filled.assumptions, hardware, changes=_changes(filled, "assumptions")),
         progress=progress,
     )
 

@@ -64,7 +64,7 @@ def read(path: Path | str, deployment: Deployment | None = None) -> list[Measure
         return read_report(given, deployment)
     header, rows = _table(given)
     kind = _kind(given, header)
-    found = [_measurement(kind, given.stem, number, cells) for number, cells in enumerate(rows, start=1)]
+    found = [_measurement(kind, given.stem, number, line, cells) for number, (line, cells) in enumerate(rows, start=1)]
     return suspect_speculation(complete_pools(found))
 
 
@@ -77,10 +77,10 @@ def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:
         If it cannot be read, or its columns are those of no kind.
     """
     header, rows = _table(Path(path))
-    return _kind(Path(path), header).title, rows
+    return _kind(Path(path), header).title, [cells for _, cells in rows]
 
 
-def _measurement(kind: Kind, dataset: str, number: int, cells: dict[str, str]) -> Measurement | Skipped:
+def _measurement(kind: Kind, dataset: str, number: int, line: int, cells: dict[str, str]) -> Measurement | Skipped:
     row = Row(cells)
     name = row.text("id") or f"row {number}"
     common = {
@@ -93,9 +93,9 @@ def _measurement(kind: Kind, dataset: str, number: int, cells: dict[str, str]) -
     try:
         found = kind.read(row, common)
     except UnusableRowError as error:
-        return Skipped(name, dataset, str(error))
+        return Skipped(name, dataset, str(error), line)
     if found.tp and found.dp and found.ep and found.ep > found.tp * found.dp:
-        return Skipped(name, dataset, f"ep {found.ep} is more than the {found.tp * found.dp} ranks of a stage")
+        return Skipped(name, dataset, f"ep {found.ep} is more than the {found.tp * found.dp} ranks of a stage", line)
     measured = (
         found.ttft_seconds,
         found.tpot_seconds,
@@ -104,14 +104,19 @@ def _measurement(kind: Kind, dataset: str, number: int, cells: dict[str, str]) -
         found.input_tokens_per_second_per_accelerator,
         found.total_tokens_per_second_per_accelerator,
     )
-    return found if any(value is not None for value in measured) else Skipped(name, dataset, "nothing is measured")
+    if all(value is None for value in measured):
+        return Skipped(name, dataset, "nothing is measured", line)
+    return found
 
 
-def _table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Column names, without space and in lower case, and the rows."""
+def _table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """Column names, without space and in lower case, and the rows, each after the line on which it begins."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            lines = list(csv.reader(stream, strict=True))
+            reader, lines, ends = csv.reader(stream, strict=True), [], [0]
+            for line in reader:
+                lines.append(line)
+                ends.append(reader.line_num)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (UnicodeDecodeError, csv.Error) as error:
@@ -119,7 +124,11 @@ def _table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     header = [column.strip().lower() for column in lines[0]] if lines else []
     if not any(header):
         raise InputError(f"{path}: empty; a line of column names and one line for each measurement are needed")
-    return header, [dict(zip(header, line, strict=False)) for line in lines[1:] if any(cell.strip() for cell in line)]
+    return header, [
+        (end + 1, dict(zip(header, line, strict=False)))
+        for end, line in zip(ends[1:], lines[1:], strict=False)
+        if any(cell.strip() for cell in line)
+    ]
 
 
 def _kind(path: Path, header: Sequence[str]) -> Kind:
@@ -129,6 +138,6 @@ def _kind(path: Path, header: Sequence[str]) -> Kind:
             return kind
     nearest = min(KINDS, key=lambda kind: len(missing[kind.title]) / len(kind.columns))
     raise InputError(
-        f"{path}: its columns are those of no known kind of measurements; nearest to it are {nearest.title}, of which "
+        f"{path}:1: its columns are those of no known kind of measurements; nearest to it are {nearest.title}, of which "
         f"it lacks {', '.join(missing[nearest.title])}"
     )

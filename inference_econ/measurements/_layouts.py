@@ -68,10 +68,27 @@ def layout(row: Row, prefix: str = "", *, concurrency: float | None = None) -> L
     return Layout(tp, dp, pp, ep, tuple(remarks))
 
 
-def pool(row: Row, prefix: str) -> tuple[Pool, tuple[str, ...]]:
-    """One pool of a disaggregated server, and what was read into it."""
+def pool(row: Row, prefix: str, concurrency: float | None = None) -> tuple[Pool, tuple[str, ...]]:
+    """One pool of a disaggregated server, and what was read into it.
+
+    Parameters
+    ----------
+    row : Row
+        With the columns of that prefix.
+    prefix : str
+        ``prefill_`` or ``decode_``.
+    concurrency : float, optional
+        Requests that are in the pool at a time [1]: with the batch of one attention rank they give the number of
+        workers, for want of a recorded one.
+    """
     found = layout(row, prefix)
-    workers = row.whole(f"{prefix}num_workers")
+    workers, batch = row.whole(f"{prefix}num_workers"), row.number(f"{prefix}batch_size")
+    if workers is None and concurrency is not None and batch is not None:
+        workers = max(round(concurrency / (batch * found.dp * found.pp)), 1)
+        return (
+            Pool(workers=workers, tp=found.tp, dp=found.dp, pp=found.pp, ep=found.ep),
+            (*found.remarks, f"{prefix}num_workers {workers} is inferred from the batch of one"),
+        )
     return Pool(workers=workers, tp=found.tp, dp=found.dp, pp=found.pp, ep=found.ep), found.remarks
 
 

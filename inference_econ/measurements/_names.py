@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from pathlib import Path
 
 from inference_econ import catalog
 from inference_econ.measurements._rows import UnusableRowError
@@ -12,16 +14,17 @@ from inference_econ.measurements._rows import UnusableRowError
 #: Endings of a model's name that leave its architecture alone.
 _ENDING = re.compile(
     r"[-_ .]+(?:instruct|chat|base|it|hf|preview|thinking|dynamic|quantized|bf16|fp16|fp8|fp4|nvfp4|mxfp4|mxfp8|int4|"
-    r"int8|awq|gptq|kv|block|eagle3?|tensor|online|turbo|w\d+a\d+(?:kv\d+)?|\d{4}|v\d+(?:\.\d+)*)$"
+    r"int8|awq|gptq|kv|block|eagle3?|tensor|online|turbo|w\d+a\d+(?:kv\d+)?|\d{4}|v\d+(?:\.\d+)*|bnb|\dbit|gguf|mtp|"
+    r"w|a)$"
 )
 _PARENTHESES = re.compile(r"\([^)]*\)")
 #: Words of a chip's name that do not tell it from others.
 _NOISE = re.compile(
-    r"nvidia|amd|intel|google|aws|geforce|tesla|instinct|gpus?|tensor|core|superchip|accelerator|edition|hgx|dgx|oam|"
-    r"hbm2e?|hbm3|gddr\dx?|cloud"
+    r"nvidia|amd|intel|google|aws|geforce|tesla|instinct|gpus?|tensor|core|superchip|accelerator|edition|hgx|dgxc?|oam|"
+    r"hbm2e?|hbm3e?|gddr\dx?|cloud|baseboard|slurm|nv|nvd|nb|cw|cr|tw|tg|oci"
 )
-_COUNT = re.compile(r"^\s*(\d{1,4})\s*[x*]\s*(?=[A-Za-z])|\s[x*]\s*(\d{1,4})\s*$", re.IGNORECASE)
-_MEMORY = re.compile(r"^(\d+)(?:gb|gib)$")
+_COUNT = re.compile(r"^\s*(\d{1,4})\s*[x*]\s*(?=[A-Za-z])|(?:\s|(?<=\d))[x*]\s*(\d{1,4})\s*$", re.IGNORECASE)
+_MEMORY = re.compile(r"^(\d+)g(?:b|ib)?$")
 _UNIT = re.compile(r"(\d) (gi?b)\b")
 _FORM = re.compile(r"^sxm\d$")
 #: A size that people give differs from what a program sees by this much at most (192 GB and 180 GiB of a B200).
@@ -42,23 +45,40 @@ _FORMATS = (
     ("fp32", ("fp32", "float32")),
 )
 _FOUR_BITS = frozenset({"fp4", "nvfp4", "mxfp4", "int4", "int4_g32", "int4_channel"})
+_SIXTEEN_BITS = {"fp16": "bf16", "bf16": "fp16"}
+#: Endings of files that hold a model.
+_MODEL_FILES = (".yaml", ".yml", ".json")
+#: Names that have less in common are not offered for each other [1].
+_ALIKE = 0.7
 _EIGHT_BIT_FLOATS = frozenset({"fp8", "fp8_block", "mxfp8"})
 
 
 def model_name(text: str) -> str:
-    """The catalogue's name of a model.
+    """The catalogue's name of a model; the path of a model's file, or of a config.json, stays what it is.
 
     Raises
     ------
     UnusableRowError
         If there is none.
     """
-    if text in catalog.names("models"):
+    if text in catalog.names("models") or _is_model_file(text):
         return text
     for spelling in _model_spellings(text):
         if spelling in _models():
             return _models()[spelling]
-    raise UnusableRowError(f"unknown model {text!r}" if text else "no model is named")
+    if not text:
+        raise UnusableRowError("no model is named")
+    raise UnusableRowError(
+        f"{_unknown('model', text, _models())} (the path of a config.json of Hugging Face works too, and that of the "
+        "file that 'inference-econ import-model' makes of it)"
+    )
+
+
+def _is_model_file(text: str) -> bool:
+    try:
+        return Path(text).suffix in _MODEL_FILES and Path(text).is_file()
+    except OSError:  # a name too long for any file
+        return False
 
 
 def hardware_name(text: str, source: str = "") -> str:
@@ -81,7 +101,7 @@ def hardware_name(text: str, source: str = "") -> str:
         found = _chips().get(words)
         if found is not None and (memory is None or _has_memory(found, memory)):
             return found
-    raise UnusableRowError(f"unknown hardware {text!r}" if text else "no hardware is named")
+    raise UnusableRowError(_unknown("hardware", text, _chips()) if text else "no hardware is named")
 
 
 def chip_count(text: str) -> int | None:
@@ -109,8 +129,17 @@ def engine_name(text: str) -> tuple[str, str]:
 
 def prefill_first(engine: str, version: str) -> bool:
     """Whether an engine reads all prompts that have come before it goes on decoding."""
+    return _among(engine, version, catalog.measured_names().prefill_first)
+
+
+def compiled(engine: str, version: str) -> bool:
+    """Whether an engine ran models that were compiled as a whole."""
+    return _among(engine, version, catalog.measured_names().compiled)
+
+
+def _among(engine: str, version: str, beginnings: Iterable[str]) -> bool:
     text = f"{engine} {version}"
-    return any(text.startswith(begin) for begin in catalog.measured_names().prefill_first)
+    return any(text.startswith(begin) for begin in beginnings)
 
 
 def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
@@ -136,7 +165,10 @@ def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
     """
     written = _written(text, model, hardware)
     if written is None:
-        return model, None
+        # What is published in 16 bits runs in those that the chip has.
+        other = _in_other_bits(_native(model), hardware)
+        return model, None if other == _native(model) else other
+    written = _in_other_bits(written, hardware)
     checkpoint = catalog.measured_names().checkpoints.get(model, {}).get(written)
     if checkpoint is not None:
         return checkpoint, None
@@ -144,6 +176,26 @@ def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
     if any(written in alike and native in alike for alike in (_FOUR_BITS, _EIGHT_BIT_FLOATS)):
         return model, None
     return model, written
+
+
+def _in_other_bits(written: str, hardware: str) -> str:
+    """The sixteen bits that a chip computes in, for those that it does not."""
+    units = _chip(hardware)[1]
+    other = _SIXTEEN_BITS.get(written)
+    return other if other is not None and written not in units and other in units else written
+
+
+def cache_format(written: str | None, hardware: str) -> str | None:
+    """The format of the KV cache that stands for one: as wide, and such as the chip computes in.
+
+    Engines store 8-bit floats on chips that lack them as well, and widen them on the way.
+    """
+    if written is None:
+        return None
+    units = _chip(hardware)[1]
+    if written in _EIGHT_BIT_FLOATS and "fp8" not in units and "int8" in units:
+        return "int8"
+    return _in_other_bits(written, hardware)
 
 
 def _written(text: str, model: str, hardware: str) -> str | None:
@@ -175,6 +227,17 @@ def format_name(text: str) -> str | None:
     return found
 
 
+def format_in_name(model: str) -> str:
+    """The number format that a checkpoint is named after; empty if its name has none.
+
+    Examples
+    --------
+    >>> format_in_name("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"), format_in_name("meta-llama/Llama-3.1-8B")
+    ('fp8', '')
+    """
+    return _format_in(model.rsplit("/", 1)[-1].lower()) or ""
+
+
 def _format_in(text: str) -> str | None:
     for name, spellings in _FORMATS:
         if any(spelling in text for spelling in spellings):
@@ -194,6 +257,13 @@ def _native(model: str) -> str:
     """The format in which most of a model's weights are published."""
     spec = catalog.model(model)
     return spec.expert_weights or spec.weights
+
+
+def _unknown(what: str, text: str, known: Mapping[str, str]) -> str:
+    """What to say of a name that nobody knows: what it is like, and what can be done about it."""
+    near = difflib.get_close_matches(_plain(text.rsplit("/", 1)[-1]), known, n=5, cutoff=_ALIKE)
+    names = " or ".join(list(dict.fromkeys(known[name] for name in near))[:2])
+    return f"unknown {what} {text!r}" + (f"; nearest: {names}" if names else "")
 
 
 def _model_spellings(text: str) -> Iterator[str]:

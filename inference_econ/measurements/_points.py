@@ -7,7 +7,7 @@ from typing import Any
 
 from inference_econ import catalog
 from inference_econ.measurements._layouts import Degrees, degrees
-from inference_econ.measurements._names import chip_count, engine_name, format_name, prefill_first
+from inference_econ.measurements._names import chip_count, compiled, engine_name, format_name, prefill_first
 from inference_econ.measurements._record import Load
 from inference_econ.measurements._rows import Row, UnusableRowError, first_number, positive
 
@@ -55,6 +55,7 @@ def fields(row: Row) -> dict[str, Any]:
         "load": load,
         "spread": 0.0 if row.text("source_id") in catalog.measured_names().equal_lengths else None,
         "prefill_first": prefill_first(name, version),
+        "compiled": compiled(name, version),
         "speculation": speculation(row.words("spec_decode")),
         **_demand(row, load, found),
     }

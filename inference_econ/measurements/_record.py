@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 #: How requests arrived.
@@ -82,8 +82,12 @@ class Measurement:
         recorded [1].
     prefill_first : bool
         The engine lets decoding wait until it has read all prompts that have come; others read beside decoding.
+    compiled : bool
+        The model was compiled as a whole: no interpreter launches the kernels of a prompt one by one.
     look_steps : float
         Decode steps between two looks at what has come, if the engine was told to look seldom [1].
+    step_tokens : float or None
+        Prompt tokens that the engine was told to read in a step at most; None for what it does by itself [tokens].
     statistic : str
         Of the latencies: median or mean.
     ttft_seconds, tpot_seconds, request_seconds : float or None
@@ -130,7 +134,9 @@ class Measurement:
     requests: float | None = None
     spread: float | None = None
     prefill_first: bool = False
+    compiled: bool = False
     look_steps: float = 0.0
+    step_tokens: float | None = None
     statistic: str = "median"
     ttft_seconds: float | None = None
     tpot_seconds: float | None = None
@@ -165,8 +171,11 @@ class Skipped:
         Name of the file.
     reason : str
         Why, for people.
+    line : int or None
+        Of the file, from 1, on which the row begins; None if it is no CSV file.
     """
 
     id: str
     dataset: str
     reason: str
+    line: int | None = field(default=None, compare=False)

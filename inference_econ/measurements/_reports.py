@@ -10,6 +10,7 @@ from typing import Any
 
 from inference_econ.errors import InputError
 from inference_econ.measurements._names import (
+    cache_format,
     engine_name,
     format_name,
     hardware_name,
@@ -152,7 +153,7 @@ def _common(run: Json, path: Path, name: str, deployment: Deployment) -> dict[st
         "pp": deployment.pp,
         "ep": deployment.ep,
         "weights": weights,
-        "kv": format_name(deployment.kv),
+        "kv": cache_format(format_name(deployment.kv), chip),
         "prefill_first": prefill_first(engine, version),
     }
 

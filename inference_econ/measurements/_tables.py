@@ -9,7 +9,15 @@ from typing import Any
 from inference_econ import catalog
 from inference_econ.measurements import _points
 from inference_econ.measurements._layouts import layout, pool
-from inference_econ.measurements._names import engine_name, hardware_name, model_name, prefill_first, served
+from inference_econ.measurements._names import (
+    cache_format,
+    engine_name,
+    format_in_name,
+    hardware_name,
+    model_name,
+    prefill_first,
+    served,
+)
 from inference_econ.measurements._record import Measurement
 from inference_econ.measurements._rows import Row, UnusableRowError
 
@@ -49,7 +57,7 @@ class Kind:
 def subject(row: Row, model: str, hardware: str, formats: str) -> dict[str, Any]:
     """Model, hardware and number format of the weights, as fields of a measurement."""
     chip = hardware_name(hardware, row.text("source_id"))
-    name, weights = served(model_name(model), chip, formats)
+    name, weights = served(model_name(model), chip, formats or format_in_name(model))
     return {"model": name, "hardware": chip, "weights": weights}
 
 
@@ -58,7 +66,7 @@ def _serving(row: Row, common: Mapping[str, Any]) -> Measurement:
     concurrency = row.number("silicon_concurrency")
     fields: dict[str, Any] = dict(common)
     if row.text("mode") == "disagg":
-        (prefill, first), (decode, second) = pool(row, "prefill_"), pool(row, "decode_")
+        (prefill, first), (decode, second) = pool(row, "prefill_"), pool(row, "decode_", concurrency)
         parts = (prefill.accelerators, decode.accelerators)
         fields |= {"prefill": prefill, "decode": decode, "remarks": first + second}
         fields["accelerators"] = None if None in parts else sum(part for part in parts if part is not None)
@@ -71,6 +79,7 @@ def _serving(row: Row, common: Mapping[str, Any]) -> Measurement:
     if concurrency is None:
         raise UnusableRowError("silicon_concurrency is blank")
     isl, osl, run = row.needed("isl"), row.needed("osl"), None
+    asked = {**fields, "isl": isl, "osl": osl, "concurrency": concurrency}
     if "inferencex" in row.text("source").lower() and isl % _NOMINAL == osl % _NOMINAL == 0:
         isl, osl, run = _MEAN_LENGTH * isl, _MEAN_LENGTH * osl, _ROUNDS * concurrency
         fields["remarks"] = (*fields["remarks"], _SHORTER)
@@ -79,6 +88,7 @@ def _serving(row: Row, common: Mapping[str, Any]) -> Measurement:
     formats = row.text("precision") or row.text("gemm_quant_mode")
     runs = catalog.measured_names().speculation.get(model_name(row.text("model_path")), {})
     collected = "aiconfigurator" in row.text("source").lower()
+    together = run is not None and "decode" not in fields
     what = subject(row, row.text("model_path"), row.text("system"), formats)
     return Measurement(
         **fields,
@@ -95,7 +105,8 @@ def _serving(row: Row, common: Mapping[str, Any]) -> Measurement:
         # Its collectors' own runs have requests of equal length.
         spread=_SPREAD if run else 0.0 if collected else None,
         prefill_first=prefill_first(name, version),
-        look_steps=_look_steps(what, name, concurrency) if run else 0.0,
+        look_steps=_look_steps(what, name, asked) if together else 0.0,
+        step_tokens=_step_tokens(what, name, version, asked["isl"]) if together else None,
         statistic="mean",
         ttft_seconds=_scaled(row, "silicon_ttft_ms", 1e-3),
         tpot_seconds=_scaled(row, "silicon_tpot_ms", 1e-3),
@@ -128,6 +139,7 @@ def _inferencemax(row: Row, common: Mapping[str, Any]) -> Measurement:
         requests=_ROUNDS * row.needed("concurrency"),
         spread=_SPREAD,
         prefill_first=prefill_first(name, version),
+        step_tokens=_step_tokens(what, name, version, row.needed("isl")),
         ttft_seconds=row.number("median_ttft_s"),
         tpot_seconds=row.number("median_tpot_s"),
         request_seconds=row.number("median_e2e_s"),
@@ -144,10 +156,34 @@ def _cache_format(what: Mapping[str, Any], engine: str) -> str | None:
     return catalog.measured_names().kv_formats.get(what["model"], {}).get(f"{engine} {what['hardware']}")
 
 
-def _look_steps(what: Mapping[str, Any], engine: str, concurrency: float) -> float:
-    """Steps between looks at new requests in the scripts of InferenceX."""
-    found = catalog.measured_names().look_steps.get(what["model"], {}).get(f"{engine} {what['hardware']}")
+def _look_steps(what: Mapping[str, Any], engine: str, run: Mapping[str, Any]) -> float:
+    """Steps between looks at new requests in the scripts of InferenceX.
+
+    Notes
+    -----
+    With c requests at a time one comes every osl / c steps, and all of k groups of attention ranks have one after
+    k (1 + 1/2 + .. + 1/k) of them on average (coupon collector). Who waits for others to come waits the whole time.
+    """
+    names, server = catalog.measured_names(), f"{engine} {what['hardware']}"
+    concurrency, groups = run["concurrency"], run.get("dp", 1)
+    most = names.balance_steps.get(what["model"], {}).get(engine)
+    if groups > 1 and most is not None:
+        every = groups * sum(1.0 / count for count in range(1, groups + 1))
+        return float(min(float(most), every * run["osl"] / concurrency))
+    isl, osl, fewer, steps = names.gather_steps.get(what["model"], {}).get(server, (0, 0, 0, 0))
+    if (run["isl"], run["osl"]) == (isl, osl) and run.get("accelerators", fewer) < fewer:
+        return 2.0 * steps
+    found = names.look_steps.get(what["model"], {}).get(server)
     return 0.0 if found is None else float(found[0] if concurrency < found[1] else found[2])
+
+
+def _step_tokens(what: Mapping[str, Any], engine: str, version: str, isl: float) -> float | None:
+    """Prompt tokens of a step in the scripts of InferenceX, for prompts of at most ``isl`` tokens."""
+    names = catalog.measured_names()
+    if f"{engine} {version}".strip() in names.single_prompts.get(what["model"], ()):
+        return isl
+    found = names.step_tokens.get(what["model"], {}).get(f"{engine} {what['hardware']}")
+    return None if found is None else float(found)
 
 
 def _poisson(row: Row, common: Mapping[str, Any]) -> Measurement:
@@ -184,9 +220,9 @@ def _poisson(row: Row, common: Mapping[str, Any]) -> Measurement:
 def _point(row: Row, common: Mapping[str, Any]) -> Measurement:
     """Collected points: one metric, value and unit a row."""
     fields = _points.fields(row)
-    return Measurement(
-        **common, **subject(row, row.text("model"), row.text("hardware"), row.text("weight_dtype")), **fields
-    )
+    what = subject(row, row.text("model"), row.text("hardware"), row.text("weight_dtype"))
+    fields["kv"] = cache_format(fields["kv"], what["hardware"])
+    return Measurement(**common, **what, **fields)
 
 
 def _scaled(row: Row, column: str, factor: float) -> float | None:

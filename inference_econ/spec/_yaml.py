@@ -203,7 +203,7 @@ def scalar(text: str) -> Value:
         return _WORDS[text.lower()]
     if _INTEGER.fullmatch(text) and len(text) < _MAX_DIGITS:
         return int(text.replace("_", ""))
-    if _FLOAT.fullmatch(text) and any(digit.isdigit() for digit in text):
+    if _FLOAT.fullmatch(text) and any(digit.isdigit() for digit in text.lower().partition("e")[0]):
         number = float(text.replace("_", ""))
         if math.isfinite(number):
             return number

@@ -192,6 +192,53 @@ class PanelsAsk(Spec):
     """Names of the scenarios."""
 
 
+#: Settings that say nothing about a server that runs already.
+_NOT_OF_A_SERVER = (
+    "grid",
+    "pipeline",
+    "max_accelerators",
+    "max_tokens_per_second",
+    "batch",
+    "draft",
+    "acceptance",
+    "max_draft",
+    "sampling",
+)
+
+
+class AssessAsk(Spec):
+    """A measured deployment held against the frontier and the ideal bound."""
+
+    kind: Literal["assess"]
+    """Names this kind of question."""
+    common: Settings
+    """What is served on what; ``accelerators``, and ``tp``, ``dp``, ``pp``, ``ep`` as far as they are known."""
+    tokens_per_second: Positive
+    """Measured speed of one user [tokens/s]."""
+    utilization: Positive | None = None
+    """Measured: useful arithmetic over the dense peak (MFU) [1]."""
+    batch: Positive | None = None
+    """Or: sequences served at the same time [1]."""
+    throughput: Positive | None = None
+    """Or: output tokens of the deployment [tokens/s]."""
+
+    @model_validator(mode="after")
+    def _measured_once(self) -> Self:
+        given = [name for name in ("utilization", "batch", "throughput") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give one of utilization, batch and throughput; given: {', '.join(given) or 'none'}")
+        return self
+
+    @model_validator(mode="after")
+    def _a_server_that_runs(self) -> Self:
+        odd = [name for name in _NOT_OF_A_SERVER if getattr(self.common, name) is not None]
+        if odd:
+            raise ValueError(f"common: {', '.join(odd)} cannot be said of a measured server; leave it out")
+        if self.common.accelerators is None or self.common.accelerators % 1:
+            raise ValueError("common: give the accelerators of the server, a whole number")
+        return self
+
+
 LatentVariant = Literal["absorbed", "decompressed", "decompressed_per_step"]
 Degree = Annotated[int, Field(ge=1, le=4096)]
 Counts = Annotated[tuple[Count, ...], Field(min_length=1, strict=False)]
@@ -348,5 +395,6 @@ class RunaheadAsk(Spec):
 
 
 Ask = Annotated[
-    FrontierAsk | ToyAsk | SquareRootAsk | PanelsAsk | LatentVariantsAsk | RunaheadAsk, Field(discriminator="kind")
+    FrontierAsk | AssessAsk | ToyAsk | SquareRootAsk | PanelsAsk | LatentVariantsAsk | RunaheadAsk,
+    Field(discriminator="kind"),
 ]

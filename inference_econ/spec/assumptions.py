@@ -126,6 +126,9 @@ class Assumptions(SourcedSpec):
     """The share of arithmetic for routed experts, if it is another [1]."""
     narrow_math_efficiency: Fraction = 1.0
     """Factor on the share of arithmetic for each halving of the format from 16 bits on [1]."""
+    block_math_efficiency: Fraction = 1.0
+    """Factor on the share of arithmetic for 8-bit weights with a scale per block of 128 on chips with 4-bit floats,
+    whose units scale other blocks: such products are scaled beside them [1]."""
     expert_hbm_efficiency: Fraction | None = None
     """The share of bandwidth for weights of routed experts, if it is another [1]."""
     kv_hbm_efficiency: Fraction | None = None
@@ -151,6 +154,13 @@ class Assumptions(SourcedSpec):
     """The same per sequence of a step [s]."""
     request_overhead: Seconds
     """Time of the host per request before its first token: network, tokenising, scheduling, the first answer [s]."""
+    steps_ahead: NonNegative = 0.0
+    """Steps that the host prepares ahead while the chip works: a new prompt waits for so many more [1]."""
+    warm_up: Seconds = 0.0
+    """What requests wait longer with which a run begins: kernels are compiled or tuned when they are first used [s]."""
+    transfer_warm_up: Seconds = 0.0
+    """The same where prefill and decode have pools of their own, which connect over the network between link domains
+    when a cache is first sent [s]."""
     overlap: Literal["step", "operator", "none"]
     """What hides behind what: max of the step's arithmetic and memory time, the sum over operators of their
     max, or the sum of both."""
@@ -220,6 +230,12 @@ class Assumptions(SourcedSpec):
     all the same, or each chip adds what its experts and its part of the shared expert give to one all-reduce."""
     expert_imbalance: Annotated[int | float, Field(ge=1, le=1e3, allow_inf_nan=False)]
     """Tokens of the busiest expert-parallel rank over the mean [1]: everybody waits for it."""
+    expert_tile: NonNegative = 0.0
+    """Tokens of one expert that are multiplied at a time: its last tile is half empty on average; 0 for no tiles
+    [tokens]."""
+    expert_overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
+    """Under ``overlap: operator``, share of the shorter of arithmetic and memory time of routed experts that hides
+    behind the longer; all of it for other operators [1]."""
     expert_popularity_scv: NonNegative = 0.0
     """How unevenly experts are chosen: squared coefficient of variation [1]. Fewer are touched by a batch."""
     expert_spread: Literal["even", "random"] = "even"

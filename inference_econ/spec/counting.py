@@ -35,6 +35,15 @@ def attention(spec: Attention, hidden: float) -> float:
     return _grouped_query(spec, hidden)
 
 
+def attention_output(spec: Attention, hidden: float) -> float:
+    """Parameters among them of the output projection, where it can have a number format of its own."""
+    if spec.kind == "latent":
+        return latent_weights(spec, hidden)[2]
+    if spec.kind == "grouped_query":
+        return spec.query_heads * (spec.head_dim if spec.value_head_dim is None else spec.value_head_dim) * hidden
+    return 0.0
+
+
 def _grouped_query(spec: GroupedQueryAttention, hidden: float) -> float:
     value_dim = spec.head_dim if spec.value_head_dim is None else spec.value_head_dim
     queries, keys = spec.query_heads * spec.head_dim, spec.kv_heads * spec.head_dim

@@ -28,8 +28,19 @@ class MeasuredNames(Spec):
     """Model to engine and chip to the format of the KV cache in runs of a collection which does not record it."""
     look_steps: dict[str, dict[str, Annotated[tuple[int, int, int], Field(strict=False)]]]
     """Model to engine and chip to decode steps between looks at requests: below a number of them, that, from there."""
+    balance_steps: dict[str, dict[str, int]]
+    """Model to engine to the most decode steps that prompts wait until every group of attention ranks has one."""
+    gather_steps: dict[str, dict[str, Annotated[tuple[int, int, int, int], Field(strict=False)]]]
+    """Model to engine and chip to the input and output length, the accelerators below which, and the decode steps that
+    prompts wait for others."""
+    step_tokens: dict[str, dict[str, int]]
+    """Model to engine and chip to the prompt tokens of a step at most."""
+    single_prompts: dict[str, Spellings]
+    """Model to engines and versions that were told to read no more than one prompt in a step."""
     prefill_first: Spellings
     """Engines, or versions of them by their beginning, that read all prompts before they go on decoding."""
+    compiled: Spellings
+    """Engines, or versions of them by their beginning, whose models are compiled as a whole."""
     equal_lengths: Spellings
     """Sources whose requests are all equally long."""
     engines: dict[str, Spellings]

@@ -292,6 +292,9 @@ class ModelSpec(SourcedSpec):
     """Number format of the shared experts, if it is another than of the weights."""
     attention_weights: Dtype | None = None
     """Number format of the attention matrices, if it is another than of the weights."""
+    attention_output_weights: Dtype | None = None
+    """Number format of attention's output projections, if it is another than of the other attention matrices; of
+    grouped-query and latent attention only."""
     embedding_weights: Dtype | None = None
     """Number format of the embeddings, if it is another than of the weights."""
     kv: Dtype | None = None

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from inference_econ.spec._base import SourcedSpec, Spec
-from inference_econ.spec.asks import Ask, LatentVariantsAsk, Positive, Printed, RunaheadAsk, ToyAsk
+from inference_econ.spec.asks import Ask, AssessAsk, LatentVariantsAsk, Positive, Printed, RunaheadAsk, ToyAsk
 
 ColumnKey = Literal[
     "tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch", "mfu", "milliseconds"
@@ -88,7 +88,7 @@ class Scenario(SourcedSpec):
 
     @model_validator(mode="after")
     def _a_table_has_rows(self) -> Self:
-        if isinstance(self.ask, (LatentVariantsAsk, RunaheadAsk)) and self.table is not None:
+        if isinstance(self.ask, (AssessAsk, LatentVariantsAsk, RunaheadAsk)) and self.table is not None:
             raise ValueError(f"a scenario of the kind {self.ask.kind!r} has its own tables; leave 'table' out")
         return self
 

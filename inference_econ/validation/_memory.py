@@ -192,6 +192,9 @@ def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Depl
     name, weights = served(base, hardware, written)
     model = catalog.model(name)
     precision = Precision.of(model, weights, kv=format_name(line.text("kv_dtype")))
+    if "MoE" in line.text("weight_dtype"):
+        # R1 as first published in NVFP4 keeps all of attention in 16 bits.
+        precision = replace(precision, attention_output=precision.attention)
     question = Question.of(model, chip, precision, _context(line, lines), assumed)
     return Deployment(line, question, _plans(line), lines)
 

@@ -16,6 +16,8 @@ _SLACK = 0.03
 _PRESET = "ideal"
 #: Where requests wait for each other as they come.
 _LOADS = ("concurrency", "rate")
+#: Loads for which the best of all layouts is found.
+_FULL = ("saturated", "limited")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def violations(rows: Sequence[Row]) -> list[Violation]:
         other depends on when they come, of which no more is known than their number.
     """
     ideal = catalog.assumptions(_PRESET)
-    plain = [row for row in rows if row.measurement is not None and not row.apart]
+    plain = [row for row in rows if row.measurement is not None and not row.apart and not _guessed(row)]
     measured = [row.measurement for row in plain if row.measurement is not None]
     every = _predicted(measured, ideal)
     # One prediction for all runs of a deployment that differ in their load only.
@@ -118,6 +120,12 @@ def violations(rows: Sequence[Row]) -> list[Violation]:
         )
     ]
     return sorted(found, key=lambda one: -one.factor)
+
+
+def _guessed(row: Row) -> bool:
+    """Whether another layout than the chosen one, or more workers, could be faster: of full servers the best counts."""
+    measured = row.measurement
+    return bool(row.assumed and measured and (measured.decode is not None or measured.load not in _FULL))
 
 
 def _distinct(rows: Sequence[Measurement], ideal: Assumptions) -> Iterator[tuple[Measurement, Prediction]]:

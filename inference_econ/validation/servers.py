@@ -11,10 +11,13 @@ from pathlib import Path
 
 from inference_econ import catalog, measurements, profiles
 from inference_econ.accuracy import Accuracy, by_group
+from inference_econ.calibration_rows import was_fitted
 from inference_econ.errors import InputError
 from inference_econ.measurements import Deployment, Measurement, Skipped
 from inference_econ.prediction import Prediction, predict
 from inference_econ.spec.assumptions import Assumptions
+from inference_econ.spec.calibration import Quantity as Fitted
+from inference_econ.uncertainty import Interval, interval, outside
 from inference_econ.validation._report import Point
 
 #: Speculation that a plain decode step stands for: none, or nothing known.
@@ -55,6 +58,16 @@ QUANTITIES = (
     Quantity("input_rate", "input tokens/s per accelerator", "input_tokens_per_second_per_accelerator"),
     Quantity("total_rate", "total tokens/s per accelerator", "total_tokens_per_second_per_accelerator"),
 )
+
+#: What the errors of a fit are about, by the field of a prediction. Rates of a run are in fixed proportion.
+_FITTED: dict[str, Fitted] = {
+    "tpot_seconds": "tpot",
+    "ttft_seconds": "ttft",
+    "request_seconds": "request",
+    "output_tokens_per_second_per_accelerator": "throughput",
+    "input_tokens_per_second_per_accelerator": "throughput",
+    "total_tokens_per_second_per_accelerator": "throughput",
+}
 
 #: What rows can be grouped by.
 GROUPS: dict[str, Callable[[Measurement], str]] = {
@@ -107,6 +120,10 @@ class Row:
         Why there is no prediction; empty if there is one.
     apart : str
         Why it does not count with the others although it is predicted; empty if it does.
+    assumptions : Assumptions or None
+        That it is predicted under; None without a measurement.
+    fitted : bool or None
+        Whether these were fitted to its deployment; None if nobody knows.
     """
 
     dataset: str
@@ -116,6 +133,8 @@ class Row:
     prediction: Prediction | None
     skipped: str
     apart: str
+    assumptions: Assumptions | None = None
+    fitted: bool | None = False
 
     @property
     def idle(self) -> bool:
@@ -123,6 +142,11 @@ class Row:
         if self.prediction is not None and not self.skipped:
             return self.prediction.idle
         return self.measurement is not None and (self.measurement.concurrency or 2.0) <= 1.0
+
+    @property
+    def assumed(self) -> str:
+        """What the row does not say and was chosen to predict it; empty if nothing was."""
+        return "" if self.prediction is None else self.prediction.assumed
 
     def measured(self, quantity: Quantity) -> float | None:
         """Value in base units; None if there is none, or it belongs to the other kind of load."""
@@ -135,6 +159,24 @@ class Row:
         """Value in base units; None if there is none."""
         value: float | None = None if self.prediction is None else getattr(self.prediction, quantity.field)
         return value
+
+    def interval(self, field: str) -> Interval | None:
+        """Where 80 % of such measurements are, by a field of the prediction [base units]; None if nobody knows.
+
+        Nobody does where the layout had to be assumed: no fit has seen such rows.
+        """
+        value: float | None = None if self.prediction is None else getattr(self.prediction, field)
+        if value is None or self.assumptions is None or self.measurement is None or self.assumed:
+            return None
+        return interval(value, self.assumptions, _FITTED[field], subject=self.measurement)
+
+    @property
+    def outside(self) -> list[str]:
+        """What had to be assumed, and why it is unlike what was fitted: :func:`inference_econ.uncertainty.outside`."""
+        if self.measurement is None or self.assumptions is None:
+            return []
+        assumed = [f"assumed: {self.assumed}"] if self.assumed else []
+        return [*assumed, *outside(self.measurement, self.assumptions)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +195,8 @@ class Coverage:
     """The rest: what counts."""
     predicted: int
     """Of these."""
+    assumed: int
+    """Of the predicted ones, with a layout or numbers of workers that were chosen, as they are not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +226,13 @@ class Servers:
         """Rows that count: measurements that are neither repeats nor speculative."""
         return [row for row in self.rows if row.measurement is not None and not row.apart]
 
+    def split(self) -> dict[str, list[Row]]:
+        """Rows that count: all, and where some were fitted, those that were and were not."""
+        rows = self.counted()
+        fitted = [row for row in rows if row.fitted]
+        others = [row for row in rows if row.fitted is False]
+        return {"all": rows, "fitted": fitted, "not fitted": others} if fitted else {"all": rows}
+
     def speculative(self) -> list[Row]:
         """Rows with speculation, recorded or suspected."""
         return [row for row in self.rows if row.apart and row.apart != _REPEATED]
@@ -193,7 +244,9 @@ class Servers:
         plain = [row for row in mapped if not row.apart]
         repeats = sum(row.apart == _REPEATED for row in mapped)
         speculative = len(mapped) - len(plain) - repeats
-        return Coverage(len(rows), len(mapped), repeats, speculative, len(plain), sum(not row.skipped for row in plain))
+        predicted = sum(not row.skipped for row in plain)
+        assumed = sum(bool(row.assumed) for row in plain)
+        return Coverage(len(rows), len(mapped), repeats, speculative, len(plain), predicted, assumed)
 
     def reasons(self) -> dict[str, list[Row]]:
         """Why rows have no prediction, the most frequent reason first."""
@@ -263,8 +316,9 @@ def held(files: Sequence[File], assumptions: str | None = None) -> Servers:
         if isinstance(one, Skipped):
             rows.append(Row(*place, None, None, one.reason, ""))
         else:
-            prediction = next(predictions)
-            rows.append(Row(*place, one, prediction, prediction.skipped, _apart(one, repeated=id(one) not in kept)))
+            prediction, under = next(predictions), only or usual(one.hardware, one.engine)
+            apart = _apart(one, repeated=id(one) not in kept)
+            rows.append(Row(*place, one, prediction, prediction.skipped, apart, under, was_fitted(one, under)))
     return Servers(BY_HARDWARE if assumptions is None else assumptions, tuple(rows), tuple(files))
 
 
@@ -307,6 +361,13 @@ def scores(rows: Iterable[Row], quantity: Quantity, by: Sequence[str] = ()) -> d
     found = by_group(names, measured, predicted)
     ordered = sorted(found.items(), key=lambda item: -item[1].rows)
     return {tuple(name.split("\0")) if by else (): one for name, one in ordered}
+
+
+def inside(rows: Iterable[Row], quantity: Quantity) -> tuple[int, int]:
+    """How many measured values are in the intervals of 80 % of their predictions, and how many have one [1]."""
+    found = [(row.measured(quantity), row.interval(quantity.field)) for row in rows]
+    known = [(value, where) for value, where in found if value is not None and where is not None]
+    return sum(where.low <= value <= where.high for value, where in known), len(known)
 
 
 def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[Point]]]:

@@ -170,7 +170,7 @@ def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: Seque
             r"at least \d+ accelerators are needed",
         ),
         (
-            ["frontier", "llama_3_70b", "l4", "--price", "1"],
+            ["frontier", "llama_3_70b", "l4", "--price", "1", "--set", "hardware.nic_bytes_per_second_one_way=null"],
             r"nothing fits: .*no network between link domains in the hardware file .*: \d+",
         ),
         ([*FRONTIER, "--max-throughput", "1e-3"], r"nothing fits: .*more than 0.001 tokens/s are produced: \d+"),
@@ -288,6 +288,15 @@ def test_unwritable_output(refused: Command, tmp_path: Path, arguments: Sequence
 def test_unwritable_pictures(refused: Command, tmp_path: Path, arguments: Sequence[str]) -> None:
     outcome = refused(*arguments, "--plot", "missing/a.svg", "-o", "a.txt")
     assert outcome.err == "Error: missing/a.svg: cannot be written: No such file or directory\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [FRONTIER, ("run", "paper/table_1"), ("validate", "poisson_load_a100")])
+def test_no_picture_of_a_result_that_cannot_be_written(
+    refused: Command, tmp_path: Path, arguments: Sequence[str]
+) -> None:
+    outcome = refused(*arguments, "--plot", "a.svg", "-o", "missing/a.csv")
+    assert outcome.err == "Error: missing/a.csv: cannot be written: No such file or directory\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -118,6 +118,22 @@ def test_bad_input(refused: Command, data: Path, arguments: tuple[str, ...], sai
     assert said in refused("calibrate", data, *arguments).err
 
 
+def test_rows_that_cannot_be_understood_are_told(refused: Command, data: Path, tmp_path: Path) -> None:
+    header, *lines = data.read_text(encoding="utf-8").splitlines()
+    unknown = [line.replace("Llama-3.1-8B", "Mystery-9B").replace("Llama-3.1-70B", "Mystery-9B") for line in lines]
+    (tmp_path / "other.csv").write_text("\n".join([header, *unknown, *lines[:1]]), encoding="utf-8")
+    said = refused("calibrate", "other.csv", "-o", "mine.yaml", "--quiet").err
+    assert said.startswith("Error: 6 constants need at least 6 rows with tpot that can be predicted")
+    assert f"left out: {len(unknown)} not understood (the first, " in said
+    assert "of other, line 2: unknown model 'meta-llama/Mystery-9B'" in said
+    assert "'inference-econ import-model'" in said
+    cut = [line.rpartition(",")[0] for line in (header, *lines)]
+    (tmp_path / "short.csv").write_text("\n".join(cut), encoding="utf-8")
+    said = refused("calibrate", "short.csv", "-o", "mine.yaml").err
+    assert "short.csv:1: its columns are those of no known kind" in said
+    assert not (tmp_path / "mine.yaml").exists()
+
+
 def test_files_that_are_none(refused: Command, data: Path, tmp_path: Path) -> None:
     assert "missing.csv: cannot be read" in refused("calibrate", "missing.csv").err
     (tmp_path / "result.json").write_text("{}", encoding="utf-8")

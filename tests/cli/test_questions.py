@@ -320,7 +320,7 @@ def test_explain_shows_operators_and_memory_unless_told_not_to(command: Command)
 def test_wide_tables_are_not_folded_in_files_and_lose_their_lines_in_narrow_terminals(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subject = ("explain", "gpt_oss_120b", "h100_sxm", "--tp", 2, "--quiet")
+    subject = ("explain", "gpt_oss_120b", "h100_sxm", "--tp", 2, "--quiet", "--assumptions", "deployable")
 
     def row() -> str:
         return next(line for line in command(*subject).out.splitlines() if "attention (last 128)" in line)

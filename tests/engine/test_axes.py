@@ -232,9 +232,12 @@ QUICKER: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "even experts": (("expert_imbalance=2",), ("expert_imbalance=1",)),
     "nearly even experts": (("expert_imbalance=3",), ("expert_imbalance=1.5",)),
     "ranks alike": (("expert_spread=random",), ("expert_spread=even",)),
+    "no tiles of experts": (("expert_tile=128",), ("expert_tile=0",)),
+    "experts overlap": (("expert_overlap=0", "overlap=operator"), ("expert_overlap=1", "overlap=operator")),
     "popular experts": (("expert_popularity_scv=0",), ("expert_popularity_scv=2",)),
     "no host per sequence": (("sequence_overhead=100 us",), ("sequence_overhead=0 us",)),
     "arithmetic of experts": (("expert_math_efficiency=0.1",), ("expert_math_efficiency=0.6",)),
+    "scaled blocks": (("block_math_efficiency=0.5",), ("block_math_efficiency=1",)),
     "narrow arithmetic": (("narrow_math_efficiency=0.5",), ("narrow_math_efficiency=1",)),
     "two batches": (("two_batch_overlap=never",), ("two_batch_overlap=when_faster",)),
     "copies on arrival": (("all_to_all_crossing=per_copy",), ("all_to_all_crossing=per_domain",)),
@@ -344,3 +347,24 @@ def test_labels_of_the_choices_are_fields() -> None:
     named |= {change.partition("=")[0] for pair in FULLER.values() for change in pair}
     assert named | set(EFFECTS) | ELSEWHERE <= set(Assumptions.model_fields)
     assert ie.assumptions("deployable") == _preset("deployable")
+
+
+def test_blocks_of_scales_slow_down_chips_that_scale_other_blocks() -> None:
+    model, assumed = (
+        catalog.model("deepseek_v3"),
+        catalog.assumptions("deployable", changes=["block_math_efficiency=0.5"]),
+    )
+    slower = {}
+    for chip in ("h200_sxm", "b200"):
+        plain, halved = (
+            Question.of(model, catalog.hardware(chip), Precision.of(model), 1000.0, each)
+            for each in (catalog.assumptions("deployable"), assumed)
+        )
+        for dtype in ("fp8_block", "fp8"):
+            slower[chip, dtype] = plain.flops_per_second(dtype) / halved.flops_per_second(dtype)
+    assert slower == {
+        ("h200_sxm", "fp8_block"): 1.0,
+        ("h200_sxm", "fp8"): 1.0,
+        ("b200", "fp8_block"): 2.0,
+        ("b200", "fp8"): 1.0,
+    }

@@ -15,6 +15,10 @@ from inference_econ.errors import InputError
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
+def explain(*subject: object, **asked: object) -> ie.Explanation:
+    return ie.explain(*subject, **{"assumptions": "deployable", **asked})  # type: ignore[arg-type]
+
+
 def _part(explained: ie.Explanation, name: str) -> float:
     return float(explained.costs.parts[name][0])
 
@@ -22,7 +26,7 @@ def _part(explained: ie.Explanation, name: str) -> float:
 def test_chips_beyond_the_kv_heads_hold_copies() -> None:
     # Llama 3 70B has 8 KV heads: from 4 to 8 chips the reads halve, from 8 to 16 they stay.
     four, eight, sixteen = (
-        _part(ie.explain("llama_3_70b", "gb200_nvl72", tp=tp, batch=128, context=8000), "kv_cache") for tp in (4, 8, 16)
+        _part(explain("llama_3_70b", "gb200_nvl72", tp=tp, batch=128, context=8000), "kv_cache") for tp in (4, 8, 16)
     )
     assert four == pytest.approx(2 * eight)
     assert sixteen == pytest.approx(eight)
@@ -30,13 +34,13 @@ def test_chips_beyond_the_kv_heads_hold_copies() -> None:
 
 def test_the_published_study_spreads_the_cache_over_all_chips() -> None:
     asked = {"batch": 256, "context": 8000, "assumptions": "paper", "model": "llama_3_70b", "hardware": "gb200_nvl72"}
-    eight, sixteen = (ie.explain(tp=tp, **asked).costs.busy["kv_cache"][0] for tp in (8, 16))  # type: ignore[arg-type]
+    eight, sixteen = (explain(tp=tp, **asked).costs.busy["kv_cache"][0] for tp in (8, 16))
     assert eight == pytest.approx(2 * sixteen)
 
 
 def test_a_latent_cache_is_copied_by_tensor_parallelism_and_split_by_data_parallelism() -> None:
     asked = {"model": "deepseek_v3", "hardware": "h200_sxm", "batch": 64, "context": 8000}
-    tensor, data = ie.explain(tp=8, **asked), ie.explain(tp=1, dp=8, **asked)  # type: ignore[arg-type]
+    tensor, data = explain(tp=8, **asked), explain(tp=1, dp=8, **asked)
     assert tensor.costs.busy["kv_cache"][0] == pytest.approx(8 * data.costs.busy["kv_cache"][0])
     # Weights of attention and of the shared expert are what data parallelism pays with: eight copies.
     spec = ie.model("deepseek_v3")
@@ -49,13 +53,13 @@ def test_a_latent_cache_is_copied_by_tensor_parallelism_and_split_by_data_parall
 
 def test_a_batch_splits_into_groups_and_micro_batches_without_rest() -> None:
     with pytest.raises(InputError, match=r"micro-batch does not split over the groups of attention ranks .*batch=9"):
-        ie.explain("llama_3_8b", "h100_sxm", tp=1, dp=2, batch=9)
+        explain("llama_3_8b", "h100_sxm", tp=1, dp=2, batch=9)
     with pytest.raises(InputError, match=r"the batch does not split into micro-batches .*pp=2, batch=9"):
-        ie.explain("llama_3_8b", "h100_sxm", tp=1, pp=2, batch=9)
+        explain("llama_3_8b", "h100_sxm", tp=1, pp=2, batch=9)
 
 
 def test_labels_say_how_attention_is_laid_out() -> None:
-    explained = ie.explain("deepseek_v3", "h200_sxm", tp=1, dp=16, batch=64)
+    explained = explain("deepseek_v3", "h200_sxm", tp=1, dp=16, batch=64)
     assert tables.layout_label(explained.layout) == "dp16ep16"
     assert explained.accelerators == 16
 
@@ -63,13 +67,13 @@ def test_labels_say_how_attention_is_laid_out() -> None:
 def test_side_by_side_blocks_need_one_sum() -> None:
     # Falcon's layers are parallel: merged, each waits for one all-reduce instead of two.
     merged, apart = (
-        ie.explain("falcon_180b", "h200_sxm", tp=8, batch=8, assumptions=_without_norms(change))
+        explain("falcon_180b", "h200_sxm", tp=8, batch=8, assumptions=_without_norms(change))
         for change in ("parallel_blocks=merged", "parallel_blocks=apart")
     )
     assert _part(apart, "all_reduce_latency") == pytest.approx(2 * _part(merged, "all_reduce_latency"))
     plain = ie.model("falcon_180b").blocks[0].replace(parallel=False)
     sequential = ie.model("falcon_180b").replace(blocks=(plain,))
-    one_after_the_other = ie.explain(sequential, "h200_sxm", tp=8, batch=8, assumptions=_without_norms())
+    one_after_the_other = explain(sequential, "h200_sxm", tp=8, batch=8, assumptions=_without_norms())
     assert one_after_the_other.seconds == pytest.approx(apart.seconds)
 
 
@@ -81,7 +85,7 @@ def _without_norms(*changes: str) -> ie.Assumptions:
 @pytest.mark.parametrize("chip", ["b200", "h100_sxm", "mi355x"])
 def test_utilisation_never_exceeds_what_the_arithmetic_sustains(chip: str) -> None:
     # Experts in 4 bits and the rest in 16 run on different units; each counts against its own peak.
-    explained = ie.explain("gpt_oss_120b", chip, tp=2, batch=8192, context=0, price=1)
+    explained = explain("gpt_oss_120b", chip, tp=2, batch=8192, context=0, price=1)
     sustained = explained.question.assumptions.math_efficiency
     assert 0.01 < explained.mfu <= sustained
 
@@ -98,12 +102,12 @@ def test_utilisation_never_exceeds_what_the_arithmetic_sustains(chip: str) -> No
     ],
 )
 def test_units_as_engines_use_them(weights: str, chip: str, unit: str) -> None:
-    question = ie.explain("llama_3_8b", chip, tp=1, weights=weights, price=1).question
+    question = explain("llama_3_8b", chip, tp=1, weights=weights, price=1).question
     assert question.unit(question.precision.weights) == unit
 
 
 def test_memory_keeps_head_room() -> None:
-    needed = ie.explain("llama_3_8b", "h100_sxm", tp=2, batch=4).memory
+    needed = explain("llama_3_8b", "h100_sxm", tp=2, batch=4).memory
     workspace = float(np.ravel(needed.workspace_bytes)[0])
     assert needed.of_one_plan()[2] + workspace == pytest.approx(2 * 0.9 * ie.hardware("h100_sxm").hbm_bytes)
     # 8192 tokens: 4 x 4096 elements and a half of 2 x 14336 in 2 bytes, and 4 rows of logits in 4; on both chips.
@@ -119,7 +123,7 @@ def _config(tmp_path: Path, name: str) -> ie.ModelSpec:
 
 def test_a_recurrent_state_costs_the_same_at_any_context(tmp_path: Path) -> None:
     model = _config(tmp_path, "Qwen3-Next-80B-A3B")
-    short, long = (ie.explain(model, "h200_sxm", tp=2, batch=32, context=c) for c in (0.0, 100_000.0))
+    short, long = (explain(model, "h200_sxm", tp=2, batch=32, context=c) for c in (0.0, 100_000.0))
     # 36 recurrent layers keep 20 million elements, most of them in 4 bytes, read and written once per step.
     state = _part(short, "kv_cache") * short.question.bytes_per_second * 2 / 32
     assert state == pytest.approx(2 * 4 * model.state_elements_per_sequence, rel=0.05)
@@ -132,7 +136,7 @@ def test_an_indexer_bounds_what_is_read_but_scans_every_key(tmp_path: Path) -> N
     model = _config(tmp_path, "DeepSeek-V3.2")
     plain = ie.model("deepseek_v3")
     sparse, full = (
-        ie.explain(spec, "gb300_nvl72", tp=1, dp=8, batch=8, context=120_000, price=1) for spec in (model, plain)
+        explain(spec, "gb300_nvl72", tp=1, dp=8, batch=8, context=120_000, price=1) for spec in (model, plain)
     )
     read = [np.ravel(one.costs.busy["kv_cache"])[0] * one.question.bytes_per_second for one in (sparse, full)]
     # One sequence per group: 2048 latents of 576 and 120,000 index keys of 128, against 120,000 latents.
@@ -145,7 +149,7 @@ def test_each_rank_of_an_exchange_sends_over_its_own_link() -> None:
     # eight NICs would share that, and its 7/8 inside on a 450 GB/s link would take longest: 1 / 100 against 7 / 3600.
     asked = {"model": "deepseek_v3", "hardware": "h200_sxm", "tp": 1, "dp": 16, "batch": 4096, "context": 0}
     own, shared = (
-        ie.explain(assumptions=_published_nccl(f"all_to_all_traffic={traffic}"), **asked)  # type: ignore[arg-type]
+        explain(assumptions=_published_nccl(f"all_to_all_traffic={traffic}"), **asked)
         for traffic in ("own_link", "as_all_reduce")
     )
     ratio = _part(own, "all_to_all_bandwidth") / _part(shared, "all_to_all_bandwidth")
@@ -182,7 +186,7 @@ def test_further_choices_of_the_study_can_be_set(change: str, slower: bool | Non
 def test_an_input_embedding_can_be_left_out_of_what_must_fit() -> None:
     model = ie.model("llama_3_8b")
     both, output = (
-        ie.explain(
+        explain(
             model, "h100_sxm", tp=1, assumptions=ie.assumptions("deployable", changes=[f"embedding_capacity={which}"])
         ).memory.of_one_plan()[0]
         for which in ("both", "output")
@@ -192,12 +196,12 @@ def test_an_input_embedding_can_be_left_out_of_what_must_fit() -> None:
 
 def test_sixteen_bit_activations_are_of_the_kind_of_the_weights() -> None:
     # A V100 has no bf16 unit, so that fp16 weights must bring fp16 activations along.
-    assert ie.explain("llama_3_8b", "v100_sxm2_32", tp=1, weights="fp16").question.precision.activations == "fp16"
+    assert explain("llama_3_8b", "v100_sxm2_32", tp=1, weights="fp16").question.precision.activations == "fp16"
 
 
 @pytest.mark.parametrize("model", ["llama_3_70b", "deepseek_v3", "gpt_oss_120b"])
 def test_the_operator_table_adds_up_to_the_step(model: str) -> None:
-    explained = ie.explain(model, "gb200_nvl72", tp=8, batch=64)
+    explained = explain(model, "gb200_nvl72", tp=8, batch=64)
     rows = explained.operators
     launches = _part(explained, "launches")
     # Each operator has its own roofline here, so that a step is the sum of what bounds each.
@@ -223,9 +227,9 @@ def test_experts_are_not_cut_inside_a_quantisation_block() -> None:
     with pytest.raises(
         InputError, match="width of 768 does not split over the ranks in whole quantisation blocks of 128"
     ):
-        ie.explain(ep=1, **asked)  # type: ignore[arg-type]
-    assert ie.explain(ep=8, **asked).layout["ep"] == 8  # type: ignore[arg-type]
-    assert ie.explain(ep=1, **{**asked, "weights": "fp8"}).layout["tp"] == 8  # type: ignore[arg-type]
+        explain(ep=1, **asked)
+    assert explain(ep=8, **asked).layout["ep"] == 8
+    assert explain(ep=1, **{**asked, "weights": "fp8"}).layout["tp"] == 8
 
 
 @pytest.mark.parametrize(("chip", "kernels"), [("h100_sxm", 3), ("mi300x", 2), ("tpu_v5p", 0)])

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from inference_econ import catalog
+from inference_econ.engine import evaluate, step_seconds
+from inference_econ.operators import operator_costs
 from inference_econ.plans import Plans
 from inference_econ.precision import Precision
 from inference_econ.question import Question
@@ -15,8 +17,8 @@ from inference_econ.rows import Operator
 EXPERTS, ACTIVE = 128, 8
 
 
-def _experts(spread: str, *, ep: int, batch: float, scv: float = 0.0) -> Operator:
-    changes = (f"expert_spread={spread}", f"expert_popularity_scv={scv}")
+def _experts(spread: str, *, ep: int, batch: float, scv: float = 0.0, tile: int = 0) -> Operator:
+    changes = (f"expert_spread={spread}", f"expert_popularity_scv={scv}", f"expert_tile={tile}")
     assumptions = catalog.assumptions("deployable", changes=changes)
     model = catalog.model("qwen3_30b_a3b")
     question = Question.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
@@ -64,3 +66,29 @@ def test_popular_experts_are_touched_by_many_and_crowd_their_rank() -> None:
     alike, popular = (_experts("random", ep=8, batch=64, scv=scv) for scv in (0.0, 1.0))
     assert _number(popular.weight_bytes) < _number(alike.weight_bytes)
     assert _number(popular.flop_per_token) > _number(alike.flop_per_token)
+
+
+def test_the_last_tile_of_an_expert_is_half_empty() -> None:
+    whole, tiled = (_experts("even", ep=1, batch=batch, tile=tile) for batch, tile in ((16, 0), (16, 128)))
+    touched = EXPERTS * (1.0 - (1.0 - ACTIVE / EXPERTS) ** 16)
+    assert _number(tiled.flop_per_token) == _number(whole.flop_per_token)
+    assert _number(tiled.padding) == pytest.approx(1.0 + 64.0 * touched / (16 * ACTIVE))
+    assert _number(whole.padding) == 1.0
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.3, 1.0])
+def test_what_of_experts_does_not_overlap_adds_up(overlap: float) -> None:
+    changes = (f"expert_overlap={overlap}", "collectives=free", "graph_launch=0 us")
+    assumptions = catalog.assumptions("deployable", changes=changes)
+    model = catalog.model("qwen3_30b_a3b")
+    question = Question.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
+    one = np.ones(1)
+    plans = Plans(8 * one, 4096 * one, one, 8 * one, one, whole=True)
+    rows = {row.name: row for row in operator_costs(question, plans, "1d")}
+    row = rows["experts in"]
+    longer, shorter = max(row.compute_seconds, row.memory_seconds), min(row.compute_seconds, row.memory_seconds)
+    assert row.seconds == pytest.approx(longer + (1.0 - overlap) * shorter)
+    costs = evaluate(question, plans, "1d")
+    assert _number(costs.seconds) == pytest.approx(sum(one.seconds for one in rows.values()))
+    assert _number(costs.seconds) == pytest.approx(_number(step_seconds(question, plans)[0]))
+    assert rows["qkv"].seconds == pytest.approx(max(rows["qkv"].compute_seconds, rows["qkv"].memory_seconds))

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ import catalog, disaggregation, fleet_load, fleets, offers, pool_tables
+from inference_econ import pools as every_pool
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.pools import Pools, pools
+from inference_econ.pools import Pools
 from inference_econ.recommendation import Targets
 from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.traffic import Requests
@@ -23,6 +24,10 @@ from inference_econ.spec.traffic import Requests
 
 def lengths(isl: float, osl: float, cached: float = 0.0) -> Requests:
     return Requests.build({"isl": isl, "osl": osl, "cached": cached}, origin="test")
+
+
+def pools(*subject: Any, **asked: Any) -> Pools:
+    return every_pool.pools(*subject, **{"assumptions": "deployable", **asked})
 
 
 @cache
@@ -207,7 +212,9 @@ def test_layouts_some_of_whose_groups_would_idle_are_left_out() -> None:
     assert np.all(pool.found.slots >= groups)
     assert pool.batch.shape[0] == len(pool.found) == pool.prefill_seconds.size
     # Four groups of one chip have room for two prompts only.
-    every = offers.offer("llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8).deployments
+    every = offers.offer(
+        "llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8, assumptions="deployable"
+    ).deployments
     assert len(pool.found) < len(every)
     assert len(disaggregation.compare(both).disaggregated)
 
@@ -348,11 +355,14 @@ def test_where_only_disaggregated_serving_keeps_the_ttft() -> None:
     assert pool_tables.comparison_table(compared).rows
 
 
+NO_NETWORK = catalog.hardware("l40s").model_copy(update={"nic_bytes_per_second_one_way": None})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"osl": 1}, "an answer of 1 token needs no decode pool; give answers (osl) of 2 tokens or more"),
-        ({"hardware": "l40s"}, "no link joins the pools: NVIDIA L40S 48GB lists no network"),
+        ({"hardware": NO_NETWORK}, "no link joins the pools: NVIDIA L40S 48GB lists no network"),
     ],
 )
 def test_bad_input(change: dict[str, Any], message: str) -> None:

@@ -341,7 +341,9 @@ def with_requests(one: offers.Offer, asked: Requests) -> offers.Offer:
 
 def test_slots_end_at_a_batch_that_fits() -> None:
     """The workspace grows with the batch, and the slots shrink with the workspace."""
-    one = offers.offer("deepseek_v3_nvfp4", "b200", requests(1000, 200), pins=Pins(tp=1, dp=8, pp=1))
+    one = offers.offer(
+        "deepseek_v3_nvfp4", "b200", requests(1000, 200), pins=Pins(tp=1, dp=8, pp=1), assumptions="deployable"
+    )
     found = one.deployments
     assert (found.slots > 10_000).all()
     assert found.question.memory(replace(found.plans, batch=found.slots)).fits.all()
@@ -350,7 +352,15 @@ def test_slots_end_at_a_batch_that_fits() -> None:
 def test_speculation_takes_slots() -> None:
     pins = Pins(tp=8, dp=1, pp=1)
     plain, drafted, looked_up = (
-        offers.offer("llama_3_70b", "h100_sxm", REQUESTS, weights="fp8", pins=pins, speculation=speculation).deployments
+        offers.offer(
+            "llama_3_70b",
+            "h100_sxm",
+            REQUESTS,
+            weights="fp8",
+            pins=pins,
+            speculation=speculation,
+            assumptions="deployable",
+        ).deployments
         for speculation in (None, PROPOSALS["draft"], PROPOSALS["ngram"])
     )
     assert drafted.slots[0] < plain.slots[0]
@@ -361,7 +371,9 @@ def test_speculation_takes_slots() -> None:
 
 
 def _pay(speculation: Speculation, asked: Requests = REQUESTS) -> speculating.Speculated:
-    return speculating.speculate("llama_3_70b", "h100_sxm", asked, speculation, tp=8, weights="fp8")
+    return speculating.speculate(
+        "llama_3_70b", "h100_sxm", asked, speculation, tp=8, weights="fp8", assumptions="deployable"
+    )
 
 
 def test_where_a_draft_model_stops_paying() -> None:

@@ -203,6 +203,35 @@ def test_the_overhead_of_a_request_is_in_its_first_token_only() -> None:
     assert more.tpot_seconds == pytest.approx(plain.tpot_seconds)
 
 
+def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
+    """80 us for each kernel: a short prompt by itself waits for the host, beside decoding only for what is left."""
+    asked = requests(200, 200)
+    slow, _ = state("llama_3_8b", (1, 1, 1, 1), 40.0, asked, "launch=80 us")
+    fast, _ = state("llama_3_8b", (1, 1, 1, 1), 40.0, asked, "launch=0 us")
+    assert float(slow.prefill.chip_share[0]) < 0.6
+    np.testing.assert_allclose(slow.prefill.chip_share * slow.prefill.seconds, fast.prefill.seconds)
+    hidden = np.maximum(fast.prefill.busy_seconds, slow.prefill.busy_seconds - slow.decode_seconds)
+    answer = slow.decode_seconds * asked.decode_steps + 39.0 * hidden
+    np.testing.assert_allclose(slow.tpot_seconds, answer / asked.decode_steps)
+    assert slow.tpot_seconds > fast.tpot_seconds
+    # Prompts that pause decoding hide nothing behind it.
+    alone, _ = state("llama_3_8b", (1, 1, 1, 1), 40.0, asked, WHOLE, "launch=80 us")
+    assert alone.tpot_seconds > slow.tpot_seconds
+
+
+@settings(max_examples=30, deadline=None)
+@given(models, layouts, batches, prompts, answers, chunks)
+def test_a_slower_host_makes_nothing_quicker(
+    model: str, layout: tuple[int, int, int, int], batch: float, isl: int, osl: int, chunk: str
+) -> None:
+    asked = requests(isl, osl)
+    fast, slow = (state(model, layout, batch, asked, chunk, f"launch={us} us")[0] for us in (2, 60))
+    assert (slow.tpot_seconds >= fast.tpot_seconds * (1.0 - 1e-9)).all()
+    assert (slow.ttft_seconds >= fast.ttft_seconds * (1.0 - 1e-9)).all()
+    assert (slow.requests_per_second <= fast.requests_per_second * (1.0 + 1e-9)).all()
+    assert ((slow.prefill.chip_share > 0.0) & (slow.prefill.chip_share <= 1.0 + 1e-9)).all()
+
+
 def test_batches_below_one_per_group_leave_chips_without_work() -> None:
     """Two groups of four: a step for one sequence is as long as one for two."""
     one, two = (steady(question(), plans((8, 4, 1, 1), batch), requests()) for batch in (1.0, 2.0))

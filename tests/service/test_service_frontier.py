@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ import offers
+from inference_econ import doubts, offers
 from inference_econ.errors import InputError
 from inference_econ.offers import Offer
 from inference_econ.service import steady
@@ -159,6 +159,7 @@ def test_records_and_rows_hold_every_metric() -> None:
         *("dollars_per_million_output_tokens", "tokens_per_second_per_accelerator", "tokens_per_second_per_megawatt"),
         *("requests_per_second", "accelerators", "concurrency", "batch", "layout"),
     }
+    names |= {f"{name}_{end}" for name in names & set(doubts.FULL) for end in ("low", "high")}
     assert all(set(point) == names for point in points)
     rows = list(csv.DictReader(io.StringIO(service_frontier_csv(front))))
     assert len(rows) == len(front)

@@ -172,7 +172,13 @@ def test_window_that_no_context_exceeds_is_none(tmp_path: Path) -> None:
         ("MiniMaxAI--MiniMax-M2.5", {"weights": "fp8_block", "embedding_weights": "bf16"}),
         (
             "nvidia--DeepSeek-V3.1-NVFP4",
-            {"weights": "nvfp4", "attention_weights": "bf16", "embedding_weights": "bf16", "kv": "fp8"},
+            {
+                "weights": "nvfp4",
+                "attention_weights": "bf16",
+                "attention_output_weights": "nvfp4",
+                "embedding_weights": "bf16",
+                "kv": "fp8",
+            },
         ),
         ("nvidia--Llama-3.1-70B-Instruct-FP8", {"weights": "fp8", "embedding_weights": "bf16", "kv": "fp8"}),
     ],
@@ -182,7 +188,8 @@ def test_number_formats(name: str, expected: dict[str, str]) -> None:
 
 
 def formats(model: ModelSpec) -> dict[str, str]:
-    groups = ("weights", "expert_weights", "shared_expert_weights", "attention_weights", "embedding_weights", "kv")
+    weights = ("weights", "expert_weights", "shared_expert_weights", "attention_weights", "attention_output_weights")
+    groups = (*weights, "embedding_weights", "kv")
     return {group: value for group in groups if (value := getattr(model, group)) is not None}
 
 

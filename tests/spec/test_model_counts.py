@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 from functools import cache
 from pathlib import Path
@@ -80,6 +81,39 @@ def test_models_that_the_facts_leave_out_by_hand() -> None:
     # Qwen3-32B: heads of 128 that are wider than hidden / heads, and norms of queries and keys.
     layer = 5120 * (2 * 8192 + 2 * 1024) + 3 * 5120 * 25600 + 2 * 5120 + 2 * 128
     assert catalog.model("qwen3_32b").total_parameters == 2 * 151936 * 5120 + 64 * layer + 5120 == 32_762_123_264
+
+
+@pytest.mark.parametrize(
+    ("name", "hidden", "layers", "heads", "width", "matrices", "further"),
+    [
+        # Query and key/value heads, width of the feed-forward layers and the embeddings as published; further
+        # parameters of a layer are biases of queries, keys and values, or norms of queries and keys.
+        ("qwen3_14b", 5120, 40, (40, 8), 17408, 2 * 151936, 2 * 128),
+        ("qwen3_4b", 2560, 36, (32, 8), 9728, 151936, 2 * 128),
+        ("qwen2_5_14b", 5120, 48, (40, 8), 13824, 2 * 152064, 5120 + 2 * 1024),
+        ("qwen2_5_32b", 5120, 64, (40, 8), 27648, 2 * 152064, 5120 + 2 * 1024),
+        ("llama_3_2_3b", 3072, 28, (24, 8), 8192, 128256, 0),
+        ("mistral_nemo_12b", 5120, 40, (32, 8), 14336, 2 * 131072, 0),
+        ("mistral_small_24b", 5120, 40, (32, 8), 32768, 2 * 131072, 0),
+        ("qwen3_coder_480b_a35b", 6144, 62, (96, 8), 160 * 2560, 2 * 151936, 2 * 128 + 160 * 6144),
+    ],
+)
+def test_models_with_heads_of_128_by_hand(
+    name: str, hidden: int, layers: int, heads: tuple[int, int], width: int, matrices: int, further: int
+) -> None:
+    queries, keys = (128 * count for count in heads)
+    layer = hidden * (2 * queries + 2 * keys) + 3 * hidden * width + 2 * hidden + further
+    assert catalog.model(name).total_parameters == matrices * hidden + layers * layer + hidden
+    assert catalog.model(name).kv_elements_per_token == layers * 2 * keys
+
+
+def test_models_whose_class_or_checkpoint_was_counted() -> None:
+    # The index of the published checkpoint holds 47,144,806,400 B of bf16.
+    assert catalog.model("mistral_small_24b").total_parameters * 2 == 47_144_806_400
+    classes = json.loads((FIXTURES / "hf_configs" / "siblings.json").read_text(encoding="utf-8"))
+    for name in ("glm-5", "glm-4.7-flash", "gemma-3-27b", "mistral-nemo"):
+        ours = name.replace("-", "_").replace(".", "_").replace("nemo", "nemo_12b")
+        assert catalog.model(ours).total_parameters == classes[name]["total_parameters"]
 
 
 @pytest.mark.parametrize("name", catalog.names("models"))

@@ -12,16 +12,25 @@ import pytest
 
 from inference_econ import catalog
 from inference_econ.calibration import Fit, fit
-from inference_econ.calibration_rows import chosen, conditions, thinned
+from inference_econ.calibration_rows import chosen, conditions, deployment_key, thinned, was_fitted
 from inference_econ.calibration_tables import constants_table, errors_table, record
 from inference_econ.errors import InputError
 from inference_econ.fitting import CONSTANTS, TARGETS, with_constants
-from inference_econ.holdout import coverage, cross_validated, error_quantiles, unseen, unseen_errors
+from inference_econ.holdout import (
+    KNOWN,
+    NEW,
+    all_folds,
+    coverage,
+    cross_validated,
+    error_quantiles,
+    held_out,
+    own_errors,
+)
 from inference_econ.measurements import Measurement, Skipped
 from inference_econ.prediction import predict
 from inference_econ.profile_text import profile_text
 from inference_econ.spec.assumptions import Assumptions
-from inference_econ.uncertainty import Subject, interval, outside
+from inference_econ.uncertainty import Subject, interval, measured, outside
 
 ROW = Measurement(
     id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h100_sxm",
@@ -114,7 +123,7 @@ def test_progress_is_told() -> None:
         (("launch",), ("speed",), 1.0, "target: got 'speed'; allowed: tpot, ttft, request, throughput"),
         (("launch",), (), 1.0, "name the targets, each once"),
         (("launch",), ("tpot",), 0.0, "prior must be positive, got 0"),
-        (tuple(CONSTANTS), ("tpot",), 1.0, "16 constants need at least 16 rows with tpot"),
+        (tuple(CONSTANTS), ("tpot",), 1.0, f"{len(CONSTANTS)} constants need at least {len(CONSTANTS)} rows with tpot"),
         (NAMES[:2], ("request",), 1.0, "need at least 2 rows with request that can be predicted, got 0 of 12"),
     ],
 )  # fmt: skip
@@ -139,7 +148,10 @@ def test_rows_left_out_are_predicted_by_the_others() -> None:
         assert fold.values == pytest.approx(TRUTH, rel=0.05)
         assert np.all(np.abs(fold.errors) < 0.05)
     assert cross_validated(_found(), "hardware") == []
-    assert [fold.by for fold in unseen(_found())] == ["subject", "subject"]
+    each = all_folds(_found())
+    assert {by: len(found) for by, found in each.items()} == {"hardware": 0, "model": 2, "subject": 2, "traffic": 3}
+    assert [group.size for group in held_out(each, NEW, 0)] == [8, 4]
+    assert [group.size for group in held_out(each, KNOWN, 1)] == [4, 4, 4]
 
 
 def test_intervals_of_four_fifths_hold_about_as_many_rows_left_out() -> None:
@@ -156,17 +168,66 @@ def test_intervals_of_four_fifths_hold_about_as_many_rows_left_out() -> None:
         for row in _measured(rows, _base())
     ]
     found = fit(rows, ("hbm_efficiency", "graph_launch"), _base())
-    folds = unseen(found)
-    assert len(folds) == 6
-    assert 0.7 <= coverage(folds, 0) <= 0.9
-    assert math.isnan(coverage(folds[:1], 0))
+    groups = held_out(all_folds(found), NEW, 0)
+    assert len(groups) == 6
+    assert 0.7 <= coverage(groups) <= 0.9
+    assert math.isnan(coverage(groups[:1]))
 
 
-def test_errors_without_folds_are_widened_by_those_of_the_constants() -> None:
+@pytest.mark.parametrize("weight", [NEW.weight, KNOWN.weight])
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9])
+def test_intervals_hold_as_many_rows_of_a_new_group_as_they_say(weight: float, level: float) -> None:
+    # Groups of any size, each with an offset of its own that is as large as the scatter within.
+    chance = np.random.default_rng(5)
+    shares = []
+    for _ in range(30):
+        groups = [chance.normal(chance.normal(0.0, 0.1), 0.1, chance.integers(2, 40)) for _ in range(12)]
+        shares.append(coverage(groups, weight, level))
+    assert np.mean(shares) == pytest.approx(level, abs=0.05)
+
+
+def test_few_groups_say_less_than_many() -> None:
+    groups = [np.array([-0.2, 0.1]), np.array([-0.1, 0.2]), np.array([0.0, 0.1]), np.array([-0.1, 0.1])]
+    alone, two, four = (error_quantiles(some) for some in ([np.concatenate(groups)], groups[:2], groups))
+    assert alone is not None
+    assert two is not None
+    assert four is not None
+    assert two[5] > four[5] >= alone[5]
+    assert list(four) == sorted(four)
+    assert error_quantiles([]) is None
+
+
+def test_errors_where_nothing_could_be_left_out_are_widened_by_those_of_the_constants() -> None:
     found = _found()
-    wide = unseen_errors(found, [])
-    assert np.all(np.abs(wide) >= np.abs(found.errors))
-    assert error_quantiles([math.nan]) is None
+    (wide,) = own_errors(found, 0)
+    assert np.all(np.abs(wide) >= np.abs(found.errors[:, 0]))
+
+
+def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    found = _found()
+    path.write_text(
+        profile_text(
+            found, all_folds(found), name="Mine", extends="deployable", data="my rows", reference="user",
+            date="2026-01-01",
+        ),
+        encoding="utf-8",
+    )  # fmt: skip
+    mine = catalog.assumptions(str(path))
+    assert all(was_fitted(row, mine) for row in found.rows)
+    # Another load of a deployment is no other deployment; another layout, length or file is.
+    assert was_fitted(replace(_rows()[0], concurrency=77.0), mine)
+    for change in ({"tp": 2}, {"isl": 500.0}, {"dataset": "yours"}, {"engine": "sglang"}):
+        assert was_fitted(replace(_rows()[0], **change), mine) is False
+    assert was_fitted(_rows()[0], _base()) is False
+    assert mine.calibration is not None
+    silent = mine.model_copy(update={"calibration": mine.calibration.model_copy(update={"deployments": ""})})
+    assert was_fitted(_rows()[0], silent) is None
+    # A fit that begins with this one has seen its rows too.
+    again = fit([replace(row, dataset="yours") for row in _rows()], ("hbm_efficiency",), mine)
+    text = profile_text(again, {}, name="b", extends="c", data="d", reference="user", date="e")
+    keys = text.partition('deployments: "')[2].partition('"')[0].split()
+    assert {deployment_key(row) for row in (*found.rows, *again.rows)} == set(keys)
 
 
 def test_thinning_keeps_whole_deployments() -> None:
@@ -215,7 +276,7 @@ def test_a_profile_is_a_preset(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(
         profile_text(
-            found, unseen(found), name="Mine", extends="deployable", data="my rows", reference="user",
+            found, all_folds(found), name="Mine", extends="deployable", data="my rows", reference="user",
             date="2026-01-01", changes=("expert_spread=random", "math_efficiency=0.5"),
         ),
         encoding="utf-8",
@@ -234,13 +295,21 @@ def test_a_profile_is_a_preset(tmp_path: Path) -> None:
     assert read.calibration.models == ("llama_3_70b", "llama_3_8b")
     assert read.calibration.parameters.high == pytest.approx(7.06e10, rel=1e-3)
     assert (read.calibration.accelerators.low, read.calibration.accelerators.high) == (1, 8)
-    assert set(read.calibration.errors) == {"tpot", "ttft"}
+    assert set(read.calibration.errors) == set(read.calibration.measured_errors) == {"tpot", "ttft"}
+    assert read.calibration.subjects == ("vllm h100 Llama 3.1 70B", "vllm h100 Llama 3.1 8B")
+    assert [(one.by, one.name, one.rows) for one in read.calibration.left_out][:2] == [
+        ("model", "llama_3_70b", 8),
+        ("model", "llama_3_8b", 4),
+    ]
+    assert read.calibration.errors["tpot"].groups == 2
+    assert read.calibration.measured_errors["tpot"].groups == 3
+    assert read.calibration.undetermined == ()
 
 
 def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     text = profile_text(
-        _found(), [], name="Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01"
+        _found(), {}, name="Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01"
     )
     start = text.index("    tpot:")
     end = text.index("\n", start)
@@ -255,6 +324,15 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
     assert wider is not None
     assert wider.high > found.high
     assert interval(0.01, mine, "throughput") is None
+    # For what was measured, only other traffic is new.
+    known = interval(0.01, mine, subject=_rows()[0])
+    assert known is not None
+    assert known.high < found.high
+    assert measured(_rows()[0], mine)
+    assert measured(replace(_rows()[0], engine=""), mine)
+    for change in ({"engine": "sglang"}, {"model": "qwen3_8b"}, {"hardware": "b200"}, {"isl": 1e5}):
+        assert not measured(replace(_rows()[0], **change), mine), change
+        assert interval(0.01, mine, subject=replace(_rows()[0], **change)) == found
     assert interval(0.01, _base()) is None
     with pytest.raises(InputError, match=r"level: must be from 0 to 0\.9, got 0\.95"):
         interval(0.01, mine, level=0.95)
@@ -263,7 +341,7 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
 def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     text = profile_text(
-        _found(), [], name="Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01"
+        _found(), {}, name="Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01"
     )
     path.write_text(text, encoding="utf-8")
     mine = catalog.assumptions(str(path))
@@ -286,14 +364,14 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
 
 def test_tables_and_records() -> None:
     found = _found()
-    folds, groups = cross_validated(found, "model"), unseen(found)
+    folds = all_folds(found)
     constants = constants_table(found)
     assert constants.rows[2][:2] == ("graph_launch", "6 us")
     assert constants.rows[2][3:] == ("4 us", "yes")
-    errors = errors_table(found, folds, groups)
+    errors = errors_table(found, folds)
     assert [row[0] for row in errors.rows][-1] == "llama_3_8b, left out"
     assert errors.rows[0][1:3] == ("12", "0 %")
-    data = record(found, folds, groups, {"of poor quality": 2})
+    data = record(found, folds, {"of poor quality": 2})
     assert data["left_out"] == {"of poor quality": 2}
     assert data["constants"]["hbm_efficiency"]["determined"] is True  # type: ignore[index]
 

@@ -135,7 +135,11 @@ def test_several_runs(tmp_path: Path) -> None:
     [
         ({"completed": 0}, "completed must be positive and finite, got 0"),
         ({"completed": None}, "completed is missing"),
-        ({"model_id": "GPT-9"}, "unknown model 'GPT-9'"),
+        (
+            {"model_id": "GPT-9"},
+            "unknown model 'GPT-9'; nearest: gpt_j_6b or gpt_4 (the path of a config.json of Hugging Face works too, "
+            "and that of the file that 'inference-econ import-model' makes of it)",
+        ),
         ({"request_rate": "often"}, "request_rate is no number: 'often'"),
     ],
 )

@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import dataclasses
 import math
+import shutil
 from collections import Counter
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from inference_econ import catalog, measurements
+from inference_econ import catalog, measurements, prediction
 from inference_econ.errors import InputError
 from inference_econ.measurements import Measurement, Pool, Skipped
 
+CONFIGS = Path(__file__).parents[1] / "fixtures" / "hf_configs"
 SERVING = "id,backend,backend_version,model_path,system,precision,mode,isl,osl,silicon_ttft_ms,silicon_tpot_ms"
 LAYOUT = "silicon_concurrency,batch_size,tp_size,pp_size,attention_dp_size,moe_tp_size,moe_ep_size"
 POINTS = (
@@ -69,7 +71,8 @@ def _served(tmp_path: Path, **changes: str) -> Measurement:
         "silicon_tpot_ms": "10", "silicon_concurrency": "64", "batch_size": "64", "tp_size": "8.0", "pp_size": "1.0",
         "attention_dp_size": "1.0", "moe_tp_size": "8.0", "moe_ep_size": "1.0",
     }  # fmt: skip
-    (found,) = _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source", {**row, **changes})
+    further = "".join(f",{column}" for column in changes if column not in row and column != "source")
+    (found,) = _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source{further}", {**row, **changes})
     assert isinstance(found, Measurement), found
     return found
 
@@ -171,6 +174,18 @@ def test_pools_without_workers_are_those_of_the_same_run() -> None:
     unknown = [one for one in _shipped() if isinstance(one, Measurement) and one.accelerators is None]
     assert len(unknown) == 159
     assert all(one.decode is not None and one.decode.accelerators is None for one in unknown)
+
+
+def test_the_batch_of_one_decode_worker_says_how_many_there_are(tmp_path: Path) -> None:
+    row = {
+        "mode": "disagg", "silicon_concurrency": "768", "prefill_tp_size": "8", "decode_tp_size": "1",
+        "decode_attention_dp_size": "8", "decode_moe_tp_size": "1", "decode_moe_ep_size": "8",
+    }  # fmt: skip
+    assert _served(tmp_path, **row).decode == Pool(workers=None, tp=1, dp=8, pp=1, ep=8)
+    one = _served(tmp_path, **row, decode_batch_size="32.0")
+    assert one.decode == Pool(workers=3, tp=1, dp=8, pp=1, ep=8)
+    assert (one.prefill, one.accelerators) == (Pool(workers=None, tp=8, dp=1, pp=1, ep=None), None)
+    assert one.remarks == ("decode_num_workers 3 is inferred from the batch of one",)
 
 
 def test_repeats_count_once() -> None:
@@ -344,6 +359,29 @@ def test_number_formats(tmp_path: Path, written: str, model: str, hardware: str,
     assert _point(tmp_path, weight_dtype=written, model=model, hardware=hardware).weights == weights
 
 
+@pytest.mark.parametrize(
+    ("model", "weights"),
+    [
+        ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "fp8"),
+        ("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4", "int4"),
+        ("meta-llama/Llama-3.3-70B-Instruct", None),
+        ("openai/gpt-oss-20b-mxfp4", None),
+    ],
+)
+def test_a_checkpoint_is_named_after_its_format(tmp_path: Path, model: str, weights: str | None) -> None:
+    assert _point(tmp_path, weight_dtype="", model=model).weights == weights
+    assert _point(tmp_path, weight_dtype="fp32", model=model).weights == "fp32"
+
+
+def test_formats_that_a_chip_lacks_are_those_of_the_same_width_that_it_has(tmp_path: Path) -> None:
+    on_tpu = _point(tmp_path, hardware="TPU v6e", weight_dtype="fp16", kv_dtype="fp16")
+    assert (on_tpu.weights, on_tpu.kv) == ("bf16", "bf16")
+    on_volta = _point(tmp_path, hardware="V100 32GB", weight_dtype="", kv_dtype="fp8")
+    assert (on_volta.weights, on_volta.kv) == ("fp16", "int8")
+    on_hopper = _point(tmp_path, weight_dtype="fp16", kv_dtype="fp8")
+    assert (on_hopper.weights, on_hopper.kv) == ("fp16", "fp8")
+
+
 def test_a_checkpoint_of_its_own(tmp_path: Path) -> None:
     one = _served(tmp_path, precision="fp4")
     assert (one.model, one.weights) == ("deepseek_v3_nvfp4", None)
@@ -372,12 +410,19 @@ def test_columns_of_other_case_and_a_byte_order_mark(tmp_path: Path) -> None:
         ("DeepSeek-R1-Distill-Llama-70B", "llama_3_70b"),
         ("DeepSeek-V3/R1", "deepseek_v3"),
         ("deepseek-ai/DeepSeek-R1-0528", "deepseek_v3"),
-        ("DeepSeek-R1 (NVFP4)", "deepseek_v3"),
+        ("DeepSeek-R1 (NVFP4)", "deepseek_v3_nvfp4"),
         ("Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3_30b_a3b"),
         ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral_8x7b"),
         ("amd/Llama-3.1-405B-Instruct-FP8-KV", "llama_3_405b"),
         ("openai/gpt-oss-20b", "gpt_oss_20b"),
         ("Nemotron-3-Nano-30B", "nemotron_3_nano_30b_a3b"),
+        ("zai-org/GLM-5-FP8", "glm_5"),
+        ("QuantTrio/Qwen3-Coder-480B-A35B-Instruct-AWQ", "qwen3_coder_480b_a35b"),
+        ("RedHatAI/gemma-3-27b-it-FP8-dynamic", "gemma_3_27b"),
+        ("unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit", "llama_3_8b"),
+        ("amd/gpt-oss-120b-w-mxfp4-a-fp8", "gpt_oss_120b"),
+        ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "mistral_small_24b"),
+        ("Qwen/QwQ-32B", "qwen2_5_32b"),
     ],
 )
 def test_names_of_models(tmp_path: Path, written: str, name: str) -> None:
@@ -404,6 +449,14 @@ def test_names_of_models(tmp_path: Path, written: str, name: str) -> None:
         ("RTX PRO 6000 Blackwell SE", "rtx_pro_6000"),
         ("NVIDIA GeForce RTX 4090", "rtx_4090"),
         ("TPU v4", "tpu_v4"),
+        ("tpu-v6e-8", "tpu_v6e"),
+        ("h100-dgxc-slurm", "h100_sxm"),
+        ("b200-nvd", "b200"),
+        ("gb300_sxm", "gb300_nvl72"),
+        ("AMD MI355X OAM 288GB", "mi355x"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx_pro_6000"),
+        ("NVIDIA H200 141GB HBM3e", "h200_sxm"),
+        ("H100x8", "h100_sxm"),
     ],
 )
 def test_names_of_hardware(tmp_path: Path, written: str, name: str) -> None:
@@ -439,7 +492,11 @@ def test_every_name_in_the_table_leads_somewhere() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"model": "GPT-9"}, "unknown model 'GPT-9'"),
+        (
+            {"model": "GPT-9"},
+            "unknown model 'GPT-9'; nearest: gpt_j_6b or gpt_4 (the path of a config.json of Hugging Face works too, "
+            "and that of the file that 'inference-econ import-model' makes of it)",
+        ),
         ({"model": ""}, "no model is named"),
         ({"hardware": "Abacus"}, "unknown hardware 'Abacus'"),
         ({"hardware": "H20-141GB"}, "unknown hardware 'H20-141GB'"),
@@ -492,11 +549,34 @@ def test_servers_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, 
     assert found == Skipped("row 1", "mine", reason)
 
 
+def test_rows_that_cannot_be_used_name_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    _read(path, POINTS, {**POINT, "notes": "two\nlines"}, POINT, {**POINT, "value": "-3"}, {**POINT, "ep": "8"})
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("\r\n", "\n", 1).replace("\n", "\n\n", 1), encoding="utf-8")
+    found = [one.line for one in measurements.read(path) if isinstance(one, Skipped)]
+    assert found == [6, 7]  # after the header, an empty line, a row of two lines and one of one
+
+
+@pytest.mark.parametrize("name", ["mine.yaml", "config.json"])
+def test_a_model_can_be_the_path_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = CONFIGS / "Qwen--Qwen3-8B_config.json"
+    shutil.copy(config if name == "config.json" else catalog.locate("models", "qwen3_8b"), name)
+    mine, ours = _point(tmp_path, model=name), _point(tmp_path, model="Qwen/Qwen3-8B")
+    assert (mine.model, ours.model) == (name, "qwen3_8b")
+    first, second = prediction.predict([mine, ours], lambda _: catalog.assumptions("deployable"))
+    assert first.tpot_seconds == second.tpot_seconds
+    assert first.tpot_seconds is not None
+    assert _reason(tmp_path, model="missing.json").startswith("unknown model 'missing.json' (the path of a config.json")
+    assert _reason(tmp_path, model=300 * "a" + ".yaml").startswith("unknown model 'aaa")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "mine.csv: empty; a line of column names and one line for each measurement are needed"),
-        ("a,b\n1,2\n", "mine.csv: its columns are those of no known kind of measurements"),
+        ("a,b\n1,2\n", "mine.csv:1: its columns are those of no known kind of measurements"),
         (
             POINTS.replace("metric", "metrik") + "\n",
             r"no known kind of measurements; nearest to it are points, of which it lacks metric$",
@@ -580,6 +660,27 @@ def test_engines_that_read_prompts_first_and_seldom_look_for_them(tmp_path: Path
         if isinstance(one, Measurement) and (one.engine, one.hardware, one.model) == ("sglang", "b200", "deepseek_v3")
     }
     assert (looks[4.0], looks[8.0], looks[16.0], looks[64.0]) == (10.0, 10.0, 30.0, 30.0)
+
+
+def test_what_scripts_told_tensorrt() -> None:
+    """Prompts wait for all groups of attention ranks or for each other, and have a step of their own."""
+    found = [one for one in _shipped() if isinstance(one, Measurement) and one.engine == "trtllm" and one.requests]
+    groups = {(one.model, one.dp, one.osl, one.concurrency): one.look_steps for one in found if (one.dp or 1) > 1}
+    assert groups["deepseek_v3_nvfp4", 8, 0.9 * 8192, 128.0] == 60.0
+    # Of 256 requests one ends every four steps: two groups have one each after three of them on average.
+    assert groups["gpt_oss_120b", 2, 0.9 * 1024, 256.0] == pytest.approx(12.0)
+    llama = {(one.tp, one.isl, one.osl): one.look_steps for one in found if one.model == "llama_3_70b"}
+    assert llama[4, 0.9 * 1024, 0.9 * 1024] == 40.0
+    assert llama[8, 0.9 * 1024, 0.9 * 1024] == llama[4, 0.9 * 1024, 0.9 * 8192] == 0.0
+    tokens = {(one.model, one.engine_version, one.isl): one.step_tokens for one in found if one.decode is None}
+    assert tokens["deepseek_v3", "1.1.0rc2.post2", 0.9 * 1024] == 1024.0
+    assert tokens["deepseek_v3", "1.2.0rc6.post2", 0.9 * 1024] is None
+    assert tokens["gpt_oss_120b", "1.2.0rc2", 0.9 * 1024] == 20000.0
+
+
+def test_engines_that_were_compiled(tmp_path: Path) -> None:
+    assert _point(tmp_path, engine="TensorRT-LLM v0.9.0").compiled
+    assert not _point(tmp_path, engine="TensorRT-LLM 1.0").compiled
 
 
 def test_servers_that_only_decode_read_no_prompts() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from inference_econ import catalog, figures, latent_variants, study, tables
+from inference_econ import catalog, figures, latent_variants, scenario_tables, study, tables
 from inference_econ.errors import InputError, SpecError
 from inference_econ.spec.asks import LatentVariantsAsk
 from inference_econ.spec.scenario import Scenario
@@ -43,11 +43,11 @@ def asked() -> LatentVariantsAsk:
 
 
 def test_every_printed_cell_is_reproduced(result: Result) -> None:
-    cells = tables.cells(result)
+    cells = scenario_tables.cells(result)
     assert [cell.match for cell in cells] == [True] * 8
     found = {label: tuple(cell.printed for cell in cells if cell.row.startswith(label)) for label in PRINTED}
     assert found == PRINTED
-    shown = tables.scenario_tables(result)[0]
+    shown = scenario_tables.scenario_tables(result)[0]
     assert shown.columns == ("implementation", "variant", "kB", "kB, printed", "MFLOP", "MFLOP, printed", "match")
     assert [(row[2], row[4]) for row in shown.rows] == list(PRINTED.values())
     assert shown.notes[-1] == "8 of 8 printed cells match."
@@ -183,7 +183,7 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
 
 
 def test_the_other_forms_say_the_same(result: Result) -> None:
-    record = json.loads(tables.to_json(tables.result_record(result)))
+    record = json.loads(tables.to_json(scenario_tables.result_record(result)))
     assert len(record["cells"]) == 8
     assert [len(one["rows"]) for one in record["tables"]] == [4, 16, 9, 4, 9]
     assert record["tables"][1]["rows"][0]["batch"] == 1
@@ -192,10 +192,10 @@ def test_the_other_forms_say_the_same(result: Result) -> None:
     files = {one["file"] for one in record["sources"]}
     assert {"scenario: MLA notes", "model: DeepSeek-V2", "hardware: NVIDIA A100 SXM4 40GB"} <= files
     assert any(one["ref"] == "madsys2024mla" and "deepseekv2-profile" in one["url"] for one in record["sources"])
-    rows = list(csv.DictReader(tables.result_csv(result).splitlines()))
+    rows = list(csv.DictReader(scenario_tables.result_csv(result).splitlines()))
     assert len(rows) == 4 * 2 + 16 * 4 + 9 * 4 + 4 * 3 + 9 * 4
     assert (rows[2]["column"], rows[2]["ours"], rows[2]["printed"]) == ("kB", "1.152", "1.152")
-    markdown = [one.text("markdown") for one in tables.scenario_tables(result)]
+    markdown = [one.text("markdown") for one in scenario_tables.scenario_tables(result)]
     assert "| CacheCompressed (CC) | per step | 1.152 | 1.152 | 33.64 | 33.64 | yes |" in markdown[0]
 
 

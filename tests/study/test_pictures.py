@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import inference_econ as ie
-from inference_econ import catalog, figures, gallery, study, tables
+from inference_econ import catalog, figures, gallery, scenario_tables, study
 from inference_econ.errors import InputError
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -166,7 +166,7 @@ def test_reproduce_makes_every_file_and_compares_every_cell(tmp_path: Path) -> N
 
 def test_the_data_behind_a_figure_equals_its_curves() -> None:
     result = study.run("paper/figure_1")
-    rows = list(csv.DictReader(tables.result_csv(result).splitlines()))
+    rows = list(csv.DictReader(scenario_tables.result_csv(result).splitlines()))
     for curve in result.curves:
         mine = [row for row in rows if row["series"] == curve.label]
         for name, values in (
@@ -204,7 +204,7 @@ def test_the_committed_data_is_what_the_code_gives(name: str) -> None:
     """To eight digits: another machine may round the last ones in another way."""
     path = Path(__file__).parents[2] / "figures" / f"{name.removeprefix('paper/')}.csv"
     committed = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-    ours = list(csv.reader(tables.result_csv(study.run(name)).splitlines()))
+    ours = list(csv.reader(scenario_tables.result_csv(study.run(name)).splitlines()))
     assert committed[0] == ours[0]
     assert len(committed) == len(ours)
     for theirs, mine in zip(committed[1:], ours[1:], strict=True):

@@ -92,6 +92,69 @@ def test_an_engine_that_seldom_looks_keeps_prompts_waiting() -> None:
     assert _ttft(look_steps=30.0) == pytest.approx(_ttft() + 15.0 * plain.tpot_seconds)
 
 
+def _with(*changes: str, row: Measurement = ROW, **fields: Any) -> Prediction:
+    """Under ``deployable`` with changes."""
+    assumed = catalog.assumptions("deployable", changes=list(changes))
+    (found,) = predict([replace(row, **fields)], lambda _: assumed)
+    return found
+
+
+def test_prompts_wait_for_the_steps_that_were_prepared() -> None:
+    plain, ahead = _with(), _with("steps_ahead=2")
+    assert ahead.ttft_seconds - plain.ttft_seconds == pytest.approx(2.0 * plain.tpot_seconds, rel=0.05)  # type: ignore[operator]
+    # Nothing is prepared for a server that has nothing to do.
+    assert _with("steps_ahead=2", concurrency=1.0).ttft_seconds == _with(concurrency=1.0).ttft_seconds
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_the_start_of_a_run_is_in_its_mean_only(first: bool) -> None:
+    run: dict[str, Any] = {"requests": 320.0, "spread": 0.2, "prefill_first": first}
+    plain, warm = (_with(*changes, statistic="mean", **run) for changes in ((), ("warm_up=2 s",)))
+    # One request in ten begins the run.
+    assert warm.ttft_seconds == pytest.approx(plain.ttft_seconds + 0.2)  # type: ignore[operator]
+    assert warm.tpot_seconds == plain.tpot_seconds
+    again = _with("warm_up=2 s", statistic="median", **run)
+    assert again.ttft_seconds == pytest.approx(_with(statistic="median", **run).ttft_seconds)
+
+
+def test_pools_connect_over_the_network_only() -> None:
+    pool = Pool(workers=1, tp=4, dp=1, pp=1, ep=1)
+    row = replace(
+        ROW,
+        tp=None,
+        dp=None,
+        pp=None,
+        ep=None,
+        accelerators=8,
+        prefill=pool,
+        decode=pool,
+        requests=320.0,
+        statistic="mean",
+    )
+    one = [_with(*changes, row=row).ttft_seconds for changes in ((), ("transfer_warm_up=4 s",))]
+    assert one[0] == one[1]
+    apart = replace(row, decode=replace(pool, workers=2), accelerators=12)
+    two = [_with(*changes, row=apart).ttft_seconds for changes in ((), ("transfer_warm_up=4 s",))]
+    assert two[1] == pytest.approx(two[0] + 0.4)  # type: ignore[operator]
+
+
+def test_single_prompts_make_the_first_round_longer() -> None:
+    run: dict[str, Any] = {"statistic": "mean", "requests": 320.0, "isl": 100.0}
+    assert (
+        _with("launch=50 us", step_tokens=100.0, **run).ttft_seconds > 1.2 * _with("launch=50 us", **run).ttft_seconds
+    )  # type: ignore[operator]
+    # What an engine without chunks was told does not matter.
+    whole = [_with("prefill_chunk=0", step_tokens=tokens).ttft_seconds for tokens in (None, 100.0)]
+    assert whole[0] == whole[1]
+
+
+def test_compiled_engines_launch_no_kernels_one_by_one() -> None:
+    short: dict[str, Any] = {"isl": 100.0, "concurrency": 1.0}
+    slow, compiled = (_with("launch=100 us", compiled=compiled, **short) for compiled in (False, True))
+    assert slow.ttft_seconds > 2.0 * compiled.ttft_seconds  # type: ignore[operator]
+    assert compiled.ttft_seconds == _with("launch=0 us", **short).ttft_seconds
+
+
 def test_requests_without_a_place_wait_before_their_first_token() -> None:
     # 70 GB of weights on one H100 leave next to nothing for the cache.
     crowded, roomy = _one(accelerators=2, tp=2, concurrency=400.0), _one(concurrency=400.0)
@@ -147,7 +210,16 @@ def test_a_limited_load_keeps_its_promises() -> None:
 def test_without_a_layout_a_full_server_has_the_best_one() -> None:
     best, four = (_output(tp=tp, **FULL) for tp in (None, 4))
     assert best >= 0.999 * four
-    assert _one(tp=None).skipped == "the layout is not recorded"
+    assert _one(tp=None, **FULL).assumed.startswith("layout tp=")
+    assert _one(tp=4, **FULL).assumed == ""
+
+
+@pytest.mark.parametrize("load", ["batch", "concurrency", "rate"])
+def test_without_a_layout_others_have_the_widest_one(load: str) -> None:
+    rate: dict[str, Any] = {"requests_per_second": 2.0, "requests": 40.0} if load == "rate" else {}
+    chosen = _one(load=load, tp=None, dp=None, pp=None, ep=None, **rate)
+    assert chosen.assumed == "layout tp=4, dp=1, pp=1"
+    assert chosen.request_seconds == pytest.approx(_one(load=load, tp=4, dp=1, pp=1, **rate).request_seconds, rel=0.1)
     assert (
         "nothing fits: Llama 3.1 70B (fp8) on NVIDIA L4" in _one(tp=None, accelerators=1, hardware="l4", **FULL).skipped
     )
@@ -206,12 +278,25 @@ def test_a_known_cache_is_decoded_without_prompts() -> None:
 # Pools and layouts.
 
 
-def test_pools_without_numbers_of_workers_say_nothing() -> None:
+def test_pools_without_numbers_of_workers_have_sensible_ones() -> None:
     pool = Pool(workers=None, tp=8, dp=1, pp=1, ep=1)
     row = replace(DEEPSEEK, tp=None, dp=None, pp=None, ep=None, accelerators=None, prefill=pool, decode=pool)
-    assert _one(row).skipped == "the numbers of workers are not recorded"
-    # One request needs one of each.
-    assert _one(row, concurrency=1.0).tpot_seconds is not None
+    # One request needs one of each; of more, no decode worker runs fewer than four.
+    assert _one(row, concurrency=1.0).assumed == "workers: 1 prefill, 1 decode"
+    assert _one(row, concurrency=8.0).assumed == "workers: 1 prefill, 2 decode"
+    many = _one(row, concurrency=512.0)
+    _, readers, _, writers, _ = many.assumed.split()
+    known = replace(
+        row, prefill=replace(pool, workers=int(readers)), decode=replace(pool, workers=int(writers)), accelerators=8
+    )
+    told = _one(known, concurrency=512.0)
+    assert told.assumed == ""
+    assert told.tpot_seconds == pytest.approx(many.tpot_seconds, rel=1e-3)
+    # Longer prompts keep more prefill workers busy, and feed fewer decode workers; what is recorded stays.
+    longer = _one(row, concurrency=512.0, isl=40 * (row.isl or 1.0))
+    assert int(longer.assumed.split()[3]) < int(writers)
+    half = _one(replace(row, decode=replace(pool, workers=5)), concurrency=512.0)
+    assert half.assumed.endswith(", 5 decode")
     known = replace(row, prefill=replace(pool, workers=1), decode=replace(pool, workers=3), accelerators=32)
     assert _one(known).skipped == ""
     assert _ttft(known, statistic="mean", requests=64.0) > _ttft(known)

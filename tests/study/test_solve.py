@@ -211,7 +211,8 @@ def test_demand_caps_what_an_instance_sells() -> None:
 
 
 def test_the_presets_follow_the_grid() -> None:
-    assert _small().question.assumptions.name == "deployable"
+    assert _small().question.assumptions == ie.assumptions("profiles/hopper").for_family("h100")
+    assert _small(hardware="tpu_v6e").question.assumptions == ie.assumptions("deployable").for_family("tpu")
     assert _small(grid="paper").question.assumptions.name == "paper"
     assert _small(grid="paper", assumptions="ideal").question.assumptions.name == "ideal"
 
@@ -258,7 +259,7 @@ def test_progress_is_told_shares_of_the_work() -> None:
         ({"max_accelerators": float("nan")}, InputError, "max_accelerators must be positive, got nan"),
         ({"sampling": Sampling(0, 2.0)}, InputError, "a sampling needs points >= 1 and decades > 0, got Sampling"),
         ({"sampling": Sampling(9, float("nan"))}, InputError, "a sampling needs points >= 1 and decades > 0"),
-        ({"model": "llama_3"}, UnknownNameError, "unknown model 'llama_3'; did you mean llama_3_405b"),
+        ({"model": "llama_3"}, UnknownNameError, "unknown model 'llama_3'; did you mean llama_3_"),
         (
             {"draft": ie.DraftModel(ie.model("qwen3_8b"), 1.5)},
             InputError,

@@ -24,7 +24,8 @@ def _known(used: tuple[UsedSource, ...]) -> None:
 
 
 def test_a_frontier_rests_on_model_hardware_assumptions_and_a_price() -> None:
-    front = ie.frontier("llama_3_8b", "h100_sxm", ie.Traffic(context=100), max_accelerators=2)
+    traffic = ie.Traffic(context=100)
+    front = ie.frontier("llama_3_8b", "h100_sxm", traffic, max_accelerators=2, assumptions="deployable")
     used = study.sources(front)
     _known(used)
     files = {one.file for one in used}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 import inference_econ as ie
-from inference_econ import catalog, frontier_tables, listings, study, tables
+from inference_econ import catalog, frontier_tables, listings, scenario_tables, study, tables
 from inference_econ.tables import Table
 
 
@@ -139,15 +139,15 @@ def test_markdown_and_csv_survive_odd_cells() -> None:
 @pytest.mark.parametrize("name", ["paper/table_1", "paper/table_4", "paper/figure_1", "paper/figure_2"])
 def test_scenarios_as_json_csv_and_markdown(name: str) -> None:
     result = study.run(name)
-    record = json.loads(tables.to_json(tables.result_record(result)))
+    record = json.loads(tables.to_json(scenario_tables.result_record(result)))
     assert record["scenario"] == result.scenario.name
     assert record["sources"]
     assert all(math.isfinite(number) for number in _numbers(record))
-    rows = _rows(tables.result_csv(result))
+    rows = _rows(scenario_tables.result_csv(result))
     if result.scenario.figure is None:
         assert [row["series"] for row in rows] == [curve.label for curve in result.curves]
         assert [row["series"] for row in record["rows"]] == [curve.label for curve in result.curves]
-        assert len(record["cells"]) == len(tables.cells(result)) > 0
+        assert len(record["cells"]) == len(scenario_tables.cells(result)) > 0
         assert {"item", "row", "column", "printed", "ours", "match", "note"} == record["cells"][0].keys()
     elif result.comparison is not None:
         assert [float(row["measured_seconds"]) for row in rows] == pytest.approx(result.comparison.measured)
@@ -155,7 +155,7 @@ def test_scenarios_as_json_csv_and_markdown(name: str) -> None:
         assert len(rows) == sum(len(curve.dollars) for curve in result.curves)
         assert [curve["series"] for curve in record["curves"]] == [curve.label for curve in result.curves]
         assert record["curves"][0]["batch"] == result.curves[0].batch.tolist()
-    lines = tables.scenario_table(result).text("markdown").splitlines()
+    lines = scenario_tables.scenario_table(result).text("markdown").splitlines()
     assert len({line.count(" | ") for line in lines}) == 1
 
 
@@ -163,16 +163,16 @@ def test_panels_keep_series_of_the_same_name_apart() -> None:
     toy = catalog.scenario("paper/figure_1")
     panels = tuple(study.run(toy.replace(name=name)) for name in ("One", "Two"))
     result = study.Result(catalog.scenario("paper/figure_5"), panels=panels)
-    rows = _rows(tables.result_csv(result))
+    rows = _rows(scenario_tables.result_csv(result))
     per_panel = sum(len(curve.dollars) for curve in panels[0].curves)
     assert [row["panel"] for row in rows] == ["One"] * per_panel + ["Two"] * per_panel
     assert {row["series"] for row in rows} == {curve.label for curve in panels[0].curves}
-    record = tables.result_record(result)
+    record = scenario_tables.result_record(result)
     assert isinstance(record["panels"], list)
     assert len(record["panels"]) == 2
     # A picture of panels is not needed for their data.
     bare = study.Result(result.scenario.replace(figure=None), panels=panels)
-    assert tables.result_csv(bare) == tables.result_csv(result)
+    assert scenario_tables.result_csv(bare) == scenario_tables.result_csv(result)
 
 
 KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "scenarios", "assumptions")

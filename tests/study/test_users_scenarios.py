@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ import catalog, study, tables
+from inference_econ import catalog, figures, scenario_tables, study
+from inference_econ.assessment import assess
 from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
 from inference_econ.spec.asks import FrontierAsk, Settings
+from inference_econ.spec.traffic import Traffic
 
 SCENARIO = """\
 name: Mine
@@ -90,8 +92,8 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     assert narrow.tokens_per_second[-1] > wide.tokens_per_second[-1]
     assert wide.frontier is not None
     assert wide.frontier.question.context == 110.0
-    assert wide.frontier.question.assumptions.name == "deployable"
-    table = tables.scenario_table(result)
+    assert wide.frontier.question.assumptions == catalog.assumptions("profiles/hopper").for_family("h100")
+    table = scenario_tables.scenario_table(result)
     assert table.columns == ("series", "speed", "MFU")
     assert len(table.rows) == 2
     assert table.notes == ()
@@ -215,7 +217,10 @@ def test_progress_names_the_series(write: Write) -> None:
         ([("weights: fp8", "sampling: {points: 0, decades: 2}")], "settings.sampling.points must be > 0, got 0"),
         ([("weights: fp8", "grid: hole")], "ask.series.1.settings.grid: got 'hole'; allowed: 'paper' or 'whole'"),
         # Structure.
-        ([("kind: frontier", "kind: frontiers")], "mine.yaml:2: ask.kind: got 'frontiers'; allowed: 'frontier', 'toy"),
+        (
+            [("kind: frontier", "kind: frontiers")],
+            "mine.yaml:2: ask.kind: got 'frontiers'; allowed: 'frontier', 'assess', 'toy",
+        ),
         ([("  kind: frontier\n", "")], "mine.yaml:2: ask needs a 'kind'"),
         ([("name: Mine\n", "")], "mine.yaml:1: name is missing"),
         ([("name: Mine\n", "name: Mine\nname: Yours\n")], "mine.yaml:2: 'name' is given twice; keep one"),
@@ -325,7 +330,7 @@ def test_the_square_root_law(write: Write) -> None:
     found = study.run(write(LAW)).comparison
     assert found is not None
     assert found.predicted.tolist() == pytest.approx([1e-3, 2e-3])
-    assert tables.scenario_table(study.run(write(LAW))).rows[1] == ("large", "4", "3.0", "2.0")
+    assert scenario_tables.scenario_table(study.run(write(LAW))).rows[1] == ("large", "4", "3.0", "2.0")
     with pytest.raises(SpecError, match=re.escape("ask.measured.0.latency must be > 0, got '0 ms'")):
         study.run(write(_edited(LAW, ("1 ms", "0 ms"))))
 
@@ -371,8 +376,60 @@ def test_mistakes_with_panels(tmp_path: Path, scenarios: str, message: str) -> N
 @pytest.mark.parametrize("name", [name for name in catalog.names("scenarios") if name.startswith("examples/")])
 def test_the_examples_run(name: str) -> None:
     scenario = catalog.scenario(name)
-    assert isinstance(scenario.ask, FrontierAsk)
+    if not isinstance(scenario.ask, FrontierAsk):
+        assert study.run(scenario).assessment is not None
+        return
     # The first series is enough to know that names and settings fit together.
     first = scenario.ask.replace(series=scenario.ask.series[:1])
     result = study.run(scenario.replace(ask=first))
     assert len(result.curves[0].dollars) > 5
+
+
+ASSESS = """\
+name: Mine
+ask:
+  kind: assess
+  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, accelerators: 1, assumptions: deployable}
+  tokens_per_second: 50
+  batch: 8
+sources:
+  ask: {ref: nobody, where: nowhere, kind: assumed}
+"""
+
+
+def test_a_measured_server_as_a_scenario(write: Write) -> None:
+    result = study.run(write(ASSESS))
+    by_hand = assess(
+        "llama_3_8b",
+        "h100_sxm",
+        Traffic(isl=100, osl=20),
+        tokens_per_second=50,
+        batch=8,
+        accelerators=1,
+        assumptions="deployable",
+    )
+    assert result.assessment is not None
+    assert result.assessment.measured == by_hand.measured
+    assert result.assessment.anywhere.speed_factor == by_hand.anywhere.speed_factor
+    shown, step = scenario_tables.scenario_tables(result)
+    assert shown.rows[0][:2] == ("measured", "50.0") and step.rows[-1][0] == "in all"
+    record = scenario_tables.result_record(result)
+    assert record["assessment"]["measured"]["batch"] == 8  # type: ignore[index]
+    assert scenario_tables.result_csv(result).splitlines()[1].startswith("measured,")
+    assert figures.draw(result).axes[0].get_title() == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "message"),
+    [
+        ("  batch: 8\n", "", "give one of utilization, batch and throughput; given: none"),
+        ("  batch: 8\n", "  batch: 8\n  throughput: 9\n", "given: batch, throughput"),
+        ("accelerators: 1", "accelerators: 1.5", "give the accelerators of the server, a whole number"),
+        (", accelerators: 1", "", "give the accelerators of the server, a whole number"),
+        ("isl: 100", "grid: whole, isl: 100", "common: grid cannot be said of a measured server"),
+        ("tokens_per_second: 50", "tokens_per_second: 0", "tokens_per_second"),
+    ],
+)
+def test_a_measured_server_is_described_once(write: Write, was: str, becomes: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        study.run(write(ASSESS.replace(was, becomes)))

@@ -66,7 +66,7 @@ def test_what_is_not_compared_says_why(report: Report) -> None:
             (row, "no size is recorded, so that no time follows from the bandwidth")
             for row in ("C0361", "C0362", "C0363")
         ),
-        ("C0367", "unknown hardware 'H100/H800'"),
+        ("C0367", "unknown hardware 'H100/H800'; nearest: h800_sxm or h200_sxm"),
     }
     others = {point.note for point in report.points if point.predicted is None and point.assumptions == "nccl_2_23"}
     assert "nccl_2_23 has no kernels of engines" in others
@@ -188,8 +188,8 @@ def test_the_bandwidth_of_normal_kernels_counts_domains_reached(tmp_path: Path) 
         ({**LOW_LATENCY, "dtype": "fp7", "message_bytes": ""}, "unknown number format 'fp7'"),
         ({**LOW_LATENCY, "topk": "", "message_bytes": ""}, "topk is blank"),
         (
-            {"hardware": "L4", "n_gpus": "8", "n_nodes": "8"},
-            "NVIDIA L4 24GB lists no network between link domains",
+            {"hardware": "Groq LPU", "n_gpus": "16", "n_nodes": "2"},
+            "Groq LPU v1 (GroqCard) lists no network between link domains",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,10 @@ def test_weights_and_what_they_leave_are_the_usable_memory(points: dict[str, Poi
 def test_checkpoints_have_their_format(points: dict[str, Point]) -> None:
     for row, name in (("M0017", "deepseek_v3_nvfp4"), ("M0018", "deepseek_v3")):
         model = catalog.model(name)
-        assert points[row].predicted == pytest.approx(memory.weight_bytes(model, Precision.of(model)) / 1e9, rel=1e-12)
+        precision = Precision.of(model)
+        # Rows of a checkpoint whose attention, output projections included, is in 16 bits.
+        precision = replace(precision, attention_output=precision.attention)
+        assert points[row].predicted == pytest.approx(memory.weight_bytes(model, precision) / 1e9, rel=1e-12)
     assert "626.8 in units of 2^30" in points["M0018"].note
     assert '"about"' in points["M0018"].note
 
@@ -89,7 +93,7 @@ def test_layouts(tmp_path: Path) -> None:
     assert apart.predicted == bare.predicted
     # Attention once over all chips instead of once on each.
     assert apart.predicted is not None and together.predicted is not None
-    assert apart.predicted - together.predicted > 15
+    assert apart.predicted - together.predicted > 12
 
 
 def test_a_dense_model_under_tensor_parallelism(tmp_path: Path) -> None:

@@ -238,9 +238,12 @@ def _formats_of(found: Architecture, stated: Formats) -> dict[str, Any]:
         "attention_weights": stated.attention,
         "embedding_weights": stated.embeddings,
     }
+    attends = any(layer.attention.kind in ("grouped_query", "latent") for layer in found.layers)
+    output = stated.attention_output if attends and stated.attention_output != stated.attention else None
     return {
         "weights": weights,
         **{key: value for key, value in others.items() if value != weights},
+        "attention_output_weights": output,
         "kv": stated.kv,
     }
 

@@ -51,6 +51,7 @@ _ATTENTION = (
     ("self_attn.q_a_proj", "self_attn.q_b_proj", "self_attn.kv_a_proj_with_mqa", "self_attn.kv_b_proj"),
     ("mixer.in_proj", "mixer.out_proj"),
 )
+_ATTENTION_OUTPUT = (("self_attn.o_proj",), ("mixer.out_proj",))
 _EXPERTS = (
     ("mlp.experts.0.down_proj",),
     ("mlp.experts",),
@@ -75,8 +76,8 @@ class Formats:
     ----------
     weights : str
         Of everything that no other field names.
-    attention, experts, shared_experts, embeddings : str
-        Of these groups.
+    attention, attention_output, experts, shared_experts, embeddings : str
+        Of these groups; of attention without, and of its output projections.
     kv : str or None
         Of the cache, where the files state one.
     where, kind : str
@@ -85,6 +86,7 @@ class Formats:
 
     weights: Dtype
     attention: Dtype
+    attention_output: Dtype
     experts: Dtype
     shared_experts: Dtype
     embeddings: Dtype
@@ -135,13 +137,13 @@ def formats(
         if apart is not None:
             scheme, where = apart, f"{where}, {Path(beside_file).name} quantization"
     if scheme is None:
-        return Formats(base, base, base, base, base, None, where, kind)
+        return Formats(base, base, base, base, base, base, None, where, kind)
     if inside is not None:
         where += f", {key}"
     stated = next((found for level in levels if (found := level.get("expert_dtype")) is not None), None)
     experts = _expert_dtype(stated, scheme.dtype, file) or scheme.expert_dtype or scheme.dtype
     if scheme.only_experts:
-        return Formats(base, base, experts, base, base, scheme.kv, where)
+        return Formats(base, base, base, experts, base, base, scheme.kv, where)
     middle = layers // 2
 
     def group(names: tuple[tuple[str, ...], ...], layer: int, narrow: Dtype) -> Dtype:
@@ -150,6 +152,7 @@ def formats(
     return Formats(
         weights=group(_DENSE, middle, scheme.dtype),
         attention=group(_ATTENTION, middle, scheme.dtype),
+        attention_output=group(_ATTENTION_OUTPUT, middle, scheme.dtype),
         experts=group(_EXPERTS, middle, experts),
         shared_experts=group(_SHARED, middle, scheme.dtype),
         embeddings=base,  # quantisers leave embeddings, and by default the output head, as they are

@@ -1,0 +1,218 @@
+"""Which assumptions commands answer under where none are named, and what they say of their errors."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import Any
+
+import pytest
+
+import inference_econ as ie
+from inference_econ import catalog, profiles
+from inference_econ.uncertainty import interval
+from tests.cli.conftest import Command
+
+#: No server of it was measured, so that its intervals are the wide ones.
+MODEL = "falcon_7b"
+SMALL = ("--max-accelerators", 2)
+COMMANDS: dict[str, tuple[object, ...]] = {
+    "frontier": SMALL,
+    "frontier --serving": SMALL,
+    "explain": (),
+    "price": SMALL,
+    "recommend": SMALL,
+    "load": ("--tp", 1, "--dp", 1, "--pp", 1),
+    "assess": ("--tokens-per-second", 40, "--batch", 16, "--gpus", 1),
+    "disaggregate": SMALL,
+    "speculate": ("--ngram",),
+    "cache": SMALL,
+}
+#: Commands that say how far off they are.
+DOUBTED = tuple(name for name in COMMANDS if name != "cache")
+
+
+def default(chip: str) -> ie.Assumptions:
+    return profiles.for_hardware(chip)
+
+
+def record(command: Command, *arguments: object) -> dict[str, Any]:
+    outcome = command(*arguments, "--format", "json")
+    assert (outcome.code, outcome.err) == (0, ""), outcome
+    found = json.loads(outcome.out)
+    assert isinstance(found, dict)
+    return found["choices"][0] if "choices" in found else found
+
+
+def asked(name: str, chip: str) -> tuple[object, ...]:
+    first, *flags = name.split()
+    return (first, MODEL, chip, *flags, *COMMANDS[name])
+
+
+def test_the_generations_have_profiles_of_their_own() -> None:
+    chips = ("h100_sxm", "b200", "mi300x", "a100_sxm_80", "rtx_4090", "tpu_v6e")
+    assert len({default(chip).name for chip in chips}) == len(chips)
+    assert default("tpu_v6e") == catalog.assumptions("deployable")
+
+
+@pytest.mark.parametrize("chip", ["h100_sxm", "b200", "mi300x", "tpu_v6e"])
+@pytest.mark.parametrize("name", DOUBTED)
+def test_a_command_answers_under_the_profile_of_the_generation(command: Command, name: str, chip: str) -> None:
+    found = record(command, *asked(name, chip))
+    assert found["assumptions"] == default(chip).name
+
+
+def test_a_cache_is_read_under_the_profile_of_the_generation(command: Command) -> None:
+    assert record(command, *asked("cache", "b200"))["assumptions"] == default("b200").name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_named_preset_replaces_the_profile(command: Command, name: str) -> None:
+    found = record(command, *asked(name, "h100_sxm"), "--assumptions", "deployable")
+    assert found["assumptions"] == "deployable"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_bad_name_is_refused_in_one_message(refused: Command, name: str) -> None:
+    outcome = refused(*asked(name, "h100_sxm"), "--assumptions", "profiles/hoper")
+    assert "unknown assumptions 'profiles/hoper'" in outcome.err
+    assert "profiles/hopper" in outcome.err
+
+
+def test_what_ifs_change_the_profile(command: Command) -> None:
+    found = record(command, *asked("explain", "h100_sxm"), "--set", "assumptions.step_overhead=9 ms")
+    by_hand = ie.assumptions("profiles/hopper", changes=["step_overhead=9 ms"])
+    assert found["step_seconds"] == ie.explain(MODEL, "h100_sxm", tp=1, assumptions=by_hand).seconds
+    assert found["step_seconds"] > record(command, *asked("explain", "h100_sxm"))["step_seconds"] + 5e-3
+    assert (found["calibration"], found["step_seconds_low"]) == (None, None)
+
+
+def test_the_studys_grid_keeps_the_study(command: Command) -> None:
+    assert record(command, "frontier", MODEL, "h100_sxm", "--grid", "paper", *SMALL)["assumptions"] == "paper"
+
+
+def test_several_chips_have_their_own(command: Command) -> None:
+    chips = ("h100_sxm", "b200", "tpu_v6e")
+    compared = json.loads(
+        command("compare", MODEL, *(word for chip in chips for word in ("--on", chip)), *SMALL, "--format", "json").out
+    )
+    assert [one["assumptions"] for one in compared["series"]] == [default(chip).name for chip in chips]
+    table = command("compare", MODEL, *(word for chip in chips for word in ("--on", chip)), *SMALL).out
+    named = ", ".join(f"{default(chip).name} ({chip})" for chip in chips)
+    assert f"Assumptions: {named}." in " ".join(table.split())
+    both = command("recommend", MODEL, "h100_sxm", "--on", "tpu_v6e", *SMALL).out
+    assert f"{default('h100_sxm').name} (NVIDIA H100 SXM5 80GB)" in " ".join(both.split())
+    assert "deployable (Google TPU v6e (Trillium))" in " ".join(both.split())
+
+
+def test_pools_of_two_kinds_of_chips_have_their_own(command: Command) -> None:
+    words = ("disaggregate", MODEL, "h100_sxm", "--decode-on", "b200", *SMALL)
+    found = record(command, *words)
+    assert (found["prefill_assumptions"], found["assumptions"]) == (default("h100_sxm").name, default("b200").name)
+    assert found["calibration"].keys() == {"NVIDIA H100 SXM5 80GB", "NVIDIA B200 SXM6 180GB"}
+    one = record(command, *words, "--assumptions", "deployable")
+    assert (one["prefill_assumptions"], one["assumptions"]) == ("deployable", "deployable")
+
+
+# How far off
+
+
+@pytest.mark.parametrize("name", DOUBTED)
+def test_tables_tell_where_measured_values_lie(command: Command, name: str) -> None:
+    text = " ".join(command(*asked(name, "h100_sxm")).out.split())
+    (low, high, rows) = re.findall(
+        r"80 % of measured TPOTs lie from (\S+) % to (\S+) % around such predictions \((\S+) rows\)", text
+    )[0]
+    around = interval(1.0, default("h100_sxm"))
+    assert around is not None
+    assert (float(low), float(high)) == pytest.approx((100 * around.low - 100, 100 * around.high - 100), abs=0.5)
+    assert int(rows.replace(",", "")) > 0
+
+
+@pytest.mark.parametrize("name", DOUBTED)
+def test_tables_tell_that_nobody_knows(command: Command, name: str) -> None:
+    text = " ".join(command(*asked(name, "tpu_v6e")).out.split())
+    assert "No interval: deployable was fitted to no measured server." in text
+    assert "Unlike what" not in text
+
+
+@pytest.mark.parametrize("name", DOUBTED)
+def test_what_is_unlike_the_measurements_is_told_once(command: Command, name: str) -> None:
+    words = (*asked(name, "h100_sxm"), "--weights", "int8")
+    text = " ".join(command(*words).out.split())
+    assert text.count("no weights in int8 were measured") == 1
+    quiet = command(*words, "--quiet").out
+    assert not any(said in quiet for said in ("no weights in int8", "of measured TPOTs"))
+    assert any("no weights in int8 were measured" in reason for reason in _outside(record(command, *words)))
+
+
+def _outside(found: dict[str, Any]) -> list[str]:
+    calibration = found["calibration"]
+    if "outside" not in calibration:  # by chip
+        (calibration,) = calibration.values()
+    return list(calibration["outside"])
+
+
+def test_explain_shows_the_interval(command: Command) -> None:
+    found = record(command, *asked("explain", "h100_sxm"))
+    around = interval(found["step_seconds"], default("h100_sxm"))
+    assert around is not None
+    assert (found["step_seconds_low"], found["step_seconds_high"]) == pytest.approx(around)
+    low, value, high = (found[f"tokens_per_second_per_user{end}"] for end in ("_low", "", "_high"))
+    assert (low, high) == pytest.approx((1 / around.high, 1 / around.low))
+    assert low < value < high
+    text = " ".join(command(*asked("explain", "h100_sxm")).out.split())
+    assert f"80 % interval {1e3 * around.low:.4g} to {1e3 * around.high:.4g} ms" in text
+    prompt = " ".join(command(*asked("explain", "h100_sxm"), "--prefill", 2000).out.split())
+    assert re.search(r"TTFT \S+ ms, 80 % interval \S+ to \S+ ms: 80 % of measured TTFTs lie", prompt)
+
+
+def test_points_have_their_intervals(command: Command) -> None:
+    words = asked("frontier", "h100_sxm")
+    around = interval(1.0, default("h100_sxm"))
+    assert around is not None
+    for point in record(command, *words)["points"]:
+        cost = point["dollars_per_million_output_tokens"]
+        ends = [point[f"dollars_per_million_output_tokens_{end}"] for end in ("low", "high")]
+        assert ends == pytest.approx([cost * around.low, cost * around.high])
+    lines = list(csv.DictReader(io.StringIO(command(*words, "--format", "csv").out)))
+    for line in lines:
+        speed = float(line["tokens_per_second_per_user"])
+        assert float(line["tokens_per_second_per_user_low"]) == pytest.approx(speed / around.high)
+        assert float(line["tokens_per_second_per_user_high"]) == pytest.approx(speed / around.low)
+    unknown = list(csv.DictReader(io.StringIO(command(*asked("frontier", "tpu_v6e"), "--format", "csv").out)))
+    assert {line["tokens_per_second_per_user_low"] for line in unknown} == {""}
+    assert unknown[0].keys() == lines[0].keys()
+
+
+@pytest.mark.parametrize("name", ["price", "recommend"])
+def test_latencies_have_their_intervals(command: Command, name: str) -> None:
+    found = record(command, *asked(name, "h100_sxm"))
+    around = interval(1.0, default("h100_sxm"), "ttft")
+    assert around is not None
+    for which, value in found["ttft_seconds"].items():
+        assert found["ttft_seconds_high"][which] == pytest.approx(value * around.high)
+    unknown = record(command, *asked(name, "tpu_v6e"))
+    assert set(unknown["tpot_seconds_low"].values()) == {None}
+
+
+def test_services_that_are_full_have_their_intervals(command: Command) -> None:
+    for point in record(command, *asked("frontier --serving", "h100_sxm"))["points"]:
+        assert point["tpot_seconds_low"] <= point["tpot_seconds"] <= point["tpot_seconds_high"]
+    assert "tokens_per_second_per_user_low" in command(*asked("frontier --serving", "b200"), "--format", "csv").out
+
+
+def test_compared_points_have_their_intervals(command: Command) -> None:
+    words = ("compare", MODEL, "--on", "h100_sxm", "--on", "tpu_v6e", *SMALL, "--format", "csv")
+    lines = list(csv.DictReader(io.StringIO(command(*words).out)))
+    ends = {line["series"]: line["dollars_per_million_output_tokens_high"] for line in lines}
+    assert float(ends["h100_sxm"]) > 0
+    assert ends["tpu_v6e"] == ""
+
+
+def test_speculation_is_said_to_be_unmeasured(command: Command) -> None:
+    assert "no server that speculates was measured" in " ".join(command(*asked("speculate", "h100_sxm")).out.split())
+    drafted = command("frontier", "llama_3_70b", "h100_sxm", "--draft", "llama_3_8b", "--max-accelerators", 8).out
+    assert "no server that speculates was measured" in " ".join(drafted.split())
