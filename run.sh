@@ -5,6 +5,7 @@
 #   sh run.sh test        every check and test
 #   sh run.sh reproduce   every table and figure of the published study, into figures/
 #   sh run.sh validate    predictions against every measured server, into docs/validation.md
+#   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (20 minutes)
 #   sh run.sh benchmark   speed against the naive way
 set -eu
 cd "$(dirname "$0")"
@@ -52,12 +53,16 @@ validate)
     set_up . package
     .venv/bin/inference-econ validate --report docs/validation.md
     ;;
+profiles)
+    set_up . package
+    sh benchmarks/profiles.sh
+    ;;
 benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | validate | benchmark" >&2
+    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | benchmark" >&2
     exit 2
     ;;
 esac

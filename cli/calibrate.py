@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -69,7 +68,7 @@ deployment = options.apply(
 @click.option("--name", default="", help="Of the profile, for people.")
 @click.option("--description", default="", help="Of the profile, for people.")
 @click.option("--reference", default="user", show_default=True, help="Key of references.bib that the data come from.")
-@click.option("-o", "--output", type=click.Path(), help="Write the profile, a preset of assumptions: .yaml.")
+@click.option("-o", "--output", type=options.PLACE, help="Write the profile, a preset of assumptions: .yaml.")
 @click.option(
     "--format",
     "form",
@@ -189,8 +188,6 @@ def _check_output(output: str | None, reference: str) -> None:
 
     if output is not None and not output.endswith((".yaml", ".yml")):
         raise InputError(f"{output}: a profile is written as YAML; end the name in .yaml (the tables are printed)")
-    if output is not None and not Path(output).absolute().parent.is_dir():
-        raise InputError(f"{output}: cannot be written: there is no such folder")
     if reference != "user" and reference not in catalog.references():
         raise InputError(f"reference: {reference!r} is no key of references.bib; 'user' stands for your own data")
 

@@ -35,7 +35,7 @@ Examples:
     "--assumptions",
     multiple=True,
     type=options.Name("assumptions"),
-    help="Preset; repeatable; by default the profile of each chip's generation.",
+    help="Preset; repeatable; by default each chip's own, as in 'frontier'.",
 )
 @click.option(
     "--price", "prices", multiple=True, metavar="[HARDWARE=]USD", help="Per accelerator and hour; repeatable by chip."

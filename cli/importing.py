@@ -8,7 +8,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import show
+from . import options, show
 
 if TYPE_CHECKING:
     from inference_econ.spec.model import Block, ModelSpec
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command(name="import-model")
 @click.argument("path", type=click.Path())
-@click.option("-o", "--output", type=click.Path(), help="Write the model as a YAML file, to be used like any other.")
+@click.option("-o", "--output", type=options.PLACE, help="Write the model as a YAML file, to be used like any other.")
 @click.option(
     "--format",
     "form",

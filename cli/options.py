@@ -176,7 +176,8 @@ subject = apply(
     click.option(
         "--assumptions",
         type=Name("assumptions"),
-        help="Preset; by default the profile of the hardware's generation, and 'paper' with '--grid paper'.",
+        help="Preset; by default the profile of the hardware's generation, that of all servers for chips like those "
+        "that were measured, else 'deployable'; 'paper' with '--grid paper'.",
     ),
     click.option(
         "--set",

@@ -94,7 +94,7 @@ def disaggregate(
         decode_on=chips[1] if decode_on is not None else None,
         layer_by_layer=transfer == "layers",
         assumptions=assumed[0],
-        decode_assumptions=assumed[-1],
+        decode_assumptions=assumed[1] if decode_on is not None else None,
         **{name: given[name] for name in ("weights", "activations", "kv", "price", "pipeline", "max_accelerators")},
     )
     compared = disaggregation.compare(chosen, targets.ttft_seconds)

@@ -12,6 +12,7 @@ import click
 
 from inference_econ import validation
 from inference_econ.errors import InputError
+from inference_econ.files import check_place
 
 from . import options, show
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from inference_econ.tables import Table
     from inference_econ.validation import Report
     from inference_econ.validation.bound import Violation
-    from inference_econ.validation.servers import Servers
+    from inference_econ.validation.rows import Servers
 
 #: Datasets that are not of servers, each with the file that replaces it.
 Asked = list[tuple[str, str | None]]
@@ -87,7 +88,7 @@ not of servers, rows that replace it.
 @click.option("--by", multiple=True, metavar="KEY[,KEY]...", help="Errors of servers by hardware, model, engine, ...")
 @click.option("--bound", is_flag=True, help="List measurements that are faster than the preset ideal lets them be.")
 @click.option("--plot", type=options.PLACE, help="Write a picture of predicted against measured: .svg, .png or .pdf.")
-@click.option("--report", type=click.Path(), help="Write the whole report on servers, and its picture beside it (.md).")
+@click.option("--report", type=options.PLACE, help="Write the report on all servers (.md), and its picture beside it.")
 @click.option("--hardware", help="Of results of a load generator: the chip.")
 @click.option("--model", default="", help="Of results: the model, if not the one in the file.")
 @click.option("--engine", default="", help="Of results: the engine, if not the one in the file.")
@@ -222,6 +223,8 @@ def _check(sources: list[str], keys: list[str], plot: str | None, report: str | 
         figures.check_path(plot)
     if report is not None and not report.lower().endswith(".md"):
         raise InputError(f"{report}: the name of a report must end in .md")
+    if report is not None:
+        check_place(_picture(report))
 
 
 def _servers(sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any]) -> list[Servers]:
@@ -254,12 +257,17 @@ def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> No
     files = servers.read(list(validation.SERVERS))
     usual = servers.held(files)
     others = [servers.held(files, name) for name in assumptions or ("deployable", "ideal")]
-    picture = Path(path).with_suffix(".png")
+    picture = _picture(path)
     agreement.draw_panels(servers.panels(usual), picture)
     command = shlex.join(["inference-econ", "validate", "--report", path])
     text = validation_document.document(usual, others, violations(usual.rows), picture.name, command)
     write_text(path, text)
     show.remark(f"wrote {path} and {picture}", quiet=quiet)
+
+
+def _picture(report: str) -> Path:
+    """The picture that goes with a report."""
+    return Path(report).with_suffix(".png")
 
 
 def _command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -147,3 +148,15 @@ def accuracy_by(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
         rows.append({**dict(zip(keys, values, strict=False)), **found._asdict(), "coverage": found.coverage})
     columns = [*keys, *Accuracy._fields, "coverage"]
     return pd.DataFrame(rows, columns=columns).sort_values("rows", ascending=False, kind="stable", ignore_index=True)
+
+
+def percent(log_error: float, *, sign: bool = False) -> str:
+    """An error of a logarithm as people say it.
+
+    Examples
+    --------
+    >>> percent(0.1), percent(-0.1, sign=True)
+    ('11 %', '-10 %')
+    """
+    value = 100 * math.expm1(log_error)
+    return f"{value:+.0f} %" if sign else f"{value:.0f} %"

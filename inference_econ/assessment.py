@@ -25,7 +25,7 @@ from inference_econ.spec.assumptions import Assumptions
 from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.model import ModelSpec
 from inference_econ.spec.traffic import Traffic
-from inference_econ.uncertainty import Interval, Subject, interval
+from inference_econ.uncertainty import Interval, Subject, asked_subject, interval
 
 Array = npt.NDArray[np.float64]
 
@@ -316,7 +316,7 @@ def assess(
             progress(share, "frontiers")
         # The measured chips and batch need not be on the grid, and must not look better for it.
         wider = Grid(np.union1d(grid.accelerators, accelerators), np.union1d(grid.batch, batches), grid.layouts)
-        return _gap(measured, compute(asked, wider, rate), traffic)
+        return _gap(measured, compute(asked, wider, rate, traffic=traffic), traffic)
 
     alike = make_grid(question, "whole", pipeline=True, pins=Pins(accelerators=accelerators))
     same_size = against(0.0, question, alike)
@@ -353,9 +353,7 @@ def _gap(measured: OperatingPoint, front: Frontier, traffic: Traffic) -> Gap:
     cheaper = front.point(int(as_fast[0])) if as_fast.size else None
     # With chips and batch as they are, cost is proportional to time.
     on_it = pareto.ceiling(front.seconds[::-1], front.dollars[::-1], dollars * speed)
-    asked, isl = front.question, traffic.mean_context if traffic.isl is None else traffic.isl
-    chips, batch = float(measured.accelerators), measured.batch
-    subject = Subject(asked.model, asked.hardware, asked.precision.experts, isl, traffic.osl, chips, batch)
+    subject = asked_subject(front.question, traffic.isl, traffic.osl, float(measured.accelerators), measured.batch)
     return Gap(measured, front, faster, cheaper, float(on_it), subject)
 
 
@@ -393,12 +391,6 @@ def _prompt_seconds(question: Question, traffic: Traffic, measured: OperatingPoi
         return None
     one, layout = np.ones(1), predicted.layout
     ep = one * float(layout["ep"]) if "ep" in layout else None
-    plans = Plans(
-        one * predicted.accelerators,
-        one * predicted.batch,
-        one * float(layout["pp"]),
-        one * float(layout["tp"]),
-        ep,
-        whole=True,
-    )
+    pp, tp = (one * float(layout[name]) for name in ("pp", "tp"))
+    plans = Plans(one * predicted.accelerators, one * predicted.batch, pp, tp, ep, whole=True)
     return float(prefill(question, plans, traffic.isl).busy_seconds[0] * measured.batch / traffic.osl)

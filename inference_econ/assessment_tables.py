@@ -119,9 +119,9 @@ def findings(found: Assessment) -> tuple[str, ...]:
 
 def _asked(found: Assessment) -> doubts.Asked:
     """The measured deployment, to be told how far off its prediction may be."""
-    measured, traffic = found.measured, found.traffic
-    sizes, batches = [float(measured.accelerators)], [measured.batch]
-    return doubts.Asked(found.question, sizes, batches, traffic.isl, traffic.osl)
+    subject = found.anywhere.subject
+    assert subject.accelerators is not None and subject.concurrency is not None
+    return doubts.Asked(found.question, [subject.accelerators], [subject.concurrency], subject.isl, subject.osl)
 
 
 def _certain(found: Assessment) -> list[str]:

@@ -10,9 +10,11 @@ from functools import cache
 
 import numpy as np
 
+from inference_econ import catalog
 from inference_econ.errors import InputError
-from inference_econ.measurements import Measurement, Skipped, distinct
+from inference_econ.measurements import FULL_LOADS, Measurement, Pool, Skipped, distinct
 from inference_econ.spec.assumptions import Assumptions
+from inference_econ.spec.calibration import Calibration
 
 #: Speculation that a plain decode step stands for: none, or nothing known.
 _PLAIN = ("none", "unrecorded")
@@ -23,6 +25,9 @@ CHOICES = (
     "dataset", "source", "engine", "engine_version", "model", "hardware", "weights", "kv", "tp", "dp", "pp", "ep",
     "isl", "osl", "concurrency", "load", "statistic", "speculation", "quality", "tier",
 )  # fmt: skip
+#: What a deployment is told by.
+_SAME = ("engine", "model", "hardware", "weights", "isl", "osl", "load", "tp", "dp", "pp", "ep", "prefill", "decode")
+_POOL = ("workers", "tp", "dp", "pp", "ep")
 #: Hexadecimal digits that tell a deployment from a few thousand others [1].
 _DIGITS = 7
 _CONDITION = re.compile(r"\s*(?P<key>\w+)\s*(?P<sign>!?=)\s*(?P<values>.*?)\s*")
@@ -110,7 +115,7 @@ def _reason(row: Measurement, where: Sequence[Condition], without: Sequence[Sequ
         return "of poor quality"
     if row.decode is not None and row.accelerators is None:
         return "workers not recorded"
-    if row.decode is None and row.tp is None and row.load not in ("saturated", "limited"):
+    if row.decode is None and row.tp is None and row.load not in FULL_LOADS:
         return "layout not recorded"
     return ""
 
@@ -125,30 +130,49 @@ def thinned(rows: Sequence[Measurement], most: int) -> list[Measurement]:
 
 
 def deployment_key(row: Measurement) -> str:
-    """A short hash of the deployment of a row, and of the file that it is in."""
-    return hashlib.sha256(repr((row.dataset, *_deployment(row))).encode()).hexdigest()[:_DIGITS]
+    """A short hash of the deployment of a row, whatever the file that it is in."""
+    return hashlib.sha256(_named(row, _SAME).encode()).hexdigest()[:_DIGITS]
 
 
-def was_fitted(row: Measurement, assumptions: Assumptions) -> bool | None:
-    """Whether assumptions, or those that they extend, were fitted to the deployment of a row.
+def _named(one: Measurement | Pool, fields: Iterable[str]) -> str:
+    """Fields with their names, so that new ones of a row change no key."""
+    values = ((name, getattr(one, name)) for name in fields)
+    return ", ".join(f"{name}={_written(value)}" for name, value in values if value is not None)
+
+
+def _written(value: str | float | Pool) -> str:
+    if isinstance(value, Pool):
+        return f"({_named(value, _POOL)})"
+    return value if isinstance(value, str) else f"{float(value):.9g}"
+
+
+def calibration_behind(assumptions: Assumptions) -> Calibration | None:
+    """What assumptions were fitted to, or the nearest that they extend; None if no fit is behind them."""
+    while assumptions.calibration is None and assumptions.extends is not None:
+        assumptions = catalog.assumptions(assumptions.extends)
+    return assumptions.calibration
+
+
+def was_fitted(row: Measurement, behind: Calibration | None) -> bool | None:
+    """Whether assumptions were fitted to the deployment of a row.
 
     Parameters
     ----------
     row : Measurement
-        One of a file with the same name as that of the fit; rows of other files are never fitted.
-    assumptions : Assumptions
-        Those that predict the row.
+        Of any file.
+    behind : Calibration, optional
+        Of the assumptions that predict the row; see :func:`calibration_behind`.
 
     Returns
     -------
     bool or None
         None if a fitted profile does not say what it was fitted to.
     """
-    if assumptions.calibration is None:
+    if behind is None:
         return False
-    if not assumptions.calibration.deployments:
+    if not behind.deployments:
         return None
-    return deployment_key(row) in _split(assumptions.calibration.deployments)
+    return deployment_key(row) in _split(behind.deployments)
 
 
 @cache
@@ -157,5 +181,4 @@ def _split(keys: str) -> frozenset[str]:
 
 
 def _deployment(row: Measurement) -> tuple[object, ...]:
-    layout = (row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode)
-    return (row.engine, row.model, row.hardware, row.weights, row.isl, row.osl, row.load, *layout)
+    return tuple(getattr(row, name) for name in _SAME)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ.accuracy import percent
 from inference_econ.calibration import Fit
 from inference_econ.fitting import CONSTANTS
 from inference_econ.holdout import GROUPS, KNOWN, NEW, Fold, coverage, held_out
@@ -30,7 +31,7 @@ def constants_table(found: Fit) -> Table:
     for name, value, error, unknown in zip(found.names, found.values, found.log_errors, found.unknown, strict=True):
         before = getattr(found.base, name)
         given = "-" if before is None else _amount(name, before)
-        rows.append((name, _amount(name, value), f"{100 * math.expm1(error):.0f} %", given, unknown or "yes"))
+        rows.append((name, _amount(name, value), percent(error), given, unknown or "yes"))
     columns = ("constant", "value", "standard error", "base", "determined by the rows")
     return Table(f"Fitted to {len(found.rows)} rows", columns, tuple(rows))
 
@@ -58,15 +59,12 @@ def _line(errors: Array) -> tuple[str, ...]:
     cells = [str(len(errors))]
     for column in errors.T:
         known = column[np.isfinite(column)]
-        cells += (
-            [_percent(np.median(np.abs(known))), _percent(np.median(known), sign=True)] if known.size else ["-", "-"]
-        )
+        cells += [_middle(np.abs(known)), _middle(known, sign=True)] if known.size else ["-", "-"]
     return tuple(cells)
 
 
-def _percent(log_error: float, *, sign: bool = False) -> str:
-    value = 100 * math.expm1(float(log_error))
-    return f"{value:+.0f} %" if sign else f"{value:.0f} %"
+def _middle(errors: Array, *, sign: bool = False) -> str:
+    return percent(float(np.median(errors)), sign=sign)
 
 
 def _notes(found: Fit, folds: Mapping[str, Sequence[Fold]]) -> tuple[str, ...]:
@@ -76,7 +74,7 @@ def _notes(found: Fit, folds: Mapping[str, Sequence[Fold]]) -> tuple[str, ...]:
             groups = held_out(folds, division, found.targets.index(target))
             share = coverage(groups, division.weight)
             if math.isfinite(share):
-                half = _percent(np.median(np.abs(np.concatenate(groups))))
+                half = _middle(np.abs(np.concatenate(groups)))
                 notes.append(
                     f"{target}, {what}: half of the rows left out are within {half}; 80 % intervals made from the "
                     f"others hold {100 * share:.0f} %"

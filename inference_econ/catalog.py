@@ -241,6 +241,7 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) ->
     document = _read(kind, name)
     if kind == "assumptions" and changes:
         _forget_calibration(document)
+        document.data["extends"] = name
     for change in changes:
         if kind == "assumptions" and "collectives." in change.partition("=")[0]:
             _graft_collectives(document)  # so that a field inside the named file can be reached
@@ -271,7 +272,7 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
 
 
 def _forget_calibration(document: Document) -> None:
-    """What changes fitted assumptions has not been fitted itself."""
+    """What changes fitted assumptions has not been fitted itself; what it extends has."""
     document.data.pop("calibration", None)
     sources = document.data.get("sources")
     if isinstance(sources, dict):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ import doubts
-from inference_econ.frontier_tables import asked, ends, frontier_record
+from inference_econ.frontier_tables import assumed, ends, frontier_record
 from inference_econ.study import Curve, Result
 from inference_econ.tables import Table, bounded_frame, curve_frame, dollars, layout_label, size, source_records
 
@@ -71,21 +71,8 @@ def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
         "best is the point that maximises speed^3 / cost."
     ]
     notes += [f"{label}: {reason}" for label, reason in result.missing.items()]
-    notes += _assumed(result)
+    notes += assumed({curve.label: curve.frontier for curve in result.curves if curve.frontier is not None})
     return Table(_title(result), columns, tuple(rows), tuple(notes))
-
-
-def _assumed(result: Result) -> list[str]:
-    """The assumptions of the series, and how far off their preferred points may be."""
-    fronts = {curve.label: curve.frontier for curve in result.curves if curve.frontier is not None}
-    named = {label: front.question.assumptions.name for label, front in fronts.items()}
-    shown = [
-        f"{name} ({', '.join(label for label, other in named.items() if other == name)})"
-        for name in dict.fromkeys(named.values())
-    ]
-    text = next(iter(named.values())) if len(shown) == 1 else ", ".join(shown)
-    found = [asked(front, [front.preferred()], label if len(fronts) > 1 else "") for label, front in fronts.items()]
-    return [f"Assumptions: {text}.", *doubts.remarks(found)]
 
 
 def _labels(result: Result) -> list[str]:

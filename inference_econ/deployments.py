@@ -223,12 +223,13 @@ def services(
     plans : Plans
         Layouts, arrays of shape (n,); their batch does not count.
     slots : ndarray, shape (n,)
-        Requests in flight at most [1].
+        Requests in flight at most [1]; fewer where prompts cannot begin as fast as that many would end.
     batches : int
         Steady states per layout, from one request to all slots in equal ratios [1].
     speculation : Speculation, optional
         Who proposes tokens, on the same chips.
     """
+    slots = np.minimum(slots, _begun(question, requests, plans))
     shares = np.arange(batches) / (batches - 1.0)
     rows = Plans(
         plans.accelerators[:, None],
@@ -243,6 +244,15 @@ def services(
     else:
         states = drafting.steady(question, rows, requests, speculation)
     return Deployments(question, requests, plans, slots, states, speculation)
+
+
+def _begun(question: Question, requests: Requests, plans: Plans) -> Array | float:
+    """Prompts that fit the steps of one answer, and that answer: more cannot be decoding [1]."""
+    chunk = question.assumptions.prefill_chunk
+    if not chunk or requests.decode_steps <= 0.0:
+        return np.inf
+    groups = prompts_together(question, plans)
+    return np.asarray(1.0 + np.floor(requests.decode_steps * chunk * groups / requests.new_tokens))
 
 
 def layouts(question: Question, grid: Grid) -> Plans:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from inference_econ.question import Question
 from inference_econ.spec.assumptions import Assumptions
 from inference_econ.spec.calibration import Calibration, Quantity, Range
-from inference_econ.uncertainty import Interval, Subject, interval, measured, outside
+from inference_econ.uncertainty import Interval, Subject, asked_subject, interval, measured, outside
 
 #: Probability of the intervals that are shown [1].
 LEVEL = 0.8
@@ -29,6 +29,7 @@ STEP: Follows = {
     "tokens_per_second_per_user": ("tpot", -1),
     "dollars_per_million_output_tokens": ("tpot", 1),
     "step_seconds": ("tpot", 1),
+    "milliseconds": ("tpot", 1),
 }
 #: Of a prefill step.
 PREFILL: Follows = {
@@ -62,9 +63,9 @@ class Asked(NamedTuple):
     accelerators: Sequence[float] = ()
     """Of each instance [1]."""
     concurrency: Sequence[float] = ()
-    """Requests of each instance at a time [1]."""
+    """Requests of each instance at a time [1]; empty if they are not known."""
     isl: float | None = None
-    """[tokens]; the context of the question if it is not known."""
+    """[tokens]; if it is not known, the context of the question counts."""
     osl: float | None = None
     """[tokens]"""
     speculates: bool = False
@@ -180,16 +181,15 @@ def outside_of(asked: Asked) -> tuple[list[str], list[str]]:
 
 def _subject(asked: Asked) -> Subject:
     """What is asked, whatever the instance."""
-    question = asked.question
-    isl = question.context if asked.isl is None else asked.isl
-    return Subject(question.model, question.hardware, question.precision.experts, isl, asked.osl)
+    return asked_subject(asked.question, asked.isl, asked.osl)
 
 
 def _sizes(asked: Asked, whole: Subject, known: Calibration) -> Iterator[Subject]:
     """The instances that are the most unlike those that were measured, by size and by the load of an accelerator."""
     for size in _beyond(asked.accelerators, known.accelerators):
         yield whole._replace(accelerators=size)
-    loads = [flight / size for flight, size in zip(asked.concurrency, asked.accelerators, strict=True)]
+    pairs = zip(asked.concurrency, asked.accelerators, strict=True) if asked.concurrency else ()
+    loads = [flight / size for flight, size in pairs]
     # A size that was measured, so that the load alone counts.
     usual = float(known.accelerators.low)
     for load in _beyond(loads, known.requests_per_accelerator):

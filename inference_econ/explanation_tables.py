@@ -64,8 +64,9 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
 
 def asked(explanation: Explanation) -> doubts.Asked:
     """A step, to be told how far off it may be."""
-    isl = explanation.prompt
-    return doubts.Asked(explanation.question, [explanation.accelerators], [explanation.batch], isl)
+    question, prompt = explanation.question, explanation.prompt
+    isl = None if prompt is None else question.context + prompt
+    return doubts.Asked(question, [explanation.accelerators], [explanation.batch], isl)
 
 
 def _quantity(explanation: Explanation) -> Quantity:
@@ -78,10 +79,7 @@ def _interval(explanation: Explanation) -> str:
     around, spread = doubts.around(question, quantity), doubts.spread(question, (quantity,))
     if around is None:
         return spread
-    return (
-        f"{quantity.upper()} {ms:.4g} ms, {100 * doubts.LEVEL:.0f} % interval {ms * around.low:.4g} to "
-        f"{ms * around.high:.4g} ms: {spread}"
-    )
+    return f"Step {ms:.4g} ms, {ms * around.low:.4g} to {ms * around.high:.4g} ms with such errors: {spread}"
 
 
 def _single(costs: StepCosts) -> dict[str, float]:

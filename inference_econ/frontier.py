@@ -18,6 +18,7 @@ from inference_econ.plans import Plans
 from inference_econ.question import Question
 from inference_econ.search import Chosen, fastest
 from inference_econ.serving import Draft, memory_taken, token_seconds
+from inference_econ.spec.traffic import Traffic
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,6 +119,8 @@ class Frontier:
         [1]
     max_tokens_per_second : float or None
         Demand, if it is limited [tokens/s].
+    traffic : Traffic or None
+        What was asked for; None if only the context is known.
     """
 
     question: Question
@@ -129,6 +132,7 @@ class Frontier:
     accelerators: Array
     batch: Array
     max_tokens_per_second: float | None = None
+    traffic: Traffic | None = None
 
     def __len__(self) -> int:
         return self.seconds.size
@@ -218,6 +222,7 @@ def compute(
     draft: Draft | None = None,
     max_tokens_per_second: float | None = None,
     sampling: Sampling | None = None,
+    traffic: Traffic | None = None,
     progress: Progress | None = None,
 ) -> Frontier:
     """The frontier of a grid of instances, each in its fastest layout.
@@ -236,6 +241,8 @@ def compute(
         Demand: instances that would sell more are left out [tokens/s].
     sampling : Sampling, optional
         Keep only what a logarithmic scan visits, as the published study does.
+    traffic : Traffic, optional
+        What the context of the question is the mean of; kept for what is said of the answer.
     progress : callable, optional
         Told the share of the work done.
 
@@ -280,6 +287,7 @@ def compute(
         search.accelerators[chosen],
         search.batch[chosen],
         max_tokens_per_second,
+        traffic,
     )
 
 

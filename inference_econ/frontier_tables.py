@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -89,18 +89,42 @@ def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
 
 def asked(front: Frontier, points: Sequence[Point], label: str = "") -> doubts.Asked:
     """Some points of a frontier, to be told how far off they may be."""
-    sizes, batches = [point.accelerators for point in points], [point.batch for point in points]
-    return doubts.Asked(front.question, sizes, batches, speculates=front.draft is not None, label=label)
+    return _asked(front, [point.accelerators for point in points], [point.batch for point in points], label)
 
 
-def ends(front: Frontier) -> doubts.Ends:
-    """How far off the points of a frontier may be."""
-    return doubts.ends(asked(front, front.points()), doubts.STEP)
+def _asked(front: Frontier, sizes: Sequence[float], batches: Sequence[float], label: str = "") -> doubts.Asked:
+    isl, osl = (None, None) if front.traffic is None else (front.traffic.isl, front.traffic.osl)
+    return doubts.Asked(front.question, sizes, batches, isl, osl, speculates=front.draft is not None, label=label)
+
+
+def _listed(front: Frontier, plans: PlanTable | None) -> doubts.Asked:
+    """Every point of a frontier, or every plan that is listed instead."""
+    sizes, batches = (front.accelerators, front.batch)
+    if plans is not None:
+        sizes, batches = plans.plans.accelerators, plans.plans.batch
+    return _asked(front, sizes.tolist(), batches.tolist())
+
+
+def ends(front: Frontier, plans: PlanTable | None = None) -> doubts.Ends:
+    """How far off the points of a frontier may be, or every plan that is listed instead."""
+    return doubts.ends(_listed(front, plans), doubts.STEP)
+
+
+def assumed(fronts: Mapping[str, Frontier]) -> list[str]:
+    """The assumptions of some series, and how far off their preferred points may be."""
+    named = {label: front.question.assumptions.name for label, front in fronts.items()}
+    shown = [
+        f"{name} ({', '.join(label for label, other in named.items() if other == name)})"
+        for name in dict.fromkeys(named.values())
+    ]
+    text = next(iter(named.values())) if len(shown) == 1 else ", ".join(shown)
+    found = [asked(front, [front.preferred()], label if len(fronts) > 1 else "") for label, front in fronts.items()]
+    return [f"Assumptions: {text}.", *doubts.remarks(found)]
 
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; with every plan of its grid, if they are given."""
-    question, factors = front.question, ends(front)
+    question, factors = front.question, ends(front, plans)
     record: dict[str, object] = {
         "model": question.model.name,
         "hardware": question.hardware.name,
@@ -120,19 +144,20 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
             "acceptance": front.draft.acceptance,
             "max_draft": front.draft.longest,
         },
-        "calibration": doubts.calibration_record(asked(front, front.points())),
+        "calibration": doubts.calibration_record(_listed(front, plans)),
         "points": [doubts.bounded(point.record(), factors) for point in front.points()],
         "sources": source_records(sources(front)),
     }
     if plans is not None:
-        record |= {"plans": plans.records(), "infeasible": dict(plans.infeasible)}
+        every = [doubts.bounded(one, factors) for one in plans.records()]
+        record |= {"plans": every, "infeasible": dict(plans.infeasible)}
     return record
 
 
 def frontier_csv(front: Frontier, plans: PlanTable | None = None) -> str:
     """Every point of a frontier as CSV, or every plan of its grid, if they are given."""
     frame = front.to_frame() if plans is None else plans.to_frame()
-    frame = bounded_frame(frame, ends(front))
+    frame = bounded_frame(frame, ends(front, plans))
     return str(frame.to_csv(index=False, lineterminator="\n"))
 
 

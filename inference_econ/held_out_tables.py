@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from inference_econ import catalog
-from inference_econ.accuracy import Accuracy
+from inference_econ.accuracy import Accuracy, percent
 from inference_econ.server_tables import share_inside
 from inference_econ.spec.assumptions import Assumptions
 from inference_econ.spec.calibration import ErrorSpread
 from inference_econ.spec.calibration import Quantity as Fitted
 from inference_econ.tables import Table
-from inference_econ.validation.servers import QUANTITIES, Row, Servers, scores
+from inference_econ.validation.rows import QUANTITIES, Row, Servers
+from inference_econ.validation.servers import scores
 
 _BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 #: What is aimed at: quantity, which rows, most of the median error and of the 90th percentile [%].
@@ -26,11 +27,14 @@ _AIMS: tuple[tuple[str, str, float, float | None], ...] = (
     ("output_rate", _FAR, 10.0, 20.0),
     ("ttft_without_load", "all", 15.0, None),
 )
-#: Rows of a group that are worth a line, and the lines of the table of the worst [1].
-_ENOUGH, _MANY, _WORST = 5, 20, 10
+#: Rows of a group that are worth a line [1].
+ENOUGH = 5
+#: The same of what was left out, and the lines of the table of the worst [1].
+_MANY, _WORST = 20, 10
 #: Profiles that are named; of more, their number is [1].
 _NAMED = 3
-_MAIN = ("tpot", "ttft_under_load", "output_rate")
+#: Quantities of narrow tables.
+MAIN = ("tpot", "ttft_under_load", "output_rate")
 _KINDS = (
     "inside of the fitted range",
     "outside of it (flagged)",
@@ -47,7 +51,7 @@ _TITLES: dict[Fitted, str] = {"tpot": "TPOT", "ttft": "TTFT", "throughput": "out
 
 def reached(report: Servers) -> Table:
     """Errors of rows that the assumptions were not fitted to, and of fits that left some out, beside the aim."""
-    rows = unfitted(report)
+    seen, rows = unseen(report)
     lines = list(_left_out_errors())
     for name, which, median, p90 in _AIMS:
         quantity = _BY_NAME[name]
@@ -57,11 +61,11 @@ def reached(report: Servers) -> Table:
             continue
         aim = f"{median:.0f} %" + ("" if p90 is None else f", {p90:.0f} %")
         numbers = (str(found.predicted), percent(found.median), percent(found.p90), share_inside(some, quantity))
-        lines.append((quantity.title, f"not fitted, {which}" if which != "all" else "not fitted", *numbers, aim))
+        lines.append((quantity.title, seen if which == "all" else f"{seen}, {which}", *numbers, aim))
     counted = report.coverage()
     if counted.plain:
-        share = f"{100 * counted.predicted / counted.plain:.1f} %"
-        lines.append(("rows predicted", "all that count", str(counted.plain), share, "", "", "95 %"))
+        share = f"{100 * counted.predicted / counted.plain:.1f} % of {counted.plain}"
+        lines.append(("rows predicted", "all that count", share, "", "", "", "95 % predicted"))
     columns = (
         "quantity",
         "which rows",
@@ -76,7 +80,7 @@ def reached(report: Servers) -> Table:
 
 def _left_out_errors() -> Iterator[tuple[str, ...]]:
     """Of the profile of all engines and chips."""
-    known = _profiles().get(_ALL, catalog.assumptions("deployable")).calibration
+    known = catalog.assumptions(_ALL).calibration
     if known is None:
         return
     parts = (
@@ -92,19 +96,24 @@ def _left_out_errors() -> Iterator[tuple[str, ...]]:
                 yield (_TITLES[one], which, *numbers, aim)
 
 
-def unfitted(report: Servers) -> list[Row]:
-    """Rows that count and whose deployment the assumptions were not fitted to."""
-    return report.split().get("not fitted", report.counted())
+def unseen(report: Servers) -> tuple[str, list[Row]]:
+    """Rows that count and whose deployment the assumptions were not fitted to, and what to call them.
+
+    Where no profile says what it was fitted to, these are all of which nobody knows.
+    """
+    rows = report.counted()
+    others, unknown = ([row for row in rows if row.fitted is which] for which in (False, None))
+    return ("not known whether fitted", unknown) if unknown and not others else ("not fitted", others)
 
 
 def alike(report: Servers) -> Table:
     """Errors of rows that were not fitted, by what is known of them and how like they are to those that were."""
-    rows = unfitted(report)
+    _, rows = unseen(report)
     parts = {kind: [row for row in rows if _kind(row) == kind] for kind in _KINDS}
     lines = []
     for kind, some in parts.items():
         cells = []
-        for quantity in (_BY_NAME[name] for name in _MAIN):
+        for quantity in (_BY_NAME[name] for name in MAIN):
             found = next(iter(scores(some, quantity).values()), None)
             if found is None or found.median is None or found.p90 is None:
                 cells.append("")
@@ -114,12 +123,12 @@ def alike(report: Servers) -> Table:
             cells.append(f"{found.predicted}: {percent(found.median)}, {percent(found.p90)}{inside}")
         if any(cells):
             lines.append((kind, *cells))
-    return Table("", ("rows", *(_BY_NAME[name].title for name in _MAIN)), tuple(lines))
+    return Table("", ("rows", *(_BY_NAME[name].title for name in MAIN)), tuple(lines))
 
 
 def left_out() -> Table:
     """Errors of fits that did not see a chip, a model, or an engine on a chip with a model."""
-    calibration = _profiles().get(_ALL, catalog.assumptions("deployable")).calibration
+    calibration = catalog.assumptions(_ALL).calibration
     groups = () if calibration is None else calibration.left_out
     lines = []
     for group in groups:
@@ -147,14 +156,14 @@ def intervals() -> Table:
 def worst(report: Servers) -> Table:
     """Engines, chips and models whose rows, not fitted, are farthest off, and what is known of the reason."""
     found = []
-    for name in _MAIN:
-        rows = unfitted(report)
+    _, rows = unseen(report)
+    for name in MAIN:
         for group, errors in scores(rows, _BY_NAME[name], ("engine", "hardware", "model")).items():
-            if errors.predicted >= _ENOUGH and errors.median is not None:
+            if errors.predicted >= ENOUGH and errors.median is not None:
                 found.append((errors.median * math.sqrt(errors.predicted), name, group, errors))
     lines = []
     for _, name, group, errors in sorted(found, key=lambda one: -one[0])[:_WORST]:
-        some = [row for row in unfitted(report) if _subject(row) == group and row.measured(_BY_NAME[name])]
+        some = [row for row in rows if _subject(row) == group and row.measured(_BY_NAME[name])]
         cells = (str(errors.predicted), percent(errors.median or 0.0), percent(errors.bias or 0.0, sign=True))
         lines.append((" ".join(group), _BY_NAME[name].title, *cells, _reason(some)))
     return Table("", ("engine, chip, model", "quantity", "rows", "median", "bias", "what is not known"), tuple(lines))
@@ -183,7 +192,7 @@ def side_by_side(parts: Mapping[str, Sequence[Row]], key: str, names: Iterable[s
     columns = [
         (quantity, which, scores(rows, quantity, (key,))) for quantity in quantities for which, rows in parts.items()
     ]
-    groups = {group for _, _, found in columns for group, one in found.items() if one.predicted >= _ENOUGH}
+    groups = {group for _, _, found in columns for group, one in found.items() if one.predicted >= ENOUGH}
     total = {group: sum(found[group].predicted for _, _, found in columns if group in found) for group in groups}
     lines = [
         (group[0], *(_cell(found.get(group)) for _, _, found in columns))
@@ -192,12 +201,6 @@ def side_by_side(parts: Mapping[str, Sequence[Row]], key: str, names: Iterable[s
     several = len(parts) > 1
     heads = (f"{quantity.title}, {which}" if several else quantity.title for quantity, which, _ in columns)
     return Table("", (key, *heads), tuple(lines))
-
-
-def percent(log_error: float, *, sign: bool = False) -> str:
-    """An error of a logarithm as people say it."""
-    value = 100 * math.expm1(log_error)
-    return f"{value:+.0f} %" if sign else f"{value:.0f} %"
 
 
 def _cell(found: Accuracy | None) -> str:
@@ -251,15 +254,12 @@ def _reason(rows: Sequence[Row]) -> str:
 
 def _kinds(row: Row) -> Iterator[str]:
     """Reasons in words that rows have in common."""
-    if row.assumed:
-        yield "workers or layout are not recorded"
     if row.assumptions is None or row.assumptions.calibration is None:
         yield "no profile for the chip"
     if row.measurement is not None and not row.measurement.engine:
         yield "the engine is not recorded"
-    for reason in row.outside[bool(row.assumed) :]:
-        name, _, rest = reason.partition(" of ")
-        yield f"{name} is outside of what was measured" if "is outside of" in rest else reason
+    for reason in row.unlike:
+        yield reason.kind
 
 
 def _profiles() -> dict[str, Assumptions]:

@@ -13,6 +13,7 @@ from inference_econ.calibration import Fit
 from inference_econ.fitting import TARGETS, Progress, problem_of
 from inference_econ.measurements import Measurement
 from inference_econ.spec.calibration import LEVELS
+from inference_econ.uncertainty import subject_of
 
 Array = npt.NDArray[np.float64]
 
@@ -20,7 +21,7 @@ Array = npt.NDArray[np.float64]
 GROUPS: Mapping[str, Callable[[Measurement], str]] = {
     "hardware": lambda row: row.hardware,
     "model": lambda row: row.model,
-    "subject": lambda row: " ".join((row.engine or "unknown engine", row.hardware, row.model)),
+    "subject": subject_of,
     "traffic": lambda row: f"{row.isl or row.context:g}/{row.osl or 0:g}, tp {row.tp}, dp {row.dp}",
 }
 #: Steps of a fit whose derivatives are known already [1].
@@ -67,7 +68,7 @@ def cross_validated(found: Fit, by: str, *, progress: Progress | None = None) ->
     Returns
     -------
     list of Fold
-        None if all rows are of one group.
+        Empty if all rows are of one group.
 
     Notes
     -----
@@ -110,7 +111,14 @@ NEW, KNOWN = Division(("hardware", "model"), 0.5), Division(("traffic",), 1.0)
 
 def all_folds(found: Fit, *, progress: Progress | None = None) -> dict[str, list[Fold]]:
     """Each key of :data:`GROUPS` with its folds; see :func:`cross_validated`."""
-    return {by: cross_validated(found, by, progress=progress) for by in GROUPS}
+    return {by: cross_validated(found, by, progress=_part(progress, part)) for part, by in enumerate(GROUPS)}
+
+
+def _part(progress: Progress | None, part: int) -> Progress | None:
+    """What tells one of the kinds of groups as a part of the whole."""
+    if progress is None:
+        return None
+    return lambda share, doing: progress((part + share) / len(GROUPS), doing)
 
 
 def held_out(folds: Mapping[str, Sequence[Fold]], division: Division, target: int) -> list[Array]:

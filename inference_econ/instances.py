@@ -69,7 +69,7 @@ def worker(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions) ->
     spread = float(pool.ep or 1) if has_experts(model) else 1.0
     groups, depth = one * pool.dp * pool.pp, one * pool.pp
     plans = Plans(one * stage * pool.pp, groups, depth, one * pool.tp, one * spread, whole=True)
-    question = _question(row, requests, _told(row, _cut(assumptions, _cuts(model, plans, pool, assumptions))))
+    question = _question(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
     slots = _room(row, question, plans)
     if row.load != "concurrency":
         slots = min(slots, _most_sequences(row, question) * pool.dp)
@@ -135,11 +135,13 @@ def _cut(assumptions: Assumptions, cuts: tuple[TensorLayout, ...]) -> Assumption
 
 def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
     """With what is known of the engine of a row: the prompt tokens of a step, and who launches kernels."""
-    changes: dict[str, float] = {}
+    changes: dict[str, float | bool] = {}
     if row.step_tokens is not None and assumptions.prefill_chunk:
         changes["prefill_chunk"] = row.step_tokens
     if row.compiled and assumptions.launches == "per_operator":
         changes["launch"] = 0.0
+    if row.eager:
+        changes["cuda_graphs"] = False
     return assumptions.model_copy(update=changes) if changes else assumptions
 
 
@@ -173,7 +175,7 @@ def _question(row: Measurement, requests: Requests, assumptions: Assumptions) ->
     model = _model(row.model)
     precision = Precision.of(model, row.weights, None, row.kv)
     context = requests.mean_context if row.context is None else row.context
-    return Question.of(model, _chip(row.hardware), precision, context, assumptions)
+    return Question.of(model, _chip(row.hardware), precision, context, _told(row, assumptions))
 
 
 @cache

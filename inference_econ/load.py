@@ -118,7 +118,7 @@ def occupancy(service: Service, requests_per_second: float, arrival_scv: float) 
     state = service.at(np.arange(1.0, service.slots + 1.0))
     # A server with more in flight completes no less; interpolation may say so by a rounding.
     rates = np.maximum.accumulate(state.requests_per_second)
-    share = min(requests_per_second, float(rates[-1])) * service.prefill_busy_seconds
+    share = float(np.interp(requests_per_second, [0.0, *rates], [0.0, *state.prefill_share]))
     decoding = service.requests.decode_steps * float(state.tpot_seconds[0])
     bunching = share / max(1.0 - share, 1e-9) * decoding / (float(state.ttft_seconds[0]) + decoding)
     scv = service.requests.osl.scv

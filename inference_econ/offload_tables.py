@@ -6,11 +6,18 @@ import math
 
 import numpy as np
 
+from inference_econ import doubts
 from inference_econ.cells import Chart, Line
 from inference_econ.offload import HBM, Offloading, Reading, curve
 from inference_econ.service_tables import layout_of
 from inference_econ.tables import Table, dollars, layout_label
 
+#: Columns that a computed prefix follows; what a tier takes was not measured.
+_FOLLOWS: doubts.Follows = {
+    "computing_seconds": ("ttft", 1),
+    "computing_dollars_per_million_tokens": ("ttft", 1),
+    "ttft_seconds": ("ttft", 1),
+}
 #: Lengths that a chart shows [tokens].
 _LENGTHS = 2.0 ** np.arange(4.0, 17.5, 0.5)
 
@@ -43,7 +50,15 @@ def offload_table(found: Offloading) -> Table:
     ]
     if found.conversation is not None:
         notes.append(_conversation(found))
+    notes += doubts.remarks(_asked(found), ("ttft",))
     return Table(_title(found), columns, tuple(rows), tuple(notes))
+
+
+def _asked(found: Offloading) -> doubts.Asked:
+    """What computes a prefix again, to be told how far off that may be."""
+    service = found.service
+    lengths = service.requests.isl.mean, service.requests.osl.mean
+    return doubts.Asked(service.question, [float(service.accelerators)], (), *lengths)
 
 
 def _row(one: Reading) -> tuple[str, ...]:
@@ -112,10 +127,12 @@ def offload_chart(found: Offloading) -> Chart:
 def offload_record(found: Offloading) -> dict[str, object]:
     """The same as plain data; what never happens is null."""
     service, asked, said = found.service, found.service.question, found.conversation
-    return {
+    shown = _asked(found)
+    record = {
         "model": asked.model.name,
         "hardware": asked.hardware.name,
         "assumptions": asked.assumptions.name,
+        "calibration": doubts.calibration_record(shown, ("ttft",)),
         "weights": asked.precision.weights,
         "kv": asked.precision.kv,
         "layout": layout_of(service),
@@ -158,3 +175,4 @@ def offload_record(found: Offloading) -> dict[str, object]:
             for one in found.readings
         ],
     }
+    return doubts.bounded(record, doubts.ends(shown, _FOLLOWS))

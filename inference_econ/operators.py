@@ -50,7 +50,7 @@ class OperatorCosts:
 
     @property
     def seconds(self) -> float:
-        """Time of the row by itself: arithmetic behind memory traffic or the reverse, then network and launches [s]."""
+        """Time by itself: arithmetic and memory traffic as far as they do not overlap, network, launches [s]."""
         return self.together_seconds + self.network_seconds + self.launch_seconds
 
     @property

@@ -203,7 +203,7 @@ def pools(
     assumptions, weights, activations, kv, pipeline, max_accelerators
         See :func:`inference_econ.offers.offer`.
     decode_assumptions : Assumptions, name or path, optional
-        Of the other kind of chip; by default ``assumptions``, and without those the profile of its own generation.
+        Of ``decode_on``; by default ``assumptions``, and without those the profile of its own generation.
     price : float, optional
         Of one accelerator [USD/h], whatever its kind; by default the first of each file.
 
@@ -215,7 +215,8 @@ def pools(
     Raises
     ------
     InputError
-        If a name, format or number cannot be used, answers have a single token, or no link joins the pools.
+        If a name, format or number cannot be used, answers have a single token, no link joins the pools, or there are
+        ``decode_assumptions`` without ``decode_on``.
     NothingFitsError
         If no layout fits.
     """
@@ -223,6 +224,8 @@ def pools(
         raise InputError(
             f"an answer of {requests.osl.mean:g} token needs no decode pool; give answers (osl) of 2 tokens or more"
         )
+    if decode_assumptions is not None and decode_on is None:
+        raise InputError("decode_assumptions are of another kind of chip: give decode_on, or assumptions alone")
 
     def pool(chip: HardwareSpec | str, wanted: Requests, assumed: Assumptions | str | None = assumptions) -> Pool:
         found = offer(

@@ -14,7 +14,7 @@ from inference_econ import instances, runs, worker_counts
 from inference_econ.deployments import Service
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.load import loaded
-from inference_econ.measurements import Measurement
+from inference_econ.measurements import FULL_LOADS, Measurement
 from inference_econ.spec.assumptions import Assumptions
 
 Array = npt.NDArray[np.float64]
@@ -23,8 +23,6 @@ Profiles = Callable[[Measurement], Assumptions]
 
 #: Rounds of a closed loop whose length is not recorded [1].
 _ROUNDS = 10
-#: Loads that take all that a server has to give.
-_FULL = ("saturated", "limited")
 #: Longest run that is played [1].
 _MOST_PLAYED = 5000
 #: Rounds in which a batch settles that shares its steps with prompts [1].
@@ -108,7 +106,7 @@ def _deployment(row: Measurement) -> tuple[object, ...]:
     """What rows must share to be predicted together."""
     return (
         row.engine, row.model, row.hardware, row.weights, row.kv, row.isl, row.osl, row.context, row.accelerators,
-        row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode, row.load, row.step_tokens, row.compiled,
+        row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode, row.load, row.step_tokens, row.compiled, row.eager,
     )  # fmt: skip
 
 
@@ -131,7 +129,7 @@ def _unusable(row: Measurement) -> str:
     if row.isl is None and row.context is None:
         return "no length is recorded"
     if row.decode is None and row.accelerators is None:
-        return "the layout is not recorded"
+        return "the number of accelerators is not recorded"
     if row.load in ("batch", "concurrency") and row.concurrency is None:
         return "the number of requests is not recorded"
     if row.load == "rate" and row.requests_per_second is None:
@@ -153,7 +151,7 @@ def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) 
         return [_batch(row, service, replicas) for row in rows]
     if load == "rate":
         return [_open(row, service, replicas) for row in rows]
-    if load in _FULL:
+    if load in FULL_LOADS:
         return [_steady(row, service, _most(row, service)) for row in rows]
     return _closed(rows, service, replicas)
 
@@ -169,7 +167,7 @@ def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> l
     for index, row in enumerate(rows):
         ttft, tpot, rate = _at(service, float(each[index]))
         idle = bool(each[index] <= 1.0)
-        waits[index] += row.look_steps / 2.0 * tpot
+        waits[index] += row.wait_steps * tpot
         if row.prefill_first and row.spread is not None and not idle:
             ttft, tpot, rate = _rounds(row, service, min(float(each[index]), float(service.slots)), ttft, row.spread)
             found.append(_prediction(row, service, ttft + float(waits[index]), tpot, rate))
@@ -282,7 +280,7 @@ def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
     """A server whose layout is not recorded: a full one has that which serves most requests, others the widest."""
     assert row.accelerators is not None
     chosen = instances.candidates(row, assumptions)
-    if row.load not in _FULL:
+    if row.load not in FULL_LOADS:
         # Nearly all that are measured share each matrix among as many accelerators as can be.
         most = max(one.plans.attention_ranks[0] for one in chosen)
         widest = [one for one in chosen if one.plans.attention_ranks[0] == most]

@@ -11,13 +11,12 @@ import numpy as np
 
 from inference_econ import catalog
 from inference_econ.calibration import Fit
-from inference_econ.calibration_rows import deployment_key
+from inference_econ.calibration_rows import calibration_behind, deployment_key
 from inference_econ.fitting import CONSTANTS
 from inference_econ.holdout import KNOWN, NEW, Array, Fold, coverage, error_quantiles, held_out, own_errors
-from inference_econ.measurements import Measurement
 from inference_econ.spec.assumptions import Assumptions, FamilyAssumptions
 from inference_econ.spec.calibration import LEVELS, ErrorSpread, Quantity
-from inference_econ.uncertainty import formats, subject_key
+from inference_econ.uncertainty import formats, instance_chips, requests_per_accelerator, subject_of
 
 #: How times are written, for the sake of readers: unit and seconds.
 _TIMES = (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
@@ -108,15 +107,12 @@ def _calibration(found: Fit, folds: Mapping[str, Sequence[Fold]], date: str) -> 
     rows = found.rows
     specs = [catalog.model(row.model) for row in rows]
     chips = [catalog.hardware(row.hardware) for row in rows]
-    instances = [_instance(row) for row in rows]
     ranges: dict[str, list[float | None]] = {
         "parameters": [float(spec.total_parameters) for spec in specs],
         "isl": [row.isl for row in rows],
         "osl": [row.osl for row in rows],
-        "requests_per_accelerator": [
-            row.concurrency / row.accelerators if row.concurrency and row.accelerators else None for row in rows
-        ],
-        "accelerators": instances,
+        "requests_per_accelerator": [requests_per_accelerator(row) for row in rows],
+        "accelerators": [instance_chips(row) for row in rows],
     }
     names = {
         "engines": [row.engine or "unknown" for row in rows],
@@ -130,26 +126,18 @@ def _calibration(found: Fit, folds: Mapping[str, Sequence[Fold]], date: str) -> 
     lines += [f"  {key}: {_range(values)}" for key, values in ranges.items()]
     lines += ["  errors:", *_errors(found, folds)]
     lines += ["  measured_errors:", *known] if (known := _measured_errors(found, folds)) else []
-    subjects = {subject_key(row.engine, chip, spec) for row, chip, spec in zip(rows, chips, specs, strict=True)}
-    lines.append(f"  subjects: {_list(sorted(subjects))}")
+    lines.append(f"  subjects: {_list(sorted(set(map(subject_of, rows))))}")
     left_out = _left_out(found, folds)
     lines += ["  left_out:", *left_out] if left_out else []
     unknown = [name for name, why in zip(found.names, found.unknown, strict=True) if why]
     lines += [f"  undetermined: {_list(unknown)}"] if unknown else []
-    before = "" if found.base.calibration is None else found.base.calibration.deployments
-    keys = sorted({*map(deployment_key, rows), *before.split()})
+    before = calibration_behind(found.base)
+    keys = sorted({*map(deployment_key, rows), *(() if before is None else before.deployments.split())})
     return [*lines, f'  deployments: "{" ".join(keys)}"']
 
 
 def _list(texts: Iterable[str]) -> str:
     return f"[{', '.join(json.dumps(text, ensure_ascii=False) for text in texts)}]"
-
-
-def _instance(row: Measurement) -> float | None:
-    pools = [pool for pool in (row.prefill, row.decode) if pool is not None]
-    if pools:
-        return float(max(pool.tp * pool.dp * pool.pp for pool in pools))
-    return None if row.tp is None else float(row.tp * (row.dp or 1) * (row.pp or 1))
 
 
 def _range(values: Iterable[float | None]) -> str:
@@ -160,10 +148,10 @@ def _range(values: Iterable[float | None]) -> str:
 
 def _errors(found: Fit, folds: Mapping[str, Sequence[Fold]]) -> list[str]:
     """For what is new: chips and models left out; where they are few, no better than what the base knows."""
-    lines = []
+    lines, before = [], calibration_behind(found.base)
     for index, target in enumerate(found.targets):
         groups = held_out(folds, NEW, index)
-        known = None if found.base.calibration is None else found.base.calibration.errors.get(cast("Quantity", target))
+        known = None if before is None else before.errors.get(cast("Quantity", target))
         if len(groups) >= _FEW or (groups and known is None):
             lines += _spread(target, groups, error_quantiles(groups), found, NEW.weight)
             continue

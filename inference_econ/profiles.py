@@ -15,18 +15,21 @@ if TYPE_CHECKING:
     from inference_econ.spec.hardware import HardwareSpec
 
 #: Generations of chips that there are profiles for, by :attr:`HardwareSpec.family`.
-GENERATIONS: Mapping[str, str] = {
+_GENERATIONS: Mapping[str, str] = {
     "a100": "ampere",
     "h100": "hopper",
     "h200": "hopper",
     "h800": "hopper",
     "h20": "hopper",
     "blackwell": "blackwell",
-    "cdna3": "cdna",
-    "cdna4": "cdna",
+    "cdna3": "cdna3",
 }
-#: Chips that the same engines run on, without measurements of their own generation.
-_ALIKE = ("ada", "ampere_workstation", "blackwell_geforce", "v100")
+#: Engines with kernels of their own, and the only families that these run on: there their profile comes before that of
+#: the generation, which was fitted to other engines.
+_OWN_KERNELS: Mapping[str, tuple[str, ...]] = {"atom": ("cdna3", "cdna4")}
+#: Chips that the same engines run on, without enough measurements of their own generation. What is measured on CDNA 4
+#: is nearer to the constants of all other chips than to those of CDNA 3: see its rows in docs/validation.md.
+_ALIKE = ("cdna4", "ada", "ampere_workstation", "blackwell_geforce", "v100")
 #: Fitted to all engines and generations together.
 _ALL = "profiles/servers"
 _FALLBACK = "deployable"
@@ -35,7 +38,7 @@ _STUDY = "paper"
 
 
 def name_for(family: str, engine: str | None = None) -> str:
-    """The preset for a family of chips and an engine: of both, of the generation, of all, or ``deployable``.
+    """The preset for a family of chips and an engine.
 
     Parameters
     ----------
@@ -44,13 +47,25 @@ def name_for(family: str, engine: str | None = None) -> str:
     engine : str, optional
         vllm, sglang, trtllm, ...; unknown ones count as none.
 
+    Returns
+    -------
+    str
+        The first that there is: that of an engine with kernels of its own for the family, of engine and generation, of
+        the generation, of the engine, of all engines and generations. Chips that are unlike all that were measured get
+        ``deployable``.
+
     Examples
     --------
     >>> name_for("h100", "vllm"), name_for("cdna4"), name_for("tpu")
-    ('profiles/vllm_hopper', 'profiles/cdna', 'deployable')
+    ('profiles/vllm_hopper', 'profiles/servers', 'deployable')
     """
-    generation, known = GENERATIONS.get(family, ""), catalog.names("assumptions")
+    generation, known = _GENERATIONS.get(family, ""), catalog.names("assumptions")
+    # Whatever runs ATOM on another chip has other kernels: the name says nothing there.
+    if family not in _OWN_KERNELS.get(engine or "", (family,)):
+        engine = None
     wanted = [f"profiles/{engine}_{generation}", f"profiles/{generation}"]
+    if engine in _OWN_KERNELS:
+        wanted.insert(0, f"profiles/{engine}")
     if generation or family in _ALIKE:
         wanted += [f"profiles/{engine}", _ALL]
     return next((name for name in wanted if name in known), _FALLBACK)

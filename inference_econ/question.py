@@ -96,7 +96,7 @@ class Question:
         assumed = self.assumptions
         if assumed.overlap == "none":
             return 1.0
-        return 1.0 - assumed.expert_overlap if kind == "experts" else 0.0
+        return 1.0 - assumed.expert_overlap if assumed.overlap == "operator" and kind == "experts" else 0.0
 
     def kernels(self, operator: Operator) -> float:
         """Kernels of one occurrence of a row: activations of 16 bits are quantised first for a narrow unit [1]."""

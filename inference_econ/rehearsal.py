@@ -51,17 +51,18 @@ def server(service: Service, longest: int) -> Server:
     exact = [size for size in (usual, usual % (chunk or np.inf)) if 1.0 <= size <= largest]
     sizes = np.unique(np.append(np.rint(np.geomspace(1.0, largest, _SIZES)), exact))
     known = contexts if chunk else contexts[:1]
-    reading = [
-        [float(service.reading(float(size), requests.cached + float(done)).busy_seconds[0]) for done in known]
-        for size in sizes
-    ]
-    prompts = StepTable(sizes.tolist(), known.tolist(), reading)
+    read = [[service.reading(float(size), requests.cached + float(done)) for done in known] for size in sizes]
+    alone = [[float(one.busy_seconds[0]) for one in row] for row in read]
+    chips = [[float((one.busy_seconds * one.chip_share)[0]) for one in row] for row in read]
     return Server(
         lambda batch, context: steps(batch, context + requests.cached),
-        prompts,
+        StepTable(sizes.tolist(), known.tolist(), alone),
         service.slots,
         "chunked" if chunk else "prefill_first",
         int(chunk) or 1,
+        StepTable(sizes.tolist(), known.tolist(), chips),
+        groups=float(read[-1][0].seconds[0] / read[-1][0].busy_seconds[0]),
+        steps_ahead=round(service.question.assumptions.steps_ahead),
     )
 
 

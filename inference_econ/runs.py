@@ -135,16 +135,38 @@ def played(service: Service, requests_per_second: float, count: int) -> tuple[Tr
     (Trace, float)
         What its requests saw, and the time from its beginning to the last token [s].
     """
-    lengths = service.requests
-    isl, osl = max(round(lengths.isl.mean), 1), max(round(lengths.osl.mean), 1)
+    isl, osl = max(round(service.requests.new_tokens), 1), max(round(service.requests.osl.mean), 1)
     stream = arrivals.draw(count, requests_per_second, arrivals.fixed(isl), arrivals.fixed(osl), seed=_SEED)
     # As long as such a run is on average.
     stretched = stream.arrival * (count / requests_per_second / float(stream.arrival[-1]))
-    every = np.interp(np.arange(service.slots + 1.0), service.batch, service.decode_seconds).tolist()
-    prompt = service.prefill_busy_seconds / isl
-    server = Server(lambda batch, _: every[batch], lambda tokens, _: prompt * tokens, service.slots)
-    trace = simulate(server, replace(stream, arrival=stretched), warm_up=0.0, cool_down=0.0)
+    trace = simulate(_server(service, isl), replace(stream, arrival=stretched), warm_up=0.0, cool_down=0.0)
     return trace, float(np.max(stretched + trace.e2e))
+
+
+def _server(service: Service, isl: int) -> Server:
+    """A service for prompts of one length, whose steps do not depend on what each request has in the cache."""
+    assumed = service.question.assumptions
+    limit = int(assumed.prefill_chunk)
+    step = service.reading(min(isl, limit or isl), service.requests.cached)
+    share, alone = float(step.chip_share[0]), float(step.busy_seconds[0])
+    groups, chips = float(step.seconds[0]) / alone, service.prefill_busy_seconds * share
+    host = alone if share < 1.0 else 0.0
+    # Several prompts of a step read the weights once; what the host needs for them counts by itself.
+    unhindered = replace(service.question, assumptions=assumed.model_copy(update={"launch": 0.0}))
+    many = np.arange(1.0, max((limit or isl) // isl, 1) * groups + 1.0)
+    shares = together_seconds(replace(service, question=unhindered, prefill_busy_seconds=chips), many) / chips
+    every = np.interp(np.arange(service.slots + 1.0), service.batch, service.decode_seconds).tolist()
+    return Server(
+        lambda batch, _: every[batch],
+        lambda tokens, _: max(chips * tokens / isl, host),
+        service.slots,
+        "chunked" if limit else "prefill_first",
+        limit or 1,
+        lambda tokens, _: chips * tokens / isl,
+        lambda prompts: float(np.interp(prompts, many, shares)),
+        groups=groups,
+        steps_ahead=round(assumed.steps_ahead),
+    )
 
 
 def _in_a_step(service: Service, prompts: npt.ArrayLike) -> Array:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from inference_econ import assessment_tables
+import numpy as np
+
+from inference_econ import assessment_tables, doubts
 from inference_econ.cells import Cell, CellTable, like
+from inference_econ.frontier_tables import assumed, ends
+from inference_econ.layouts import WholeLayouts
 from inference_econ.spec.scenario import TableSpec
 from inference_econ.study import Curve, Result
 from inference_econ.tables import Table, curve_frame, source_records
@@ -40,8 +44,22 @@ def scenario_table(result: Result) -> Table:
     if compared:
         notes.append(f"{sum(one.match for one in compared)} of {len(compared)} printed cells match.")
     point = "fastest point" if shown.point == "fastest" else f"point that maximises speed^{shown.exponent:g} / cost"
+    fronts = {curve.label: curve.frontier for curve in result.curves if curve.frontier is not None and _whole(curve)}
+    notes += assumed(fronts) if fronts else []
     title = f"{result.scenario.name}: the {point} of each series"
     return Table(title, ("series", *(column.title for column in shown.columns)), tuple(lines), tuple(notes))
+
+
+def _whole(curve: Curve) -> bool:
+    """Of deployments in whole numbers: those of the published study's grid are not held against servers."""
+    return curve.frontier is not None and isinstance(curve.frontier.grid.layouts, WholeLayouts)
+
+
+def _bounded(curve: Curve, columns: Mapping[str, object]) -> dict[str, object]:
+    """Columns of a curve, with those beside them that say how far off they may be."""
+    if curve.frontier is None or not _whole(curve):
+        return dict(columns)
+    return doubts.bounded(columns, ends(curve.frontier))
 
 
 def _beside_printed(answer: CellTable) -> Table:
@@ -115,20 +133,15 @@ def result_record(result: Result) -> dict[str, object]:
         record["rows"] = comparison_frame(result).to_dict("records")
     spec = result.scenario.table or _default_table()
     if result.curves:
-        record["rows"] = [
-            {"series": curve.label, **{column.key: values(curve, spec)[column.key] for column in spec.columns}}
+        record["rows"] = [{"series": curve.label, **_bounded(curve, _row(curve, spec))} for curve in result.curves]
+        record["assumptions"] = {
+            curve.label: curve.frontier.question.assumptions.name
             for curve in result.curves
-        ]
-    if result.scenario.figure is not None and not result.charts:
+            if curve.frontier is not None
+        }
+    if result.curves and result.scenario.figure is not None:
         record["curves"] = [
-            {
-                "series": curve.label,
-                "tokens_per_second_per_user": curve.tokens_per_second.tolist(),
-                "dollars_per_million_output_tokens": curve.dollars.tolist(),
-                "accelerators": curve.accelerators.tolist(),
-                "batch": curve.batch.tolist(),
-            }
-            for curve in result.curves
+            {"series": curve.label, **_lists(_bounded(curve, _columns(curve)))} for curve in result.curves
         ]
     if result.tables:
         record["tables"] = [one.record() for one in result.tables]
@@ -140,6 +153,24 @@ def result_record(result: Result) -> dict[str, object]:
     record["cells"] = [cell.record() for cell in cells(result)]
     record["sources"] = source_records(result.sources)
     return record
+
+
+def _row(curve: Curve, spec: TableSpec) -> dict[str, float]:
+    found = values(curve, spec)
+    return {column.key: found[column.key] for column in spec.columns}
+
+
+def _columns(curve: Curve) -> dict[str, object]:
+    return {
+        "tokens_per_second_per_user": curve.tokens_per_second,
+        "dollars_per_million_output_tokens": curve.dollars,
+        "accelerators": curve.accelerators,
+        "batch": curve.batch,
+    }
+
+
+def _lists(columns: Mapping[str, object]) -> dict[str, object]:
+    return {name: None if value is None else np.asarray(value).tolist() for name, value in columns.items()}
 
 
 def result_csv(result: Result) -> str:
@@ -155,7 +186,7 @@ def result_csv(result: Result) -> str:
     elif result.comparison is not None:
         frame = comparison_frame(result)
     else:
-        frame = curve_frame(result.curves)
+        frame = _curves_frame(result.curves)
     return str(frame.to_csv(index=False, lineterminator="\n", float_format="%.10g"))
 
 
@@ -175,11 +206,18 @@ def comparison_frame(result: Result) -> pd.DataFrame:
     )
 
 
+def _curves_frame(curves: Sequence[Curve]) -> pd.DataFrame:
+    """Points of some curves, and how far off they may be."""
+    import pandas as pd
+
+    return pd.concat([pd.DataFrame(_bounded(one, dict(curve_frame([one])))) for one in curves], ignore_index=True)
+
+
 def _panels_frame(panels: Sequence[Result]) -> pd.DataFrame:
     """Points of several scenarios, which may have series of the same name."""
     import pandas as pd
 
-    frames = {panel.scenario.name: curve_frame(panel.curves) for panel in panels}
+    frames = {panel.scenario.name: _curves_frame(panel.curves) for panel in panels}
     return pd.concat(frames, names=["panel"]).reset_index(level="panel").reset_index(drop=True)
 
 

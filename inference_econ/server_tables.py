@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
-from inference_econ.accuracy import Accuracy
+from inference_econ.accuracy import Accuracy, percent
 from inference_econ.tables import Table
 from inference_econ.validation.bound import Violation
-from inference_econ.validation.servers import QUANTITIES, Quantity, Row, Servers, inside, scores
+from inference_econ.validation.rows import QUANTITIES, Quantity, Row, Servers
+from inference_econ.validation.servers import inside, scores
 
 #: Rows that are named one by one; of more, the first and the last are.
 _NAMED = 3
@@ -251,8 +251,8 @@ def _assumed(report: Servers) -> Table:
 
 
 def _reading(title: str, found: Accuracy) -> str:
-    percent = 100 * math.expm1(found.median or 0.0)
-    return f"{title[0].upper()}{title[1:]}: half of the {found.predicted} predictions are within {percent:.0f} %."
+    half = percent(found.median or 0.0)
+    return f"{title[0].upper()}{title[1:]}: half of the {found.predicted} predictions are within {half}."
 
 
 def _numbers(found: Accuracy) -> tuple[str, ...]:

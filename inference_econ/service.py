@@ -179,10 +179,12 @@ def steady(question: Question, plans: Plans, requests: Requests) -> Steady:
     Notes
     -----
     While a request decodes, each of the B - 1 others ends once per ``decode_steps`` steps, and is followed by the
-    prefill of a new one, for which decoding waits (or by which steps get longer, with chunks: the mean is the same).
-    A step thus takes T(B) + (B - 1) / decode_steps x P. The number in flight follows from the share of its time that a
-    request decodes, as an arriving one finds the others (Reiser and Lavenberg, 1980), but no instance is more than
-    busy. A new prompt waits for the rest of the running step and for prompts before it: see :func:`_waits`.
+    prefill of a new one, for which decoding waits (or by which steps get longer, with chunks: the mean is the same). A
+    step thus takes T(B) + (B - 1) / decode_steps x P. Where prompts share steps with decoding, P is what chips work
+    for it, or what is left of the time that the host launches it: see :func:`_beside`. The number in flight follows
+    from the share of its time that a request decodes, as an arriving one finds the others (Reiser and Lavenberg,
+    1980), but no instance is more than busy. A new prompt waits for the rest of the running step and for prompts
+    before it: see :func:`_waits`.
     """
     together = prompts_together(question, plans)
     batch = np.broadcast_to(plans.batch, plans.shape)
@@ -212,23 +214,29 @@ def balanced(
         Tokens that a step gives each request on average [1].
     """
     steps, others = requests.decode_steps / tokens, batch - 1.0
-    own, prompt = reading.seconds, reading.busy_seconds
+    own, prompt, idle = reading.seconds, reading.busy_seconds, np.zeros(())
     if question.assumptions.prefill_chunk:
         # Decoding beside it is work for the chips while the host launches kernels.
-        beside = np.minimum(others, 1.0) * reading.chunks * decode
-        own = np.maximum(own, reading.chip_share * own + beside)
-        prompt = np.maximum(reading.chip_share * prompt, prompt - decode * reading.chunks * prompt / reading.seconds)
+        own = reading.chip_share * own + np.minimum(others, 1.0) * reading.chunks * decode
+        idle = np.maximum(reading.seconds - own, 0.0)
+        waiting = prompt - decode * reading.chunks * prompt / reading.seconds
+        prompt = _beside(question, requests, reading, waiting, others / np.maximum(steps, 1.0))
     # All steps of an answer, and the prompts of others between them.
     answer = steps * decode + others * prompt
     share = others * prompt / np.maximum(answer, np.finfo(float).tiny)
-    own = own + question.assumptions.request_overhead
-    queue, step = _waits(question, replace(reading, busy_seconds=prompt), decode, share, requests.isl.scv)
+    queue, step = _waits(question, replace(reading, busy_seconds=prompt), decode, share, requests)
     # Nobody waits for more than all others.
     most = others * prompt
     ahead, running = np.minimum(queue, most), np.minimum(others, 1.0) * np.minimum(step, decode + most) / 2.0
-    # Steps that were prepared before it came.
+    # What prompts before it have in the steps that were prepared when it came: one after the other, that is counted.
+    prepared = decode
+    if _several_fit(question, requests):
+        # Of prompts in the same step only the work of chips counts, and not while they wait for the host anyway.
+        ahead = np.maximum(ahead * reading.chip_share * reading.busy_seconds / prompt - idle, 0.0)
+        prepared = decode + others / np.maximum(steps, 1.0) * prompt
+    own = own + idle + question.assumptions.request_overhead
     if requests.decode_steps > 0:
-        own = own + question.assumptions.steps_ahead * np.minimum(others, 1.0) * answer / steps
+        own = own + question.assumptions.steps_ahead * np.minimum(others, 1.0) * prepared
     ttft = own + ahead + running
     cycle = ttft + answer
     rate = 1.0 / cycle + others / np.maximum(answer, np.finfo(float).tiny)
@@ -238,7 +246,50 @@ def balanced(
     return Steady(batch, rate * cycle, ttft, tpot, rate, decode / tokens, busy, ahead, running, reading)
 
 
-def _waits(question: Question, reading: Prefill, decode: Array, share: Array, scv: float) -> tuple[Array, Array]:
+def _beside(question: Question, requests: Requests, reading: Prefill, waiting: Array, prompts: Array) -> Array:
+    """What each prompt adds to the steps that it shares with decoding and with other prompts: a mean [s].
+
+    Parameters
+    ----------
+    question : Question
+        Its assumptions count.
+    requests : Requests
+        Lengths.
+    reading : Prefill
+        Of one prompt.
+    waiting : ndarray, shape (...)
+        What a single prompt would add if only the host counted, which launches its kernels, W [s].
+    prompts : ndarray, shape (...)
+        That begin per step, on average [1].
+
+    Notes
+    -----
+    The host launches once for all prompts of a step, while each of N has work C for the chips: max(W, N C), or nothing
+    where N is 0. By chance N is Poisson-distributed; groups that read beside each other count as one.
+    """
+    from scipy.special import pdtr
+
+    working = reading.chip_share * reading.busy_seconds
+    if reading.chunks > 1:
+        return np.maximum(working, waiting)
+    mean = np.maximum(prompts * reading.busy_seconds / reading.seconds, 1e-6)
+    # So many have less work for the chips than for the host.
+    few = np.maximum(np.floor(waiting / working), 0.0)
+    launching = waiting * (pdtr(few, mean) - np.exp(-mean)) / mean
+    added = launching + working * np.where(few > 0.0, 1.0 - pdtr(np.maximum(few - 1.0, 0.0), mean), 1.0)
+    # No more of them than the tokens of a step allow.
+    least = waiting * min(requests.new_tokens / question.assumptions.prefill_chunk, 1.0)
+    return np.asarray(np.maximum(added, least))
+
+
+def _several_fit(question: Question, requests: Requests) -> bool:
+    """Whether several prompts can be read in the same step, beside decoding."""
+    return 2.0 * requests.new_tokens <= question.assumptions.prefill_chunk
+
+
+def _waits(
+    question: Question, reading: Prefill, decode: Array, share: Array, requests: Requests
+) -> tuple[Array, Array]:
     """What a new prompt finds before it: the prompts that wait, and the running step; means [s].
 
     Parameters
@@ -251,8 +302,8 @@ def _waits(question: Question, reading: Prefill, decode: Array, share: Array, sc
         A decode step without prefill, D [s].
     share : ndarray, shape (...)
         Share of the time that prefill takes, r [1].
-    scv : float
-        Squared coefficient of variation of the prompts, c2 [1].
+    requests : Requests
+        Lengths; the squared coefficient of variation of the prompts is c2.
 
     Returns
     -------
@@ -268,10 +319,12 @@ def _waits(question: Question, reading: Prefill, decode: Array, share: Array, sc
     (D + P r (1 + c2) / (1 + r)) / (1 - r). Those that come in the same step, before or after, take r times that,
     and all get their first token at the end of the next one.
 
-    Prompts of several chunks take turns of their chunks with the decode steps beside them: Pollaczek and Khinchine.
+    Prompts of which no two fit a step, or of several chunks, take turns of their chunks with the decode steps beside
+    them: Pollaczek and Khinchine.
     """
-    alone, chunked = reading.busy_seconds, question.assumptions.prefill_chunk > 0
-    if chunked and reading.chunks == 1:
+    alone, limit, scv = reading.busy_seconds, question.assumptions.prefill_chunk, requests.isl.scv
+    chunked = limit > 0
+    if _several_fit(question, requests):
         step = (decode + alone * share * (1.0 + scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
         return share * step, step
     turn = alone + reading.chunks * decode if chunked else alone

@@ -11,7 +11,7 @@ from inference_econ.cells import Chart, Line
 from inference_econ.frontier import layout_record
 from inference_econ.search import Chosen
 from inference_econ.service_frontier import Metric, ServiceFrontier
-from inference_econ.service_tables import milliseconds
+from inference_econ.service_tables import SERVED, milliseconds
 from inference_econ.tables import Table, bounded_frame, dollars, layout_label, size
 
 #: What a metric is called: in a table, and on an axis.
@@ -66,7 +66,7 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
         f"{len(shown)} of {len(front)} points. Continuous batching with so many requests in flight all the time; the "
         "prefill of others is in TTFT and TPOT, a queue is not: see 'inference-econ load'. Assumptions: "
         f"{front.deployments.question.assumptions.name}.",
-        *doubts.remarks(_asked(front, shown), ("tpot", "ttft", "throughput")),
+        *doubts.remarks(_asked(front, shown), SERVED),
     )
     return Table(service_frontier_title(front), tuple(columns), tuple(lines), notes)
 
@@ -113,7 +113,7 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
         "osl": requests.osl.mean,
         "cached": requests.cached,
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
-        "calibration": doubts.calibration_record(every, ("tpot", "ttft", "throughput")),
+        "calibration": doubts.calibration_record(every, SERVED),
         "points": [
             {
                 **{name: None if values is None else float(values[index]) for name, values in columns.items()},

@@ -60,6 +60,8 @@ def price_table(sheet: Sheet, dollars_per_accelerator_hour: float, api: Mapping[
 
 #: What users see of a service.
 SEEN: tuple[Quantity, ...] = ("tpot", "ttft")
+#: That, and what its operator sees.
+SERVED: tuple[Quantity, ...] = (*SEEN, "throughput")
 
 
 def asked(shown: Sequence[tuple[Service, Loaded]]) -> list[doubts.Asked]:
@@ -241,7 +243,7 @@ def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str,
         "accelerators": replicas * service.accelerators,
         "slots": service.slots,
         "requests_per_second_when_full": service.most_requests_per_second * replicas,
-        "calibration": doubts.calibration_record(shown, (*SEEN, "throughput")),
+        "calibration": doubts.calibration_record(shown, SERVED),
     }
     return doubts.bounded(record, doubts.ends(shown, doubts.LOAD))
 

@@ -38,7 +38,7 @@ class Server:
     decode_step_seconds : callable
         (requests decoded together, their mean context in tokens) -> seconds of one step [s].
     prefill_seconds : callable
-        (new tokens of one prompt, tokens of it that are cached) -> seconds to process them [s].
+        (new tokens of one prompt, tokens of it that are cached) -> seconds to process them, alone [s].
     slots : int
         Requests in flight at most, the one being prefilled included [1].
     policy : str
@@ -47,6 +47,16 @@ class Server:
         tokens, in the order of arrival, and lasts as long as both together.
     chunk : int
         Prompt tokens of a step [tokens]; without effect on ``prefill_first``.
+    chip_seconds : callable, optional
+        As ``prefill_seconds``: for how much of it the chips work [s]; always, if not given. The rest they wait for the
+        host to launch kernels, once for all prompts of a step, and decode meanwhile (``chunked``).
+    together : callable, optional
+        Prompts that share a step -> share of their ``chip_seconds`` that it takes, as weights are read once for all
+        [1]; 1 if not given.
+    groups : float
+        Prompts that are read beside each other, each of which counts for its share of the time [1].
+    steps_ahead : int
+        Steps that are prepared while one runs, and that no newcomer can join; an idle server has none [1].
     """
 
     decode_step_seconds: Callable[[int, float], float]
@@ -54,6 +64,10 @@ class Server:
     slots: int
     policy: Policy = "prefill_first"
     chunk: int = 512
+    chip_seconds: Callable[[int, int], float] | None = None
+    together: Callable[[float], float] | None = None
+    groups: float = 1.0
+    steps_ahead: int = 0
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
@@ -63,6 +77,10 @@ class Server:
             raise InputError(f"policy must be 'prefill_first' or 'chunked', got {self.policy!r}")
         if self.chunk < 1:
             raise InputError(f"chunk must be at least 1 token, got {self.chunk}")
+        if not self.groups >= 1.0:
+            raise InputError(f"groups must be at least 1, got {self.groups:g}")
+        if self.steps_ahead < 0:
+            raise InputError(f"steps_ahead must be at least 0, got {self.steps_ahead}")
 
 
 class StepTable:
@@ -180,11 +198,15 @@ class _Engine:
         self.started, self.first_token, self.finished = [0.0] * count, [0.0] * count, [0.0] * count
         self.to_come, self.left = count, count
         self.waiting: deque[int] = deque()
+        #: Requests with a slot whose prompt is still to be looked at, and the step that is the first they can join.
+        self.admitted: deque[tuple[int, int]] = deque()
         #: Prompts that are part of the way through: request and tokens done (chunked prefill).
         self.prompts: deque[list[int]] = deque()
         #: Decoding requests by the number of the step that ends them.
         self.decoding: list[tuple[int, int]] = []
         self.steps, self.context = 0, 0
+        #: Steps of any kind, those that an idle server need not take included.
+        self.taken = 0
         self.arrived = environment.event()
 
     def arrivals(self) -> Generator[simpy.Event]:
@@ -199,7 +221,8 @@ class _Engine:
     def serve(self) -> Generator[simpy.Event]:
         """Until every request has its last token: prefill, decode, or wait for work."""
         while self.left:
-            if self.prompts or (self.waiting and self._slot_is_free()):
+            self._admit()
+            if self.prompts or self._next_is_due():
                 yield from self._mixed_step() if self.server.policy == "chunked" else self._prefill()
             elif self.decoding:
                 yield from self._decode()
@@ -207,7 +230,18 @@ class _Engine:
                 yield self._next_arrival()
 
     def _slot_is_free(self) -> bool:
-        return len(self.decoding) + len(self.prompts) < self.server.slots
+        return len(self.decoding) + len(self.prompts) + len(self.admitted) < self.server.slots
+
+    def _admit(self) -> None:
+        """Give free slots to those who wait, from the first step on that is not prepared yet."""
+        while self.waiting and self._slot_is_free():
+            self.admitted.append((self.waiting.popleft(), self.taken + self.server.steps_ahead))
+        if self.admitted and not (self.decoding or self.prompts):
+            # An idle server has prepared nothing.
+            self.taken = self.admitted[-1][1]
+
+    def _next_is_due(self) -> bool:
+        return bool(self.admitted) and self.admitted[0][1] <= self.taken
 
     def _next_arrival(self) -> simpy.Event:
         self.arrived = self.environment.event()
@@ -215,28 +249,39 @@ class _Engine:
 
     def _prefill(self) -> Generator[simpy.Event]:
         """One prompt, alone."""
-        request = self.waiting.popleft()
+        request, _ = self.admitted.popleft()
         self.started[request] = self.environment.now
         yield self.environment.timeout(self._prompt_seconds(self.isl[request], 0))
+        self.taken += 1
         self._answer(request)
 
     def _mixed_step(self) -> Generator[simpy.Event]:
         """One token of each decoding request, and a chunk of the prompts."""
-        budget, seconds = self.server.chunk, 0.0
+        budget, decoding, groups = self.server.chunk, 0.0, self.server.groups
         ready: list[int] = []
         if self.decoding:
-            seconds = self._step_seconds(len(self.decoding), self.context / len(self.decoding))
+            decoding = self._step_seconds(len(self.decoding), self.context / len(self.decoding))
+        # What prompts add: the work of chips, and what is launched for longer than it takes to decode.
+        working, waits, prompts = 0.0, list[float](), 0.0
         for entry in self._prompts_in_order():
             request, done = entry
-            taken = min(budget, self.isl[request] - done)
-            seconds += self._prompt_seconds(taken, done)
+            whole = min(self.server.chunk, self.isl[request] - done)
+            taken = min(budget, whole)
+            # What is begun because there is room left takes its part of the time.
+            part, alone = taken / whole, self._prompt_seconds(whole, done)
+            working += part * self._chip_seconds(whole, done, alone)
+            prompts += part
+            waits.append(max(part * alone - decoding / groups, 0.0))
             entry[1] += taken
             budget -= taken
             if entry[1] == self.isl[request]:
                 ready.append(request)
             if not budget:
                 break
-        yield self.environment.timeout(seconds)
+        if self.server.together is not None:
+            working *= self.server.together(prompts)
+        yield self.environment.timeout(decoding + max(working, min(sum(waits), groups * max(waits))))
+        self.taken += 1
         if self.decoding:
             self._advance(1)
         for request in ready:
@@ -244,18 +289,20 @@ class _Engine:
             self._answer(request)
 
     def _prompts_in_order(self) -> Generator[list[int]]:
-        """Prompts that have begun, then waiting ones while there are slots."""
+        """Prompts that have begun, then those that can join the step."""
         yield from list(self.prompts)
-        while self.waiting and self._slot_is_free():
-            request = self.waiting.popleft()
+        while self._next_is_due():
+            request, _ = self.admitted.popleft()
             self.started[request] = self.environment.now
             self.prompts.append([request, 0])
             yield self.prompts[-1]
 
     def _decode(self) -> Generator[simpy.Event]:
-        """Steps until a request ends, or until the one in which an arrival finds a free slot."""
+        """Steps until a request ends or can join, or until the one in which an arrival finds a free slot."""
         now, batch = self.environment.now, len(self.decoding)
         steps = self.decoding[0][0] - self.steps
+        if self.admitted:
+            steps = min(steps, self.admitted[0][1] - self.taken)
         mean = self.context / batch
         first = self._step_seconds(batch, mean)
         growth = 0.0 if steps == 1 else (self._step_seconds(batch, mean + steps - 1) - first) / (steps - 1)
@@ -269,6 +316,7 @@ class _Engine:
                 yield self.environment.timeout(max(left, 0.0))
         else:
             yield end
+        self.taken += steps
         self._advance(steps)
 
     def _advance(self, steps: int) -> None:
@@ -300,6 +348,12 @@ class _Engine:
     def _prompt_seconds(self, tokens: int, cached: int) -> float:
         seconds = float(self.server.prefill_seconds(tokens, cached))
         return _checked(seconds, f"prefill_seconds for {tokens} tokens after {cached} cached ones")
+
+    def _chip_seconds(self, tokens: int, cached: int, alone: float) -> float:
+        if self.server.chip_seconds is None:
+            return alone
+        seconds = float(self.server.chip_seconds(tokens, cached))
+        return _checked(seconds, f"chip_seconds for {tokens} tokens after {cached} cached ones")
 
 
 def _sum(first: float, growth: float, steps: int) -> float:

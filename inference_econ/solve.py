@@ -147,6 +147,7 @@ def solve(
             draft=proposing,
             max_tokens_per_second=traffic.max_tokens_per_second,
             sampling=sampling,
+            traffic=traffic,
             progress=progress,
         )
     except NothingFitsError:

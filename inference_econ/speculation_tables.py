@@ -198,7 +198,7 @@ def _notes(found: Speculated) -> list[str]:
                 f"The rule needs one vocabulary: {speculation.model.name} has {speculation.model.vocab_size:,} tokens, "
                 f"{question.model.name} {question.model.vocab_size:,}."
             )
-    return [*notes, *doubts.remarks(_asked(found))]
+    return [*notes, *doubts.remarks(_asked(found), SEEN)]
 
 
 def _asked(found: Speculated) -> doubts.Asked:

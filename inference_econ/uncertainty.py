@@ -13,13 +13,16 @@ from inference_econ import catalog
 from inference_econ.errors import InputError
 from inference_econ.measurements import Measurement
 from inference_econ.precision import Precision
+from inference_econ.question import Question
 from inference_econ.spec.assumptions import Assumptions
-from inference_econ.spec.calibration import LEVELS, Calibration, Quantity
+from inference_econ.spec.calibration import LEVELS, Calibration, Quantity, Range
 from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.model import ModelSpec
 
 #: Beyond what was measured by more than this factor is outside [1].
 _SLACK = 1.25
+#: Fields of hardware and models that no time depends on.
+_NO_TIME = ("prices", "watts", "name", "description", "year", "vendor", "max_context")
 
 
 class Interval(NamedTuple):
@@ -50,6 +53,23 @@ class Subject(NamedTuple):
     """Requests of an instance at a time [1]."""
     engine: str = ""
     """Empty if it is not known."""
+    context: float | None = None
+    """Mean length during decode where the lengths of requests are not known [tokens]."""
+
+
+def asked_subject(
+    question: Question,
+    isl: float | None = None,
+    osl: float | None = None,
+    accelerators: float | None = None,
+    concurrency: float | None = None,
+) -> Subject:
+    """What a question is about; its context counts where the length of prompts is not known, unless it is empty."""
+    context = question.context if isl is None and question.context else None
+    return Subject(
+        question.model, question.hardware, question.precision.experts, isl, osl, accelerators, concurrency,
+        context=context,
+    )  # fmt: skip
 
 
 def interval(
@@ -73,7 +93,7 @@ def interval(
     level : float
         Probability, from 0 to 0.9 [1].
     subject : Subject or Measurement, optional
-        What is asked: if its engine, the family of its chip and its model were measured together, and nothing is
+        What is asked: if its engine, chip and model were measured together, and nothing is
         outside of what was, only other traffic is new, and the interval is narrower.
 
     Returns
@@ -89,8 +109,7 @@ def interval(
     Notes
     -----
     The errors are of fits that left out chips and models, or only traffic. What the constants are uncertain by is in
-    them, since each of these fits has constants of its own: by their covariance it is 3 to 4 % of a TPOT, about a
-    third of the errors.
+    them, since each of these fits has constants of its own.
     """
     if not 0.0 <= level <= LEVELS[-1] - LEVELS[0] + 1e-12:
         raise InputError(f"level: must be from 0 to {LEVELS[-1] - LEVELS[0]:g}, got {level:g}")
@@ -105,7 +124,7 @@ def interval(
 
 
 def measured(subject: Subject | Measurement, assumptions: Assumptions) -> bool:
-    """Whether engine, family of the chip and model were measured together, and no number is outside of what was.
+    """Whether engine, chip and model were measured together, and no number is outside of what was.
 
     Without an engine, any will do. See :func:`outside` for the parameters.
     """
@@ -118,8 +137,38 @@ def measured(subject: Subject | Measurement, assumptions: Assumptions) -> bool:
 
 
 def subject_key(engine: str, hardware: HardwareSpec, model: ModelSpec) -> str:
-    """How a calibration names what was measured: engine, family of the chip, and model."""
-    return " ".join((engine or "unknown", hardware.family, model.name))
+    """How a calibration names what was measured: engine, chip and model."""
+    return " / ".join((engine or "unknown", hardware.name, model.name))
+
+
+def subject_of(row: Measurement) -> str:
+    """The :func:`subject_key` of a measurement."""
+    model, hardware = _specs(row.model, row.hardware)
+    return subject_key(row.engine, hardware, model)
+
+
+def instance_chips(row: Measurement) -> float | None:
+    """Accelerators of an instance, of the largest pool's if there are two; None if the layout is not recorded [1]."""
+    if row.prefill is not None or row.decode is not None:
+        pools = [pool for pool in (row.prefill, row.decode) if pool is not None]
+        return float(max(pool.tp * pool.dp * pool.pp for pool in pools))
+    return None if row.tp is None else float(row.tp * (row.dp or 1) * (row.pp or 1))
+
+
+def requests_per_accelerator(row: Measurement) -> float | None:
+    """Requests at a time, over all accelerators; None if one is not recorded, or left to chance [1]."""
+    if row.load == "rate" or not row.concurrency or not row.accelerators:
+        return None
+    return row.concurrency / row.accelerators
+
+
+class Reason(NamedTuple):
+    """Why a question is unlike the measurements behind some assumptions."""
+
+    kind: str
+    """What questions have in common."""
+    text: str
+    """For people, with the numbers."""
 
 
 def outside(subject: Subject | Measurement, assumptions: Assumptions) -> list[str]:
@@ -137,10 +186,16 @@ def outside(subject: Subject | Measurement, assumptions: Assumptions) -> list[st
     list of str
         For people; empty for assumptions that were not fitted.
     """
+    return [reason.text for reason in reasons(subject, assumptions)]
+
+
+def reasons(subject: Subject | Measurement, assumptions: Assumptions) -> list[Reason]:
+    """The same as :func:`outside`, with what questions have in common."""
     if assumptions.calibration is None:
         return []
     asked = _subject(subject) if isinstance(subject, Measurement) else subject
-    return [*_unknown(asked, assumptions.calibration), *_far(asked, assumptions.calibration)]
+    words = (*_unknown(asked, assumptions.calibration), *_changed(asked))
+    return [*(Reason(text, text) for text in words), *_far(asked, assumptions.calibration)]
 
 
 def _unknown(asked: Subject, known: Calibration) -> Iterator[str]:
@@ -153,7 +208,18 @@ def _unknown(asked: Subject, known: Calibration) -> Iterator[str]:
         yield f"no weights in {weights} were measured ({', '.join(known.weights)})"
 
 
-def _far(asked: Subject, known: Calibration) -> Iterator[str]:
+def _changed(asked: Subject) -> Iterator[str]:
+    """What-ifs: a chip or model that nobody has measured, although it has the name of one that was."""
+    for word, spec in (("hardware", asked.hardware), ("model", asked.model)):
+        fields = [
+            field for field, one in spec.sources.items()
+            if one.where.startswith("--set") and field.partition(".")[0] not in _NO_TIME
+        ]  # fmt: skip
+        if fields:
+            yield f"the {word} is changed ({', '.join(fields)})"
+
+
+def _far(asked: Subject, known: Calibration) -> Iterator[Reason]:
     each = None
     if asked.concurrency is not None and asked.accelerators is not None:
         each = asked.concurrency / asked.accelerators
@@ -161,12 +227,14 @@ def _far(asked: Subject, known: Calibration) -> Iterator[str]:
         ("parameters", float(asked.model.total_parameters), known.parameters),
         ("isl", asked.isl, known.isl),
         ("osl", asked.osl, known.osl),
+        ("context", asked.context, Range(low=known.isl.low, high=known.isl.high + known.osl.high / 2.0)),
         ("accelerators", asked.accelerators, known.accelerators),
         ("requests per accelerator", each, known.requests_per_accelerator),
     )
     for name, value, seen in values:
         if value is not None and not seen.low / _SLACK <= value <= seen.high * _SLACK:
-            yield f"{name} of {value:.4g} is outside of what was measured, {seen.low:.4g} to {seen.high:.4g}"
+            text = f"{name} of {value:.4g} is outside of what was measured, {seen.low:.4g} to {seen.high:.4g}"
+            yield Reason(f"{name} is outside of what was measured", text)
 
 
 def formats(model: ModelSpec, weights: str | None) -> str:
@@ -177,11 +245,8 @@ def formats(model: ModelSpec, weights: str | None) -> str:
 
 
 def _subject(row: Measurement) -> Subject:
-    chips, replicas = row.accelerators, 1.0
-    if row.tp is not None and chips is not None:
-        instance = row.tp * (row.pp or 1) * (row.dp or 1)
-        chips, replicas = instance, max(chips / instance, 1.0)
-    together = None if row.concurrency is None or row.load == "rate" else row.concurrency / replicas
+    chips, each = instance_chips(row), requests_per_accelerator(row)
+    together = None if chips is None or each is None else each * chips
     return Subject(*_specs(row.model, row.hardware), row.weights, row.isl, row.osl, chips, together, row.engine)
 
 

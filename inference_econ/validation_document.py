@@ -9,18 +9,25 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ import catalog
-from inference_econ.held_out_tables import alike, intervals, left_out, reached, side_by_side, undetermined, worst
+from inference_econ.held_out_tables import (
+    ENOUGH,
+    MAIN,
+    alike,
+    intervals,
+    left_out,
+    reached,
+    side_by_side,
+    undetermined,
+    worst,
+)
 from inference_econ.measurements import Measurement
 from inference_econ.server_tables import LEGEND, NOTES, beyond, coverage, errors, missing
 from inference_econ.tables import Table
 from inference_econ.validation.bound import Violation
-from inference_econ.validation.servers import QUANTITIES, Quantity, Row, Servers, scores
+from inference_econ.validation.rows import QUANTITIES, Quantity, Row, Servers
+from inference_econ.validation.servers import scores
 
-#: Quantities of the narrow tables by group.
-_MAIN = ("tpot", "ttft_under_load", "output_rate")
 _KEYS = ("dataset", "hardware", "model", "engine", "load")
-#: Rows of a slice that are worth a line [1].
-_ENOUGH = 5
 _TTFT = Quantity("ttft", "TTFT", "ttft_seconds")
 
 
@@ -139,7 +146,7 @@ def document(report: Servers, others: Sequence[Servers], found: Sequence[Violati
         f"{_CONSTANTS} {'; '.join(undetermined()) or 'the profiles do not say'}.",
         "## Errors by group",
         "Each cell: predictions, median error, bias. Groups of fewer than five are in the CSV file only.",
-        *(line for key in _KEYS for line in (f"### By {key}", *_shown(side_by_side(which, key, _MAIN)))),
+        *(line for key in _KEYS for line in (f"### By {key}", *_shown(side_by_side(which, key, MAIN)))),
         "## How rows are predicted",
         _HOW,
         "## What takes part",
@@ -147,7 +154,7 @@ def document(report: Servers, others: Sequence[Servers], found: Sequence[Violati
         *(f"- {note}" for note in NOTES),
         "## Speculation",
         "Runs with speculation, recorded or suspected, predicted without it; not counted above.",
-        *_shown(side_by_side({"speculation": report.speculative()}, "model", _MAIN)),
+        *_shown(side_by_side({"speculation": report.speculative()}, "model", MAIN)),
         "## Not predicted",
         *_shown(missing(report)),
         "## Faster than the bound",
@@ -191,7 +198,7 @@ def _ours(report: Servers) -> Table:
     for one in _SLICES:
         for quantity in one.quantities:
             cells = [_shares(parts.get(which, ()), one, quantity) for which in ("all", "not fitted")]
-            if int(cells[0][0] or 0) >= _ENOUGH:
+            if int(cells[0][0] or 0) >= ENOUGH:
                 lines.append((one.title, one.beside, quantity.title, *cells[0], *cells[1]))
     heads = ("rows", "mean absolute error", "median")
     columns = ("here", "beside", "quantity", *heads, *(f"{head}, not fitted" for head in heads))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from inference_econ.measurements._collections import distinct
 from inference_econ.measurements._files import SHIPPED, cells, read, shipped
-from inference_econ.measurements._record import Load, Measurement, Pool, Skipped
+from inference_econ.measurements._record import FULL_LOADS, Load, Measurement, Pool, Skipped
 from inference_econ.measurements._reports import Deployment, read_report
 
 __all__ = [
-    "SHIPPED", "Deployment", "Load", "Measurement", "Pool", "Skipped", "cells", "distinct", "read", "read_report",
-    "shipped",
+    "FULL_LOADS", "SHIPPED", "Deployment", "Load", "Measurement", "Pool", "Skipped", "cells", "distinct", "read",
+    "read_report", "shipped",
 ]  # fmt: skip

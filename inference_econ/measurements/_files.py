@@ -138,6 +138,6 @@ def _kind(path: Path, header: Sequence[str]) -> Kind:
             return kind
     nearest = min(KINDS, key=lambda kind: len(missing[kind.title]) / len(kind.columns))
     raise InputError(
-        f"{path}:1: its columns are those of no known kind of measurements; nearest to it are {nearest.title}, of which "
-        f"it lacks {', '.join(missing[nearest.title])}"
+        f"{path}:1: its columns are those of no known kind of measurements; nearest to it are {nearest.title}, of "
+        f"which it lacks {', '.join(missing[nearest.title])}"
     )

@@ -37,13 +37,15 @@ _FORMATS = (
     ("mxfp8", ("mxfp8",)),
     ("fp8_block", ("fp8_block", "fp8 block", "blockwise fp8")),
     ("fp8", ("fp8", "e4m3", "float8")),
-    ("int8", ("int8", "w8a8", "w8a16")),
-    ("int4", ("int4", "w4a16", "awq", "gptq")),
+    ("int8", ("int8", "w8a8", "w8a16", "8bit")),
+    ("int4", ("int4", "w4a", "awq", "gptq", "4bit", "bnb")),
     ("fp4", ("fp4",)),
     ("bf16", ("bf16", "bfloat16")),
     ("fp16", ("fp16", "float16", "half")),
     ("fp32", ("fp32", "float32")),
 )
+#: In names of checkpoints whose weights have another width than any known format.
+_OTHER_WIDTH = re.compile(r"\dbit|w\d+a\d+")
 _FOUR_BITS = frozenset({"fp4", "nvfp4", "mxfp4", "int4", "int4_g32", "int4_channel"})
 _SIXTEEN_BITS = {"fp16": "bf16", "bf16": "fp16"}
 #: Endings of files that hold a model.
@@ -69,8 +71,8 @@ def model_name(text: str) -> str:
     if not text:
         raise UnusableRowError("no model is named")
     raise UnusableRowError(
-        f"{_unknown('model', text, _models())} (the path of a config.json of Hugging Face works too, and that of the "
-        "file that 'inference-econ import-model' makes of it)"
+        f"{_unknown('model', text, _models())} (the path of a Hugging Face config.json works too; see "
+        "'inference-econ import-model')"
     )
 
 
@@ -228,14 +230,26 @@ def format_name(text: str) -> str | None:
 
 
 def format_in_name(model: str) -> str:
-    """The number format that a checkpoint is named after; empty if its name has none.
+    """The number format that a checkpoint is named after; empty if its name has none, or is that of a model's file.
+
+    Raises
+    ------
+    UnusableRowError
+        If the name says that the weights are narrow, but not in which of the known formats.
 
     Examples
     --------
     >>> format_in_name("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"), format_in_name("meta-llama/Llama-3.1-8B")
     ('fp8', '')
     """
-    return _format_in(model.rsplit("/", 1)[-1].lower()) or ""
+    if _is_model_file(model):
+        return ""
+    bare = model.rsplit("/", 1)[-1].lower()
+    found = _format_in(bare)
+    # A GGUF repository has files in many formats, whose blocks mix widths.
+    if "gguf" in bare or (found is None and _OTHER_WIDTH.search(bare)):
+        raise UnusableRowError(f"the number format of the weights of {model!r} is not known; give the nearest one")
+    return found or ""
 
 
 def _format_in(text: str) -> str | None:

@@ -56,6 +56,7 @@ def fields(row: Row) -> dict[str, Any]:
         "spread": 0.0 if row.text("source_id") in catalog.measured_names().equal_lengths else None,
         "prefill_first": prefill_first(name, version),
         "compiled": compiled(name, version),
+        "eager": row.text("source_id") in catalog.measured_names().eager,
         "speculation": speculation(row.words("spec_decode")),
         **_demand(row, load, found),
     }

@@ -13,6 +13,8 @@ from typing import Literal
 #: - saturated: more than the server can take, which runs as many at a time as it can.
 #: - limited: as many as the server can take and keep its promises of latency.
 Load = Literal["batch", "concurrency", "rate", "saturated", "limited", "unknown"]
+#: Loads that take all that a server has to give.
+FULL_LOADS: tuple[Load, ...] = ("saturated", "limited")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +86,11 @@ class Measurement:
         The engine lets decoding wait until it has read all prompts that have come; others read beside decoding.
     compiled : bool
         The model was compiled as a whole: no interpreter launches the kernels of a prompt one by one.
-    look_steps : float
-        Decode steps between two looks at what has come, if the engine was told to look seldom [1].
+    eager : bool
+        Kernels of decode steps were launched one by one, without graphs.
+    wait_steps : float
+        Decode steps that a prompt waits on average where the engine was told to look seldom at what has come, or to
+        wait for more prompts [1].
     step_tokens : float or None
         Prompt tokens that the engine was told to read in a step at most; None for what it does by itself [tokens].
     statistic : str
@@ -135,7 +140,8 @@ class Measurement:
     spread: float | None = None
     prefill_first: bool = False
     compiled: bool = False
-    look_steps: float = 0.0
+    eager: bool = False
+    wait_steps: float = 0.0
     step_tokens: float | None = None
     statistic: str = "median"
     ttft_seconds: float | None = None

@@ -12,6 +12,7 @@ from inference_econ.errors import InputError
 from inference_econ.measurements._names import (
     cache_format,
     engine_name,
+    format_in_name,
     format_name,
     hardware_name,
     model_name,
@@ -42,7 +43,7 @@ class Deployment:
     ep : int, optional
         Expert-parallel ranks [1].
     weights, kv : str
-        Number formats; empty: as published.
+        Number formats; empty: as the name of the model says, or as published.
     engine : str
         Empty to take the one in the file.
     """
@@ -137,7 +138,7 @@ def _run(path: Path, number: int, run: Json, deployment: Deployment) -> Measurem
 def _common(run: Json, path: Path, name: str, deployment: Deployment) -> dict[str, Any]:
     chip = hardware_name(deployment.hardware)
     named = deployment.model or str(_anywhere(run, ("model_id", "model_names", "model_name", "model")) or "")
-    model, weights = served(model_name(named), chip, deployment.weights)
+    model, weights = served(model_name(named), chip, deployment.weights or format_in_name(named))
     engine, version = engine_name(deployment.engine or str(run.get("backend") or run.get("endpoint_type") or ""))
     return {
         "id": name,

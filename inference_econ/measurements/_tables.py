@@ -105,7 +105,7 @@ def _serving(row: Row, common: Mapping[str, Any]) -> Measurement:
         # Its collectors' own runs have requests of equal length.
         spread=_SPREAD if run else 0.0 if collected else None,
         prefill_first=prefill_first(name, version),
-        look_steps=_look_steps(what, name, asked) if together else 0.0,
+        wait_steps=_wait_steps(what, name, asked) if together else 0.0,
         step_tokens=_step_tokens(what, name, version, asked["isl"]) if together else None,
         statistic="mean",
         ttft_seconds=_scaled(row, "silicon_ttft_ms", 1e-3),
@@ -156,25 +156,26 @@ def _cache_format(what: Mapping[str, Any], engine: str) -> str | None:
     return catalog.measured_names().kv_formats.get(what["model"], {}).get(f"{engine} {what['hardware']}")
 
 
-def _look_steps(what: Mapping[str, Any], engine: str, run: Mapping[str, Any]) -> float:
-    """Steps between looks at new requests in the scripts of InferenceX.
+def _wait_steps(what: Mapping[str, Any], engine: str, run: Mapping[str, Any]) -> float:
+    """Steps that a prompt waits on average, as the scripts of InferenceX tell the engine [1].
 
     Notes
     -----
     With c requests at a time one comes every osl / c steps, and all of k groups of attention ranks have one after
-    k (1 + 1/2 + .. + 1/k) of them on average (coupon collector). Who waits for others to come waits the whole time.
+    k (1 + 1/2 + .. + 1/k) of them on average (coupon collector). A prompt comes at any time between two looks, or while
+    the groups fill, and waits half of that; where steps are counted from the prompt itself, it waits all of them.
     """
     names, server = catalog.measured_names(), f"{engine} {what['hardware']}"
     concurrency, groups = run["concurrency"], run.get("dp", 1)
     most = names.balance_steps.get(what["model"], {}).get(engine)
     if groups > 1 and most is not None:
         every = groups * sum(1.0 / count for count in range(1, groups + 1))
-        return float(min(float(most), every * run["osl"] / concurrency))
+        return float(min(float(most), every * run["osl"] / concurrency)) / 2.0
     isl, osl, fewer, steps = names.gather_steps.get(what["model"], {}).get(server, (0, 0, 0, 0))
     if (run["isl"], run["osl"]) == (isl, osl) and run.get("accelerators", fewer) < fewer:
-        return 2.0 * steps
+        return float(steps)
     found = names.look_steps.get(what["model"], {}).get(server)
-    return 0.0 if found is None else float(found[0] if concurrency < found[1] else found[2])
+    return 0.0 if found is None else (found[0] if concurrency < found[1] else found[2]) / 2.0
 
 
 def _step_tokens(what: Mapping[str, Any], engine: str, version: str, isl: float) -> float | None:

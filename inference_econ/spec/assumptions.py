@@ -154,7 +154,7 @@ class Assumptions(SourcedSpec):
     """The same per sequence of a step [s]."""
     request_overhead: Seconds
     """Time of the host per request before its first token: network, tokenising, scheduling, the first answer [s]."""
-    steps_ahead: NonNegative = 0.0
+    steps_ahead: Steps = 0
     """Steps that the host prepares ahead while the chip works: a new prompt waits for so many more [1]."""
     warm_up: Seconds = 0.0
     """What requests wait longer with which a run begins: kernels are compiled or tuned when they are first used [s]."""

@@ -96,7 +96,7 @@ class Calibration(Spec):
     measured_errors: dict[Quantity, ErrorSpread] = Field(default_factory=dict)
     """The same for other traffic and layouts of what was measured: only such rows were left out."""
     subjects: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """What was measured: engine, family of the chip and model, with blanks between."""
+    """What was measured: engine, chip and model, with strokes between."""
     left_out: Annotated[tuple[LeftOut, ...], Field(strict=False)] = ()
     """How far fits were off that did not see a chip, a model, or a subject."""
     undetermined: Annotated[tuple[str, ...], Field(strict=False)] = ()

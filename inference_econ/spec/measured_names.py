@@ -41,6 +41,8 @@ class MeasuredNames(Spec):
     """Engines, or versions of them by their beginning, that read all prompts before they go on decoding."""
     compiled: Spellings
     """Engines, or versions of them by their beginning, whose models are compiled as a whole."""
+    eager: Spellings
+    """Sources whose engines launched the kernels of decode steps one by one, without graphs."""
     equal_lengths: Spellings
     """Sources whose requests are all equally long."""
     engines: dict[str, Spellings]

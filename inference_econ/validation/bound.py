@@ -6,18 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from inference_econ import catalog
-from inference_econ.measurements import Measurement
+from inference_econ.measurements import FULL_LOADS, Measurement
 from inference_econ.prediction import Prediction, predict
 from inference_econ.spec.assumptions import Assumptions
-from inference_econ.validation.servers import QUANTITIES, Quantity, Row
+from inference_econ.validation.rows import QUANTITIES, Quantity, Row
 
 #: Rates of random arrivals differ by that much from the offered ones in a run of some hundred requests [1].
 _SLACK = 0.03
 _PRESET = "ideal"
 #: Where requests wait for each other as they come.
 _LOADS = ("concurrency", "rate")
-#: Loads for which the best of all layouts is found.
-_FULL = ("saturated", "limited")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,7 @@ def violations(rows: Sequence[Row]) -> list[Violation]:
 def _guessed(row: Row) -> bool:
     """Whether another layout than the chosen one, or more workers, could be faster: of full servers the best counts."""
     measured = row.measurement
-    return bool(row.assumed and measured and (measured.decode is not None or measured.load not in _FULL))
+    return bool(row.assumed and measured and (measured.decode is not None or measured.load not in FULL_LOADS))
 
 
 def _distinct(rows: Sequence[Measurement], ideal: Assumptions) -> Iterator[tuple[Measurement, Prediction]]:
@@ -146,7 +144,7 @@ def _alone(row: Measurement) -> Measurement:
     if row.load not in _LOADS:
         return row
     return replace(
-        row, id="", load="concurrency", concurrency=1.0, requests_per_second=None, requests=None, look_steps=0.0,
+        row, id="", load="concurrency", concurrency=1.0, requests_per_second=None, requests=None, wait_steps=0.0,
         ttft_seconds=None, tpot_seconds=None, request_seconds=None, output_tokens_per_second_per_accelerator=None,
         input_tokens_per_second_per_accelerator=None, total_tokens_per_second_per_accelerator=None, remarks=(),
         engine_version="", speculation="", quality="", tier="",

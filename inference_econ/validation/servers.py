@@ -5,69 +5,25 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from inference_econ import catalog, measurements, profiles
 from inference_econ.accuracy import Accuracy, by_group
-from inference_econ.calibration_rows import was_fitted
+from inference_econ.calibration_rows import calibration_behind, was_fitted
 from inference_econ.errors import InputError
 from inference_econ.measurements import Deployment, Measurement, Skipped
-from inference_econ.prediction import Prediction, predict
+from inference_econ.prediction import predict
 from inference_econ.spec.assumptions import Assumptions
-from inference_econ.spec.calibration import Quantity as Fitted
-from inference_econ.uncertainty import Interval, interval, outside
 from inference_econ.validation._report import Point
+from inference_econ.validation.rows import QUANTITIES, REPEATED, File, Quantity, Row, Servers
 
 #: Speculation that a plain decode step stands for: none, or nothing known.
 _PLAIN = ("none", "unrecorded")
-_REPEATED = "repeats a row: same subject, demand and results"
 #: Endings of results of load generators.
 RESULTS = (".json", ".jsonl")
 #: What assumptions are called that are chosen row by row.
 BY_HARDWARE = "by hardware"
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """Something that is measured and predicted.
-
-    Attributes
-    ----------
-    name, title : str
-        For programs and for people.
-    field : str
-        Of :class:`Measurement` and :class:`Prediction`.
-    idle : bool or None
-        Only of servers that have hardly anything else to do, or only of others.
-    """
-
-    name: str
-    title: str
-    field: str
-    idle: bool | None = None
-
-
-QUANTITIES = (
-    Quantity("tpot", "TPOT", "tpot_seconds"),
-    Quantity("ttft_without_load", "TTFT without load", "ttft_seconds", idle=True),
-    Quantity("ttft_under_load", "TTFT under load", "ttft_seconds", idle=False),
-    Quantity("request_latency", "request latency", "request_seconds"),
-    Quantity("output_rate", "output tokens/s per accelerator", "output_tokens_per_second_per_accelerator"),
-    Quantity("input_rate", "input tokens/s per accelerator", "input_tokens_per_second_per_accelerator"),
-    Quantity("total_rate", "total tokens/s per accelerator", "total_tokens_per_second_per_accelerator"),
-)
-
-#: What the errors of a fit are about, by the field of a prediction. Rates of a run are in fixed proportion.
-_FITTED: dict[str, Fitted] = {
-    "tpot_seconds": "tpot",
-    "ttft_seconds": "ttft",
-    "request_seconds": "request",
-    "output_tokens_per_second_per_accelerator": "throughput",
-    "input_tokens_per_second_per_accelerator": "throughput",
-    "total_tokens_per_second_per_accelerator": "throughput",
-}
 
 #: What rows can be grouped by.
 GROUPS: dict[str, Callable[[Measurement], str]] = {
@@ -79,182 +35,6 @@ GROUPS: dict[str, Callable[[Measurement], str]] = {
     "source": lambda row: row.source,
     "quality": lambda row: row.quality or "not graded",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """Rows of one file.
-
-    Attributes
-    ----------
-    kind : str
-        Which columns it has, in words; empty for results of load generators.
-    cells : tuple of dict
-        Text by column.
-    found : tuple of Measurement or Skipped
-        What the rows say.
-    """
-
-    kind: str
-    cells: tuple[dict[str, str], ...]
-    found: tuple[Measurement | Skipped, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of the input, in its order.
-
-    Attributes
-    ----------
-    dataset : str
-        Name of the file.
-    number : int
-        From 1.
-    id : str
-        Of the row, or its number.
-    measurement : Measurement or None
-        What it says; None if it is no usable measurement.
-    prediction : Prediction or None
-        Beside it.
-    skipped : str
-        Why there is no prediction; empty if there is one.
-    apart : str
-        Why it does not count with the others although it is predicted; empty if it does.
-    assumptions : Assumptions or None
-        That it is predicted under; None without a measurement.
-    fitted : bool or None
-        Whether these were fitted to its deployment; None if nobody knows.
-    """
-
-    dataset: str
-    number: int
-    id: str
-    measurement: Measurement | None
-    prediction: Prediction | None
-    skipped: str
-    apart: str
-    assumptions: Assumptions | None = None
-    fitted: bool | None = False
-
-    @property
-    def idle(self) -> bool:
-        """Whether latencies are those without load; without a prediction, as far as the row itself says."""
-        if self.prediction is not None and not self.skipped:
-            return self.prediction.idle
-        return self.measurement is not None and (self.measurement.concurrency or 2.0) <= 1.0
-
-    @property
-    def assumed(self) -> str:
-        """What the row does not say and was chosen to predict it; empty if nothing was."""
-        return "" if self.prediction is None else self.prediction.assumed
-
-    def measured(self, quantity: Quantity) -> float | None:
-        """Value in base units; None if there is none, or it belongs to the other kind of load."""
-        if self.measurement is None or (quantity.idle is not None and quantity.idle != self.idle):
-            return None
-        value: float | None = getattr(self.measurement, quantity.field)
-        return value
-
-    def predicted(self, quantity: Quantity) -> float | None:
-        """Value in base units; None if there is none."""
-        value: float | None = None if self.prediction is None else getattr(self.prediction, quantity.field)
-        return value
-
-    def interval(self, field: str) -> Interval | None:
-        """Where 80 % of such measurements are, by a field of the prediction [base units]; None if nobody knows.
-
-        Nobody does where the layout had to be assumed: no fit has seen such rows.
-        """
-        value: float | None = None if self.prediction is None else getattr(self.prediction, field)
-        if value is None or self.assumptions is None or self.measurement is None or self.assumed:
-            return None
-        return interval(value, self.assumptions, _FITTED[field], subject=self.measurement)
-
-    @property
-    def outside(self) -> list[str]:
-        """What had to be assumed, and why it is unlike what was fitted: :func:`inference_econ.uncertainty.outside`."""
-        if self.measurement is None or self.assumptions is None:
-            return []
-        assumed = [f"assumed: {self.assumed}"] if self.assumed else []
-        return [*assumed, *outside(self.measurement, self.assumptions)]
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """How many rows take part [1]."""
-
-    read: int
-    """Rows of the input."""
-    mapped: int
-    """Understood, with a model and a chip of the catalogue."""
-    repeats: int
-    """Of these, that say what another says."""
-    speculative: int
-    """Of the others, with speculation, recorded or suspected: they count apart."""
-    plain: int
-    """The rest: what counts."""
-    predicted: int
-    """Of these."""
-    assumed: int
-    """Of the predicted ones, with a layout or numbers of workers that were chosen, as they are not recorded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Servers:
-    """Every row of some files beside its prediction under one set of assumptions.
-
-    Attributes
-    ----------
-    assumptions : str
-        Name of a preset, or :data:`BY_HARDWARE`.
-    rows : tuple of Row
-        In the order of the files.
-    files : tuple of File
-        Where they are from.
-    """
-
-    assumptions: str
-    rows: tuple[Row, ...]
-    files: tuple[File, ...]
-
-    @property
-    def datasets(self) -> tuple[str, ...]:
-        """Names of the files, in order."""
-        return tuple(dict.fromkeys(row.dataset for row in self.rows))
-
-    def counted(self) -> list[Row]:
-        """Rows that count: measurements that are neither repeats nor speculative."""
-        return [row for row in self.rows if row.measurement is not None and not row.apart]
-
-    def split(self) -> dict[str, list[Row]]:
-        """Rows that count: all, and where some were fitted, those that were and were not."""
-        rows = self.counted()
-        fitted = [row for row in rows if row.fitted]
-        others = [row for row in rows if row.fitted is False]
-        return {"all": rows, "fitted": fitted, "not fitted": others} if fitted else {"all": rows}
-
-    def speculative(self) -> list[Row]:
-        """Rows with speculation, recorded or suspected."""
-        return [row for row in self.rows if row.apart and row.apart != _REPEATED]
-
-    def coverage(self, dataset: str | None = None) -> Coverage:
-        """How many rows take part, of one file or of all."""
-        rows = [row for row in self.rows if dataset in (None, row.dataset)]
-        mapped = [row for row in rows if row.measurement is not None]
-        plain = [row for row in mapped if not row.apart]
-        repeats = sum(row.apart == _REPEATED for row in mapped)
-        speculative = len(mapped) - len(plain) - repeats
-        predicted = sum(not row.skipped for row in plain)
-        assumed = sum(bool(row.assumed) for row in plain)
-        return Coverage(len(rows), len(mapped), repeats, speculative, len(plain), predicted, assumed)
-
-    def reasons(self) -> dict[str, list[Row]]:
-        """Why rows have no prediction, the most frequent reason first."""
-        found: dict[str, list[Row]] = {}
-        for row in self.rows:
-            if row.skipped:
-                found.setdefault(row.skipped, []).append(row)
-        return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
 def servers(
@@ -305,6 +85,7 @@ def held(files: Sequence[File], assumptions: str | None = None) -> Servers:
     """Rows that have been read beside their predictions; see :func:`servers`."""
     found = [one for file in files for one in file.found]
     only = None if assumptions is None else catalog.assumptions(assumptions)
+    behind = None if only is None else calibration_behind(only)
     usable = [one for one in found if isinstance(one, Measurement)]
     predictions = iter(predict(usable, lambda row: only or usual(row.hardware, row.engine)))
     kept = {id(one) for one in measurements.distinct(usable)}
@@ -318,7 +99,8 @@ def held(files: Sequence[File], assumptions: str | None = None) -> Servers:
         else:
             prediction, under = next(predictions), only or usual(one.hardware, one.engine)
             apart = _apart(one, repeated=id(one) not in kept)
-            rows.append(Row(*place, one, prediction, prediction.skipped, apart, under, was_fitted(one, under)))
+            fitted = was_fitted(one, behind if only else calibration_behind(under))
+            rows.append(Row(*place, one, prediction, prediction.skipped, apart, under, fitted))
     return Servers(BY_HARDWARE if assumptions is None else assumptions, tuple(rows), tuple(files))
 
 
@@ -411,5 +193,5 @@ def check_groups(by: Iterable[str]) -> None:
 
 def _apart(row: Measurement, *, repeated: bool) -> str:
     if repeated:
-        return _REPEATED
+        return REPEATED
     return "" if row.speculation in _PLAIN else f"speculation: {row.speculation}"

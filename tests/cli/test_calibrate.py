@@ -33,7 +33,7 @@ def data(tmp_path: Path) -> Path:
 def test_a_profile_is_written_and_used(command: Command, data: Path, tmp_path: Path) -> None:
     outcome = command("calibrate", data, *TWO, "--target", "tpot,ttft", "--name", "My servers", "-o", "mine.yaml")
     assert outcome.code == 0, outcome
-    for words in ("Fitted to 8 rows", "hbm_efficiency", "graph_launch", "standard error", "vllm h100_sxm llama_3_70b"):
+    for words in ("Fitted to 8 rows", "hbm_efficiency", "graph_launch", "standard error", "vllm / NVIDIA H100"):
         assert words in outcome.out, words
     assert "left out: 1 rows: speculative decoding" in outcome.err
     assert "wrote mine.yaml" in outcome.err
@@ -111,7 +111,7 @@ def test_a_result_of_a_load_generator(command: Command, tmp_path: Path) -> None:
         (("--base", "deployabel"), "did you mean deployable"),
         (("--reference", "nobody2020"), "reference: 'nobody2020' is no key of references.bib"),
         (("-o", "mine.csv"), "mine.csv: a profile is written as YAML; end the name in .yaml"),
-        (("-o", "nowhere/mine.yaml"), "nowhere/mine.yaml: cannot be written: there is no such folder"),
+        (("-o", "nowhere/mine.yaml"), "nowhere/mine.yaml: cannot be written: No such file or directory"),
     ],
 )
 def test_bad_input(refused: Command, data: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -164,9 +164,40 @@ def test_explain_shows_the_interval(command: Command) -> None:
     assert (low, high) == pytest.approx((1 / around.high, 1 / around.low))
     assert low < value < high
     text = " ".join(command(*asked("explain", "h100_sxm")).out.split())
-    assert f"80 % interval {1e3 * around.low:.4g} to {1e3 * around.high:.4g} ms" in text
+    ms = (f"{1e3 * seconds:.4g}" for seconds in (found["step_seconds"], *around))
+    assert "Step {} ms, {} to {} ms with such errors: 80 % of measured TPOTs lie".format(*ms) in text
     prompt = " ".join(command(*asked("explain", "h100_sxm"), "--prefill", 2000).out.split())
-    assert re.search(r"TTFT \S+ ms, 80 % interval \S+ to \S+ ms: 80 % of measured TTFTs lie", prompt)
+    assert re.search(r"Step \S+ ms, \S+ to \S+ ms with such errors: 80 % of measured TTFTs lie", prompt)
+
+
+def test_a_prefix_that_is_computed_has_its_interval(command: Command) -> None:
+    found = record(command, *asked("cache", "h100_sxm"))
+    around = interval(found["computing_seconds"], default("h100_sxm"), "ttft")
+    assert (found["computing_seconds_low"], found["computing_seconds_high"]) == pytest.approx(around)
+    assert found["calibration"].keys() == {"level", "measured_over_predicted", "outside"}
+    text = " ".join(command(*asked("cache", "h100_sxm")).out.split())
+    assert "80 % of measured TTFTs lie" in text
+    unfitted = record(command, *asked("cache", "h100_sxm"), "--assumptions", "deployable")
+    assert (unfitted["calibration"], unfitted["ttft_seconds_low"]) == (None, None)
+
+
+def test_what_speculation_shows_has_both_intervals(command: Command) -> None:
+    text = " ".join(command(*asked("speculate", "h100_sxm")).out.split())
+    assert re.search(r"80 % of measured TPOTs lie .*, of TTFTs from", text)
+
+
+def test_lengths_are_told_by_their_names(command: Command) -> None:
+    words = asked("frontier", "h100_sxm")
+    reasons = _outside(record(command, *words, "--isl", 1, "--osl", 100000))
+    assert [any(reason.startswith(f"{name} of ") for reason in reasons) for name in ("isl", "osl", "context")] == [
+        True, True, False,
+    ]  # fmt: skip
+    reasons = _outside(record(command, *words, "--context", 100000))
+    assert [reason.split(" of ")[0] for reason in reasons if reason.startswith(("isl", "osl", "context"))] == [
+        "context"
+    ]
+    reasons = _outside(record(command, *asked("assess", "h100_sxm"), "--context", 0))
+    assert not any(reason.startswith(("isl", "osl", "context")) for reason in reasons)
 
 
 def test_points_have_their_intervals(command: Command) -> None:

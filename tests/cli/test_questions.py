@@ -216,7 +216,7 @@ def test_what_ifs(command: Command) -> None:
     )
     record = _json(both.out)
     assert isinstance(record["sources"], list)
-    changed = {source["field"] for source in record["sources"] if source["ref"] == "user"}
+    changed = {source["field"] for source in record["sources"] if source["where"].startswith("--set")}
     assert changed == {"blocks.0.layers", "launch"}
 
 
@@ -309,9 +309,9 @@ def test_explain_shows_operators_and_memory_unless_told_not_to(command: Command)
     assert "| operator | times |" in command(*subject, "--format", "markdown").out
     assert command(*subject, "--format", "csv", "--operators").out.startswith("name,unit,repeats,flop,moved_bytes,")
     record = _json(command(*subject, "--format", "json").out)
-    assert record["formats"] == dict.fromkeys(
-        ("weights", "attention", "experts", "shared_experts", "embeddings", "activations", "kv"), "bf16"
-    )
+    formats = record["formats"]
+    assert isinstance(formats, dict)
+    assert set(formats.values()) == {"bf16"}
     refused = command(*subject, "--kv", "mxfp4")
     assert (refused.code, refused.out) == (2, "")
     assert refused.err.startswith("Error: NVIDIA H100 SXM5 80GB cannot hold a KV cache of mxfp4: it has no fp4 units;")

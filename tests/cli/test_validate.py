@@ -212,6 +212,7 @@ def test_the_picture(command: Command, suffix: str) -> None:
         (["ttft_points", "memory", "-o", "a.csv"], "CSV: rows of servers have other columns than the rest"),
         (["memory", "--by", "hardware"], "--by and --bound are about servers; name one of their datasets, or none"),
         (["memory", "--bound"], "--by and --bound are about servers; name one of their datasets, or none for all"),
+        (["--report", "nowhere/a.md"], "nowhere/a.md: cannot be written: No such file or directory"),
         (["--report", "a.txt"], "a.txt: the name of a report must end in .md"),
         (["collectives", "memory", "nothing"], "unknown dataset 'nothing'; known: "),
         (["collectives", "missing.csv"], "missing.csv: cannot be read: No such file"),

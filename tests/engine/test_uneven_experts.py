@@ -92,3 +92,16 @@ def test_what_of_experts_does_not_overlap_adds_up(overlap: float) -> None:
     assert _number(costs.seconds) == pytest.approx(sum(one.seconds for one in rows.values()))
     assert _number(costs.seconds) == pytest.approx(_number(step_seconds(question, plans)[0]))
     assert rows["qkv"].seconds == pytest.approx(max(rows["qkv"].compute_seconds, rows["qkv"].memory_seconds))
+
+
+def test_the_overlap_of_experts_is_one_of_operators() -> None:
+    """Under the roofline of the whole step, and without any overlap, it changes nothing."""
+    model, one = catalog.model("qwen3_30b_a3b"), np.ones(1)
+    plans = Plans(8 * one, 4096 * one, one, 8 * one, one, whole=True)
+    for overlap, share in (("step", 0.0), ("none", 1.0)):
+        changes = ("expert_overlap=0.3", f"overlap={overlap}", "collectives=free", "graph_launch=0 us")
+        assumptions = catalog.assumptions("deployable", changes=changes)
+        question = Question.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
+        row = next(row for row in operator_costs(question, plans, "1d") if row.name == "experts in")
+        longer, shorter = max(row.compute_seconds, row.memory_seconds), min(row.compute_seconds, row.memory_seconds)
+        assert row.seconds == pytest.approx(longer + share * shorter)

@@ -24,6 +24,7 @@ def offer_of(
     changes: tuple[str, ...] = (),
     most: int = 4,
     hardware: str = "h100_sxm",
+    preset: str = "deployable",
 ) -> Offer:
     """Every layout of a model on up to some chips, or the one that is pinned, at 2 dollars an hour."""
     pinned = Pins(**dict(pins))
@@ -31,7 +32,7 @@ def offer_of(
         model,
         hardware,
         Requests(isl=Length.parse(isl), osl=Length.parse(osl), cached=cached),
-        assumptions=catalog.assumptions("deployable", changes=list(changes)),
+        assumptions=catalog.assumptions(preset, changes=list(changes)),
         price=2.0,
         pins=pinned,
         max_accelerators=None if pins else most,
@@ -45,6 +46,7 @@ def service_of(
     cached: float = 0.0,
     pins: tuple[tuple[str, int], ...] = ONE_CHIP,
     changes: tuple[str, ...] = (),
+    preset: str = "deployable",
 ) -> Service:
     """One layout as a service."""
-    return offer_of(model, isl, osl, cached, pins, changes).deployments.service(0)
+    return offer_of(model, isl, osl, cached, pins, changes, preset=preset).deployments.service(0)

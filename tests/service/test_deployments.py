@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from inference_econ import catalog, offers
-from inference_econ.deployments import deployments, services
+from inference_econ.deployments import deployments, services, slots_of
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.layouts import whole_grid
 from inference_econ.pins import Pins
 from inference_econ.plans import Plans
-from inference_econ.service import steady
+from inference_econ.service import prompts_together, steady
 from inference_econ.spec.traffic import Length, Requests
 from tests.service.offered import EIGHT_CHIPS, offer_of, service_of
 
@@ -38,9 +38,21 @@ def test_every_layout_of_four_chips() -> None:
 @pytest.mark.parametrize("model", ["llama_3_8b", "qwen3_30b_a3b", "deepseek_v2"])
 def test_as_many_requests_as_fit_and_not_one_more(model: str) -> None:
     found = offer_of(model, isl="4000", most=16).deployments
-    for count, fits in ((found.slots, True), (found.slots + 1.0, False)):
+    most = slots_of(found.question, found.plans)
+    for count, fits in ((most, True), (most + 1.0, False)):
         needed = found.question.memory(replace(found.plans, batch=count))
         assert (np.broadcast_to(needed.fits, count.shape) == fits).all()
+    assert (found.slots <= most).all()
+
+
+def test_no_more_requests_than_prompts_begin_during_an_answer() -> None:
+    found = offer_of("llama_3_8b", isl="4000", osl="101", most=8).deployments
+    chunk = found.question.assumptions.prefill_chunk
+    groups = prompts_together(found.question, found.plans)
+    begun = 1.0 + np.floor(100.0 * chunk * groups / 4000.0)
+    most = slots_of(found.question, found.plans)
+    np.testing.assert_array_equal(found.slots, np.minimum(most, begun))
+    assert (begun < most).any() and (begun > 1.0).all()
 
 
 def test_one_of_them() -> None:

@@ -374,6 +374,11 @@ def test_bad_input(change: dict[str, Any], message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_assumptions_of_no_chip() -> None:
+    with pytest.raises(InputError, match="decode_assumptions are of another kind of chip: give decode_on, or assumpt"):
+        few(decode_assumptions="ideal")
+
+
 def test_bad_rates_and_promises() -> None:
     both = few()
     with pytest.raises(InputError, match="a promised ttft must be positive, got -1 s"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cache
 
@@ -204,19 +205,35 @@ def test_the_overhead_of_a_request_is_in_its_first_token_only() -> None:
 
 
 def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
-    """80 us for each kernel: a short prompt by itself waits for the host, beside decoding only for what is left."""
-    asked = requests(200, 200)
-    slow, _ = state("llama_3_8b", (1, 1, 1, 1), 40.0, asked, "launch=80 us")
-    fast, _ = state("llama_3_8b", (1, 1, 1, 1), 40.0, asked, "launch=0 us")
+    """80 us for each kernel: a short prompt by itself waits for the host, beside decoding only for what is left.
+
+    Answers are so long that no two prompts begin in a step.
+    """
+    asked = requests(200, 2_000)
+    slow, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, "launch=80 us")
+    fast, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, "launch=0 us")
     assert float(slow.prefill.chip_share[0]) < 0.6
     np.testing.assert_allclose(slow.prefill.chip_share * slow.prefill.seconds, fast.prefill.seconds)
     hidden = np.maximum(fast.prefill.busy_seconds, slow.prefill.busy_seconds - slow.decode_seconds)
-    answer = slow.decode_seconds * asked.decode_steps + 39.0 * hidden
-    np.testing.assert_allclose(slow.tpot_seconds, answer / asked.decode_steps)
+    answer = slow.decode_seconds * asked.decode_steps + 3.0 * hidden
+    np.testing.assert_allclose(slow.tpot_seconds, answer / asked.decode_steps, rtol=1e-4)
     assert slow.tpot_seconds > fast.tpot_seconds
     # Prompts that pause decoding hide nothing behind it.
-    alone, _ = state("llama_3_8b", (1, 1, 1, 1), 40.0, asked, WHOLE, "launch=80 us")
+    alone, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, WHOLE, "launch=80 us")
     assert alone.tpot_seconds > slow.tpot_seconds
+
+
+@pytest.mark.parametrize("batch", [40.0, 300.0, 2000.0])
+def test_prompts_that_begin_in_the_same_step_are_launched_once(batch: float) -> None:
+    """As many as chance has it: the longer of one launch and the work of all, over all numbers of them."""
+    asked = requests(100, 200)
+    slow, _ = state("llama_3_8b", (1, 1, 1, 1), batch, asked, "launch=80 us")
+    mean = (batch - 1.0) / asked.decode_steps
+    working = float((slow.prefill.chip_share * slow.prefill.busy_seconds)[0])
+    waiting = float((slow.prefill.busy_seconds - slow.decode_seconds)[0])
+    chances = [math.exp(count * math.log(mean) - mean - math.lgamma(count + 1)) for count in range(1, 100)]
+    added = sum(chance * max(waiting, count * working) for count, chance in enumerate(chances, start=1))
+    assert float(slow.tpot_seconds[0]) == pytest.approx(float(slow.decode_seconds[0]) + added, rel=1e-6)
 
 
 @settings(max_examples=30, deadline=None)

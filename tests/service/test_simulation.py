@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -159,6 +160,53 @@ def test_chunks_know_what_is_cached() -> None:
     assert asked == [(100, 0), (100, 100), (50, 200), (100, 0)]
 
 
+def test_a_prompt_that_only_has_room_for_a_part_takes_that_part_of_its_time() -> None:
+    server = Server(always(1.0), lambda tokens, _: 1.0 + 0.1 * tokens, 3, policy="chunked", chunk=20)
+    # While 20 are read, two come: 15 tokens in 2.5 s, and 5 of 20 in a quarter of 3.0 s; the other 15 in 2.5 s.
+    assert play(server, (0.0, 20, 1), (0.1, 15, 1), (0.1, 20, 1)) == [
+        (3.0, 3.0, 0.0),
+        (6.25, 6.25, 3.0),
+        (8.75, 8.75, 3.0),
+    ]
+
+
+def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
+    server = Server(always(1.0), always(3.0), 2, policy="chunked", chunk=20, chip_seconds=always(0.5))
+    # Alone 3 s; beside a decode step, of which the chips need 1.5 s with the prompt, 3 s as well.
+    assert play(server, (0.0, 5, 5), (4.5, 5, 2)) == [(3.0, 9.0, 0.0), (8.0, 9.0, 4.5 + 0.5)]
+    slow = replace(server, chip_seconds=always(2.5))
+    assert play(slow, (0.0, 5, 5), (4.5, 5, 2)) == [(3.0, 9.5, 0.0), (8.5, 9.5, 5.0)]
+
+
+def test_prompts_of_a_step_share_its_launches_and_its_weights() -> None:
+    server = Server(always(1.0), always(3.0), 4, policy="chunked", chunk=20, chip_seconds=always(1.0))
+    # While the first is read in 3 s, four come.
+    five = ((0.0, 5, 1), *[(0.1, 5, 1)] * 4)
+    assert play(server, *five)[-1][0] == 3.0 + 4.0
+    assert play(replace(server, together=lambda prompts: 1.0 / prompts), *five)[-1][0] == 3.0 + 3.0
+    # Where two are read beside each other, each counts for half of the time, and so does what it waits for the host.
+    assert play(replace(server, groups=2.0), *five)[-1][0] == 3.0 + 6.0
+
+
+def test_a_newcomer_waits_for_the_steps_that_are_prepared() -> None:
+    server = Server(always(1.0), per_token(0.1), 2, policy="chunked", chunk=20, steps_ahead=1)
+    # An idle server has prepared none; the second finds the step to 5.0, and the next one is prepared.
+    assert play(server, (0.0, 30, 6), (4.5, 20, 2)) == [(3.0, 10.0, 0.0), (9.0, 10.0, 6.0)]
+    assert play(replace(server, steps_ahead=0), (0.0, 30, 6), (4.5, 20, 2))[1] == (8.0, 9.0, 5.0)
+    # Nobody waits for steps that are not needed any more.
+    assert play(replace(server, steps_ahead=9), (0.0, 30, 3), (4.5, 20, 1))[1] == (7.0, 7.0, 5.0)
+    # A jump over many steps, and prompts that pause decoding.
+    many = Server(lambda batch, _: float(batch), always(0.0), 2, steps_ahead=2)
+    assert play(many, (0.0, 1, 1001), (700.5, 1, 11)) == [(0.0, 1010.0, 0.0), (703.0, 723.0, 703.0)]
+
+
+def test_a_slot_that_gets_free_is_not_in_the_steps_that_are_prepared() -> None:
+    server = Server(always(1.0), always(0.0), 2, policy="chunked", steps_ahead=1)
+    found = play(server, (0.0, 1, 11), (0.5, 1, 4), (0.6, 1, 2))
+    assert found[1] == (3.0, 6.0, 2.0)
+    assert found[2] == (8.0, 9.0, 7.0)
+
+
 @pytest.mark.parametrize("policy", ["prefill_first", "chunked"])
 def test_a_full_server_makes_others_wait(policy: Policy) -> None:
     server = Server(always(1.0), always(0.0), 1, policy=policy)
@@ -289,6 +337,8 @@ def _server(**changes: object) -> Server:
         ({"slots": 0}, "slots must be at least 1, got 0"),
         ({"policy": "fifo"}, "policy must be 'prefill_first' or 'chunked', got 'fifo'"),
         ({"chunk": 0}, "chunk must be at least 1 token, got 0"),
+        ({"groups": 0.5}, "groups must be at least 1, got 0.5"),
+        ({"steps_ahead": -1}, "steps_ahead must be at least 0, got -1"),
     ],
 )
 def test_impossible_servers(changes: dict[str, object], message: str) -> None:
@@ -304,6 +354,8 @@ def test_impossible_times(bad: float) -> None:
         simulate(_server(decode_step_seconds=always(bad)), requests)
     with pytest.raises(InputError, match="prefill_seconds for 10 tokens after 0 cached ones must be a finite time"):
         simulate(_server(prefill_seconds=always(bad)), requests)
+    with pytest.raises(InputError, match="chip_seconds for 10 tokens after 0 cached ones must be a finite time"):
+        simulate(_server(chip_seconds=always(bad), policy="chunked"), requests)
 
 
 def test_impossible_streams() -> None:

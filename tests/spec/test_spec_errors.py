@@ -406,7 +406,7 @@ def test_blocks_are_a_list_of_mappings(tmp_path: Path, blocks: str, expected: st
         ("hbm_efficiency: 75 %", "mine.yaml:2: hbm_efficiency: Input should be a valid number, got '75 %'"),
         (
             "math_eficiency: 0.5",
-            "mine.yaml:2: unknown key 'math_eficiency'; did you mean 'math_efficiency' or 'hbm_efficiency'?",
+            "mine.yaml:2: unknown key 'math_eficiency'; did you mean 'math_efficiency' or 'block_math_efficiency'?",
         ),
         ("launch: 4 GB", "mine.yaml:2: launch: '4 GB' has the dimension [data], but s ([time]) is needed"),
         ("launch: -4 us", "mine.yaml:2: launch must be >= 0, got '-4 us'"),

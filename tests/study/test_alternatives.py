@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ import inference_econ as ie
 from inference_econ import alternatives, frontier_tables, memory, tables
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.layouts import whole_grid
+from inference_econ.spec.calibration import Range
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)
 
@@ -127,6 +131,30 @@ def test_records_rows_and_the_summary_agree() -> None:
     frame = plans.to_frame()
     assert frame["dominated"].tolist() == [one["dominated"] for one in record["plans"]] == plans.dominated.tolist()
     assert frame["accelerators"].tolist() == [one["accelerators"] for one in record["plans"]]
+    lines = list(csv.DictReader(io.StringIO(frontier_tables.frontier_csv(front, plans))))
+    for name in ("tokens_per_second_per_user_low", "dollars_per_million_output_tokens_high"):
+        assert [float(line[name]) for line in lines] == pytest.approx([one[name] for one in record["plans"]])
+
+
+def test_what_is_listed_is_what_is_held_against_the_measurements() -> None:
+    hopper = ie.assumptions("profiles/hopper")
+    assert hopper.calibration is not None
+    known = hopper.calibration.model_copy(update={"requests_per_accelerator": Range(low=2, high=2)})
+    front = _front("llama_3_8b", max_accelerators=2, assumptions=hopper.model_copy(update={"calibration": known}))
+    plans = front.plans()
+    for asked, sizes, batches in (
+        (None, front.accelerators, front.batch),
+        (plans, plans.plans.accelerators, plans.plans.batch),
+    ):
+        record: Any = frontier_tables.frontier_record(front, asked)
+        for load in ((batches / sizes).min(), (batches / sizes).max()):
+            said = f"requests per accelerator of {load:.4g} is outside"
+            assert any(reason.startswith(said) for reason in record["calibration"]["outside"])
+
+
+def test_the_summary_counts_all_plans() -> None:
+    front = _front("llama_3_8b", max_accelerators=2)
+    plans = front.plans()
     assert frontier_tables.frontier_csv(front, plans).count("\n") == len(plans) + 1
     summary = frontier_tables.plans_table(plans)
     counts = {row[0]: int(row[1].replace(",", "")) for row in summary.rows}

@@ -12,7 +12,14 @@ import pytest
 
 from inference_econ import catalog
 from inference_econ.calibration import Fit, fit
-from inference_econ.calibration_rows import chosen, conditions, deployment_key, thinned, was_fitted
+from inference_econ.calibration_rows import (
+    calibration_behind,
+    chosen,
+    conditions,
+    deployment_key,
+    thinned,
+    was_fitted,
+)
 from inference_econ.calibration_tables import constants_table, errors_table, record
 from inference_econ.errors import InputError
 from inference_econ.fitting import CONSTANTS, TARGETS, with_constants
@@ -26,16 +33,25 @@ from inference_econ.holdout import (
     held_out,
     own_errors,
 )
-from inference_econ.measurements import Measurement, Skipped
+from inference_econ.measurements import Measurement, Pool, Skipped
 from inference_econ.prediction import predict
 from inference_econ.profile_text import profile_text
 from inference_econ.spec.assumptions import Assumptions
-from inference_econ.uncertainty import Subject, interval, measured, outside
+from inference_econ.uncertainty import (
+    Subject,
+    instance_chips,
+    interval,
+    measured,
+    outside,
+    reasons,
+    requests_per_accelerator,
+)
 
 ROW = Measurement(
     id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h100_sxm",
     accelerators=8, tp=8, dp=1, pp=1, ep=1, weights="fp8", isl=1000.0, osl=200.0, load="concurrency", concurrency=32.0,
 )  # fmt: skip
+POOL = Pool(workers=4, tp=8, dp=1, pp=1, ep=None)
 NAMES = ("math_efficiency", "hbm_efficiency", "graph_launch")
 TRUTH = (0.55, 0.82, 6e-6)
 
@@ -150,6 +166,10 @@ def test_rows_left_out_are_predicted_by_the_others() -> None:
     assert cross_validated(_found(), "hardware") == []
     each = all_folds(_found())
     assert {by: len(found) for by, found in each.items()} == {"hardware": 0, "model": 2, "subject": 2, "traffic": 3}
+    shares: list[float] = []
+    all_folds(_found(), progress=lambda share, _: shares.append(share))
+    assert shares == sorted(shares)
+    assert shares[-1] < 1.0
     assert [group.size for group in held_out(each, NEW, 0)] == [8, 4]
     assert [group.size for group in held_out(each, KNOWN, 1)] == [4, 4, 4]
 
@@ -214,20 +234,50 @@ def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
         encoding="utf-8",
     )  # fmt: skip
     mine = catalog.assumptions(str(path))
-    assert all(was_fitted(row, mine) for row in found.rows)
-    # Another load of a deployment is no other deployment; another layout, length or file is.
-    assert was_fitted(replace(_rows()[0], concurrency=77.0), mine)
-    for change in ({"tp": 2}, {"isl": 500.0}, {"dataset": "yours"}, {"engine": "sglang"}):
-        assert was_fitted(replace(_rows()[0], **change), mine) is False
-    assert was_fitted(_rows()[0], _base()) is False
-    assert mine.calibration is not None
-    silent = mine.model_copy(update={"calibration": mine.calibration.model_copy(update={"deployments": ""})})
-    assert was_fitted(_rows()[0], silent) is None
-    # A fit that begins with this one has seen its rows too.
-    again = fit([replace(row, dataset="yours") for row in _rows()], ("hbm_efficiency",), mine)
-    text = profile_text(again, {}, name="b", extends="c", data="d", reference="user", date="e")
-    keys = text.partition('deployments: "')[2].partition('"')[0].split()
-    assert {deployment_key(row) for row in (*found.rows, *again.rows)} == set(keys)
+    behind = calibration_behind(mine)
+    assert behind == mine.calibration
+    assert behind is not None
+    assert all(was_fitted(row, behind) for row in found.rows)
+    # Another load or file of a deployment is no other deployment; another layout or length is.
+    row = _rows()[0]
+    for same in (replace(row, concurrency=77.0), replace(row, dataset="yours", id="b"), replace(row, isl=1000)):
+        assert was_fitted(same, behind), same
+    for other in (replace(row, tp=2), replace(row, isl=5e2), replace(row, engine="sglang"), replace(row, decode=POOL)):
+        assert was_fitted(other, behind) is False
+    assert was_fitted(_rows()[0], calibration_behind(_base())) is False
+    assert was_fitted(_rows()[0], behind.model_copy(update={"deployments": ""})) is None
+    # What extends or changes a fit has no errors of its own, but has seen its rows.
+    (tmp_path / "next.yaml").write_text(f"extends: {path}\nname: Next\n", encoding="utf-8")
+    for later in (
+        catalog.assumptions(str(tmp_path / "next.yaml")),
+        catalog.assumptions(str(path), changes=["graph_launch=3 us"]),
+        catalog.assumptions(str(tmp_path / "next.yaml"), changes=["graph_launch=3 us"]),
+    ):
+        assert later.calibration is None
+        assert calibration_behind(later) == behind
+        assert interval(0.01, later) is None
+
+
+def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) -> None:
+    path, found = tmp_path / "mine.yaml", _found()
+    path.write_text(
+        profile_text(found, all_folds(found), name="a", extends="deployable", data="d", reference="user", date="e"),
+        encoding="utf-8",
+    )
+    for changes in ((), ("graph_launch=3 us",)):
+        base = catalog.assumptions(str(path), changes=changes)
+        again = fit([replace(row, isl=999.0) for row in _rows()], ("hbm_efficiency",), base)
+        text = profile_text(again, {}, name="b", extends="c", data="d", reference="user", date="e")
+        keys = text.partition('deployments: "')[2].partition('"')[0].split()
+        assert {deployment_key(row) for row in (*found.rows, *again.rows)} == set(keys)
+        # One group says no more about others than the base knows.
+        (tpot,) = (line for line in text.partition("measured_errors")[0].splitlines() if line.startswith("    tpot:"))
+        mine = [float(one) for one in tpot.partition("[")[2].rstrip("]}").split(", ")]
+        known = catalog.assumptions(str(path)).calibration
+        assert known is not None
+        before = known.errors["tpot"].quantiles
+        assert mine[0] <= before[0]
+        assert mine[-1] >= before[-1]
 
 
 def test_thinning_keeps_whole_deployments() -> None:
@@ -296,7 +346,11 @@ def test_a_profile_is_a_preset(tmp_path: Path) -> None:
     assert read.calibration.parameters.high == pytest.approx(7.06e10, rel=1e-3)
     assert (read.calibration.accelerators.low, read.calibration.accelerators.high) == (1, 8)
     assert set(read.calibration.errors) == set(read.calibration.measured_errors) == {"tpot", "ttft"}
-    assert read.calibration.subjects == ("vllm h100 Llama 3.1 70B", "vllm h100 Llama 3.1 8B")
+    assert read.calibration.subjects == (
+        "vllm / NVIDIA H100 SXM5 80GB / Llama 3.1 70B",
+        "vllm / NVIDIA H100 SXM5 80GB / Llama 3.1 8B",
+    )
+    assert set(read.calibration.subjects) == {one.name for one in read.calibration.left_out if one.by == "subject"}
     assert [(one.by, one.name, one.rows) for one in read.calibration.left_out][:2] == [
         ("model", "llama_3_70b", 8),
         ("model", "llama_3_8b", 4),
@@ -360,6 +414,32 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
     ]
     asked = Subject(catalog.model("llama_3_70b"), catalog.hardware("h100_sxm"), "fp8", accelerators=16)
     assert outside(asked, mine) == ["accelerators of 16 is outside of what was measured, 1 to 8"]
+    assert [one.kind for one in reasons(asked, mine)] == ["accelerators is outside of what was measured"]
+    # Of two pools, the larger worker counts, as in the fit; each of them has its requests.
+    pools = replace(_rows()[0], tp=None, prefill=POOL, decode=POOL, accelerators=64, concurrency=64.0)
+    assert outside(pools, mine) == []
+    assert instance_chips(pools) == 8.0
+    assert instance_chips(replace(pools, prefill=None, decode=None)) is None
+    assert requests_per_accelerator(pools) == 1.0
+    assert requests_per_accelerator(replace(pools, load="rate")) is None
+
+
+def test_chips_and_models_that_are_changed_were_not_measured(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    text = profile_text(
+        _found(), {}, name="Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01"
+    )
+    path.write_text(text, encoding="utf-8")
+    mine = catalog.assumptions(str(path))
+    model, chip = catalog.model("llama_3_70b"), catalog.hardware("h100_sxm")
+    assert measured(Subject(model, chip, "fp8"), mine)
+    fast = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=30 TB/s"])
+    assert outside(Subject(model, fast, "fp8"), mine) == ["the hardware is changed (hbm_bytes_per_second)"]
+    assert not measured(Subject(model, fast, "fp8"), mine)
+    other = catalog.model("llama_3_70b", changes=["vocab_size=1000"])
+    assert outside(Subject(other, chip, "fp8"), mine) == ["the model is changed (vocab_size)"]
+    # No time depends on power.
+    assert outside(Subject(model, catalog.hardware("h100_sxm", changes=["watts=1 kW"]), "fp8"), mine) == []
 
 
 def test_tables_and_records() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ import assessment_tables, catalog, doubts
+from inference_econ.question import Question
 from inference_econ.solve import ask
 from inference_econ.spec.calibration import LEVELS, Calibration, ErrorSpread, Range
 
@@ -40,8 +41,8 @@ def fitted(name: str = "made up") -> ie.Assumptions:
     return catalog.assumptions("deployable").model_copy(update={"calibration": calibration, "name": name})
 
 
-def question(assumptions: ie.Assumptions | None = None, model: str = "llama_3_8b", chip: str = "h100_sxm"):  # type: ignore[no-untyped-def]
-    return ask(model, chip, 500, assumptions=fitted() if assumptions is None else assumptions)
+def question(assumptions: ie.Assumptions | None = None, model: str = "llama_3_8b", context: float = 500) -> Question:
+    return ask(model, "h100_sxm", context, assumptions=fitted() if assumptions is None else assumptions)
 
 
 def test_where_measured_values_lie() -> None:
@@ -83,6 +84,10 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
     [
         (doubts.Asked(question()), ""),
         (doubts.Asked(question(), [1, 8], [1, 512]), ""),
+        (doubts.Asked(question(context=0)), ""),
+        (doubts.Asked(question(context=5000)), ""),
+        (doubts.Asked(question(context=9000)), "context of 9000 is outside of what was measured, 400 to 4500"),
+        (doubts.Asked(question(context=9000), isl=500, osl=500), ""),
         (doubts.Asked(question(), isl=50), "isl of 50 is outside of what was measured, 400 to 4000"),
         (
             doubts.Asked(question(), [1, 16, 64], [64, 16, 64], 500, 500),
@@ -123,7 +128,7 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
     narrow = ErrorSpread(rows=77, quantiles=tuple(one / 2 for one in QUANTILES))
     known, served = fitted(), catalog.model("llama_3_8b")
     assert known.calibration is not None
-    changes = {"subjects": (f"vllm h100 {served.name}",), "measured_errors": {"tpot": narrow}}
+    changes = {"subjects": (f"vllm / NVIDIA H100 SXM5 80GB / {served.name}",), "measured_errors": {"tpot": narrow}}
     known = known.model_copy(update={"calibration": known.calibration.model_copy(update=changes)})
     seen, unseen = doubts.Asked(question(known), [1], [8]), doubts.Asked(question(known, "qwen3_8b"), [1], [8])
     for asked, rows, factor in ((seen, 77, math.sqrt(1.25)), (unseen, 1234, 1.25), (seen._replace(isl=9), 1234, 1.25)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,17 @@ def test_what_the_user_says_counts(tmp_path: Path) -> None:
     assert (one.engine, one.engine_version) == ("sglang", "0.5.9")
 
 
+def test_a_checkpoint_is_named_after_its_format(tmp_path: Path) -> None:
+    named = {**BENCH, "model_id": "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"}
+    path = tmp_path / "mine.json"
+    assert _one(path, named).weights == "fp8"
+    assert _one(path, BENCH, replace(HERE, model="RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic")).weights == "fp8"
+    assert _one(path, named, replace(HERE, weights="int8")).weights == "int8"
+    path.write_text(json.dumps({**BENCH, "model_id": "mine/Llama-3.1-8B-GGUF"}), encoding="utf-8")
+    reason = "the number format of the weights of 'mine/Llama-3.1-8B-GGUF' is not known; give the nearest one"
+    assert measurements.read(path, HERE) == [Skipped("run 1", "mine", reason)]
+
+
 @pytest.mark.parametrize(
     ("changes", "load", "concurrency", "rate"),
     [
@@ -137,8 +149,8 @@ def test_several_runs(tmp_path: Path) -> None:
         ({"completed": None}, "completed is missing"),
         (
             {"model_id": "GPT-9"},
-            "unknown model 'GPT-9'; nearest: gpt_j_6b or gpt_4 (the path of a config.json of Hugging Face works too, "
-            "and that of the file that 'inference-econ import-model' makes of it)",
+            "unknown model 'GPT-9'; nearest: gpt_j_6b or gpt_4 (the path of a Hugging Face config.json works too; see "
+            "'inference-econ import-model')",
         ),
         ({"request_rate": "often"}, "request_rate is no number: 'often'"),
     ],

@@ -107,7 +107,7 @@ def test_shipped_measurements_are_possible() -> None:
             assert one.hardware in catalog.names("hardware")
             for field in dataclasses.fields(one):
                 value = getattr(one, field.name)
-                least = 0.0 if field.name in ("spread", "look_steps") else 1e-300
+                least = 0.0 if field.name in ("spread", "wait_steps") else 1e-300
                 assert not isinstance(value, float) or least <= value < 1e7, (one.id, field.name, value)
             if one.tp is not None and one.dp is not None and one.pp is not None:
                 assert one.tp * one.dp * one.pp == one.accelerators
@@ -366,11 +366,30 @@ def test_number_formats(tmp_path: Path, written: str, model: str, hardware: str,
         ("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4", "int4"),
         ("meta-llama/Llama-3.3-70B-Instruct", None),
         ("openai/gpt-oss-20b-mxfp4", None),
+        ("unsloth/Llama-3.1-8B-Instruct-bnb-4bit", "int4"),
+        ("mine/Llama-3.1-8B-Instruct-4bit", "int4"),
+        ("mine/Llama-3.1-8B-Instruct-w4a8kv4", "int4"),
+        ("mine/Llama-3.1-8B-Instruct-bnb-8bit", "int8"),
+        ("mine/Llama-3.1-8B-Instruct-GPTQ-8bit", "int8"),
     ],
 )
 def test_a_checkpoint_is_named_after_its_format(tmp_path: Path, model: str, weights: str | None) -> None:
     assert _point(tmp_path, weight_dtype="", model=model).weights == weights
     assert _point(tmp_path, weight_dtype="fp32", model=model).weights == "fp32"
+
+
+@pytest.mark.parametrize("ending", ["GGUF", "FP16-GGUF", "3bit", "w6a6"])
+def test_a_checkpoint_of_no_known_format_needs_one(tmp_path: Path, ending: str) -> None:
+    name = f"mine/Llama-3.1-8B-{ending}"
+    said = f"the number format of the weights of {name!r} is not known; give the nearest one"
+    assert _reason(tmp_path, weight_dtype="", model=name) == said
+    assert _point(tmp_path, weight_dtype="int4", model=name).weights == "int4"
+
+
+def test_the_name_of_a_models_file_says_no_format(tmp_path: Path) -> None:
+    path = tmp_path / "llama-fp8.yaml"
+    shutil.copy(Path(__file__).parents[2] / "models" / "llama_3_8b.yaml", path)
+    assert _point(tmp_path, weight_dtype="", model=str(path)).weights is None
 
 
 def test_formats_that_a_chip_lacks_are_those_of_the_same_width_that_it_has(tmp_path: Path) -> None:
@@ -494,8 +513,8 @@ def test_every_name_in_the_table_leads_somewhere() -> None:
     [
         (
             {"model": "GPT-9"},
-            "unknown model 'GPT-9'; nearest: gpt_j_6b or gpt_4 (the path of a config.json of Hugging Face works too, "
-            "and that of the file that 'inference-econ import-model' makes of it)",
+            "unknown model 'GPT-9'; nearest: gpt_j_6b or gpt_4 (the path of a Hugging Face config.json works too; see "
+            "'inference-econ import-model')",
         ),
         ({"model": ""}, "no model is named"),
         ({"hardware": "Abacus"}, "unknown hardware 'Abacus'"),
@@ -568,7 +587,9 @@ def test_a_model_can_be_the_path_of_its_file(tmp_path: Path, monkeypatch: pytest
     first, second = prediction.predict([mine, ours], lambda _: catalog.assumptions("deployable"))
     assert first.tpot_seconds == second.tpot_seconds
     assert first.tpot_seconds is not None
-    assert _reason(tmp_path, model="missing.json").startswith("unknown model 'missing.json' (the path of a config.json")
+    assert _reason(tmp_path, model="missing.json").startswith(
+        "unknown model 'missing.json' (the path of a Hugging Face"
+    )
     assert _reason(tmp_path, model=300 * "a" + ".yaml").startswith("unknown model 'aaa")
 
 
@@ -655,22 +676,23 @@ def test_engines_that_read_prompts_first_and_seldom_look_for_them(tmp_path: Path
     assert not first["vllm", "0.12.0"]
     assert _point(tmp_path, engine="vLLM 0.7.3 (CUDA)").prefill_first
     looks = {
-        one.concurrency: one.look_steps
+        one.concurrency: one.wait_steps
         for one in _shipped()
         if isinstance(one, Measurement) and (one.engine, one.hardware, one.model) == ("sglang", "b200", "deepseek_v3")
     }
-    assert (looks[4.0], looks[8.0], looks[16.0], looks[64.0]) == (10.0, 10.0, 30.0, 30.0)
+    assert (looks[4.0], looks[8.0], looks[16.0], looks[64.0]) == (5.0, 5.0, 15.0, 15.0)
 
 
 def test_what_scripts_told_tensorrt() -> None:
     """Prompts wait for all groups of attention ranks or for each other, and have a step of their own."""
     found = [one for one in _shipped() if isinstance(one, Measurement) and one.engine == "trtllm" and one.requests]
-    groups = {(one.model, one.dp, one.osl, one.concurrency): one.look_steps for one in found if (one.dp or 1) > 1}
-    assert groups["deepseek_v3_nvfp4", 8, 0.9 * 8192, 128.0] == 60.0
-    # Of 256 requests one ends every four steps: two groups have one each after three of them on average.
-    assert groups["gpt_oss_120b", 2, 0.9 * 1024, 256.0] == pytest.approx(12.0)
-    llama = {(one.tp, one.isl, one.osl): one.look_steps for one in found if one.model == "llama_3_70b"}
-    assert llama[4, 0.9 * 1024, 0.9 * 1024] == 40.0
+    groups = {(one.model, one.dp, one.osl, one.concurrency): one.wait_steps for one in found if (one.dp or 1) > 1}
+    assert groups["deepseek_v3_nvfp4", 8, 0.9 * 8192, 128.0] == 30.0
+    # Of 256 requests one ends every four steps: two groups have one each after three of them on average. A prompt waits
+    # half as long.
+    assert groups["gpt_oss_120b", 2, 0.9 * 1024, 256.0] == pytest.approx(6.0)
+    llama = {(one.tp, one.isl, one.osl): one.wait_steps for one in found if one.model == "llama_3_70b"}
+    assert llama[4, 0.9 * 1024, 0.9 * 1024] == 20.0
     assert llama[8, 0.9 * 1024, 0.9 * 1024] == llama[4, 0.9 * 1024, 0.9 * 8192] == 0.0
     tokens = {(one.model, one.engine_version, one.isl): one.step_tokens for one in found if one.decode is None}
     assert tokens["deepseek_v3", "1.1.0rc2.post2", 0.9 * 1024] == 1024.0

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from inference_econ import catalog
+from inference_econ.errors import SpecError
 from inference_econ.measurements import Measurement, Pool
 from inference_econ.prediction import Prediction, predict
 from inference_econ.spec.assumptions import Assumptions
@@ -89,7 +90,7 @@ def test_equal_requests_wait_for_each_other_where_prompts_go_first() -> None:
 def test_an_engine_that_seldom_looks_keeps_prompts_waiting() -> None:
     plain = _one()
     assert plain.tpot_seconds is not None
-    assert _ttft(look_steps=30.0) == pytest.approx(_ttft() + 15.0 * plain.tpot_seconds)
+    assert _ttft(wait_steps=15.0) == pytest.approx(_ttft() + 15.0 * plain.tpot_seconds)
 
 
 def _with(*changes: str, row: Measurement = ROW, **fields: Any) -> Prediction:
@@ -104,6 +105,11 @@ def test_prompts_wait_for_the_steps_that_were_prepared() -> None:
     assert ahead.ttft_seconds - plain.ttft_seconds == pytest.approx(2.0 * plain.tpot_seconds, rel=0.05)  # type: ignore[operator]
     # Nothing is prepared for a server that has nothing to do.
     assert _with("steps_ahead=2", concurrency=1.0).ttft_seconds == _with(concurrency=1.0).ttft_seconds
+
+
+def test_steps_are_prepared_as_a_whole() -> None:
+    with pytest.raises(SpecError, match=r"steps_ahead: Input should be a valid integer, got 0\.5"):
+        catalog.assumptions("deployable", changes=["steps_ahead=0.5"])
 
 
 @pytest.mark.parametrize("first", [False, True])
@@ -140,9 +146,8 @@ def test_pools_connect_over_the_network_only() -> None:
 
 def test_single_prompts_make_the_first_round_longer() -> None:
     run: dict[str, Any] = {"statistic": "mean", "requests": 320.0, "isl": 100.0}
-    assert (
-        _with("launch=50 us", step_tokens=100.0, **run).ttft_seconds > 1.2 * _with("launch=50 us", **run).ttft_seconds
-    )  # type: ignore[operator]
+    one, all_at_once = _with("launch=50 us", step_tokens=100.0, **run), _with("launch=50 us", **run)
+    assert one.ttft_seconds > 1.2 * all_at_once.ttft_seconds  # type: ignore[operator]
     # What an engine without chunks was told does not matter.
     whole = [_with("prefill_chunk=0", step_tokens=tokens).ttft_seconds for tokens in (None, 100.0)]
     assert whole[0] == whole[1]
@@ -212,6 +217,14 @@ def test_without_a_layout_a_full_server_has_the_best_one() -> None:
     assert best >= 0.999 * four
     assert _one(tp=None, **FULL).assumed.startswith("layout tp=")
     assert _one(tp=4, **FULL).assumed == ""
+
+
+def test_what_is_known_of_an_engine_counts_without_a_layout_too() -> None:
+    alone: dict[str, Any] = {"tp": None, "dp": None, "pp": None, "ep": None, "concurrency": 1.0}
+    graphs, eager = (_with("launch=100 us", eager=eager, **alone).tpot_seconds for eager in (False, True))
+    assert eager > 1.2 * graphs  # type: ignore[operator]
+    slow, compiled = (_with("launch=100 us", compiled=compiled, isl=100.0, **alone) for compiled in (False, True))
+    assert slow.ttft_seconds > 2.0 * compiled.ttft_seconds  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("load", ["batch", "concurrency", "rate"])
@@ -319,7 +332,7 @@ def test_a_bound_takes_the_cuts_that_a_layout_allows() -> None:
     [
         ({"load": "unknown"}, "how requests arrived is not recorded"),
         ({"isl": None}, "no length is recorded"),
-        ({"accelerators": None}, "the layout is not recorded"),
+        ({"accelerators": None}, "the number of accelerators is not recorded"),
         ({"concurrency": None}, "the number of requests is not recorded"),
         ({"load": "rate"}, "the rate of requests is not recorded"),
     ],

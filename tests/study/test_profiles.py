@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
 from inference_econ import catalog, measurements, profiles
-from inference_econ.calibration_rows import chosen, conditions, thinned
+from inference_econ.calibration_rows import chosen, conditions, deployment_key, thinned
 from inference_econ.fitting import CONSTANTS, log_ratios
 from inference_econ.measurements import Measurement
 from inference_econ.prediction import predict
-from inference_econ.uncertainty import interval, outside
+from inference_econ.uncertainty import interval, measured, outside
 
+#: Files that profiles are fitted to.
+FILES = (*measurements.SHIPPED, "atom_points")
 NAMES = tuple(name for name in catalog.names("assumptions") if name.startswith("profiles/"))
 
 
@@ -41,9 +44,15 @@ def _errors(rows: tuple[Measurement, ...], by_engine: bool) -> tuple[np.ndarray,
         ("h20_sxm", "lmdeploy", "profiles/hopper"),
         ("gb300_nvl72", "sglang", "profiles/sglang_blackwell"),
         ("b300", None, "profiles/blackwell"),
-        ("mi355x", "atom", "profiles/atom_cdna"),
-        ("mi325x", "sglang", "profiles/sglang_cdna"),
-        ("mi300x", "vllm", "profiles/cdna"),
+        ("mi355x", "atom", "profiles/atom"),
+        ("mi300x", "atom", "profiles/atom"),
+        ("h100_sxm", "atom", "profiles/hopper"),
+        ("l40s", "atom", "profiles/servers"),
+        ("tpu_v6e", "atom", "deployable"),
+        ("mi355x", "sglang", "profiles/sglang"),
+        ("mi350x", None, "profiles/servers"),
+        ("mi325x", "sglang", "profiles/cdna3"),
+        ("mi300x", "vllm", "profiles/cdna3"),
         ("a100_sxm_80", "vllm", "profiles/ampere"),
         ("l40s", "vllm", "profiles/vllm"),
         ("rtx_4090", None, "profiles/servers"),
@@ -74,6 +83,34 @@ def test_every_constant_is_physical_and_says_where_it_is_from(name: str) -> None
             assert getattr(profile.for_family(family), field) == getattr(profile, field)
     assert profile.sources["calibration"].kind == "derived"
     assert profile.sources["graph_launch"].ref in catalog.references()
+
+
+@cache
+def _every_row() -> tuple[Measurement, ...]:
+    found = [one for name in FILES for one in measurements.read(catalog.measured_files()[name])]
+    return tuple(one for one in found if isinstance(one, Measurement))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_fitted_are_rows_that_come_with_the_package(name: str) -> None:
+    known = catalog.assumptions(name).calibration
+    assert known is not None
+    chips = {catalog.hardware(one).name for one in known.hardware}
+    models = {catalog.model(one).name for one in known.models}
+    for subject in known.subjects:
+        engine, chip, model = subject.split(" / ")
+        assert engine in known.engines
+        assert chip in chips
+        assert model in models
+    assert known.deployments
+    assert set(known.deployments.split()) <= {deployment_key(row) for row in _every_row()}
+
+
+def test_some_rows_are_of_what_was_measured_and_others_are_not() -> None:
+    found = {measured(row, profiles.for_hardware(row.hardware, row.engine)) for row in _rows()}
+    assert True in found
+    odd = replace(_rows()[0], model="mistral_7b", engine="lmdeploy")
+    assert not measured(odd, profiles.for_hardware(odd.hardware, odd.engine))
 
 
 @pytest.mark.parametrize("name", NAMES)

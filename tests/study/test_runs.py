@@ -16,10 +16,16 @@ from inference_econ.spec.traffic import Requests
 
 
 @cache
-def _service(isl: int = 512, osl: int = 256, chunk: int = 8192, model: str = "qwen3_30b_a3b") -> Service:
+def _service(
+    isl: int = 512,
+    osl: int = 256,
+    chunk: int = 8192,
+    model: str = "qwen3_30b_a3b",
+    changes: tuple[str, ...] = (),
+) -> Service:
     """One H100 with room for 256 requests."""
     spec, chip = catalog.model(model), catalog.hardware("h100_sxm")
-    assumed = catalog.assumptions("deployable", changes=[f"prefill_chunk={chunk}", "request_overhead=0 s"])
+    assumed = catalog.assumptions("deployable", changes=[f"prefill_chunk={chunk}", "request_overhead=0 s", *changes])
     requests = Requests.model_validate({"isl": isl, "osl": osl})
     question = Question.of(spec, chip, Precision.of(spec, "fp8", None, None), requests.mean_context, assumed)
     one = np.ones(1)
@@ -95,6 +101,23 @@ def test_a_run_with_hardly_any_load() -> None:
     assert seconds == pytest.approx(20 / 0.01 + np.median(trace.e2e))
 
 
+def test_a_run_of_hosts_that_launch_slowly_and_prepare_steps() -> None:
+    """Little load, then prompts that share their launches: many more get through than one by one."""
+    slow = _service(isl=128, changes=("launch=80 us", "steps_ahead=1"))
+    assert slow.prefill_seconds > 3.0 * _service(isl=128).prefill_seconds
+    trace, _ = runs.played(slow, 0.01, 20)
+    assert np.median(trace.ttft) == pytest.approx(slow.prefill_seconds)
+    _, seconds = runs.played(slow, 3.0 / slow.prefill_seconds, 2000)
+    assert 2000 / seconds > 1.5 / slow.prefill_seconds
+    # Those that find others wait for a step more.
+    rate = 0.3 / slow.prefill_seconds
+    ahead, at_once = (
+        runs.played(_service(isl=128, changes=("launch=80 us", f"steps_ahead={steps}")), rate, 2000)[0].ttft.mean()
+        for steps in (1, 0)
+    )
+    assert ahead > at_once + 0.5 * float(slow.decode_seconds[0])
+
+
 def test_a_run_beyond_capacity_ends_all_the_same() -> None:
     service = _service()
     rate = 20.0 * service.most_requests_per_second
@@ -102,6 +125,8 @@ def test_a_run_beyond_capacity_ends_all_the_same() -> None:
     assert np.isfinite(trace.ttft).all()
     # Longer queues at the end, and no more completed than the server can.
     assert np.median(trace.ttft[-50:]) > 10 * service.prefill_seconds
-    assert 500 / seconds < service.most_requests_per_second * 1.05
+    prompt = float(runs.together_seconds(service, 16.0))
+    least = service.requests.decode_steps * float(service.decode_seconds[-1]) / service.slots + prompt
+    assert 500 / seconds < 1.05 / least
     # The same run again is the same run.
     assert np.array_equal(runs.played(service, rate, 500)[0].ttft, trace.ttft)

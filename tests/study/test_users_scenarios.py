@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from inference_econ import catalog, figures, scenario_tables, study
+from inference_econ import catalog, doubts, figures, scenario_tables, study
 from inference_econ.assessment import assess
 from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
 from inference_econ.spec.asks import FrontierAsk, Settings
@@ -96,7 +97,29 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     table = scenario_tables.scenario_table(result)
     assert table.columns == ("series", "speed", "MFU")
     assert len(table.rows) == 2
-    assert table.notes == ()
+    assert table.notes[0] == "Assumptions: profiles/hopper."
+    assert any("of measured TPOTs lie" in note for note in table.notes)
+    spread = doubts.ends(doubts.Asked(wide.frontier.question, isl=100, osl=20), doubts.STEP)["milliseconds"]
+    record: Any = scenario_tables.result_record(result)
+    assert record["assumptions"] == dict.fromkeys(("16 bits", "8 bits"), "profiles/hopper")
+    speeds = [record["rows"][0][f"tokens_per_second_per_user{end}"] for end in ("_high", "", "_low")]
+    assert [speeds[1] / speed for speed in speeds[::2]] == pytest.approx(spread)
+    assert "curves" not in record
+    drawn = study.run(write(SCENARIO.replace("sources:", "figure: {title: Mine}\nsources:")))
+    shown: Any = scenario_tables.result_record(drawn)
+    line = shown["curves"][0]
+    assert len(line["tokens_per_second_per_user_low"]) == len(line["batch"])
+    assert "tokens_per_second_per_user_low" in scenario_tables.result_csv(drawn).splitlines()[0]
+
+
+def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
+    text = _edited(SCENARIO, ("max_accelerators: 4}", "grid: paper}")).replace(
+        "sources:", "figure: {title: A}\nsources:"
+    )
+    result = study.run(write(text))
+    assert scenario_tables.scenario_table(result).notes == ()
+    assert "low" not in scenario_tables.result_csv(result).splitlines()[0]
+    assert "low" not in str(scenario_tables.result_record(result)["curves"])
 
 
 def test_series_override_what_is_common(write: Write) -> None:
@@ -398,7 +421,7 @@ sources:
 
 
 def test_a_measured_server_as_a_scenario(write: Write) -> None:
-    result = study.run(write(ASSESS))
+    result = study.run(write(ASSESS + "figure: {title: Mine}\n"))
     by_hand = assess(
         "llama_3_8b",
         "h100_sxm",
@@ -415,6 +438,7 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     assert shown.rows[0][:2] == ("measured", "50.0") and step.rows[-1][0] == "in all"
     record = scenario_tables.result_record(result)
     assert record["assessment"]["measured"]["batch"] == 8  # type: ignore[index]
+    assert "curves" not in record
     assert scenario_tables.result_csv(result).splitlines()[1].startswith("measured,")
     assert figures.draw(result).axes[0].get_title() == "Mine"
 

@@ -113,7 +113,11 @@ def test_a_dense_model_under_tensor_parallelism(tmp_path: Path) -> None:
     ("changes", "reason"),
     [
         ({"item": "disk space"}, "unknown item 'disk space'"),
-        ({"model": "Oracle-9T"}, "unknown model 'Oracle-9T'"),
+        (
+            {"model": "Oracle-9T"},
+            "unknown model 'Oracle-9T' (the path of a Hugging Face config.json works too; see "
+            "'inference-econ import-model')",
+        ),
         ({"hardware": "Abacus 3000"}, "unknown hardware 'Abacus 3000'"),
         ({"parallelism": "TP3"}, "the layout 'TP3' is not one of 8 chips"),
         ({"n_gpus": ""}, "n_gpus is blank"),

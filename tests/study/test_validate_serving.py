@@ -17,7 +17,7 @@ from inference_econ.errors import InputError
 from inference_econ.fitting import CONSTANTS
 from inference_econ.measurements import Deployment
 from inference_econ.validation import bound, servers
-from inference_econ.validation.servers import QUANTITIES, Quantity, Row, Servers
+from inference_econ.validation.rows import QUANTITIES, Coverage, Quantity, Row, Servers
 
 TPOT, IDLE, LOADED = QUANTITIES[:3]
 SERVING = (
@@ -124,9 +124,7 @@ def test_repeats_and_speculation_are_predicted_but_do_not_count(tmp_path: Path) 
         {"id": "odd", "c": "?"},
     ]
     report = servers.servers([_serving(tmp_path / "mine.csv", *rows)])
-    assert report.coverage() == servers.Coverage(
-        read=4, mapped=3, repeats=1, speculative=1, plain=1, predicted=1, assumed=0
-    )
+    assert report.coverage() == Coverage(read=4, mapped=3, repeats=1, speculative=1, plain=1, predicted=1, assumed=0)
     assert [row.id for row in report.counted()] == ["r1"]
     assert [(row.id, row.apart) for row in report.speculative()] == [("quick", "speculation: suspected")]
     assert [row.apart for row in report.rows][1].startswith("repeats")
@@ -266,6 +264,8 @@ def test_rows_that_were_fitted_are_apart_from_others(tmp_path: Path) -> None:
     # Nobody knows what a profile was fitted to that does not say.
     silent = replace(some, rows=tuple(replace(row, fitted=None) for row in some.rows))
     assert list(silent.split()) == ["all"]
+    assert held_out_tables.unseen(silent) == ("not known whether fitted", silent.counted())
+    assert held_out_tables.unseen(some) == ("not fitted", some.split()["not fitted"])
 
 
 def _reached(report: Servers) -> list[tuple[str, ...]]:
@@ -279,7 +279,7 @@ def test_what_is_reached_stands_beside_the_aim(tmp_path: Path) -> None:
     assert [(row[0], row[2]) for row in _reached(report)] == [
         ("TPOT", "6"),
         ("TTFT without load", "1"),
-        ("rows predicted", "6"),
+        ("rows predicted", "100.0 % of 6"),
     ]
     near = servers.servers([_serving(tmp_path / "mine.csv", *rows)], "profiles/hopper")
     assert _reached(near)[0][1::5] == ("not fitted, chips of a fitted family", "7 %, 20 %")
@@ -302,8 +302,6 @@ def test_what_profiles_say_of_themselves() -> None:
     for text in held_out_tables.undetermined():
         assert text.partition(" (")[0] in CONSTANTS
         assert text.endswith(")")
-    assert held_out_tables.percent(0.1) == "11 %"
-    assert held_out_tables.percent(-0.1, sign=True) == "-10 %"
 
 
 def test_seconds_where_the_file_has_seconds(tmp_path: Path) -> None:

@@ -1,0 +1,60 @@
+#!/bin/sh
+# Fit every profile that comes with the package again: sh run.sh profiles; about 20 minutes on one core.
+#
+# All engines on all chips first: the constants of chips and of kernels. Then, on top of what comes before, each
+# generation of chips, and each engine on it with few constants: more of them fit better and predict worse.
+set -eu
+cd "$(dirname "$0")/.."
+
+fit() {
+    name=$1
+    shift
+    echo "profiles/$name"
+    .venv/bin/inference-econ calibrate "$@" --name "profiles/$name" --quiet -o "scenarios/assumptions/profiles/$name.yaml"
+}
+
+kernels=math_efficiency,block_math_efficiency,expert_math_efficiency,attention_math_efficiency,narrow_math_efficiency
+memory=hbm_efficiency,expert_hbm_efficiency,kv_hbm_efficiency,expert_popularity_scv
+host=launch,warm_up,graph_launch,collective_overhead,step_overhead,sequence_overhead,request_overhead
+generation=launch,warm_up,math_efficiency,hbm_efficiency,expert_math_efficiency,expert_hbm_efficiency
+generation=$generation,graph_launch,collective_overhead,step_overhead,request_overhead
+engine=launch,warm_up,graph_launch,sequence_overhead,request_overhead
+
+# Servers whose batch is known; of these, not two series that say something else than their names (docs/validation.md).
+servers() {
+    name=$1 where=$2
+    shift 2
+    fit "$name" serving_points inferencemax_aggregated throughput_points --where "$where" "$@" \
+        --target tpot,ttft,throughput --reference aiconfigurator \
+        --without "dataset=throughput_points,source!=trtllm_static_v0.9|trtllm_overview_v1.0|trtllm_overview_v1.2" \
+        --without "engine=vllm,model=qwen3_235b_a22b" \
+        --without "engine=vllm,model=llama_3_8b,dataset=serving_points"
+}
+
+# What is set before the fit: asynchronous scheduling, tiles of grouped experts, experts that are not evenly popular.
+known="hardware=h200_sxm|b200|gb200_nvl72|h100_sxm|a100_sxm_80"
+servers servers "engine=vllm|sglang|trtllm,$known" --base deployable --fit "$kernels,$memory,$host" --most 200 \
+    --set assumptions.expert_spread=random --set assumptions.expert_tile=64 --set assumptions.expert_overlap=0.5 \
+    --set assumptions.hbm_efficiency=0.86 --set assumptions.math_efficiency=0.72 \
+    --set assumptions.narrow_math_efficiency=0.78 --set assumptions.block_math_efficiency=0.5 \
+    --set "assumptions.graph_launch=3 us" --set "assumptions.launch=40 us" --set assumptions.steps_ahead=1 \
+    --set "assumptions.warm_up=0.3 s" --set "assumptions.transfer_warm_up=4.5 s"
+for chips in "hopper h200_sxm|h100_sxm" "blackwell b200|gb200_nvl72"; do
+    family=${chips% *} boards=${chips#* }
+    servers "$family" "engine=vllm|sglang|trtllm,hardware=$boards" --base profiles/servers --fit "$generation" --most 120
+    for one in vllm sglang trtllm; do
+        servers "${one}_$family" "engine=$one,hardware=$boards" --base "profiles/$family" --fit "$engine" \
+            --prior 0.5 --most 100
+    done
+done
+for one in vllm sglang trtllm; do
+    servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 100
+done
+fit ampere throughput_points poisson_load_a100 ttft_points decode_points --base profiles/servers --prior 0.5 --most 120 \
+    --fit launch,math_efficiency,hbm_efficiency,kv_hbm_efficiency,graph_launch,step_overhead,request_overhead \
+    --where "hardware=a100_sxm_80|a100_sxm_40|a100_pcie_80,engine=vllm|sglang|trtllm,load!=limited|saturated" \
+    --without source=llm_inference_bench_ttft --target tpot,ttft,request,throughput --reference aiconfigurator
+fit cdna3 inferencemax_aggregated --base profiles/servers --fit "$generation,attention_math_efficiency" \
+    --where hardware=mi300x --target tpot,ttft,throughput --reference inferencemax
+fit atom atom_points --base profiles/servers --fit "$generation,attention_math_efficiency" \
+    --where hardware=mi355x --target tpot,ttft --reference rocm_atom
