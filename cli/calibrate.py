@@ -65,7 +65,7 @@ deployment = options.apply(
     help="Deployments to fit at most; more are thinned evenly.",
 )
 @deployment
-@click.option("--name", default="", help="Of the profile, for people.")
+@click.option("--name", default="", help="Of the profile, for people [default: what it was fitted to].")
 @click.option("--description", default="", help="Of the profile, for people.")
 @click.option("--reference", default="user", show_default=True, help="Key of references.bib that the data come from.")
 @click.option("-o", "--output", type=options.PLACE, help="Write the profile, a preset of assumptions: .yaml.")

@@ -46,7 +46,7 @@ def profile_text(
         Constants, and the rows behind them.
     folds : mapping
         Predictions of rows by fits to the others; see :func:`inference_econ.holdout.all_folds`.
-    name, description : str
+    name : str
         For people.
     extends : str
         Preset that the fit began with.
@@ -58,6 +58,8 @@ def profile_text(
         Of the fit.
     changes : iterable of str
         ``FIELD=VALUE`` that were set before the fit.
+    description : str
+        For people; by default which servers the constants were fitted to.
 
     Returns
     -------
@@ -66,7 +68,7 @@ def profile_text(
     """
     where = f"fitted to {len(found.rows)} rows of {data}"
     lines = [f"extends: {extends}", f"name: {json.dumps(name)}"]
-    lines += [f"description: {json.dumps(description)}"] if description else []
+    lines.append(f"description: {json.dumps(description or _description(found, extends))}")
     pairs = [change.partition("=") for change in changes]
     settings = [(key.strip(), value.strip()) for key, _, value in pairs if key.strip() not in found.names]
     lines += [f"{key}: {value}" for key, value in settings]
@@ -74,7 +76,7 @@ def profile_text(
     lines += _exceptions(found.base, found.names)
     lines += _calibration(found, folds, date)
     lines.append("sources:")
-    lines += [_source(key, "user", f"set before the fit: {key} = {value}", "assumed") for key, value in settings]
+    lines += [_source(key, reference, f"set before the fit: {key} = {value}", "assumed") for key, value in settings]
     for index, one in enumerate(found.names):
         error = math.exp(found.log_errors[index]) - 1.0
         doubt = f"; {found.unknown[index]}" if found.unknown[index] else ""
@@ -84,6 +86,12 @@ def profile_text(
         _source("calibration", reference, f"{where}: their range, and errors of fits that left some out", "derived")
     )
     return "\n".join(lines) + "\n"
+
+
+def _description(found: Fit, extends: str) -> str:
+    engines, chips = ({row.engine or "unknown" for row in found.rows}, {row.hardware for row in found.rows})
+    who, where = (", ".join(sorted(names)) for names in (engines, chips))
+    return f"{extends} with constants fitted to {len(found.rows)} rows of servers: {who} on {where}."
 
 
 def _quantity(name: str, value: float) -> str:
