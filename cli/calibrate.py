@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +14,7 @@ from . import options, show
 if TYPE_CHECKING:
     from inference_econ.calibration import Fit
     from inference_econ.holdout import Fold
+    from inference_econ.measurements import Measurement
 
 _DEFAULT = "math_efficiency,expert_math_efficiency,hbm_efficiency,expert_hbm_efficiency,graph_launch,step_overhead"
 
@@ -41,7 +42,9 @@ deployment = options.apply(
     help="tpot, ttft, request, throughput; several with commas.",
 )
 @click.option(
-    "--base", type=options.Name("assumptions"), default="deployable", show_default=True, help="Preset to begin with."
+    "--base",
+    type=options.Name("assumptions"),
+    help="Preset to begin with [default: the profile of the rows' chips and engine; of mixed ones, profiles/servers].",
 )
 @click.option(
     "--set", "changes", multiple=True, metavar="assumptions.FIELD=VALUE", help="Change the base before the fit."
@@ -82,7 +85,7 @@ def calibrate(
     data: tuple[str, ...],
     names: str,
     targets: str,
-    base: str,
+    base: str | None,
     changes: tuple[str, ...],
     prior: float,
     where: tuple[str, ...],
@@ -102,16 +105,17 @@ def calibrate(
     such files; or results of vllm bench serve, SGLang's bench_serving, genai-perf or AIPerf, with --hardware, --tp and
     so on. Constants that the rows do not determine keep about the value of the base; the table says which.
     """
-    from inference_econ import calibration, calibration_rows, catalog, holdout
+    from inference_econ import calibration, calibration_rows, calibration_tables, catalog, holdout
 
     _check_output(output, reference)
     settings = _settings(changes)
-    assumptions = catalog.assumptions(base, changes=settings)
     asked = [condition for text in where for condition in calibration_rows.conditions(text)]
     unwanted = [calibration_rows.conditions(text) for text in without]
     measured = _read(data, given)
     rows, left_out = calibration_rows.chosen(measured, asked, unwanted)
     used = calibration_rows.thinned(rows, most)
+    base = base or _base_of(rows)
+    assumptions = catalog.assumptions(base, changes=settings)
     with show.progress_bar(quiet=quiet) as report:
         try:
             found = calibration.fit(
@@ -141,6 +145,7 @@ def calibrate(
         notes.append(f"thinned: {len(used)} of {len(rows)} rows are fitted, those of {most} deployments (see --most)")
     if len(found.rows) < len(used):
         notes.append(f"left out: {len(used) - len(found.rows)} rows: without a target, or not predictable")
+    notes += calibration_tables.not_reproduced(found)
     for note in notes + ([f"wrote {output}"] if output is not None else []):
         show.remark(note, quiet=quiet)
 
@@ -157,6 +162,16 @@ def _text(found: Fit, folds: Mapping[str, list[Fold]], left_out: Mapping[str, in
     if form == "markdown":
         return "\n".join(one.text("markdown") for one in each)
     return "\n".join(show.table_text(one, quiet=quiet) for one in each)
+
+
+def _base_of(rows: Sequence[Measurement]) -> str:
+    """The profile that all rows have, or that of all servers; for chips without one, ``deployable``."""
+    from inference_econ import catalog, profiles
+
+    names = {profiles.name_for(catalog.hardware(row.hardware).family, row.engine) for row in rows}
+    if len(names) == 1:
+        return names.pop()
+    return "profiles/servers" if names and "deployable" not in names else "deployable"
 
 
 def _why_few(measured: list[Any], left_out: Mapping[str, int]) -> str:

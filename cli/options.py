@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -117,17 +119,35 @@ def with_domain(changes: Iterable[str], size: int | None) -> tuple[str, ...]:
     return (*what_ifs, f"hardware.link_domain={size}")
 
 
+#: Forms of results, by how names of files end.
+_FORMS = {".csv": "csv", ".json": "json", ".md": "markdown"}
+
+
+def _by_suffix(command: F) -> F:
+    """A command whose result has the form that the name of its file asks for, unless a form is given."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, form: str, output: str | None, **given: Any) -> Any:
+        source = click.get_current_context().get_parameter_source("form")
+        if output is not None and source is click.core.ParameterSource.DEFAULT:
+            form = _FORMS.get(Path(output).suffix.lower(), form)
+        return command(*arguments, form=form, output=output, **given)
+
+    return cast("F", run)
+
+
 output = apply(
     click.option(
         "--format",
         "form",
         type=click.Choice(["table", "json", "csv", "markdown"]),
         default="table",
-        show_default=True,
+        show_default="as the name after -o ends: .json, .csv, .md; else table",
         help="How to print the result.",
     ),
     click.option("-o", "--output", type=PLACE, help="Write the result to a file instead."),
     click.option("--quiet", is_flag=True, help="No progress bar, drawing or remarks."),
+    _by_suffix,
 )
 
 domain = click.option(

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 #: Datasets that are not of servers, each with the file that replaces it.
 Asked = list[tuple[str, str | None]]
 
-_FORMS = {".csv": "csv", ".json": "json", ".md": "markdown"}
 _FILES = (".csv", ".json", ".jsonl")
 
 
@@ -71,6 +70,8 @@ FILE is one of your own: servers, with the columns of a shipped file (.csv), or 
 bench_serving, genai-perf or AIPerf (.json, with --hardware, --tp and so on); or, after the name of a dataset that is
 not of servers, rows that replace it.
 
+With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md describes its columns.
+
 \b
   inference-econ validate serving_points --by hardware,engine -o predictions.csv
   inference-econ validate result.json --hardware h100_sxm --tp 8 --weights fp8
@@ -88,7 +89,7 @@ not of servers, rows that replace it.
 @click.option("--by", multiple=True, metavar="KEY[,KEY]...", help="Errors of servers by hardware, model, engine, ...")
 @click.option("--bound", is_flag=True, help="List measurements that are faster than the preset ideal lets them be.")
 @click.option("--plot", type=options.PLACE, help="Write a picture of predicted against measured: .svg, .png or .pdf.")
-@click.option("--report", type=options.PLACE, help="Write the report on all servers (.md), and its picture beside it.")
+@click.option("--report", type=options.PLACE, help="Write the report on all shipped servers (.md), with a picture.")
 @click.option("--hardware", help="Of results of a load generator: the chip.")
 @click.option("--model", default="", help="Of results: the model, if not the one in the file.")
 @click.option("--engine", default="", help="Of results: the engine, if not the one in the file.")
@@ -99,10 +100,7 @@ not of servers, rows that replace it.
 @click.option("--pp", type=click.IntRange(1), default=1, help="Of results: pipeline stages.")
 @click.option("--ep", type=click.IntRange(1), help="Of results: expert-parallel ranks.")
 @options.output
-@click.pass_context
 def validate(
-    context: click.Context,
-    /,
     datasets: tuple[str, ...],
     assumptions: tuple[str, ...],
     by: tuple[str, ...],
@@ -116,18 +114,16 @@ def validate(
 ) -> None:
     """See the help."""
     sources, others = _asked(datasets)
-    given = context.get_parameter_source("form") is not click.core.ParameterSource.DEFAULT
-    form = form if given or output is None else _FORMS.get(Path(output).suffix.lower(), form)
     if form == "csv" and sources and others:
         if datasets:
             raise InputError("CSV: rows of servers have other columns than the rest; name datasets of one kind")
         others = []
     keys = [key.strip() for text in by for key in text.split(",") if key.strip()]
-    _check(sources, keys, plot, report, bound=bound)
+    _check(sources, keys, plot, bound=bound)
+    _check_report(report, datasets)
     if report is not None:
         _write_report(report, assumptions, quiet=quiet)
-        if not datasets:
-            return
+        return
     servers = _servers(sources, assumptions, deployment)
     reports = [validation.validate(name, file=file, assumptions=assumptions) for name, file in others]
     answer = Answer(servers, reports, _violations(servers, bound=bound), keys)
@@ -209,7 +205,7 @@ def _markdown(table: Table) -> list[str]:
     return [table.text("markdown"), *(line for note in table.notes for line in (note, ""))]
 
 
-def _check(sources: list[str], keys: list[str], plot: str | None, report: str | None, *, bound: bool) -> None:
+def _check(sources: list[str], keys: list[str], plot: str | None, *, bound: bool) -> None:
     """Refuse what cannot be done before anything is read."""
     if (keys or bound) and not sources:
         raise InputError("--by and --bound are about servers; name one of their datasets, or none for all")
@@ -221,10 +217,19 @@ def _check(sources: list[str], keys: list[str], plot: str | None, report: str | 
         from inference_econ import figures
 
         figures.check_path(plot)
-    if report is not None and not report.lower().endswith(".md"):
+
+
+def _check_report(report: str | None, datasets: Sequence[str]) -> None:
+    """Refuse a report that cannot be written, or is not about what was named."""
+    if report is None:
+        return
+    if not report.lower().endswith(".md"):
         raise InputError(f"{report}: the name of a report must end in .md")
-    if report is not None:
-        check_place(_picture(report))
+    if datasets:
+        raise InputError(
+            f"--report is about all shipped servers: name no dataset, or write the tables with -o {report}"
+        )
+    check_place(_picture(report))
 
 
 def _servers(sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any]) -> list[Servers]:

@@ -18,6 +18,8 @@ Array = npt.NDArray[np.float64]
 
 #: A column that is the same for all, so that no keys mean one group.
 _ALL = "\0"
+#: Beyond, how far a prediction is off says nothing more; of the logarithm [1].
+_FAR = math.log(11.0)
 
 
 class Accuracy(NamedTuple):
@@ -155,8 +157,10 @@ def percent(log_error: float, *, sign: bool = False) -> str:
 
     Examples
     --------
-    >>> percent(0.1), percent(-0.1, sign=True)
-    ('11 %', '-10 %')
+    >>> percent(0.1), percent(-0.1, sign=True), percent(900.0)
+    ('11 %', '-10 %', '> 1000 %')
     """
+    if log_error > _FAR:
+        return "> 1000 %"
     value = 100 * math.expm1(log_error)
     return f"{value:+.0f} %" if sign else f"{value:.0f} %"

@@ -127,11 +127,11 @@ def _asked(found: Assessment) -> doubts.Asked:
 def _certain(found: Assessment) -> list[str]:
     """Whether the gap to the frontier is larger than errors of predictions are."""
     gap, likely = found.anywhere, found.anywhere.likely_seconds
-    if likely is None or gap.verdict == "on":
+    if likely is None or gap.verdict == "on" or found.shortage is not None:
         return []
     around = (
-        f"with these GPUs and batch {100 * doubts.LEVEL:.0f} % of servers on the frontier would take "
-        f"{1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms per token, and this one takes "
+        f"with these GPUs and batch {100 * doubts.LEVEL:.0f} % of servers on the frontier of any size would "
+        f"take {1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms per token, and this one takes "
         f"{1e3 * gap.measured.seconds:.4g} ms"
     )
     if gap.certain:
@@ -280,7 +280,7 @@ def assessment_record(found: Assessment) -> dict[str, object]:
         "context": question.context,
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
         "measured": asdict(found.measured),
-        "frontiers": {name: _gap_record(gap) for name, gap in gaps.items()},
+        "frontiers": {name: _gap_record(gap, fits=found.shortage is None) for name, gap in gaps.items()},
         "predicted": _point_record(found.predicted, found.same_size),
         "parts": [
             {
@@ -299,8 +299,8 @@ def assessment_record(found: Assessment) -> dict[str, object]:
     }
 
 
-def _gap_record(gap: Gap) -> dict[str, object]:
-    likely = gap.likely_seconds
+def _gap_record(gap: Gap, *, fits: bool) -> dict[str, object]:
+    likely = gap.likely_seconds if fits else None
     return {
         "verdict": gap.verdict,
         "speed_factor": gap.speed_factor,
@@ -311,7 +311,7 @@ def _gap_record(gap: Gap) -> dict[str, object]:
         "on_it_seconds": gap.on_it_seconds,
         "on_it_seconds_low": None if likely is None else likely.low,
         "on_it_seconds_high": None if likely is None else likely.high,
-        "beyond_uncertainty": gap.certain,
+        "beyond_uncertainty": gap.certain if fits else None,
         "equal_cost": _point_record(gap.faster, gap),
         "equal_speed": _point_record(gap.cheaper, gap),
     }

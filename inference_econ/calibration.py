@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.errors import InputError
-from inference_econ.fitting import CONSTANTS, TARGETS, Bar, Problem, Progress, problem_of, with_constants
+from inference_econ.fitting import CONSTANTS, TARGETS, Bar, Problem, Progress, log_ratios, problem_of, with_constants
 from inference_econ.measurements import Measurement
+from inference_econ.prediction import predict
 from inference_econ.spec.assumptions import Assumptions
 
 Array = npt.NDArray[np.float64]
@@ -19,8 +20,8 @@ Array = npt.NDArray[np.float64]
 #: A constant is known if the rows bring its variance below this share of the one it had before, or if nothing was
 #: known before, its logarithm to this standard error [1].
 _LEARNT, _KNOWN = 0.5, 0.5
-#: Larger errors of a logarithm are all the same [1].
-_MOST = 20.0
+#: A constant of which no more than this factor is known is not determined at all [1].
+_MOST = 1000.0
 #: Share of the cost that a parabola rises by at two standard errors, below which a constant is not determined [1].
 _FLAT = 0.25
 
@@ -45,6 +46,8 @@ class Fit:
         Keys of :data:`TARGETS`.
     errors : ndarray, shape (rows, targets)
         ln(predicted / measured) [1]; NaN where one of the two is missing.
+    base_errors : ndarray, shape (rows, targets)
+        The same of the base [1].
     jacobian : ndarray, shape (rows, targets, n)
         Derivatives of the errors with respect to the logarithms [1].
     rows : tuple of Measurement
@@ -61,6 +64,7 @@ class Fit:
     assumptions: Assumptions
     targets: tuple[str, ...]
     errors: Array
+    base_errors: Array
     jacobian: Array
     rows: tuple[Measurement, ...]
     prior: float
@@ -133,9 +137,10 @@ def fit(
     bar.done = steps
     unknown = _unknown(problem, logs, covariance, bar)
     values = np.exp(logs)
+    before = log_ratios(predict(problem.rows, lambda _: base), targets)
     return Fit(
         tuple(names), values, covariance, unknown, base, with_constants(base, names, values),
-        tuple(targets), errors, jacobian, problem.rows, prior,
+        tuple(targets), errors, before, jacobian, problem.rows, prior,
     )  # fmt: skip
 
 
@@ -165,7 +170,8 @@ def _unknown(problem: Problem, logs: Array, covariance: Array, bar: Bar) -> tupl
         elif problem.spreads[index] < 1e2 and learnt < _LEARNT:
             found.append("the rows say little about it: mostly the base's value")
         elif problem.spreads[index] >= 1e2 and error > _KNOWN:
-            found.append(f"known to a factor of {math.exp(min(error, _MOST)):.3g} only")
+            vague = error > math.log(_MOST)
+            found.append("the rows do not see it" if vague else f"known to a factor of {math.exp(error):.3g} only")
         else:
             valley = covariance[:, index] / error
             rises = [

@@ -22,6 +22,8 @@ _LEGEND = (
     "measured, less 1"
 )
 
+#: Median error of a target beyond which a fit does not reproduce its rows: a factor of 1.5 [1].
+_POOR = math.log(1.5)
 _DIVISIONS = {"new chips and models": NEW, "new traffic": KNOWN}
 
 
@@ -40,9 +42,21 @@ def errors_table(found: Fit, folds: Mapping[str, Sequence[Fold]]) -> Table:
     """Median errors of the fit by engine, chip and model, and of the fits that left a chip or a model out."""
     kinds = [f"{target}: {what}" for target in found.targets for what in ("error", "bias")]
     rows = [("all", *_line(found.errors))]
+    rows.append((f"all, by the base ({found.base.name})", *_line(found.base_errors)))
     rows += [(label, *_line(errors)) for label, errors in _slices(found.rows, found.errors)]
     rows += [(f"{fold.left_out}, left out", *_line(fold.errors)) for fold in _shown(folds)]
     return Table("Errors", ("rows of", "number", *kinds), tuple(rows), _notes(found, folds))
+
+
+def not_reproduced(found: Fit) -> list[str]:
+    """For each target whose rows the fit is far from, what to check."""
+    return [
+        f"{target}: the fit does not reproduce the rows, their median error is {percent(error)}: "
+        "check units (seconds, milliseconds), formats of weights and KV cache, "
+        "speculation and layout of the rows, or give more freedom (--prior, --fit)"
+        for target in found.targets
+        if (error := found.median_error(target)) > _POOR
+    ]
 
 
 def _shown(folds: Mapping[str, Sequence[Fold]]) -> list[Fold]:
@@ -110,6 +124,10 @@ def record(found: Fit, folds: Mapping[str, Sequence[Fold]], left_out: Mapping[st
             )
         },
         "median_errors": {target: _number(found.median_error(target)) for target in found.targets},
+        "base": found.base.name,
+        "base_median_errors": {
+            target: _median(found.base_errors[:, index]) for index, target in enumerate(found.targets)
+        },
         "left_out_errors": [
             {
                 "by": fold.by,

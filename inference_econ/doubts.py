@@ -31,12 +31,10 @@ STEP: Follows = {
     "step_seconds": ("tpot", 1),
     "milliseconds": ("tpot", 1),
 }
-#: Of a prefill step.
-PREFILL: Follows = {
-    "tokens_per_second_per_user": ("ttft", -1),
-    "dollars_per_million_input_tokens": ("ttft", 1),
-    "step_seconds": ("ttft", 1),
-}
+#: Of a prefill step by itself: errors are known of TTFTs under load, which hold more than one step.
+PREFILL: Ends = dict.fromkeys(
+    ("tokens_per_second_per_user", "dollars_per_million_input_tokens", "step_seconds"), (None, None)
+)
 #: Of a service under a given load, whose bill is certain.
 LOAD: Follows = {
     "ttft_seconds": ("ttft", 1),

@@ -69,14 +69,16 @@ def asked(explanation: Explanation) -> doubts.Asked:
     return doubts.Asked(question, [explanation.accelerators], [explanation.batch], isl)
 
 
-def _quantity(explanation: Explanation) -> Quantity:
-    """What of a server a step is nearest to."""
-    return "tpot" if explanation.prompt is None else "ttft"
+def _quantities(explanation: Explanation) -> tuple[Quantity, ...]:
+    """What of a server has the errors of such a step: nothing does for prefill."""
+    return ("tpot",) if explanation.prompt is None else ()
 
 
 def _interval(explanation: Explanation) -> str:
-    question, quantity, ms = asked(explanation), _quantity(explanation), 1e3 * explanation.seconds
-    around, spread = doubts.around(question, quantity), doubts.spread(question, (quantity,))
+    question, quantities, ms = asked(explanation), _quantities(explanation), 1e3 * explanation.seconds
+    if not quantities and question.question.assumptions.calibration is not None:
+        return "No interval: TTFTs were measured under load, and their errors are not those of a prefill step alone."
+    around, spread = doubts.around(question, "tpot"), doubts.spread(question, quantities)
     if around is None:
         return spread
     return f"Step {ms:.4g} ms, {ms * around.low:.4g} to {ms * around.high:.4g} ms with such errors: {spread}"
@@ -175,7 +177,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
     costs = explanation.costs
     weights, cache, available = explanation.memory.of_one_plan()
     units = dict.fromkeys(one.unit for one in explanation.operators)
-    follows = doubts.STEP if explanation.prompt is None else doubts.PREFILL
+    ends = doubts.PREFILL if explanation.prompt is not None else doubts.ends(asked(explanation), doubts.STEP)
     record = {
         "model": explanation.question.model.name,
         "hardware": explanation.question.hardware.name,
@@ -183,7 +185,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "weights": explanation.question.precision.weights,
         "formats": asdict(explanation.question.precision),
         "math_unit": explanation.question.unit(explanation.question.precision.weights),
-        "calibration": doubts.calibration_record(asked(explanation), (_quantity(explanation),)),
+        "calibration": doubts.calibration_record(asked(explanation), _quantities(explanation)),
         "context": explanation.question.context,
         "batch": explanation.batch,
         "prompt": explanation.prompt,
@@ -203,7 +205,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "workspace_bytes": float(np.ravel(explanation.memory.workspace_bytes)[0]),
         "bytes_per_accelerator": dict(explanation.held),
     }
-    return doubts.bounded(record, doubts.ends(asked(explanation), follows))
+    return doubts.bounded(record, ends)
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:

@@ -193,7 +193,8 @@ def error_quantiles(groups: Sequence[npt.ArrayLike], weight: float = NEW.weight)
     if len(given) > 2:
         needed = [_needed(given, index, weight) for index in range(len(given))]
         stretch = min(max(float(_weighted(needed, (_LEVEL,), weight)[0]), 1.0), stretch)
-    return tuple(float(value) for value in (middle + (found - middle) * stretch).round(4))
+    # Beyond a factor of e^10 nothing is said of errors.
+    return tuple(float(value) for value in (middle + (found - middle) * stretch).round(4).clip(-10.0, 10.0))
 
 
 def _needed(groups: Sequence[Array], index: int, weight: float) -> Array:

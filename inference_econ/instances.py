@@ -32,6 +32,7 @@ _MOST_SEQUENCES, _FEWER_SEQUENCES, _LARGE_BYTES = 1024, 256, 70 * 2**30
 _WHOLE_REQUESTS = ("trtllm",)
 #: Requests of a group of attention ranks beyond which nothing changes [1].
 _MOST_SLOTS = 2.0**16
+_GB = 1e9
 #: Largest instance of those that are tried where the layout is not recorded [1].
 _LARGEST = 64
 
@@ -109,6 +110,28 @@ def candidates(row: Measurement, assumptions: Assumptions) -> list[Service]:
     return [replace(one, slots=int(min(one.slots, limit))) for one, limit in zip(chosen, most, strict=True)]
 
 
+def shortage(row: Measurement, service: Service) -> str:
+    """That memory does not hold the weights and one request of a server that ran, in words; empty if it does.
+
+    Parameters
+    ----------
+    row : Measurement
+        What was measured.
+    service : Service
+        An instance of its deployment, see :func:`worker`.
+
+    Returns
+    -------
+    str
+        With what is needed and what there is.
+    """
+    weights, each, available = _memory(row, service.question, service.plans)
+    if weights + each <= available:
+        return ""
+    needed, given = (value / _GB for value in (weights + each, max(available, 0.0)))
+    return f"weights and one request need {needed:,.1f} GB of the {given:,.1f} GB there are: predicted as if it ran"
+
+
 def _cuts(model: ModelSpec, plans: Plans, pool: Pool, assumptions: Assumptions) -> tuple[TensorLayout, ...]:
     """The ways to cut matrices that a layout allows; a layout that ran allows at least one."""
     problems = {
@@ -156,11 +179,16 @@ def _most_sequences(row: Measurement, question: Question) -> float:
 
 def _room(row: Measurement, question: Question, plans: Plans) -> float:
     """Requests whose cache fits, at least one; all of them where the weights do not fit and yet it ran [1]."""
+    weights, each, available = _memory(row, question, plans)
+    return (available - weights) / each if available - weights >= each else math.inf
+
+
+def _memory(row: Measurement, question: Question, plans: Plans) -> tuple[float, float, float]:
+    """Weights, the cache of a request, and what there is for them, of an instance [B]."""
     if row.engine in _WHOLE_REQUESTS and row.isl is not None and row.osl is not None and row.context is None:
         question = replace(question, context=row.isl + row.osl)
     weights, cache, available = question.memory(plans).of_one_plan()
-    each = cache / float(plans.batch[0])
-    return (available - weights) / each if available - weights >= each else math.inf
+    return weights, cache / float(plans.batch[0]), available
 
 
 def _requests(row: Measurement) -> Requests:

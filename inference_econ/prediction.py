@@ -51,6 +51,8 @@ class Prediction:
         Why there is no prediction; empty if there is one.
     assumed : str
         What the row does not say and was chosen for it; empty if nothing was.
+    shortage : str
+        What memory lacks for it by our count; it ran, and so it is predicted. Empty if it fits.
     """
 
     measurement: Measurement
@@ -61,6 +63,7 @@ class Prediction:
     idle: bool = False
     skipped: str = ""
     assumed: str = ""
+    shortage: str = ""
 
     @property
     def input_tokens_per_second_per_accelerator(self) -> float | None:
@@ -142,7 +145,14 @@ def _single(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Predi
     first = rows[0]
     if first.tp is None:
         return [_best(row, assumptions) for row in rows]
-    return _under_load(rows, *instances.instance(rows, assumptions))
+    service, replicas = instances.instance(rows, assumptions)
+    return _short(_under_load(rows, service, replicas), service)
+
+
+def _short(found: Sequence[Prediction], *services: Service) -> list[Prediction]:
+    """Predictions with what memory lacks in the first of some services that do not fit."""
+    short = next(filter(None, (instances.shortage(found[0].measurement, one) for one in services)), "")
+    return [replace(one, shortage=short) for one in found] if short else list(found)
 
 
 def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
@@ -317,12 +327,13 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
     reader, writer = (instances.worker(rows, pool, assumptions) for pool in (first.prefill, first.decode))
     if None not in (first.prefill.workers, first.decode.workers):
         workers = (first.prefill.workers or 1, first.decode.workers or 1)
-        return [_pools(row, reader, writer, *workers) for row in rows]
+        return _short([_pools(row, reader, writer, *workers) for row in rows], reader, writer)
     counts = worker_counts.assumed(rows, assumptions)
-    return [
+    found = [
         replace(_pools(row, reader, writer, *each), assumed="workers: {} prefill, {} decode".format(*each))
         for row, each in zip(rows, counts, strict=True)
     ]
+    return _short(found, reader, writer)
 
 
 def _pools(row: Measurement, reader: Service, writer: Service, readers: int, writers: int) -> Prediction:

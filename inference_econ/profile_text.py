@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 
 from inference_econ import catalog
+from inference_econ.accuracy import percent
 from inference_econ.calibration import Fit
 from inference_econ.calibration_rows import calibration_behind, deployment_key
 from inference_econ.fitting import CONSTANTS
@@ -78,9 +79,8 @@ def profile_text(
     lines.append("sources:")
     lines += [_source(key, reference, f"set before the fit: {key} = {value}", "assumed") for key, value in settings]
     for index, one in enumerate(found.names):
-        error = math.exp(found.log_errors[index]) - 1.0
         doubt = f"; {found.unknown[index]}" if found.unknown[index] else ""
-        text = f"fitted with the others, see calibration; standard error {100 * error:.0f} %{doubt}"
+        text = f"fitted with the others, see calibration; standard error {percent(found.log_errors[index])}{doubt}"
         lines.append(_source(one, reference, text, "derived"))
     lines.append(
         _source("calibration", reference, f"{where}: their range, and errors of fits that left some out", "derived")
@@ -166,7 +166,9 @@ def _errors(found: Fit, folds: Mapping[str, Sequence[Fold]]) -> list[str]:
         groups = groups or held_out(folds, KNOWN, index) or own_errors(found, index)
         one = [np.concatenate(groups)] if groups else []
         quantiles = error_quantiles(one)
-        lines += _spread(target, one, quantiles and _no_narrower(quantiles, known), found, NEW.weight)
+        wide = quantiles and _no_narrower(quantiles, known)
+        behind = known if known is not None and wide and _same_interval(wide, known.quantiles) else None
+        lines += _spread(target, one, wide, found, NEW.weight, behind)
     return lines
 
 
@@ -180,13 +182,21 @@ def _measured_errors(found: Fit, folds: Mapping[str, Sequence[Fold]]) -> list[st
 
 
 def _spread(
-    target: str, groups: Sequence[Array], quantiles: tuple[float, ...] | None, found: Fit, weight: float
+    target: str,
+    groups: Sequence[Array],
+    quantiles: tuple[float, ...] | None,
+    found: Fit,
+    weight: float,
+    behind: ErrorSpread | None = None,
 ) -> list[str]:
+    """What is known of a target; where its interval is that of the base, with the base's rows and groups."""
     count = int(np.isfinite(found.errors[:, found.targets.index(target)]).sum())
     if quantiles is None or (count < _ENOUGH and len(found.targets) > 1):
         return []
     share, sizes = coverage(groups, weight), np.abs(np.concatenate(groups))
-    known = f"rows: {count}, groups: {len(groups)}, median: {np.median(sizes):.4f}, p90: {np.quantile(sizes, 0.9):.4f}"
+    rows, parts = (count, len(groups)) if behind is None else (behind.rows, behind.groups)
+    known = f"rows: {rows}" + (f", groups: {parts}" if parts else "")
+    known += f", median: {np.median(sizes):.4f}, p90: {np.quantile(sizes, 0.9):.4f}"
     known += f", covered: {share:.3f}" if math.isfinite(share) else ""
     return [f"    {target}: {{{known}, quantiles: [{', '.join(f'{one:g}' for one in quantiles)}]}}"]
 
@@ -212,6 +222,11 @@ def _no_narrower(quantiles: tuple[float, ...], known: ErrorSpread | None) -> tup
         return quantiles
     pairs = zip(LEVELS, quantiles, known.quantiles, strict=True)
     return tuple(mine if level == 0.5 else (min if level < 0.5 else max)(mine, other) for level, mine, other in pairs)
+
+
+def _same_interval(quantiles: tuple[float, ...], others: Sequence[float]) -> bool:
+    """Whether intervals of 80 % are the same."""
+    return all(quantiles[LEVELS.index(level)] == others[LEVELS.index(level)] for level in (0.1, 0.9))
 
 
 def _source(key: str, reference: str, where: str, kind: str) -> str:

@@ -9,10 +9,14 @@ from inference_econ.accuracy import Accuracy, percent
 from inference_econ.tables import Table
 from inference_econ.validation.bound import Violation
 from inference_econ.validation.rows import QUANTITIES, Quantity, Row, Servers
-from inference_econ.validation.servers import inside, scores
+from inference_econ.validation.servers import BY_HARDWARE, inside, scores
 
 #: Rows that are named one by one; of more, the first and the last are.
 _NAMED = 3
+#: So many rows that count are shown one by one.
+_FEW = 10
+#: From here on, numbers have commas [1].
+_LONG = 1e4
 _ERRORS = ("rows", "predicted", "median", "mean", "p90", "bias")
 LEGEND = "Errors are |ln(predicted / measured)|: 0.1 is about 10 %, 0.69 a factor of two; the bias keeps the sign."
 #: How rows are counted and predicted, for people.
@@ -50,6 +54,8 @@ def tables(report: Servers, by: Sequence[str] = ()) -> list[Table]:
         What to group by, each by itself.
     """
     shown = [coverage(report), errors(report)]
+    if 0 < len(report.counted()) <= _FEW:
+        shown.append(row_by_row(report))
     shown += [grouped(report, key) for key in by]
     if any(row.assumed for row in report.counted()):
         shown.append(_assumed(report))
@@ -89,6 +95,32 @@ def errors(report: Servers) -> Table:
     notes = tuple(_reading(title, found) for title, found in _overall(report.counted()) if found.median is not None)
     columns = ("quantity", "which", *_ERRORS, "in 80 % interval")
     return Table(f"Errors under {_named(report)}", columns, tuple(rows), (*notes, LEGEND))
+
+
+def row_by_row(report: Servers) -> Table:
+    """What was measured and predicted of each row that counts, and why some are unlike what was fitted."""
+    rows = [
+        (row.id, *_compared(row, quantity))
+        for row in report.counted()
+        for quantity in QUANTITIES
+        if row.measured(quantity) is not None
+    ]
+    notes = tuple(f"{row.id}: {'; '.join(reasons)}." for row in report.counted() if (reasons := _outside(report, row)))
+    columns = ("row", "quantity", "measured", "predicted", "off by", "80 % interval")
+    return Table(f"Rows under {_named(report)}", columns, tuple(rows), notes)
+
+
+def _compared(row: Row, quantity: Quantity) -> tuple[str, ...]:
+    unit, factor = (" [ms]", 1e3) if quantity.field.endswith("_seconds") else ("", 1.0)
+    measured, predicted, where = row.measured(quantity), row.predicted(quantity), row.interval(quantity.field)
+    off = "-" if not measured or predicted is None else f"{100 * (predicted / measured - 1):+.0f} %"
+    ends = "-" if where is None else f"{_short(factor * where.low)} to {_short(factor * where.high)}"
+    values = ("-" if value is None else _short(factor * value) for value in (measured, predicted))
+    return (quantity.title + unit, *values, off, ends)
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}" if value < _LONG else f"{value:,.0f}"
 
 
 def share_inside(rows: Iterable[Row], quantity: Quantity) -> str:
@@ -185,7 +217,8 @@ def _lines(report: Servers) -> Iterator[dict[str, object]]:
     points = any(file.kind == "points" for file in report.files)
     for row, (kind, cell) in zip(report.rows, cells, strict=True):
         line: dict[str, object] = {"id": row.id, "row": row.number, "dataset": row.dataset}
-        line["assumptions"] = report.assumptions
+        line |= {name: getattr(row.measurement, name, None) for name in ("model", "hardware")}
+        line["assumptions"] = _assumptions(report, row)
         for unit in units:
             in_it = unit == _UNITS.get(kind, _MILLISECONDS)
             for name, field in _LATENCIES.items():
@@ -193,13 +226,14 @@ def _lines(report: Servers) -> Iterator[dict[str, object]]:
         for name, field in _RATES.items():
             line |= _cells(row, name, field, 1.0)
         if points:
-            line |= {"predicted_value": _value(row, cell) if kind == "points" else None, "unit": cell.get("unit", "")}
+            line |= _value(row, cell) if kind == "points" else _empty("value")
+            line["unit"] = cell.get("unit", "")
         skipped = bool(row.skipped)
-        line |= {"assumed": row.assumed, "fitted": row.fitted, "outside": "; ".join(row.outside)}
+        line |= {"assumed": row.assumed, "fitted": row.fitted, "outside": "; ".join(_outside(report, row))}
         yield {**line, "skipped": skipped, "counted": not (skipped or row.apart), "reason": row.skipped or row.apart}
 
 
-def _cells(row: Row, name: str, field: str, factor: float) -> dict[str, object]:
+def _cells(row: Row, name: str, field: str, factor: float) -> dict[str, float | None]:
     value = None if row.prediction is None else getattr(row.prediction, field)
     measured = None if row.measurement is None else getattr(row.measurement, field)
     where = row.interval(field)
@@ -211,19 +245,41 @@ def _cells(row: Row, name: str, field: str, factor: float) -> dict[str, object]:
     }
 
 
-def _empty(name: str) -> dict[str, object]:
+def _empty(name: str) -> dict[str, float | None]:
     return dict.fromkeys((f"measured_{name}", *(f"predicted_{name}{end}" for end in ("", "_low", "_high"))))
 
 
-def _value(row: Row, cell: dict[str, str]) -> float | None:
-    """A prediction in the unit of the column ``value``."""
-    if row.measurement is None or row.prediction is None:
-        return None
+def _value(row: Row, cell: dict[str, str]) -> dict[str, float | None]:
+    """A prediction and its interval in the unit of the column ``value``."""
     for field in _VALUES:
-        measured, predicted = getattr(row.measurement, field), getattr(row.prediction, field)
-        if measured is not None:
-            return None if predicted is None else float(cell["value"].replace(",", "")) * predicted / measured
-    return None
+        measured = None if row.measurement is None else getattr(row.measurement, field)
+        if measured is None:
+            continue
+        value = float(cell["value"].replace(",", ""))
+        if not (field.endswith("_seconds") and cell["unit"].lower().startswith("tok")):
+            return _cells(row, "value", field, value / measured)
+        # The speed of one user: tokens per second, of a time per token; the slowest is the longest.
+        found = _cells(row, "value", field, 1.0 / (value * measured))
+        low, high = "predicted_value_low", "predicted_value_high"
+        found[low], found[high] = found[high], found[low]
+        return {name: None if time is None else 1.0 / time for name, time in found.items()}
+    return _empty("value")
+
+
+def _assumptions(report: Servers, row: Row) -> str:
+    """What a row is predicted under; empty if that depends on what nobody understood."""
+    if report.assumptions != BY_HARDWARE:
+        return report.assumptions
+    return "" if row.assumptions is None else row.assumptions.name
+
+
+def _outside(report: Servers, row: Row) -> list[str]:
+    """Why a row is unlike what its assumptions were fitted to, if they were."""
+    if row.assumptions is None or row.assumptions.calibration is not None:
+        return row.outside
+    chosen = report.assumptions != BY_HARDWARE
+    unfitted = f"{row.assumptions.name} was fitted to no measured server" if chosen else "no profile for the chip"
+    return [unfitted, *row.outside]
 
 
 def _by_quantity(rows: Sequence[Row]) -> Iterator[tuple[Quantity, Accuracy]]:
@@ -252,7 +308,8 @@ def _assumed(report: Servers) -> Table:
 
 def _reading(title: str, found: Accuracy) -> str:
     half = percent(found.median or 0.0)
-    return f"{title[0].upper()}{title[1:]}: half of the {found.predicted} predictions are within {half}."
+    which = "the prediction is" if found.predicted == 1 else f"half of the {found.predicted} predictions are"
+    return f"{title[0].upper()}{title[1:]}: {which} within {half}."
 
 
 def _numbers(found: Accuracy) -> tuple[str, ...]:
@@ -270,7 +327,7 @@ def _part(rows: Sequence[Row], quantity: Quantity, found: Accuracy) -> dict[str,
 
 
 def _named(report: Servers) -> str:
-    return "the profiles of their hardware" if report.assumptions == "by hardware" else report.assumptions
+    return "the profiles of their hardware" if report.assumptions == BY_HARDWARE else report.assumptions
 
 
 def _plain(value: object) -> str:

@@ -21,6 +21,9 @@ from inference_econ.spec.model import ModelSpec
 
 #: Beyond what was measured by more than this factor is outside [1].
 _SLACK = 1.25
+_BILLION = 1e9
+#: From here on, numbers have commas [1].
+_LONG = 1e4
 #: Fields of hardware and models that no time depends on.
 _NO_TIME = ("prices", "watts", "name", "description", "year", "vendor", "max_context")
 
@@ -223,18 +226,25 @@ def _far(asked: Subject, known: Calibration) -> Iterator[Reason]:
     each = None
     if asked.concurrency is not None and asked.accelerators is not None:
         each = asked.concurrency / asked.accelerators
+    context = Range(low=known.isl.low, high=known.isl.high + known.osl.high / 2.0)
+    parameters = Range(low=known.parameters.low / _BILLION, high=known.parameters.high / _BILLION)
     values = (
-        ("parameters", float(asked.model.total_parameters), known.parameters),
-        ("isl", asked.isl, known.isl),
-        ("osl", asked.osl, known.osl),
-        ("context", asked.context, Range(low=known.isl.low, high=known.isl.high + known.osl.high / 2.0)),
-        ("accelerators", asked.accelerators, known.accelerators),
-        ("requests per accelerator", each, known.requests_per_accelerator),
+        ("parameters", "{} billion parameter{}", asked.model.total_parameters / _BILLION, parameters),
+        ("isl", "isl of {} token{}", asked.isl, known.isl),
+        ("osl", "osl of {} token{}", asked.osl, known.osl),
+        ("context", "context of {} token{}", asked.context, context),
+        ("accelerators", "{} accelerator{}", asked.accelerators, known.accelerators),
+        ("requests per accelerator", "{} request{} per accelerator", each, known.requests_per_accelerator),
     )
-    for name, value, seen in values:
+    for name, words, value, seen in values:
         if value is not None and not seen.low / _SLACK <= value <= seen.high * _SLACK:
-            text = f"{name} of {value:.4g} is outside of what was measured, {seen.low:.4g} to {seen.high:.4g}"
-            yield Reason(f"{name} is outside of what was measured", text)
+            text = words.format(_number(value), "" if value == 1.0 else "s")
+            ends = " to ".join(dict.fromkeys(_number(end) for end in (seen.low, seen.high)))
+            yield Reason(f"{name} outside of what was measured", f"{text} (measured: {ends})")
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if value < _LONG else f"{value:,.0f}"
 
 
 def formats(model: ModelSpec, weights: str | None) -> str:

@@ -146,11 +146,16 @@ class Row:
 
     @property
     def unlike(self) -> list[Reason]:
-        """What had to be assumed, and why it is unlike what was fitted: :func:`inference_econ.uncertainty.reasons`."""
+        """What was assumed, what memory lacks, and why it is unlike what was fitted.
+
+        See :func:`inference_econ.uncertainty.reasons` for the last.
+        """
         if self.measurement is None or self.assumptions is None:
             return []
         assumed = [Reason("workers or layout are not recorded", f"assumed: {self.assumed}")] if self.assumed else []
-        return [*assumed, *reasons(self.measurement, self.assumptions)]
+        short = "" if self.prediction is None else self.prediction.shortage
+        lacking = [Reason("more memory is needed than there is", short)] if short else []
+        return [*assumed, *lacking, *reasons(self.measurement, self.assumptions)]
 
     @property
     def outside(self) -> list[str]:

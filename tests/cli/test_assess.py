@@ -100,9 +100,14 @@ def test_a_batch_that_does_not_fit_is_an_answer(command: Command) -> None:
     assert outcome.code == 0
     assert "A batch of 512 needs 1483 GB, and 8 GPUs have 609 GB: 178 sequences fit" in outcome.out
     assert "none is as cheap" in outcome.out
+    assert "uncertain by" not in outcome.out
+    assert "80 % of servers" not in outcome.out
     for form in ("csv", "json", "markdown"):
         again = command(*SUBJECT, "--context", 8000, "--tokens-per-second", 30, "--batch", 512, "--format", form)
         assert again.code == 0, again.err
+        if form == "json":
+            gap = json.loads(again.out)["frontiers"]["any_size"]
+            assert {gap[name] for name in ("on_it_seconds_low", "on_it_seconds_high", "beyond_uncertainty")} == {None}
 
 
 @pytest.mark.parametrize(

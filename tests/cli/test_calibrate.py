@@ -33,13 +33,20 @@ def data(tmp_path: Path) -> Path:
 def test_a_profile_is_written_and_used(command: Command, data: Path, tmp_path: Path) -> None:
     outcome = command("calibrate", data, *TWO, "--target", "tpot,ttft", "--name", "My servers", "-o", "mine.yaml")
     assert outcome.code == 0, outcome
-    for words in ("Fitted to 8 rows", "hbm_efficiency", "graph_launch", "standard error", "vllm / NVIDIA H100"):
+    for words in (
+        "Fitted to 8 rows",
+        "all, by the base",
+        "hbm_efficiency",
+        "graph_launch",
+        "standard error",
+        "vllm / NVIDIA H100",
+    ):
         assert words in outcome.out, words
     assert "left out: 1 rows: speculative decoding" in outcome.err
     assert "wrote mine.yaml" in outcome.err
     mine = catalog.assumptions(str(tmp_path / "mine.yaml"))
     assert mine.name == "My servers"
-    assert mine.extends == "deployable"
+    assert mine.extends == "profiles/vllm_hopper"
     assert mine.calibration is not None
     assert mine.calibration.rows == 8
     assert mine.calibration.hardware == ("h100_sxm",)
@@ -57,6 +64,8 @@ def test_formats(command: Command, data: Path) -> None:
     table = command("calibrate", data, *TWO, "--format", "csv", "--quiet")
     assert table.out.startswith("constant,value,standard error,base,determined by the rows\nhbm_efficiency,")
     assert table.err == ""
+    assert told["base"] == "profiles/vllm_hopper"
+    assert 0.0 < told["base_median_errors"]["tpot"] < 0.5
     assert "| constant |" in command("calibrate", data, *TWO, "--format", "markdown").out
 
 
@@ -68,6 +77,49 @@ def test_rows_can_be_chosen_and_thinned(command: Command, data: Path) -> None:
         "calibrate", data, "--fit", "hbm_efficiency", "--without", "tp=8,concurrency=1", "--format", "json"
     )
     assert json.loads(without.out)["rows"] == 7
+
+
+@pytest.mark.parametrize(
+    ("change", "base"),
+    [
+        (("h100,vllm,fp8,none,1024,1024,4", "h100,sglang,fp8,none,1024,1024,4"), "profiles/servers"),
+        (("h100,vllm,fp8,none,1024,1024,4", "mi355x,sglang,fp8,none,1024,1024,4"), "profiles/servers"),
+        (("h100,vllm", "mi300x,"), "profiles/cdna3"),
+        (("h100,vllm", "tpu_v6e,vllm"), "deployable"),
+    ],
+)
+def test_a_fit_begins_with_the_profile_of_its_rows(
+    command: Command, data: Path, change: tuple[str, str], base: str
+) -> None:
+    data.write_text(data.read_text(encoding="utf-8").replace(*change), encoding="utf-8")
+    outcome = command("calibrate", data, "--fit", "hbm_efficiency", "--format", "json")
+    assert json.loads(outcome.out)["base"] == catalog.assumptions(base).name
+    told = command("calibrate", data, "--fit", "hbm_efficiency", "--base", "ideal", "--format", "json")
+    assert json.loads(told.out)["base"] == "ideal"
+
+
+def test_rows_that_are_not_reproduced_are_told(command: Command, data: Path) -> None:
+    said = "tpot: the fit does not reproduce the rows, their median error is "
+    assert said not in command("calibrate", data, *TWO).err
+    header, *lines = data.read_text(encoding="utf-8").splitlines()
+    cells = [line.rpartition(",") for line in lines]
+    wrong = [f"{start},{float(seconds) / 1000}" for start, _, seconds in cells]
+    data.write_text("\n".join([header, *wrong]) + "\n", encoding="utf-8")
+    outcome = command("calibrate", data, *TWO, "-o", "mine.yaml")
+    assert f"{said}> 1000 %: check units (seconds, milliseconds), formats" in outcome.err
+    assert "wrote mine.yaml" in outcome.err
+
+
+def test_what_nothing_holds_is_written_without_an_error_of_forty_digits(
+    command: Command, data: Path, tmp_path: Path
+) -> None:
+    # No dense model has experts, so that nothing holds them without trust in the base.
+    fitted = ("--fit", "hbm_efficiency,expert_hbm_efficiency", "--prior", "inf", "-o", "mine.yaml")
+    outcome = command("calibrate", data, *fitted)
+    assert outcome.code == 0, outcome
+    assert "> 1000 %" in outcome.out
+    mine = catalog.assumptions(str(tmp_path / "mine.yaml"))
+    assert "standard error > 1000 %; " in mine.sources["expert_hbm_efficiency"].where
 
 
 def test_larger_data_are_thinned(command: Command) -> None:

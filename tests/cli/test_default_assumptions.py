@@ -166,8 +166,23 @@ def test_explain_shows_the_interval(command: Command) -> None:
     text = " ".join(command(*asked("explain", "h100_sxm")).out.split())
     ms = (f"{1e3 * seconds:.4g}" for seconds in (found["step_seconds"], *around))
     assert "Step {} ms, {} to {} ms with such errors: 80 % of measured TPOTs lie".format(*ms) in text
-    prompt = " ".join(command(*asked("explain", "h100_sxm"), "--prefill", 2000).out.split())
-    assert re.search(r"Step \S+ ms, \S+ to \S+ ms with such errors: 80 % of measured TTFTs lie", prompt)
+
+
+def test_a_prefill_step_alone_has_no_interval(command: Command) -> None:
+    prefill = (*asked("explain", "h100_sxm"), "--prefill", 2000)
+    text = " ".join(command(*prefill).out.split())
+    said = "No interval: TTFTs were measured under load, and their errors are not those of a prefill step alone."
+    assert text.count(said) == 1
+    assert "with such errors" not in text
+    assert "80 % of measured" not in text
+    found = record(command, *prefill)
+    for name in ("step_seconds", "tokens_per_second_per_user", "dollars_per_million_input_tokens"):
+        assert found[name] is not None
+        assert (found[f"{name}_low"], found[f"{name}_high"]) == (None, None)
+    assert found["calibration"]["measured_over_predicted"] == {}
+    unfitted = " ".join(command(*prefill, "--assumptions", "ideal").out.split())
+    assert "No interval: ideal was fitted to no measured server." in unfitted
+    assert said not in unfitted
 
 
 def test_a_prefix_that_is_computed_has_its_interval(command: Command) -> None:

@@ -86,6 +86,30 @@ def test_output_goes_to_a_file(command: Command, tmp_path: Path, form: str) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["result.txt"]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [SUBJECT, ("explain", "llama_3_8b", "h100_sxm"), ("table", "paper/table_1")],
+    ids=["frontier", "explain", "scenario"],
+)
+@pytest.mark.parametrize(
+    ("suffix", "form"), [(".csv", "csv"), (".JSON", "json"), (".md", "markdown"), (".txt", "table"), ("", "table")]
+)
+def test_the_name_of_the_file_decides_the_form(
+    command: Command, tmp_path: Path, arguments: tuple[object, ...], suffix: str, form: str
+) -> None:
+    assert command(*arguments, "-o", f"result{suffix}").err == f"wrote result{suffix}\n"
+    printed = command(*arguments, "--format", form).out
+    assert (tmp_path / f"result{suffix}").read_text(encoding="utf-8") == printed
+
+
+def test_a_form_that_is_given_counts_whatever_the_file_is_called(command: Command, tmp_path: Path) -> None:
+    for form in ("table", "json"):
+        assert command(*SUBJECT, "--format", form, "-o", "result.csv").code == 0
+        assert (tmp_path / "result.csv").read_text(encoding="utf-8") == command(*SUBJECT, "--format", form).out
+    said = " ".join(command("frontier", "--help").out.split())
+    assert "[default: (as the name after -o ends: .json, .csv, .md; else table)]" in said
+
+
 def test_a_file_has_no_escape_codes_of_the_terminal(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

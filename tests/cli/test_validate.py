@@ -132,7 +132,7 @@ def test_a_line_for_every_row_and_the_tables_beside_it(command: Command, tmp_pat
     with Path("predictions.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [row["id"] for row in rows] == given
-    assert {row["assumptions"] for row in rows} == {"by hardware"}
+    assert {(row["hardware"], row["assumptions"]) for row in rows if row["model"]} == {("mi300x", "profiles/cdna3")}
     assert all(row["reason"] for row in rows if row["skipped"] == "true")
     assert all(float(row["predicted_value"]) > 0 for row in rows if row["skipped"] == "false")
     quiet = command("validate", mine, "-o", "again.csv", "--quiet")
@@ -172,6 +172,9 @@ def test_results_of_a_load_generator(command: Command, tmp_path: Path) -> None:
     assert row["measured_tpot_ms"] == pytest.approx(9.0)
     assert row["predicted_tpot_ms"] == pytest.approx(9.0, rel=0.5)
     assert row["predicted_ttft_ms"] > 0
+    table = command(*arguments).out
+    assert "TPOT: the prediction is within" in table
+    assert "│ TPOT [ms]" in table
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])
@@ -214,6 +217,10 @@ def test_the_picture(command: Command, suffix: str) -> None:
         (["memory", "--bound"], "--by and --bound are about servers; name one of their datasets, or none for all"),
         (["--report", "nowhere/a.md"], "nowhere/a.md: cannot be written: No such file or directory"),
         (["--report", "a.txt"], "a.txt: the name of a report must end in .md"),
+        (
+            ["other.csv", "--report", "a.md"],
+            "--report is about all shipped servers: name no dataset, or write the tables with -o a.md",
+        ),
         (["collectives", "memory", "nothing"], "unknown dataset 'nothing'; known: "),
         (["collectives", "missing.csv"], "missing.csv: cannot be read: No such file"),
         (["collectives", "empty.csv"], "empty.csv: empty; a line of column names and a line for each measurement are"),

@@ -20,7 +20,7 @@ from inference_econ.calibration_rows import (
     thinned,
     was_fitted,
 )
-from inference_econ.calibration_tables import constants_table, errors_table, record
+from inference_econ.calibration_tables import constants_table, errors_table, not_reproduced, record
 from inference_econ.errors import InputError
 from inference_econ.fitting import CONSTANTS, TARGETS, with_constants
 from inference_econ.holdout import (
@@ -37,6 +37,7 @@ from inference_econ.measurements import Measurement, Pool, Skipped
 from inference_econ.prediction import predict
 from inference_econ.profile_text import profile_text
 from inference_econ.spec.assumptions import Assumptions
+from inference_econ.spec.calibration import ErrorSpread
 from inference_econ.uncertainty import (
     Subject,
     instance_chips,
@@ -108,7 +109,7 @@ def test_what_the_rows_do_not_see_stays_where_it_was_and_is_named() -> None:
     assert found.values[1] == pytest.approx(0.6, rel=1e-3)
     assert found.unknown[1] == "the rows say little about it: mostly the base's value"
     alone = fit(_rows(), ("hbm_efficiency", "expert_hbm_efficiency"), base, prior=math.inf)
-    assert "at its bound" in alone.unknown[1] or "known to a factor of" in alone.unknown[1]
+    assert alone.unknown[1] == "the rows do not see it"
 
 
 def test_a_constant_at_its_bound_is_named() -> None:
@@ -280,6 +281,26 @@ def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) ->
         assert mine[-1] >= before[-1]
 
 
+@pytest.mark.parametrize(
+    ("groups", "quantiles", "said"),
+    [
+        ("groups: 7, ", "-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4", "{rows: 345, groups: 7, median: "),
+        ("", "-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4", "{rows: 345, median: "),
+        ("groups: 7, ", "0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0", "{rows: 8, groups: 1, median: "),
+    ],
+)
+def test_intervals_of_the_base_are_told_with_its_rows(tmp_path: Path, groups: str, quantiles: str, said: str) -> None:
+    path = tmp_path / "mine.yaml"
+    text = profile_text(_found(), {}, name="a", extends="deployable", data="d", reference="user", date="e")
+    (line,) = (one for one in text.partition("measured_errors")[0].splitlines() if one.startswith("    tpot:"))
+    text = text.replace(line, f"    tpot: {{rows: 345, {groups}quantiles: [{quantiles}]}}", 1)
+    path.write_text(text, encoding="utf-8")
+    again = fit(_rows()[:8], ("hbm_efficiency",), catalog.assumptions(str(path)))
+    text = profile_text(again, {}, name="b", extends="c", data="d", reference="user", date="e")
+    (line,) = (one for one in text.partition("measured_errors")[0].splitlines() if one.startswith("    tpot:"))
+    assert line.startswith(f"    tpot: {said}")
+
+
 def test_thinning_keeps_whole_deployments() -> None:
     few = thinned(_rows(), 2)
     assert len(few) == 8
@@ -407,14 +428,14 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
         "no chip of the family blackwell was measured (h100)",
         "sglang was not measured (vllm)",
         "no weights in fp8_block were measured (fp8)",
-        "parameters of 6.71e+11 is outside of what was measured, 8.03e+09 to 7.055e+10",
-        "isl of 1e+05 is outside of what was measured, 1000 to 1000",
-        "osl of 2000 is outside of what was measured, 200 to 200",
-        "requests per accelerator of 512 is outside of what was measured, 0.125 to 64",
+        "671 billion parameters (measured: 8.03 to 70.55)",
+        "isl of 100,000 tokens (measured: 1000)",
+        "osl of 2000 tokens (measured: 200)",
+        "512 requests per accelerator (measured: 0.125 to 64)",
     ]
     asked = Subject(catalog.model("llama_3_70b"), catalog.hardware("h100_sxm"), "fp8", accelerators=16)
-    assert outside(asked, mine) == ["accelerators of 16 is outside of what was measured, 1 to 8"]
-    assert [one.kind for one in reasons(asked, mine)] == ["accelerators is outside of what was measured"]
+    assert outside(asked, mine) == ["16 accelerators (measured: 1 to 8)"]
+    assert [one.kind for one in reasons(asked, mine)] == ["accelerators outside of what was measured"]
     # Of two pools, the larger worker counts, as in the fit; each of them has its requests.
     pools = replace(_rows()[0], tp=None, prefill=POOL, decode=POOL, accelerators=64, concurrency=64.0)
     assert outside(pools, mine) == []
@@ -451,6 +472,12 @@ def test_tables_and_records() -> None:
     errors = errors_table(found, folds)
     assert [row[0] for row in errors.rows][-1] == "llama_3_8b, left out"
     assert errors.rows[0][1:3] == ("12", "0 %")
+    assert errors.rows[1][0] == f"all, by the base ({_base().name})"
+    assert errors.rows[1][1] == "12"
+    assert errors.rows[1][2] != "0 %"
+    assert not_reproduced(found) == []
+    (said,) = not_reproduced(replace(found, errors=found.errors + np.array([0.0, 0.5])))
+    assert said.startswith("ttft: the fit does not reproduce the rows, their median error is 65 %: check units")
     data = record(found, folds, {"of poor quality": 2})
     assert data["left_out"] == {"of poor quality": 2}
     assert data["constants"]["hbm_efficiency"]["determined"] is True  # type: ignore[index]
@@ -461,3 +488,10 @@ def test_every_constant_is_a_field_with_a_place_inside_its_bounds() -> None:
         assert name in Assumptions.model_fields
         assert one.low < one.start < one.high
     assert set(TARGETS) == {"tpot", "ttft", "request", "throughput"}
+
+
+def test_errors_beyond_all_measure_can_still_be_read() -> None:
+    quantiles = error_quantiles([np.full(9, 14.0), np.full(9, -15.0), np.full(9, 0.1)])
+    assert quantiles is not None
+    assert ErrorSpread(rows=27, quantiles=quantiles).quantiles == quantiles
+    assert (min(quantiles), max(quantiles)) == (-10.0, 10.0)

@@ -86,18 +86,18 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
         (doubts.Asked(question(), [1, 8], [1, 512]), ""),
         (doubts.Asked(question(context=0)), ""),
         (doubts.Asked(question(context=5000)), ""),
-        (doubts.Asked(question(context=9000)), "context of 9000 is outside of what was measured, 400 to 4500"),
+        (doubts.Asked(question(context=9000)), "context of 9000 tokens (measured: 400 to 4500)"),
         (doubts.Asked(question(context=9000), isl=500, osl=500), ""),
-        (doubts.Asked(question(), isl=50), "isl of 50 is outside of what was measured, 400 to 4000"),
+        (doubts.Asked(question(), isl=50), "isl of 50 tokens (measured: 400 to 4000)"),
         (
             doubts.Asked(question(), [1, 16, 64], [64, 16, 64], 500, 500),
-            "among the rows, accelerators of 64 is outside of what was measured, 1 to 8",
+            "among the rows, 64 accelerators (measured: 1 to 8)",
         ),
-        (doubts.Asked(question(), [64], [64]), "accelerators of 64 is outside of what was measured, 1 to 8"),
+        (doubts.Asked(question(), [64], [64]), "64 accelerators (measured: 1 to 8)"),
         (
             doubts.Asked(question(), [4, 1], [1, 256]),
-            "among the rows, requests per accelerator of 0.25 is outside of what was measured, 1 to 64; "
-            "requests per accelerator of 256 is outside of what was measured, 1 to 64",
+            "among the rows, 0.25 requests per accelerator (measured: 1 to 64); "
+            "256 requests per accelerator (measured: 1 to 64)",
         ),
         (doubts.Asked(question(), speculates=True), "no server that speculates was measured"),
     ],
@@ -189,6 +189,7 @@ def test_a_gap_is_held_against_the_errors_of_the_profile(factor: float, verdict:
     assert ("That is more than the profile itself is uncertain by: with these GPUs and batch" in said) == certain
     doubted = "The profile itself is uncertain by more than that: with these GPUs and batch 80 % of servers" in said
     assert doubted == (verdict != "on" and not certain)
+    assert ("of servers on the frontier of any size would take " in said) == (verdict != "on")
     record = assessment_tables.assessment_record(found)
     gap = record["frontiers"]["any_size"]  # type: ignore[index]
     assert gap["beyond_uncertainty"] is certain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -15,7 +16,8 @@ import pytest
 from inference_econ import catalog, held_out_tables, measurements, server_tables, validation, validation_document
 from inference_econ.errors import InputError
 from inference_econ.fitting import CONSTANTS
-from inference_econ.measurements import Deployment
+from inference_econ.measurements import Deployment, Pool
+from inference_econ.prediction import predict
 from inference_econ.validation import bound, servers
 from inference_econ.validation.rows import QUANTITIES, Coverage, Quantity, Row, Servers
 
@@ -225,9 +227,12 @@ def test_intervals_are_in_the_unit_of_the_value_and_blank_without_errors_of_its_
     for name in ("tpot_ms", "ttft_ms", "output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"):
         low, value, high = (float(line[f"predicted_{name}{end}"]) for end in ("_low", "", "_high"))
         assert 0.1 < low / value <= 1.0 <= high / value < 10.0, name
-    assert "requests per accelerator of 4e+04 is outside of what was measured" in far["outside"]
+    assert "40,000 requests per accelerator (measured: " in far["outside"]
     plain = _lines(servers.servers([path], "deployable"))[0]
-    assert (plain["predicted_tpot_ms_low"], plain["outside"], plain["fitted"]) == ("", "", "false")
+    unfitted = "deployable was fitted to no measured server"
+    assert (plain["predicted_tpot_ms_low"], plain["outside"], plain["fitted"]) == ("", unfitted, "false")
+    assert (line["model"], line["hardware"], line["assumptions"]) == ("llama_3_8b", "h100_sxm", "profiles/vllm_hopper")
+    assert plain["assumptions"] == "deployable"
 
 
 def test_rows_whose_layout_is_assumed_have_no_interval_and_say_so(tmp_path: Path) -> None:
@@ -323,7 +328,12 @@ def test_files_of_several_units_have_the_columns_of_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("metric", "value", "unit"),
-    [("TPOT_median", 9.5, "ms"), ("output_tok_s_total", 400.0, "tok/s"), ("TTFT_mean", 0.1, "s")],
+    [
+        ("TPOT_median", 9.5, "ms"),
+        ("output_tok_s_total", 400.0, "tok/s"),
+        ("TTFT_mean", 0.1, "s"),
+        ("tok_s_per_user", 125.0, "tok/s/user"),
+    ],
 )
 def test_points_have_their_own_units(tmp_path: Path, metric: str, value: float, unit: str) -> None:
     path = tmp_path / "points.csv"
@@ -333,7 +343,71 @@ def test_points_have_their_own_units(tmp_path: Path, metric: str, value: float, 
     assert line["unit"] == unit
     quantity = next(one for one in QUANTITIES if report.rows[0].measured(one) is not None)
     ratio = (report.rows[0].predicted(quantity) or 0.0) / (report.rows[0].measured(quantity) or 1.0)
+    ratio = 1.0 / ratio if unit == "tok/s/user" else ratio
+    assert float(line["measured_value"]) == pytest.approx(value)
     assert float(line["predicted_value"]) == pytest.approx(value * ratio)
+    assert float(line["predicted_value_low"]) < value * ratio < float(line["predicted_value_high"])
+
+
+def test_servers_that_memory_does_not_hold_are_predicted_and_flagged(tmp_path: Path) -> None:
+    path = _serving(tmp_path / "mine.csv", {})
+    large = path.read_text(encoding="utf-8").replace("Llama-3.1-8B", "Llama-3.1-405B")
+    path.write_text(large, encoding="utf-8")
+    report = servers.servers([path])
+    (row,) = report.rows
+    assert report.coverage().predicted == 1
+    assert report.coverage().assumed == 0
+    assert row.interval("tpot_seconds") is not None
+    assert row.unlike[0].kind == "more memory is needed than there is"
+    assert re.match(
+        r"weights and one request need 406\.\d GB of the 7\d\.\d GB there are: predicted as", row.outside[0]
+    )
+
+
+def test_shipped_rows_ran_and_memory_holds_them() -> None:
+    """A row that is flagged here is a sign that too much memory is counted."""
+    short = [row for row in _shipped().rows if row.prediction is not None and row.prediction.shortage]
+    assert [row.id for row in short] == []
+
+
+def test_pools_that_memory_does_not_hold_are_flagged(tmp_path: Path) -> None:
+    """The reader or the writer of two pools."""
+    (row,) = servers.servers([_serving(tmp_path / "mine.csv", {})]).rows
+    assert row.measurement is not None
+    small, large = Pool(workers=1, tp=1, dp=1, pp=1, ep=None), Pool(workers=1, tp=8, dp=1, pp=1, ep=None)
+    for pools, short in (((small, large), True), ((large, small), True), ((large, large), False)):
+        asked = replace(row.measurement, model="llama_3_405b", tp=None, prefill=pools[0], decode=pools[1])
+        (found,) = predict([asked], lambda _: catalog.assumptions("deployable"))
+        assert found.skipped == ""
+        assert bool(found.shortage) is short
+        (guessed,) = predict(
+            [replace(asked, decode=replace(pools[1], workers=None))], lambda _: catalog.assumptions("deployable")
+        )
+        assert (bool(guessed.assumed), bool(guessed.shortage)) == (True, short)
+
+
+def test_chips_without_a_profile_are_named_as_such(tmp_path: Path) -> None:
+    path = _serving(tmp_path / "mine.csv", {})
+    path.write_text(path.read_text(encoding="utf-8").replace("h100_sxm", "TPU v5e"), encoding="utf-8")
+    (line,) = _lines(servers.servers([path]))
+    assert (line["assumptions"], line["outside"]) == ("deployable", "no profile for the chip")
+
+
+def test_a_few_rows_are_listed_one_by_one(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"c": count, "tpot": 8 + count} for count in range(2, 13)]
+    (many,) = [servers.servers([_serving(tmp_path / "many.csv", *rows)])]
+    few = servers.servers([_serving(tmp_path / "few.csv", *rows[:2])])
+    title = "Rows under the profiles of their hardware"
+    assert title not in [table.title for table in server_tables.tables(many)]
+    (table,) = [one for one in server_tables.tables(few) if one.title == title]
+    assert [row[:3] for row in table.rows] == [
+        ("r1", "TPOT [ms]", "10"),
+        ("r1", "TTFT under load [ms]", "50"),
+        ("r2", "TPOT [ms]", "11"),
+        ("r2", "TTFT under load [ms]", "50"),
+    ]
+    assert all(row[4].endswith(" %") and " to " in row[5] for row in table.rows)
+    assert table.notes[0].startswith("r1: ")
 
 
 def test_results_have_lines_too(tmp_path: Path) -> None:
@@ -370,6 +444,7 @@ def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -
     assert [table.title for table in shown] == [
         "Measured servers under the profiles of their hardware: rows",
         "Errors under the profiles of their hardware",
+        "Rows under the profiles of their hardware",
         "Errors by hardware under the profiles of their hardware",
         "Rows with speculation under the profiles of their hardware",
         "Not predicted",
@@ -377,9 +452,10 @@ def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -
     assert shown[0].rows == (("mine", "3", "2", "0", "1", "1", "1", "0", "100"),)
     assert shown[1].rows[0][:4] == ("TPOT", "all", "1", "1")
     assert shown[1].rows[0][-1] in {"0 %", "100 %"}
-    assert shown[1].notes[0].startswith("TPOT: half of the 1 predictions are within ")
-    assert shown[2].rows[0][:2] == ("h100_sxm", "TPOT")
-    assert shown[4].rows == (("1", "batch_size is blank", "mine", "odd"),)
+    assert shown[1].notes[0].startswith("TPOT: the prediction is within ")
+    assert shown[2].rows[0][:3] == ("r1", "TPOT [ms]", "8")
+    assert shown[3].rows[0][:2] == ("h100_sxm", "TPOT")
+    assert shown[5].rows == (("1", "batch_size is blank", "mine", "odd"),)
 
 
 def test_plain_data(tmp_path: Path) -> None:
