@@ -18,6 +18,9 @@ from inference_econ.validation import Point, Report
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: From the least to the largest value of an axis, below which it is short [1].
+_SHORT = 30.0
+
 
 def draw_reports(reports: Sequence[Report], path: Path | str) -> None:
     """Draw predictions against measurements, a panel for each report and each of its assumptions.
@@ -115,8 +118,10 @@ def _agreement(
         axes.plot(line, factor * line, color="black", linewidth=0.8, linestyle=dash)
     unit = ", ".join(dict.fromkeys(point.unit for point in points))
     axes.set(xscale="log", yscale="log", xlim=line, ylim=line, aspect="equal")
+    # Powers of ten alone would leave a short axis with one number or none.
+    marked = (1.0, 2.0, 5.0) if line[1] < _SHORT * line[0] else (1.0,)
     for axis, word in ((axes.xaxis, "measured"), (axes.yaxis, "predicted")):
-        axis.set_major_locator(LogLocator(numticks=8))
+        axis.set_major_locator(LogLocator(subs=marked, numticks=8))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
         axis.set_label_text(f"{word} [{unit}]")

@@ -11,8 +11,9 @@ import pytest
 from matplotlib.figure import Figure
 
 import inference_econ as ie
-from inference_econ import catalog, figures, gallery, scenario_tables, study
+from inference_econ import agreement, catalog, figures, gallery, scenario_tables, study
 from inference_econ.errors import InputError
+from inference_econ.validation import Point
 
 PNG = b"\x89PNG\r\n\x1a\n"
 NAMES = ["paper/table_1", "paper/figure_1", "paper/figure_2"]
@@ -220,3 +221,10 @@ def test_drawing_leaves_the_style_of_others_alone(front: ie.Frontier, tmp_path: 
         warnings.simplefilter("error")
         figures.draw_frontier(front, tmp_path / "a.svg", "t")
     assert dict(mpl.rcParams) == before
+
+
+def test_a_short_axis_has_numbers(tmp_path: Path) -> None:
+    point = Point(id="1", series="mine", subject="", assumptions="", unit="s", measured=0.03, predicted=0.033)
+    agreement.draw_panels([("TPOT", [point])], tmp_path / "one.svg")
+    drawn = (tmp_path / "one.svg").read_text(encoding="utf-8")
+    assert all(f">{number}<" in drawn for number in ("0.02", "0.05"))
