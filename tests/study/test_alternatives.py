@@ -148,7 +148,7 @@ def test_what_is_listed_is_what_is_held_against_the_measurements() -> None:
     ):
         record: Any = frontier_tables.frontier_record(front, asked)
         for load in ((batches / sizes).min(), (batches / sizes).max()):
-            said = f"requests per accelerator of {load:.4g} is outside"
+            said = f"{load:.4g} requests per accelerator (measured: 2)"
             assert any(reason.startswith(said) for reason in record["calibration"]["outside"])
 
 
