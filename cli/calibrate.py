@@ -18,18 +18,6 @@ if TYPE_CHECKING:
 
 _DEFAULT = "math_efficiency,expert_math_efficiency,hbm_efficiency,expert_hbm_efficiency,graph_launch,step_overhead"
 
-deployment = options.apply(
-    click.option("--model", default="", help="Of a result file; by default the one that it names."),
-    click.option("--hardware", default="", help="Of a result file."),
-    click.option("--tp", type=click.IntRange(1), default=1, help="Of a result file [1]."),
-    click.option("--dp", type=click.IntRange(1), default=1, help="Of a result file [1]."),
-    click.option("--pp", type=click.IntRange(1), default=1, help="Of a result file [1]."),
-    click.option("--ep", type=click.IntRange(1), help="Of a result file."),
-    click.option("--weights", default="", help="Of a result file; by default as published."),
-    click.option("--kv", default="", help="Of a result file; by default as published."),
-    click.option("--engine", default="", help="Of a result file; by default the one that it names."),
-)
-
 
 @click.command()
 @click.argument("data", nargs=-1, required=True, metavar="DATA...")
@@ -67,19 +55,12 @@ deployment = options.apply(
     show_default=True,
     help="Deployments to fit at most; more are thinned evenly.",
 )
-@deployment
-@click.option("--name", default="", help="Of the profile, for people [default: what it was fitted to].")
-@click.option("--description", default="", help="Of the profile, for people.")
+@options.deployment
+@click.option("--name", default="", help="Of the profile, for people.")
+@click.option("--description", default="", help="Of the profile, for people [default: what it was fitted to].")
 @click.option("--reference", default="user", show_default=True, help="Key of references.bib that the data come from.")
 @click.option("-o", "--output", type=options.PLACE, help="Write the profile, a preset of assumptions: .yaml.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json", "csv", "markdown"]),
-    default="table",
-    show_default=True,
-    help="How to print the result; csv: the constants only.",
-)
+@options.form("How to print the result; csv: the constants only.")
 @click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
 def calibrate(
     data: tuple[str, ...],

@@ -18,14 +18,7 @@ if TYPE_CHECKING:
 @click.command(name="import-model")
 @click.argument("path", type=click.Path())
 @click.option("-o", "--output", type=options.PLACE, help="Write the model as a YAML file, to be used like any other.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json", "csv", "markdown"]),
-    default="table",
-    show_default=True,
-    help="How to print the summary.",
-)
+@options.form("How to print the summary.")
 @click.option("--quiet", is_flag=True, help="No remarks.")
 def import_model(path: str, output: str | None, form: str, quiet: bool) -> None:
     """Read a Hugging Face config.json and show how its parameters are counted.

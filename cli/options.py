@@ -136,18 +136,30 @@ def _by_suffix(command: F) -> F:
     return cast("F", run)
 
 
+def form(text: str, default: str | bool = True) -> Callable[[F], F]:
+    """How a result is printed; ``default`` is what the help says of it if that is not always the table."""
+    forms = click.Choice(["table", "json", "csv", "markdown"])
+    return click.option("--format", "form", type=forms, default="table", show_default=default, help=text)
+
+
 output = apply(
-    click.option(
-        "--format",
-        "form",
-        type=click.Choice(["table", "json", "csv", "markdown"]),
-        default="table",
-        show_default="as the name after -o ends: .json, .csv, .md; else table",
-        help="How to print the result.",
-    ),
+    form("How to print the result.", "as the name after -o ends: .json, .csv, .md; else table"),
     click.option("-o", "--output", type=PLACE, help="Write the result to a file instead."),
     click.option("--quiet", is_flag=True, help="No progress bar, drawing or remarks."),
     _by_suffix,
+)
+
+#: What the result files of load generators do not say of the server.
+deployment = apply(
+    click.option("--hardware", help="Of results of a load generator: the chip."),
+    click.option("--model", default="", help="Of results: the model, if not the one in the file."),
+    click.option("--engine", default="", help="Of results: the engine, if not the one in the file."),
+    click.option("--weights", default="", help="Of results: number format of the weights."),
+    click.option("--kv", default="", help="Of results: number format of the KV cache."),
+    click.option("--tp", type=click.IntRange(1), default=1, help="Of results: tensor-parallel ranks."),
+    click.option("--dp", type=click.IntRange(1), default=1, help="Of results: data-parallel groups."),
+    click.option("--pp", type=click.IntRange(1), default=1, help="Of results: pipeline stages."),
+    click.option("--ep", type=click.IntRange(1), help="Of results: expert-parallel ranks."),
 )
 
 domain = click.option(

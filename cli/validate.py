@@ -90,15 +90,7 @@ With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md 
 @click.option("--bound", is_flag=True, help="List measurements that are faster than the preset ideal lets them be.")
 @click.option("--plot", type=options.PLACE, help="Write a picture of predicted against measured: .svg, .png or .pdf.")
 @click.option("--report", type=options.PLACE, help="Write the report on all shipped servers (.md), with a picture.")
-@click.option("--hardware", help="Of results of a load generator: the chip.")
-@click.option("--model", default="", help="Of results: the model, if not the one in the file.")
-@click.option("--engine", default="", help="Of results: the engine, if not the one in the file.")
-@click.option("--weights", default="", help="Of results: number format of the weights.")
-@click.option("--kv", default="", help="Of results: number format of the KV cache.")
-@click.option("--tp", type=click.IntRange(1), default=1, help="Of results: tensor-parallel ranks.")
-@click.option("--dp", type=click.IntRange(1), default=1, help="Of results: data-parallel groups.")
-@click.option("--pp", type=click.IntRange(1), default=1, help="Of results: pipeline stages.")
-@click.option("--ep", type=click.IntRange(1), help="Of results: expert-parallel ranks.")
+@options.deployment
 @options.output
 def validate(
     datasets: tuple[str, ...],

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from inference_econ.question import Question
 from inference_econ.spec.assumptions import Assumptions
 from inference_econ.spec.calibration import Calibration, Quantity, Range
-from inference_econ.uncertainty import Interval, Subject, asked_subject, interval, measured, outside
+from inference_econ.uncertainty import Interval, Subject, asked_subject, error_spread, interval, outside
 
 #: Probability of the intervals that are shown [1].
 LEVEL = 0.8
@@ -118,22 +118,23 @@ def spread(asked: Asked, quantities: Sequence[Quantity]) -> str:
 
 def around(asked: Asked, quantity: Quantity) -> Interval | None:
     """Where a measured value of any instance that is shown probably lies, over the predicted one [1]."""
-    subject = None if any(outside_of(asked)) else _subject(asked)
-    return interval(1.0, asked.question.assumptions, quantity, level=LEVEL, subject=subject)
+    return interval(1.0, asked.question.assumptions, quantity, level=LEVEL, subject=_alike(asked))
+
+
+def _alike(asked: Asked) -> Subject | None:
+    """What is asked, if no instance of it is unlike what was measured."""
+    return None if any(outside_of(asked)) else _subject(asked)
 
 
 def _errors(asked: Asked, quantities: Iterable[Quantity]) -> dict[Quantity, tuple[Interval, int]]:
     """The intervals that are known, and the rows behind them."""
     found: dict[Quantity, tuple[Interval, int]] = {}
-    calibration = asked.question.assumptions.calibration
+    assumptions, subject = asked.question.assumptions, _alike(asked)
     for quantity in quantities:
-        one = around(asked, quantity)
-        if one is None or calibration is None:
-            continue
-        errors = calibration.errors
-        if not any(outside_of(asked)) and measured(_subject(asked), asked.question.assumptions):
-            errors = {**errors, **calibration.measured_errors}
-        found[quantity] = one, errors[quantity].rows
+        one = interval(1.0, assumptions, quantity, level=LEVEL, subject=subject)
+        spread = error_spread(assumptions, quantity, subject)
+        if one is not None and spread is not None:
+            found[quantity] = one, spread.rows
     return found
 
 

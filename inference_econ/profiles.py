@@ -71,15 +71,19 @@ def name_for(family: str, engine: str | None = None) -> str:
     return next((name for name in wanted if name in known), _FALLBACK)
 
 
-def for_hardware(hardware: HardwareSpec | str, engine: str | None = None) -> Assumptions:
+def for_hardware(
+    hardware: HardwareSpec | Name, engine: str | None = None, *, changes: Iterable[str] = ()
+) -> Assumptions:
     """The fitted assumptions for a chip, and an engine if one is given.
 
     Parameters
     ----------
-    hardware : HardwareSpec or str
-        The chip, or its name in the catalogue.
+    hardware : HardwareSpec, name or path
+        The chip.
     engine : str, optional
         vllm, sglang, trtllm, ...; without a profile of its own, that of all engines.
+    changes : iterable of str
+        What-ifs, ``FIELD=VALUE``.
 
     Returns
     -------
@@ -89,10 +93,12 @@ def for_hardware(hardware: HardwareSpec | str, engine: str | None = None) -> Ass
     Raises
     ------
     UnknownNameError, SpecError, InputError
-        If there is no such chip.
+        If there is no such chip, or a what-if cannot be used.
     """
-    chip = catalog.hardware(hardware) if isinstance(hardware, str) else hardware
-    return catalog.assumptions(name_for(chip.family, engine))
+    from inference_econ.spec.hardware import HardwareSpec
+
+    chip = hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware)
+    return catalog.assumptions(name_for(chip.family, engine), changes=changes)
 
 
 def assumed(
@@ -131,11 +137,8 @@ def assumed(
     >>> assumed("ideal", "h100_sxm").name, assumed(None, "tpu_v6e").name, assumed(None, "h100_sxm", "paper").name
     ('ideal', 'deployable', 'paper')
     """
-    from inference_econ.spec.hardware import HardwareSpec
-
-    if given is None and grid == "paper":
+    if given is None and grid != "paper":
+        return for_hardware(hardware, changes=changes)
+    if given is None:
         given = _STUDY
-    elif given is None:
-        chip = hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware)
-        given = name_for(chip.family)
     return catalog.assumptions(given, changes=changes) if isinstance(given, (str, os.PathLike)) else given

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from inference_econ import arrivals
 from inference_econ.deployments import Service
-from inference_econ.service import fastest_cut, prompts_together
+from inference_econ.service import fastest_cut, prompts_together, unhindered
 from inference_econ.simulation import Server, simulate
 from inference_econ.traces import Trace
 
@@ -152,9 +152,11 @@ def _server(service: Service, isl: int) -> Server:
     groups, chips = float(step.seconds[0]) / alone, service.prefill_busy_seconds * share
     host = alone if share < 1.0 else 0.0
     # Several prompts of a step read the weights once; what the host needs for them counts by itself.
-    unhindered = replace(service.question, assumptions=assumed.model_copy(update={"launch": 0.0}))
     many = np.arange(1.0, max((limit or isl) // isl, 1) * groups + 1.0)
-    shares = together_seconds(replace(service, question=unhindered, prefill_busy_seconds=chips), many) / chips
+    shares = (
+        together_seconds(replace(service, question=unhindered(service.question), prefill_busy_seconds=chips), many)
+        / chips
+    )
     every = np.interp(np.arange(service.slots + 1.0), service.batch, service.decode_seconds).tolist()
     return Server(
         lambda batch, _: every[batch],

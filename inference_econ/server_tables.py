@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
-from inference_econ.accuracy import Accuracy, percent
+from inference_econ.accuracy import Accuracy, number, percent
 from inference_econ.tables import Table
 from inference_econ.validation.bound import Violation
 from inference_econ.validation.rows import QUANTITIES, Quantity, Row, Servers
@@ -15,8 +15,6 @@ from inference_econ.validation.servers import BY_HARDWARE, inside, scores
 _NAMED = 3
 #: So many rows that count are shown one by one.
 _FEW = 10
-#: From here on, numbers have commas [1].
-_LONG = 1e4
 _ERRORS = ("rows", "predicted", "median", "mean", "p90", "bias")
 LEGEND = "Errors are |ln(predicted / measured)|: 0.1 is about 10 %, 0.69 a factor of two; the bias keeps the sign."
 #: How rows are counted and predicted, for people.
@@ -114,13 +112,9 @@ def _compared(row: Row, quantity: Quantity) -> tuple[str, ...]:
     unit, factor = (" [ms]", 1e3) if quantity.field.endswith("_seconds") else ("", 1.0)
     measured, predicted, where = row.measured(quantity), row.predicted(quantity), row.interval(quantity.field)
     off = "-" if not measured or predicted is None else f"{100 * (predicted / measured - 1):+.0f} %"
-    ends = "-" if where is None else f"{_short(factor * where.low)} to {_short(factor * where.high)}"
-    values = ("-" if value is None else _short(factor * value) for value in (measured, predicted))
+    ends = "-" if where is None else f"{number(factor * where.low)} to {number(factor * where.high)}"
+    values = ("-" if value is None else number(factor * value) for value in (measured, predicted))
     return (quantity.title + unit, *values, off, ends)
-
-
-def _short(value: float) -> str:
-    return f"{value:.4g}" if value < _LONG else f"{value:,.0f}"
 
 
 def share_inside(rows: Iterable[Row], quantity: Quantity) -> str:

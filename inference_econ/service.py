@@ -128,8 +128,12 @@ def _chip_seconds(question: Question, plans: Plans, seconds: Array) -> Array:
     host = host_seconds(question, question.work(plans)) + overhead_seconds(question, plans)
     if np.all(seconds > host * (1.0 + 1e-9)):
         return seconds
-    unhindered = question.assumptions.model_copy(update={"launch": 0.0})
-    return fastest_cut(replace(question, assumptions=unhindered), plans)
+    return fastest_cut(unhindered(question), plans)
+
+
+def unhindered(question: Question) -> Question:
+    """The same question for a host that launches kernels in no time."""
+    return replace(question, assumptions=question.assumptions.model_copy(update={"launch": 0.0}))
 
 
 def _gathering(question: Question, plans: Plans, tokens: float) -> Array:

@@ -10,20 +10,19 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ import catalog
+from inference_econ.accuracy import number
 from inference_econ.errors import InputError
 from inference_econ.measurements import Measurement
 from inference_econ.precision import Precision
 from inference_econ.question import Question
 from inference_econ.spec.assumptions import Assumptions
-from inference_econ.spec.calibration import LEVELS, Calibration, Quantity, Range
+from inference_econ.spec.calibration import LEVELS, Calibration, ErrorSpread, Quantity, Range
 from inference_econ.spec.hardware import HardwareSpec
 from inference_econ.spec.model import ModelSpec
 
 #: Beyond what was measured by more than this factor is outside [1].
 _SLACK = 1.25
 _BILLION = 1e9
-#: From here on, numbers have commas [1].
-_LONG = 1e4
 #: Fields of hardware and models that no time depends on.
 _NO_TIME = ("prices", "watts", "name", "description", "year", "vendor", "max_context")
 
@@ -116,14 +115,24 @@ def interval(
     """
     if not 0.0 <= level <= LEVELS[-1] - LEVELS[0] + 1e-12:
         raise InputError(f"level: must be from 0 to {LEVELS[-1] - LEVELS[0]:g}, got {level:g}")
-    calibration = assumptions.calibration
-    spread = None if calibration is None else calibration.errors.get(quantity)
-    if calibration is not None and subject is not None and measured(subject, assumptions):
-        spread = calibration.measured_errors.get(quantity, spread)
+    spread = error_spread(assumptions, quantity, subject)
     if spread is None:
         return None
     low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], LEVELS, spread.quantiles)
     return Interval(value * math.exp(min(low, 0.0)), value * math.exp(max(high, 0.0)))
+
+
+def error_spread(
+    assumptions: Assumptions, quantity: Quantity, subject: Subject | Measurement | None = None
+) -> ErrorSpread | None:
+    """The errors that :func:`interval` is made from; None if the assumptions were not fitted to such a quantity."""
+    calibration = assumptions.calibration
+    if calibration is None:
+        return None
+    spread = calibration.errors.get(quantity)
+    if subject is not None and measured(subject, assumptions):
+        spread = calibration.measured_errors.get(quantity, spread)
+    return spread
 
 
 def measured(subject: Subject | Measurement, assumptions: Assumptions) -> bool:
@@ -238,13 +247,9 @@ def _far(asked: Subject, known: Calibration) -> Iterator[Reason]:
     )
     for name, words, value, seen in values:
         if value is not None and not seen.low / _SLACK <= value <= seen.high * _SLACK:
-            text = words.format(_number(value), "" if value == 1.0 else "s")
-            ends = " to ".join(dict.fromkeys(_number(end) for end in (seen.low, seen.high)))
+            text = words.format(number(value), "" if value == 1.0 else "s")
+            ends = " to ".join(dict.fromkeys(number(end) for end in (seen.low, seen.high)))
             yield Reason(f"{name} outside of what was measured", f"{text} (measured: {ends})")
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}" if value < _LONG else f"{value:,.0f}"
 
 
 def formats(model: ModelSpec, weights: str | None) -> str:
