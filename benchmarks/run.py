@@ -21,13 +21,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import naive
-from inference_econ import catalog
-from inference_econ.frontier import Frontier, Sampling, compute
-from inference_econ.layouts import Grid, paper_grid
-from inference_econ.precision import Precision
-from inference_econ.question import Question
-from inference_econ.serving import Draft
-from inference_econ.spec.dtype import BYTES_PER_ELEMENT
+from inference_econ.engine.layouts.grids import Grid, paper_grid
+from inference_econ.engine.setup import Question
+from inference_econ.inputs import catalog
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
+from inference_econ.inputs.precision import Precision
+from inference_econ.search.frontier import Frontier, Sampling, compute
+from inference_econ.search.speculative import Draft
 
 Array = npt.NDArray[np.float64]
 Result = TypeVar("Result")

@@ -1,1 +1,1 @@
-"""The command line: parse, call one library function, print (floor 8)."""
+"""The command line: parse, call one library function, print."""

@@ -40,16 +40,18 @@ def frontier(
         what_ifs = options.with_domain(changes, domain)
         serving_frontier.run(y, given, what_ifs, plot, form, output, quiet=quiet)
         return
-    from inference_econ import frontier_tables, study, tables
-    from inference_econ.spec.asks import Settings
+    from inference_econ.inputs.asks import Settings
+    from inference_econ.report import frontier as frontier_tables
+    from inference_econ.report import table as tables
+    from inference_econ.studies import scenario
 
     if plot is not None:
-        from inference_econ import figures
+        from inference_econ.report import figures
 
         figures.check_path(plot)
     settings = Settings.build(options.settings(given, changes, domain), origin="command line")
     with show.progress_bar(quiet=quiet) as progress:
-        front = study.ask_frontier(settings, progress=progress)
+        front = scenario.ask_frontier(settings, progress=progress)
     plans = front.plans() if every else None
     if plot is not None:
         figures.draw_frontier(front, plot, frontier_tables.frontier_title(front))
@@ -115,10 +117,13 @@ def explain(
     quiet: bool,
 ) -> None:
     """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory."""
-    from inference_econ import catalog, explanation_tables, profiles, study, tables
-    from inference_econ.explanation import explain as explain_step
+    from inference_econ.answers.explain import explain as explain_step
+    from inference_econ.inputs import catalog, profiles
+    from inference_econ.report import explain as explanation_tables
+    from inference_econ.report import table as tables
+    from inference_econ.studies import scenario
 
-    sorted_changes = study.split_changes(options.with_domain(changes, domain))
+    sorted_changes = scenario.split_changes(options.with_domain(changes, domain))
     chip = catalog.hardware(hardware, changes=sorted_changes["hardware"])
     explanation = explain_step(
         catalog.model(model, changes=sorted_changes["model"]),

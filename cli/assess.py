@@ -57,18 +57,24 @@ def assess(
     How much faster at equal cost and cheaper at equal speed it could be, which deployment would do it, and which part
     of the step would have to shrink. MODEL and HARDWARE as in 'frontier'.
     """
-    from inference_econ import assessment_tables, catalog, profiles, study, tables
-    from inference_econ.assessment import assess as assess_all
-    from inference_econ.spec.traffic import Traffic
+    from inference_econ.answers.assess import assess as assess_all
+    from inference_econ.inputs import catalog, profiles
+    from inference_econ.inputs.traffic import Traffic
+    from inference_econ.report import assess as assessment_tables
+    from inference_econ.report import table
+    from inference_econ.studies import scenario
 
     if plot is not None:
-        from inference_econ import figures
+        from inference_econ.report import figures
 
         figures.check_path(plot)
     if context is not None and (isl is not None or osl is not None):
         raise InputError("give either --context, or --isl and --osl, not both")
-    lengths = {"isl": study.DEFAULTS.isl if isl is None else isl, "osl": study.DEFAULTS.osl if osl is None else osl}
-    sorted_changes = study.split_changes(options.with_domain(changes, domain))
+    lengths = {
+        "isl": scenario.DEFAULTS.isl if isl is None else isl,
+        "osl": scenario.DEFAULTS.osl if osl is None else osl,
+    }
+    sorted_changes = scenario.split_changes(options.with_domain(changes, domain))
     chip = catalog.hardware(hardware, changes=sorted_changes["hardware"])
     with show.progress_bar(quiet=quiet) as progress:
         found = assess_all(
@@ -82,7 +88,7 @@ def assess(
     if plot is not None:
         figures.draw_chart(assessment_tables.assessment_chart(found), plot)
     if form == "json":
-        text = tables.to_json(assessment_tables.assessment_record(found))
+        text = table.to_json(assessment_tables.assessment_record(found))
     elif form == "csv":
         text = assessment_tables.assessment_csv(found)
     else:

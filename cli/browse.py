@@ -6,13 +6,14 @@ import json
 
 import click
 
-from inference_econ import catalog
+from inference_econ.inputs import catalog
 
 from . import options, show
 
 
 def _print(kind: catalog.Kind, name: str | None, form: str, output: str | None, *, quiet: bool) -> None:
-    from inference_econ import listings, tables
+    from inference_econ.report import catalog as listings
+    from inference_econ.report import table as tables
 
     if name is not None:
         record: object = (found := listings.detail(kind, name))
@@ -50,6 +51,6 @@ assumptions = _command("assumptions", "List the presets of assumptions, or show 
 @click.option("-o", "--output", type=options.PLACE, help="Write it to a file instead.")
 def schema(kind: str, output: str | None) -> None:
     """Print the JSON schema of a kind of file, for editors and validators."""
-    from inference_econ.spec import schemas
+    from inference_econ.inputs import schemas
 
     show.emit(json.dumps(schemas.json_schema(kind), indent=2), output, quiet=False)

@@ -12,9 +12,9 @@ from inference_econ.errors import InputError
 from . import options, show
 
 if TYPE_CHECKING:
-    from inference_econ.calibration import Fit
-    from inference_econ.holdout import Fold
-    from inference_econ.measurements import Measurement
+    from inference_econ.calibration.fit import Fit
+    from inference_econ.calibration.holdout import Fold
+    from inference_econ.calibration.measurements import Measurement
 
 _DEFAULT = "math_efficiency,expert_math_efficiency,hbm_efficiency,expert_hbm_efficiency,graph_launch,step_overhead"
 
@@ -86,7 +86,10 @@ def calibrate(
     such files; or results of vllm bench serve, SGLang's bench_serving, genai-perf or AIPerf, with --hardware, --tp and
     so on. Constants that the rows do not determine keep about the value of the base; the table says which.
     """
-    from inference_econ import calibration, calibration_rows, calibration_tables, catalog, holdout
+    from inference_econ.calibration import fit, holdout
+    from inference_econ.calibration import rows as calibration_rows
+    from inference_econ.inputs import catalog
+    from inference_econ.report import calibration as calibration_tables
 
     _check_output(output, reference)
     settings = _settings(changes)
@@ -99,9 +102,7 @@ def calibrate(
     assumptions = catalog.assumptions(base, changes=settings)
     with show.progress_bar(quiet=quiet) as report:
         try:
-            found = calibration.fit(
-                used, _words(names), assumptions, targets=_words(targets), prior=prior, progress=report
-            )
+            found = fit.fit(used, _words(names), assumptions, targets=_words(targets), prior=prior, progress=report)
         except InputError as error:
             if len(rows) < len(_words(names)):
                 raise InputError(f"{error}{_why_few(measured, left_out)}") from error
@@ -110,8 +111,8 @@ def calibrate(
     if output is not None:
         from datetime import date
 
-        from inference_econ.files import write_text
-        from inference_econ.profile_text import profile_text
+        from inference_econ.calibration.profile_file import profile_text
+        from inference_econ.report.files import write_text
 
         text = profile_text(
             found, folds, name=name or "fitted profile", extends=base, data=_data(data, where, without),
@@ -132,10 +133,11 @@ def calibrate(
 
 
 def _text(found: Fit, folds: Mapping[str, list[Fold]], left_out: Mapping[str, int], form: str, *, quiet: bool) -> str:
-    from inference_econ import calibration_tables, tables
+    from inference_econ.report import calibration as calibration_tables
+    from inference_econ.report import table
 
     if form == "json":
-        return tables.to_json(calibration_tables.record(found, folds, left_out))
+        return table.to_json(calibration_tables.record(found, folds, left_out))
     constants = calibration_tables.constants_table(found)
     if form == "csv":
         return constants.text("csv")
@@ -147,7 +149,7 @@ def _text(found: Fit, folds: Mapping[str, list[Fold]], left_out: Mapping[str, in
 
 def _base_of(rows: Sequence[Measurement]) -> str:
     """The profile that all rows have, or that of all servers; for chips without one, ``deployable``."""
-    from inference_econ import catalog, profiles
+    from inference_econ.inputs import catalog, profiles
 
     names = {profiles.name_for(catalog.hardware(row.hardware).family, row.engine) for row in rows}
     if len(names) == 1:
@@ -166,7 +168,7 @@ def _why_few(measured: list[Any], left_out: Mapping[str, int]) -> str:
 
 def _first_skipped(measured: list[Any]) -> str:
     """The first row that cannot be understood, its line, and why; empty if there is none."""
-    from inference_econ.measurements import Skipped
+    from inference_econ.calibration.measurements import Skipped
 
     first = next((one for one in measured if isinstance(one, Skipped)), None)
     if first is None:
@@ -180,7 +182,7 @@ def _words(text: str) -> list[str]:
 
 
 def _check_output(output: str | None, reference: str) -> None:
-    from inference_econ import catalog
+    from inference_econ.inputs import catalog
 
     if output is not None and not output.endswith((".yaml", ".yml")):
         raise InputError(f"{output}: a profile is written as YAML; end the name in .yaml (the tables are printed)")
@@ -198,7 +200,8 @@ def _settings(changes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _read(data: tuple[str, ...], given: dict[str, Any]) -> list[Any]:
-    from inference_econ import catalog, measurements
+    from inference_econ.calibration import measurements
+    from inference_econ.inputs import catalog
 
     files, found = catalog.measured_files(), []
     for name in data:

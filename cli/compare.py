@@ -12,7 +12,7 @@ from inference_econ.errors import InputError
 from . import options, show
 
 if TYPE_CHECKING:
-    from inference_econ.spec.asks import Settings
+    from inference_econ.inputs.asks import Settings
 
 
 _EXAMPLES = """\b
@@ -84,11 +84,12 @@ def compare(
 
     MODEL is a name (see 'inference-econ models') or a path; what is given several times is compared.
     """
-    from inference_econ import comparison_tables, tables
-    from inference_econ.comparison import compare as compare_all
+    from inference_econ.report import compare as comparison_tables
+    from inference_econ.report import table as tables
+    from inference_econ.studies.compare import compare as compare_all
 
     if plot is not None:
-        from inference_econ import figures
+        from inference_econ.report import figures
 
         figures.check_path(plot)
     with show.progress_bar(quiet=quiet) as progress:
@@ -145,7 +146,7 @@ def _number(text: str, given: str) -> float:
 
 def _series(texts: tuple[str, ...]) -> dict[str, Settings]:
     """``LABEL: KEY=VALUE, KEY=VALUE`` each; a comma inside brackets belongs to a value."""
-    from inference_econ.spec.asks import Settings
+    from inference_econ.inputs.asks import Settings
 
     found: dict[str, Settings] = {}
     for text in texts:

@@ -49,8 +49,9 @@ def hour_cost(
 
     The total can be given to other commands as --price.
     """
-    from inference_econ import catalog, tables
     from inference_econ.formulas.money import accelerator_hour_cost
+    from inference_econ.inputs import catalog
+    from inference_econ.report import table
 
     chip = catalog.hardware(hardware)
     watts = chip.watts if board_watts is None else board_watts
@@ -73,7 +74,7 @@ def hour_cost(
     rows.append(("hour in use", f"{total:.3f}", "100"))
     notes = (f"{utilization:g} of all hours in use; the chip draws {watts:g} W at work, its host {host_watts:g} W.",)
     show.emit_table(
-        lambda: tables.Table(f"One hour of {chip.name}", ("part", "$", "share %"), tuple(rows), notes),
+        lambda: table.Table(f"One hour of {chip.name}", ("part", "$", "share %"), tuple(rows), notes),
         lambda: {"hardware": chip.name, "dollars_per_accelerator_hour": total, "parts": parts},
         form,
         output,

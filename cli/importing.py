@@ -11,8 +11,8 @@ from inference_econ.errors import InputError
 from . import options, show
 
 if TYPE_CHECKING:
-    from inference_econ.spec.model import Block, ModelSpec
-    from inference_econ.tables import Table
+    from inference_econ.inputs.model import Block, ModelSpec
+    from inference_econ.report.table import Table
 
 
 @click.command(name="import-model")
@@ -26,9 +26,9 @@ def import_model(path: str, output: str | None, form: str, quiet: bool) -> None:
     PATH is the file, or a folder that holds one; a hf_quant_config.json beside it is read too. What is not
     understood is refused by name.
     """
-    from inference_econ import tables
-    from inference_econ.files import write_text
-    from inference_econ.spec import huggingface
+    from inference_econ.inputs import huggingface
+    from inference_econ.report import table
+    from inference_econ.report.files import write_text
 
     if output is not None and not output.endswith((".yaml", ".yml")):
         raise InputError(f"{output}: a model is written as YAML; end the name in .yaml (the summary is printed)")
@@ -36,7 +36,7 @@ def import_model(path: str, output: str | None, form: str, quiet: bool) -> None:
     if output is not None:
         write_text(output, huggingface.yaml_text(model))
     if form == "json":
-        show.emit(tables.to_json(_record(model)), None, quiet=quiet)
+        show.emit(table.to_json(_record(model)), None, quiet=quiet)
     elif form == "table":
         show.emit(show.table_text(_table(model), quiet=quiet), None, quiet=quiet)
     else:
@@ -82,7 +82,7 @@ def _formats(model: ModelSpec) -> dict[str, str]:
 
 def _table(model: ModelSpec) -> Table:
     """The summary for people: what is counted, then what is cached, then in which formats."""
-    from inference_econ.tables import Table
+    from inference_econ.report.table import Table
 
     rows = [(f"parameters: {part.replace('_', ' ')}", f"{count:,.0f}") for part, count in _parts(model)]
     rows.append(("parameters, total", f"{model.total_parameters:,}"))
@@ -111,7 +111,7 @@ def _layers(count: int) -> str:
 
 def _parts(model: ModelSpec) -> list[tuple[str, float]]:
     """The parts of the count, with the experts of the feed-forward part apart."""
-    from inference_econ.spec import counting
+    from inference_econ.inputs import counting
 
     experts = [block for block in model.blocks if block.feed_forward.kind == "experts"]
     found: list[tuple[str, float]] = []

@@ -57,11 +57,13 @@ def load(
     Of layouts that are left open, the one that completes most per GPU is taken. With --ttft or --tpot, 'kept' is the
     share of requests that keep both. MODEL and HARDWARE as in 'frontier'.
     """
-    from inference_econ import load_sweep, load_tables, tables
-    from inference_econ.recommendation import Targets
+    from inference_econ.answers import load as load_sweep
+    from inference_econ.answers.recommend import Targets
+    from inference_econ.report import load as load_tables
+    from inference_econ.report import table as tables
 
     if plot is not None:
-        from inference_econ import figures
+        from inference_econ.report import figures
 
         figures.check_path(plot)
     offer = service.offer_of(model, hardware, given)

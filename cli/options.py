@@ -10,9 +10,9 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from inference_econ import catalog
 from inference_econ.errors import InputError
-from inference_econ.files import check_place
+from inference_econ.inputs import catalog
+from inference_econ.report.files import check_place
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,7 +72,7 @@ class Seconds(click.ParamType[float]):
             number = float(value)
         except (TypeError, ValueError):
             from inference_econ.errors import UnitError
-            from inference_econ.units import parse_quantity
+            from inference_econ.inputs.units import parse_quantity
 
             try:
                 number = parse_quantity(value, "s")
@@ -101,12 +101,12 @@ def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 def settings(given: Mapping[str, Any], changes: Iterable[str], domain_size: int | None) -> dict[str, Any]:
     """The fields of ``Settings`` that were given, what-ifs checked."""
-    from inference_econ import study
+    from inference_econ.studies import scenario
 
     if given.get("context") is not None and (given.get("isl") is not None or given.get("osl") is not None):
         raise InputError("give either --context, or --isl and --osl, not both")
     found = {name: value for name, value in given.items() if value is not None}
-    return {**found, "changes": study.checked_changes(with_domain(changes, domain_size))}
+    return {**found, "changes": scenario.checked_changes(with_domain(changes, domain_size))}
 
 
 def with_domain(changes: Iterable[str], size: int | None) -> tuple[str, ...]:

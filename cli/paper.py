@@ -10,18 +10,19 @@ import click
 from . import options, show
 
 if TYPE_CHECKING:
-    from inference_econ.study import Result
+    from inference_econ.studies.scenario import Result
 
 
 def _answer(name: str, *, quiet: bool) -> Result:
-    from inference_econ import study
+    from inference_econ.studies import scenario as study
 
     with show.progress_bar(quiet=quiet) as progress:
         return study.run(name, progress=progress)
 
 
 def _text(result: Result, form: str, *, quiet: bool) -> str:
-    from inference_econ import scenario_tables, tables
+    from inference_econ.report import scenario as scenario_tables
+    from inference_econ.report import table as tables
 
     if form == "json":
         return tables.to_json(scenario_tables.result_record(result))
@@ -41,7 +42,7 @@ def _text(result: Result, form: str, *, quiet: bool) -> str:
 def run(name: str, plot: str | None, form: str, output: str | None, quiet: bool) -> None:
     """Answer a scenario: a name (see 'inference-econ scenarios') or a path to a YAML file."""
     if plot is not None:
-        from inference_econ import figures
+        from inference_econ.report import figures
 
         figures.check_path(plot)
     result = _answer(name, quiet=quiet)
@@ -66,7 +67,7 @@ def table(name: str, form: str, output: str | None, quiet: bool) -> None:
 @click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
 def figure(name: str, output: str | None, quiet: bool) -> None:
     """Draw the figure of a scenario, for example paper/figure_6."""
-    from inference_econ import figures
+    from inference_econ.report import figures
 
     target = figures.check_path(output or f"{Path(name).stem}.svg")
     figures.save(figures.draw(_answer(name, quiet=quiet)), [target])
@@ -80,7 +81,8 @@ def figure(name: str, output: str | None, quiet: bool) -> None:
 @options.output
 def reproduce(folder: str, form: str, output: str | None, quiet: bool) -> None:
     """Make every table and figure of "Inference economics of language models", and compare cell by cell."""
-    from inference_econ import gallery, tables
+    from inference_econ.report import gallery
+    from inference_econ.report import table as tables
 
     with show.progress_bar(quiet=quiet) as progress:
         report = gallery.reproduce(folder, progress=progress)

@@ -15,9 +15,10 @@ from .service import layout, traffic
 
 def _specs(model: str, hardware: tuple[str, ...], given: dict[str, Any]) -> tuple[Any, list[Any], list[Any]]:
     """The model, the chips and the assumptions for each, with what --set changes."""
-    from inference_econ import catalog, profiles, study
+    from inference_econ.inputs import catalog, profiles
+    from inference_econ.studies import scenario
 
-    changes = study.split_changes(given["changes"])
+    changes = scenario.split_changes(given["changes"])
     chips = [catalog.hardware(name, changes=changes["hardware"]) for name in hardware]
     return (
         catalog.model(model, changes=changes["model"]),
@@ -70,15 +71,16 @@ def disaggregate(
     With a request rate (or --accelerators), the best fleet of x prefill and y decode instances, xPyD, that keeps the
     promises. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds.
     """
-    from inference_econ import disaggregation, fleets, pool_tables, pools
-    from inference_econ.recommendation import Targets
-    from inference_econ.spec.traffic import Requests
+    from inference_econ.answers.disaggregated import compare, fleets, pools
+    from inference_econ.answers.recommend import Targets
+    from inference_econ.inputs.traffic import Requests
+    from inference_econ.report import disaggregated
 
     _one_size(given, accelerators)
     if decode_on is not None and given["price"] is not None:
         raise InputError("--price is for one kind of hardware; with --decode-on each file's own price is taken")
     if plot is not None:
-        from inference_econ import figures
+        from inference_econ.report import figures
 
         figures.check_path(plot)
     names = (hardware,) if decode_on is None else (hardware, decode_on)
@@ -97,7 +99,7 @@ def disaggregate(
         decode_assumptions=assumed[1] if decode_on is not None else None,
         **{name: given[name] for name in ("weights", "activations", "kv", "price", "pipeline", "max_accelerators")},
     )
-    compared = disaggregation.compare(chosen, targets.ttft_seconds)
+    compared = compare.compare(chosen, targets.ttft_seconds)
     fleet = together = None
     rate, bursts = given["request_rate"], given["arrival_scv"]
     if given["throughput"] is not None:
@@ -108,11 +110,11 @@ def disaggregate(
         fleet = fleets.smallest(chosen, rate, targets, arrival_scv=bursts)
         together = fleets.aggregated(chosen, rate, targets, arrival_scv=bursts)
     if plot is not None:
-        table = pool_tables.comparison_table(compared)
-        figures.draw_curves(pool_tables.curves(compared), plot, table.title)
+        table = disaggregated.comparison_table(compared)
+        figures.draw_curves(disaggregated.curves(compared), plot, table.title)
     show.emit_table(
-        lambda: pool_tables.comparison_table(compared, fleet, together),
-        lambda: pool_tables.comparison_record(compared, fleet, together),
+        lambda: disaggregated.comparison_table(compared, fleet, together),
+        lambda: disaggregated.comparison_record(compared, fleet, together),
         form,
         output,
         quiet=quiet,
@@ -157,13 +159,16 @@ def cache(
     Seconds, dollars, and from which length on reading is quicker; with --turns also how much of a conversation each
     tier still holds. MODEL and HARDWARE as in 'frontier'.
     """
-    from inference_econ import catalog, offers, offload, offload_tables
-    from inference_econ.conversations import Conversation
-    from inference_econ.pins import Pins
-    from inference_econ.spec.traffic import Requests
+    from inference_econ.answers import offer
+    from inference_econ.answers import prefix_cache as offload
+    from inference_econ.answers.conversations import Conversation
+    from inference_econ.engine.layouts.pins import Pins
+    from inference_econ.inputs import catalog
+    from inference_econ.inputs.traffic import Requests
+    from inference_econ.report import prefix_cache as offload_tables
 
     if plot is not None:
-        from inference_econ import figures
+        from inference_econ.report import figures
 
         figures.check_path(plot)
     if turns is not None and (isl is not None or hit_rate is not None):
@@ -179,7 +184,7 @@ def cache(
     known = [catalog.tier(name) for name in tiers or catalog.tier_names()]
     served, chips, assumed = _specs(model, (hardware,), given)
     pins = Pins(**{name: given[name] for name in ("tp", "dp", "pp", "ep", "accelerators")})
-    one = offers.offer(
+    one = offer.offer(
         served,
         chips[0],
         Requests.build({"isl": prompt, "osl": osl}, origin="command line"),

@@ -12,7 +12,7 @@ from inference_econ.errors import InputError
 from . import options
 
 if TYPE_CHECKING:
-    from inference_econ.drafting import Speculation
+    from inference_econ.engine.speculation import Speculation
 
 #: Acceptance where nothing is said of it [1].
 _ACCEPTANCE = "0.8"
@@ -63,11 +63,12 @@ def asked(given: Mapping[str, Any]) -> Speculation | None:
         return None
     if given["acceptance"] is not None and given["acceptance_file"] is not None:
         raise InputError("give either --acceptance or --acceptance-file, not both")
-    from inference_econ import catalog, speculating
-    from inference_econ.drafting import Speculation
+    from inference_econ.answers import speculate
+    from inference_econ.engine.speculation import Speculation
+    from inference_econ.inputs import catalog
 
     if given["acceptance_file"] is not None:
-        rates = speculating.measured_acceptance(given["acceptance_file"], given["max_draft"])
+        rates = speculate.measured_acceptance(given["acceptance_file"], given["max_draft"])
     else:
         rates = _rates(given["acceptance"] or _ACCEPTANCE)
     model = catalog.model(given["draft"]) if given["draft"] else None

@@ -12,8 +12,8 @@ from inference_econ.errors import InputError
 from . import options, proposals, show
 
 if TYPE_CHECKING:
-    from inference_econ.offers import Offer
-    from inference_econ.recommendation import Targets
+    from inference_econ.answers.offer import Offer
+    from inference_econ.answers.recommend import Targets
 
 lengths = options.apply(
     click.option(
@@ -56,11 +56,13 @@ layout = options.apply(
 
 def offer_of(model: str, hardware: str, given: dict[str, Any]) -> Offer:
     """What the options of a command ask for, as an offer."""
-    from inference_econ import catalog, offers, profiles, study
-    from inference_econ.pins import Pins
-    from inference_econ.spec.traffic import Requests
+    from inference_econ.answers import offer as offers
+    from inference_econ.engine.layouts.pins import Pins
+    from inference_econ.inputs import catalog, profiles
+    from inference_econ.inputs.traffic import Requests
+    from inference_econ.studies import scenario
 
-    changes = study.split_changes(given["changes"])
+    changes = scenario.split_changes(given["changes"])
     requests = Requests.build(
         {"isl": given["isl"], "osl": given["osl"], "cached": given["cached"]}, origin="command line"
     )
@@ -87,7 +89,7 @@ def _rate(given: dict[str, Any], offer: Offer) -> float | None:
 
 
 def _targets(given: dict[str, Any]) -> Targets:
-    from inference_econ.recommendation import Targets
+    from inference_econ.answers.recommend import Targets
 
     return Targets(given["ttft"] or math.inf, given["tpot"] or math.inf, given["percentile"])
 
@@ -109,7 +111,8 @@ def price(
 
     The cheapest deployment that keeps the promises is priced; its idle time too. MODEL and HARDWARE as in 'frontier'.
     """
-    from inference_econ import offers, service_tables
+    from inference_econ.answers import offer as offers
+    from inference_econ.report import service
 
     offer = offer_of(model, hardware, given)
     found = offers.price(
@@ -121,8 +124,8 @@ def price(
     )
     rate, api = offer.dollars_per_accelerator_hour, _api_prices(api_prices)
     show.emit_table(
-        lambda: service_tables.price_table(found, rate, api),
-        lambda: service_tables.price_record(found, rate, api),
+        lambda: service.price_table(found, rate, api),
+        lambda: service.price_record(found, rate, api),
         form,
         output,
         quiet=quiet,
@@ -130,7 +133,7 @@ def price(
 
 
 def _api_prices(text: str | None) -> dict[str, float] | None:
-    from inference_econ.pricing import KINDS
+    from inference_econ.answers.price import KINDS
 
     if text is None:
         return None
@@ -174,7 +177,8 @@ def recommend(
 
     With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
     """
-    from inference_econ import offers, service_tables
+    from inference_econ.answers import offer as offers
+    from inference_econ.report import service
 
     if further and given["price"] is not None:
         raise InputError("--price is for one kind of hardware; with --on each file's own price is taken")
@@ -182,8 +186,8 @@ def recommend(
     targets = _targets(given)
     chosen, _ = offers.choose(found, _rate(given, found[0]), targets, arrival_scv=given["arrival_scv"], most=choices)
     show.emit_table(
-        lambda: service_tables.recommend_table(chosen, targets),
-        lambda: service_tables.recommend_record(chosen, targets),
+        lambda: service.recommend_table(chosen, targets),
+        lambda: service.recommend_record(chosen, targets),
         form,
         output,
         quiet=quiet,

@@ -12,8 +12,8 @@ from inference_econ.errors import InputError
 from . import options, show
 
 if TYPE_CHECKING:
-    from inference_econ.offers import Offer
-    from inference_econ.service_frontier import Metric, ServiceFrontier
+    from inference_econ.answers.offer import Offer
+    from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
 
 choices = options.apply(
     click.option(
@@ -67,10 +67,12 @@ def run(
     quiet: bool,
 ) -> None:
     """Find the frontier and show it."""
-    from inference_econ import service_frontier, service_frontier_tables, tables
+    from inference_econ.answers import serving_frontier as service_frontier
+    from inference_econ.report import serving_frontier as service_frontier_tables
+    from inference_econ.report import table as tables
 
     if plot is not None:
-        from inference_econ import figures
+        from inference_econ.report import figures
 
         figures.check_path(plot)
     front = service_frontier.service_frontier(_offer(given, changes))
@@ -91,16 +93,18 @@ def run(
 
 
 def _drawing(front: ServiceFrontier, y: Metric) -> str:
-    from inference_econ.service_frontier_tables import NAMES
+    from inference_econ.report.serving_frontier import NAMES
 
     return show.curve_text(front.tokens_per_second_per_user.tolist(), front.metric(y).tolist(), NAMES[y][0])
 
 
 def _offer(given: Mapping[str, Any], changes: Sequence[str]) -> Offer:
-    from inference_econ import catalog, offers, profiles, study
-    from inference_econ.drafting import Speculation
-    from inference_econ.pins import Pins
-    from inference_econ.spec.traffic import Requests
+    from inference_econ.answers import offer
+    from inference_econ.engine.layouts.pins import Pins
+    from inference_econ.engine.speculation import Speculation
+    from inference_econ.inputs import catalog, profiles
+    from inference_econ.inputs.traffic import Requests
+    from inference_econ.studies import scenario
 
     refused = [option for name, option in _REFUSED.items() if given[name] is not None]
     if given["grid"] != "whole":
@@ -108,13 +112,13 @@ def _offer(given: Mapping[str, Any], changes: Sequence[str]) -> Offer:
     if refused:
         raise InputError(f"{refused[0]} does not go with --serving")
     lengths = {name: usual if given[name] is None else given[name] for name, usual in (("isl", 2000), ("osl", 500))}
-    what_ifs = study.split_changes(changes)
+    what_ifs = scenario.split_changes(changes)
     speculation = None
     if given["draft"] is not None:
         draft = catalog.model(given["draft"])
         speculation = Speculation.of("draft", given["acceptance"], given["max_draft"], model=draft)
     chip = catalog.hardware(given["hardware"], changes=what_ifs["hardware"])
-    return offers.offer(
+    return offer.offer(
         catalog.model(given["model"], changes=what_ifs["model"]),
         chip,
         Requests.build({**lengths, "cached": given["cached"]}, origin="command line"),

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inference_econ.files import write_text
+from inference_econ.report.files import write_text
 
 if TYPE_CHECKING:
-    from inference_econ.frontier import Progress
-    from inference_econ.tables import Table
+    from inference_econ.report.table import Table
+    from inference_econ.search.frontier import Progress
 
 _BAR_AFTER_SECONDS = 1.0
 #: Characters of a line that a file or another program still takes [1].
@@ -42,7 +42,7 @@ def emit_table(
     table: Callable[[], Table], record: Callable[[], object], form: str, output: str | None, *, quiet: bool
 ) -> None:
     """Print a result as a table or as data, whichever is wanted; only that is made."""
-    from inference_econ.tables import to_json
+    from inference_econ.report.table import to_json
 
     if form == "json":
         text = to_json(record())

@@ -41,14 +41,18 @@ def speculate(
     speculation = proposals.asked(given)
     if speculation is None:
         raise InputError("who proposes? give --draft MODEL, --mtp, --eagle or --ngram")
-    from inference_econ import catalog, profiles, speculating, speculation_tables, study, tables
-    from inference_econ.spec.traffic import Requests
+    from inference_econ.answers import speculate as speculating
+    from inference_econ.inputs import catalog, profiles
+    from inference_econ.inputs.traffic import Requests
+    from inference_econ.report import speculate as speculation_tables
+    from inference_econ.report import table
+    from inference_econ.studies import scenario
 
     if plot is not None:
-        from inference_econ import figures
+        from inference_econ.report import figures
 
         figures.check_path(plot)
-    changes = study.split_changes(options.with_domain(given["changes"], domain))
+    changes = scenario.split_changes(options.with_domain(given["changes"], domain))
     chip = catalog.hardware(hardware, changes=changes["hardware"])
     found = speculating.speculate(
         catalog.model(model, changes=changes["model"]),
@@ -61,7 +65,7 @@ def speculate(
     if plot is not None:
         figures.draw_charts(speculating.charts(found), plot, textwrap.fill(speculation_tables.title(found), 80))
     if form == "json":
-        text = tables.to_json(speculation_tables.speculation_record(found))
+        text = table.to_json(speculation_tables.speculation_record(found))
     elif form == "table":
         text = show.table_text(speculation_tables.speculation_table(found), quiet=quiet)
     else:
@@ -95,20 +99,22 @@ def check(
     FILE is a CSV table with the columns target and draft, the probabilities of one token per line; without it random
     distributions are drawn, others at each position.
     """
-    from inference_econ import sampling, speculation_tables, tables
+    from inference_econ.report import speculate as speculation_tables
+    from inference_econ.report import table
+    from inference_econ.studies import sampling_rule
 
     if file is not None and vocabulary is not None:
         raise InputError("--vocabulary is for random distributions; with a file its lines are the vocabulary")
     if file is None:
-        target, draft = sampling.random_distributions(vocabulary or 20, draft_length, seed)
+        target, draft = sampling_rule.random_distributions(vocabulary or 20, draft_length, seed)
     else:
-        target, draft = sampling.read(file)
+        target, draft = sampling_rule.read(file)
     try:
-        found = sampling.check(target, draft, draft_length, rounds=rounds, seed=seed)
+        found = sampling_rule.check(target, draft, draft_length, rounds=rounds, seed=seed)
     except InputError as error:
         raise error if file is None else InputError(f"{file}: {error}") from error
     if form == "json":
-        text = tables.to_json(speculation_tables.check_record(found))
+        text = table.to_json(speculation_tables.check_record(found))
     elif form == "table":
         text = show.table_text(speculation_tables.check_table(found), quiet=quiet)
     else:

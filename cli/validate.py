@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inference_econ import validation
+from inference_econ.calibration import validation
 from inference_econ.errors import InputError
-from inference_econ.files import check_place
+from inference_econ.report.files import check_place
 
 from . import options, show
 
 if TYPE_CHECKING:
-    from inference_econ.tables import Table
-    from inference_econ.validation import Report
-    from inference_econ.validation.bound import Violation
-    from inference_econ.validation.rows import Servers
+    from inference_econ.calibration.validation import Report
+    from inference_econ.calibration.validation.bound import Violation
+    from inference_econ.calibration.validation.rows import Servers
+    from inference_econ.report.table import Table
 
 #: Datasets that are not of servers, each with the file that replaces it.
 Asked = list[tuple[str, str | None]]
@@ -140,7 +140,9 @@ class Answer:
 
     def text(self, form: str, command: str, *, quiet: bool) -> str:
         """All of it."""
-        from inference_econ import server_tables, tables, validation_tables
+        from inference_econ.report import servers as server_tables
+        from inference_econ.report import table as tables
+        from inference_econ.report import validation as validation_tables
 
         if form == "table":
             return self.tables(quiet=quiet)
@@ -159,7 +161,8 @@ class Answer:
 
     def tables(self, *, quiet: bool) -> str:
         """All of it for the terminal."""
-        from inference_econ import server_tables, validation_tables
+        from inference_econ.report import servers as server_tables
+        from inference_econ.report import validation as validation_tables
 
         shown = [*self._servers(), *(table for report in self.others for table in validation_tables.tables(report))]
         text = "\n".join(show.table_text(table, quiet=quiet) for table in shown)
@@ -169,12 +172,12 @@ class Answer:
 
     def draw(self, path: str) -> None:
         """Predicted against measured: servers if there are any, otherwise the rest."""
-        from inference_econ import agreement
+        from inference_econ.report import agreement
 
         if not self.servers:
             agreement.draw_reports(self.others, path)
             return
-        from inference_econ.validation.servers import panels
+        from inference_econ.calibration.validation.servers import panels
 
         several = len(self.servers) > 1
         agreement.draw_panels(
@@ -187,7 +190,7 @@ class Answer:
         )
 
     def _servers(self) -> list[Table]:
-        from inference_econ import server_tables
+        from inference_econ.report import servers as server_tables
 
         shown = [table for one in self.servers for table in server_tables.tables(one, self.keys)]
         return shown if self.beyond is None else [*shown, server_tables.beyond(self.beyond)]
@@ -202,11 +205,11 @@ def _check(sources: list[str], keys: list[str], plot: str | None, *, bound: bool
     if (keys or bound) and not sources:
         raise InputError("--by and --bound are about servers; name one of their datasets, or none for all")
     if keys:
-        from inference_econ.validation.servers import check_groups
+        from inference_econ.calibration.validation.servers import check_groups
 
         check_groups(keys)
     if plot is not None:
-        from inference_econ import figures
+        from inference_econ.report import figures
 
         figures.check_path(plot)
 
@@ -227,8 +230,8 @@ def _check_report(report: str | None, datasets: Sequence[str]) -> None:
 def _servers(sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any]) -> list[Servers]:
     if not sources:
         return []
-    from inference_econ.measurements import Deployment
-    from inference_econ.validation import servers
+    from inference_econ.calibration.measurements import Deployment
+    from inference_econ.calibration.validation import servers
 
     server = None if deployment["hardware"] is None else Deployment(**deployment)
     files = servers.read(sources, server)
@@ -239,17 +242,17 @@ def _violations(servers: list[Servers], *, bound: bool) -> list[Violation] | Non
     """What beats the bound, if it was asked for: by name or as assumptions."""
     if not servers or not (bound or any(one.assumptions == "ideal" for one in servers)):
         return None
-    from inference_econ.validation.bound import violations
+    from inference_econ.calibration.validation.bound import violations
 
     return violations(servers[0].rows)
 
 
 def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> None:
     """The report on all shipped servers, with its picture."""
-    from inference_econ import agreement, validation_document
-    from inference_econ.files import write_text
-    from inference_econ.validation import servers
-    from inference_econ.validation.bound import violations
+    from inference_econ.calibration.validation import servers
+    from inference_econ.calibration.validation.bound import violations
+    from inference_econ.report import agreement, document
+    from inference_econ.report.files import write_text
 
     files = servers.read(list(validation.SERVERS))
     usual = servers.held(files)
@@ -257,7 +260,7 @@ def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> No
     picture = _picture(path)
     agreement.draw_panels(servers.panels(usual), picture)
     command = shlex.join(["inference-econ", "validate", "--report", path])
-    text = validation_document.document(usual, others, violations(usual.rows), picture.name, command)
+    text = document.document(usual, others, violations(usual.rows), picture.name, command)
     write_text(path, text)
     show.remark(f"wrote {path} and {picture}", quiet=quiet)
 

@@ -17,63 +17,63 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from inference_econ.assessment import Assessment, assess
-    from inference_econ.catalog import assumptions, hardware, model, names, scenario
-    from inference_econ.comparison import compare
+    from inference_econ.answers.assess import Assessment, assess
+    from inference_econ.answers.explain import Explanation, explain
+    from inference_econ.answers.frontier import DraftModel, best_step_seconds
+    from inference_econ.answers.frontier import solve as frontier
     from inference_econ.errors import InferenceEconError, InputError, NothingFitsError, SpecError
-    from inference_econ.explanation import Explanation, explain
-    from inference_econ.frontier import Frontier, Point, Sampling
-    from inference_econ.gallery import reproduce
-    from inference_econ.solve import DraftModel, best_step_seconds
-    from inference_econ.solve import solve as frontier
-    from inference_econ.spec.assumptions import Assumptions
-    from inference_econ.spec.hardware import HardwareSpec
-    from inference_econ.spec.model import ModelSpec
-    from inference_econ.spec.scaling import scaled
-    from inference_econ.spec.scenario import Scenario
-    from inference_econ.spec.source import Source
-    from inference_econ.spec.traffic import Traffic
-    from inference_econ.study import Result, run
+    from inference_econ.inputs.assumptions import Assumptions
+    from inference_econ.inputs.catalog import assumptions, hardware, model, names, scenario
+    from inference_econ.inputs.hardware import HardwareSpec
+    from inference_econ.inputs.model import ModelSpec
+    from inference_econ.inputs.scaling import scaled
+    from inference_econ.inputs.scenario import Scenario
+    from inference_econ.inputs.source import Source
+    from inference_econ.inputs.traffic import Traffic
+    from inference_econ.report.gallery import reproduce
+    from inference_econ.search.frontier import Frontier, Point, Sampling
+    from inference_econ.studies.compare import compare
+    from inference_econ.studies.scenario import Result, run
 
 #: Public name -> module and name there. Loaded when first used, so that ``--help`` answers in a blink.
 _PUBLIC = {
-    "Assessment": ("assessment", "Assessment"),
-    "assess": ("assessment", "assess"),
-    "assumptions": ("catalog", "assumptions"),
-    "hardware": ("catalog", "hardware"),
-    "model": ("catalog", "model"),
-    "names": ("catalog", "names"),
-    "scenario": ("catalog", "scenario"),
-    "compare": ("comparison", "compare"),
+    "Assessment": ("answers.assess", "Assessment"),
+    "assess": ("answers.assess", "assess"),
+    "assumptions": ("inputs.catalog", "assumptions"),
+    "hardware": ("inputs.catalog", "hardware"),
+    "model": ("inputs.catalog", "model"),
+    "names": ("inputs.catalog", "names"),
+    "scenario": ("inputs.catalog", "scenario"),
+    "compare": ("studies.compare", "compare"),
     "InferenceEconError": ("errors", "InferenceEconError"),
     "InputError": ("errors", "InputError"),
     "NothingFitsError": ("errors", "NothingFitsError"),
     "SpecError": ("errors", "SpecError"),
-    "Frontier": ("frontier", "Frontier"),
-    "Point": ("frontier", "Point"),
-    "Sampling": ("frontier", "Sampling"),
-    "reproduce": ("gallery", "reproduce"),
-    "Assumptions": ("spec.assumptions", "Assumptions"),
-    "HardwareSpec": ("spec.hardware", "HardwareSpec"),
-    "ModelSpec": ("spec.model", "ModelSpec"),
-    "scaled": ("spec.scaling", "scaled"),
-    "Scenario": ("spec.scenario", "Scenario"),
-    "Source": ("spec.source", "Source"),
-    "Traffic": ("spec.traffic", "Traffic"),
-    "DraftModel": ("solve", "DraftModel"),
-    "Explanation": ("explanation", "Explanation"),
-    "Result": ("study", "Result"),
-    "best_step_seconds": ("solve", "best_step_seconds"),
-    "explain": ("explanation", "explain"),
-    "offer": ("offers", "offer"),
-    "price": ("offers", "price"),
-    "recommend": ("offers", "choose"),
-    "Length": ("spec.traffic", "Length"),
-    "Pins": ("pins", "Pins"),
-    "Requests": ("spec.traffic", "Requests"),
-    "Targets": ("recommendation", "Targets"),
-    "run": ("study", "run"),
-    "frontier": ("solve", "solve"),
+    "Frontier": ("search.frontier", "Frontier"),
+    "Point": ("search.frontier", "Point"),
+    "Sampling": ("search.frontier", "Sampling"),
+    "reproduce": ("report.gallery", "reproduce"),
+    "Assumptions": ("inputs.assumptions", "Assumptions"),
+    "HardwareSpec": ("inputs.hardware", "HardwareSpec"),
+    "ModelSpec": ("inputs.model", "ModelSpec"),
+    "scaled": ("inputs.scaling", "scaled"),
+    "Scenario": ("inputs.scenario", "Scenario"),
+    "Source": ("inputs.source", "Source"),
+    "Traffic": ("inputs.traffic", "Traffic"),
+    "DraftModel": ("answers.frontier", "DraftModel"),
+    "Explanation": ("answers.explain", "Explanation"),
+    "Result": ("studies.scenario", "Result"),
+    "best_step_seconds": ("answers.frontier", "best_step_seconds"),
+    "explain": ("answers.explain", "explain"),
+    "offer": ("answers.offer", "offer"),
+    "price": ("answers.offer", "price"),
+    "recommend": ("answers.offer", "choose"),
+    "Length": ("inputs.traffic", "Length"),
+    "Pins": ("engine.layouts.pins", "Pins"),
+    "Requests": ("inputs.traffic", "Requests"),
+    "Targets": ("answers.recommend", "Targets"),
+    "run": ("studies.scenario", "run"),
+    "frontier": ("answers.frontier", "solve"),
 }
 
 __all__ = [

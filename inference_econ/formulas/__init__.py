@@ -1,4 +1,4 @@
-"""Published equations, one function each: arrays in, arrays out, no state (floor 1).
+"""Published equations, one function each: arrays in, arrays out, no state.
 
 Equation numbers refer to E. Erdil, "Inference economics of language models",
 arXiv:2506.04645 (2025), key ``erdil2025`` in ``references.bib``. Where the equations and

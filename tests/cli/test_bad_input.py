@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ import catalog, gallery
+from inference_econ.inputs import catalog
+from inference_econ.report import gallery
 from tests.cli.conftest import Command
 
 FRONTIER = ("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", "4")

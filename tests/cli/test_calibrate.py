@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ import catalog
+from inference_econ.inputs import catalog
 from tests.cli.conftest import Command
 
 #: Llama 3.1 70B on eight H100s, in the columns of InferenceMAX.

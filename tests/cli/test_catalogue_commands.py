@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ import catalog
+from inference_econ.inputs import catalog
 from tests.cli.conftest import Command
 
 ENTRIES: list[tuple[catalog.Kind, str, str]] = [

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
-from inference_econ import catalog, profiles
-from inference_econ.uncertainty import interval
+from inference_econ.engine.uncertainty import interval
+from inference_econ.inputs import catalog, profiles
 from tests.cli.conftest import Command
 
 #: No server of it was measured, so that its intervals are the wide ones.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ import gallery
+from inference_econ.report import gallery
 from tests.cli.conftest import Command
 
 SCENARIO = """\

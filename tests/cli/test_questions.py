@@ -245,7 +245,7 @@ def test_what_ifs(command: Command) -> None:
 
 
 def test_users_own_files_need_no_registration(command: Command, tmp_path: Path) -> None:
-    from inference_econ import catalog
+    from inference_econ.inputs import catalog
 
     for kind, name in (("hardware", "h100_sxm"), ("models", "llama_3_8b")):
         text = (catalog.folder(kind) / f"{name}.yaml").read_text(encoding="utf-8")
@@ -256,7 +256,7 @@ def test_users_own_files_need_no_registration(command: Command, tmp_path: Path) 
 
 
 def test_scientific_notation_is_a_number(command: Command, tmp_path: Path) -> None:
-    from inference_econ import catalog
+    from inference_econ.inputs import catalog
 
     text = (catalog.folder("hardware") / "h100_sxm.yaml").read_text(encoding="utf-8")
     old = "hbm_bytes_per_second: 3.35 TB/s"

@@ -104,12 +104,12 @@ def test_characters_that_a_terminal_lacks_are_no_error(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_is_told_in_a_word(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    from inference_econ import study
+    from inference_econ.studies import scenario
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(study, "run", interrupted)
+    monkeypatch.setattr(scenario, "run", interrupted)
     outcome = command("run", "paper/table_1", "-o", "a.txt")
     assert (outcome.code, outcome.out, outcome.err.strip()) == (130, "", "stopped")
     assert not Path("a.txt").exists()

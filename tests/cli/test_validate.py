@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ import catalog, validation
+from inference_econ.calibration import validation
+from inference_econ.inputs import catalog
 from tests.cli.conftest import Command
 from tests.cli.test_startup import HEAVY, TELLING
 

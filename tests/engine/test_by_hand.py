@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from inference_econ import catalog
-from inference_econ.communication import Network, collective_seconds
-from inference_econ.engine import evaluate, step_seconds
-from inference_econ.plans import Plans
-from inference_econ.precision import Precision
-from inference_econ.question import Question
-from inference_econ.rows import Operator
+from inference_econ.engine.collectives import Network, collective_seconds
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.operators.table import Operator
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import evaluate, step_seconds
+from inference_econ.inputs import catalog
+from inference_econ.inputs.precision import Precision
 
 
 def _asked(model: str, chip: str, context: float, *changes: str) -> Question:

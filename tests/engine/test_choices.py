@@ -11,14 +11,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ import catalog, memory
-from inference_econ.engine import step_seconds
-from inference_econ.frontier import Frontier, Sampling, compute
-from inference_econ.layouts import paper_grid
-from inference_econ.plans import Plans
-from inference_econ.precision import Precision
-from inference_econ.question import Question
-from inference_econ.serving import Draft
+from inference_econ.engine import memory
+from inference_econ.engine.layouts.grids import paper_grid
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import step_seconds
+from inference_econ.inputs import catalog
+from inference_econ.inputs.precision import Precision
+from inference_econ.search.frontier import Frontier, Sampling, compute
+from inference_econ.search.speculative import Draft
 
 #: Experts over active experts, as the study's grids take it.
 SPARSITY = {"mixtral_8x22b": 4.0, "deepseek_v3": 28.0}

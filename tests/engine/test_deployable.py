@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ import explanation_tables, tables
 from inference_econ.errors import InputError
+from inference_econ.report import explain as explanation_tables
+from inference_econ.report import table
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -60,7 +61,7 @@ def test_a_batch_splits_into_groups_and_micro_batches_without_rest() -> None:
 
 def test_labels_say_how_attention_is_laid_out() -> None:
     explained = explain("deepseek_v3", "h200_sxm", tp=1, dp=16, batch=64)
-    assert tables.layout_label(explained.layout) == "dp16ep16"
+    assert table.layout_label(explained.layout) == "dp16ep16"
     assert explained.accelerators == 16
 
 

@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from inference_econ import catalog, memory
-from inference_econ.engine import evaluate
-from inference_econ.layouts import ContinuousLayouts
-from inference_econ.plans import Plans
-from inference_econ.precision import Precision
-from inference_econ.question import Question
-from inference_econ.search import chosen_plans, fastest
-from inference_econ.serving import Draft, token_seconds
+from inference_econ.engine import memory
+from inference_econ.engine.layouts.grids import ContinuousLayouts
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import evaluate
+from inference_econ.inputs import catalog
+from inference_econ.inputs.precision import Precision
+from inference_econ.search.fastest import chosen_plans, fastest
+from inference_econ.search.speculative import Draft, token_seconds
 
 Array = npt.NDArray[np.float64]
 

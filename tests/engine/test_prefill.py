@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
-from inference_econ import catalog
-from inference_econ.engine import evaluate, step_seconds
-from inference_econ.plans import Plans
-from inference_econ.precision import Precision
-from inference_econ.question import Question
-from inference_econ.rows import Operator
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.operators.table import Operator
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import evaluate, step_seconds
+from inference_econ.inputs import catalog
+from inference_econ.inputs.precision import Precision
 
 few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -11,18 +11,19 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from inference_econ import catalog, memory
-from inference_econ.bounds import lower_bound
-from inference_econ.engine import PARTS, evaluate, step_seconds
+from inference_econ.engine import memory
+from inference_econ.engine.layouts.grids import ContinuousLayouts, Layouts, WholeLayouts
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import PARTS, evaluate, step_seconds
 from inference_econ.errors import InputError
-from inference_econ.layouts import ContinuousLayouts, Layouts, WholeLayouts
-from inference_econ.plans import Plans
-from inference_econ.precision import Precision
-from inference_econ.question import Question
-from inference_econ.search import fastest
-from inference_econ.serving import Draft, token_seconds
-from inference_econ.spec import HardwareSpec, counting
-from inference_econ.spec.dtype import BYTES_PER_ELEMENT
+from inference_econ.inputs import catalog, counting
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
+from inference_econ.inputs.hardware import HardwareSpec
+from inference_econ.inputs.precision import Precision
+from inference_econ.search.bounds import lower_bound
+from inference_econ.search.fastest import fastest
+from inference_econ.search.speculative import Draft, token_seconds
 
 Array = npt.NDArray[np.float64]
 

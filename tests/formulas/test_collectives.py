@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference_econ import catalog
-from inference_econ.communication import Network
+from inference_econ.engine.collectives import Network
 from inference_econ.formulas.collectives import (
     Kind,
     Protocol,
@@ -25,7 +24,8 @@ from inference_econ.formulas.collectives import (
     transfer_seconds_per_byte,
     transfer_seconds_per_byte_floor,
 )
-from inference_econ.spec.assumptions import Mesh, NcclTree
+from inference_econ.inputs import catalog
+from inference_econ.inputs.assumptions import Mesh, NcclTree
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 

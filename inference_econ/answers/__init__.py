@@ -1,0 +1,1 @@
+"""One file per question that people ask, and what answers it."""

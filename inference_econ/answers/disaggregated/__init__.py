@@ -1,0 +1,1 @@
+"""Separate pools for prefill and decode."""

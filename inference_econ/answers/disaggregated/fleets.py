@@ -1,0 +1,261 @@
+"""Which fleet of prefill and decode instances, xPyD: for a traffic, or of some chips."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache, partial
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.answers.disaggregated.compare import prefill_costs
+from inference_econ.answers.disaggregated.load import Fleet, decode_load, prefill_queue, together, under_load
+from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.offer import FILLED
+from inference_econ.answers.recommend import Choice, Targets, recommend
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import queueing
+from inference_econ.serving.load import Loaded
+
+Array = npt.NDArray[np.float64]
+
+#: No fleet has more instances of one kind [1].
+_MOST = 10**7
+
+
+def smallest(pools: Pools, requests_per_second: float, targets: Targets, *, arrival_scv: float = 1.0) -> Fleet:
+    """The cheapest fleet that keeps its promises at a traffic.
+
+    Parameters
+    ----------
+    pools : Pools
+        The layouts to choose from.
+    requests_per_second : float
+        The whole traffic [1/s].
+    targets : Targets
+        Promises.
+    arrival_scv : float
+        Squared coefficient of variation of the times between arrivals [1].
+
+    Returns
+    -------
+    Fleet
+        The best of all pairs of layouts and whole numbers of instances.
+
+    Raises
+    ------
+    InputError
+        If the rate is not positive.
+    NothingFitsError
+        If no pair of layouts keeps the promises.
+
+    Notes
+    -----
+    Pairs are tried in the order of a bound on their cost, until the bound exceeds the best found: as many instances as
+    complete the traffic, then as many as each pool needs by itself.
+    """
+    if not 0 < requests_per_second < math.inf:
+        raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
+    search = _Search(pools, requests_per_second, targets, arrival_scv)
+    best: Fleet | None = None
+    for bound, reader, decoder in search.pairs():
+        limit = math.inf if best is None else best.dollars_per_hour
+        if bound >= limit:
+            break
+        for found in search.fleets(reader, decoder, limit):
+            if best is None or found.dollars_per_hour < best.dollars_per_hour:
+                best = found
+    if best is None:
+        raise NothingFitsError(_unreachable(pools, targets))
+    return best
+
+
+def largest(pools: Pools, accelerators: int, targets: Targets, *, arrival_scv: float = 1.0) -> Fleet:
+    """The fleet of some chips that completes the most requests when it is full.
+
+    Parameters
+    ----------
+    pools : Pools
+        The layouts to choose from.
+    accelerators : int
+        Chips of both pools together [1].
+    targets : Targets
+        Promises, which the steady state of full instances must keep on average.
+    arrival_scv : float
+        Squared coefficient of variation of the times between arrivals [1].
+
+    Returns
+    -------
+    Fleet
+        The best of all pairs of layouts and whole numbers of instances, the cheaper at equal rates; its load is
+        :data:`inference_econ.answers.offer.FILLED` of what it completes.
+
+    Raises
+    ------
+    NothingFitsError
+        If no two instances that keep the promises fit.
+    """
+    busy, working = _per_request(pools, targets)
+    size_p, size_d = pools.prefill.accelerators[:, None], pools.decode.accelerators[None, :]
+    most = np.floor((accelerators - size_d) / size_p)
+    possible = np.isfinite(busy) & np.isfinite(working) & (most >= 1.0)
+    if not possible.any():
+        both = np.where(np.isfinite(busy) & np.isfinite(working), size_p + size_d, np.inf)
+        if not np.isfinite(both).any():
+            raise NothingFitsError(_unreachable(pools, targets))
+        raise NothingFitsError(
+            f"a prefill and a decode instance that keep the promises take at least {both.min():g} accelerators "
+            f"together, {accelerators} are given"
+        )
+    pairs = np.nonzero(possible)
+    busy, working, most = busy[pairs], working[pairs], most[pairs]
+    size_p, size_d = (np.broadcast_to(one, possible.shape)[pairs] for one in (size_p, size_d))
+
+    def decoders(count: Array) -> Array:
+        return np.floor((accelerators - count * size_p) / size_d)
+
+    # The smallest number of prefill instances that keep the others busy; the best is that or one less.
+    low, high = np.ones_like(most), most
+    for _ in range(int(most.max()).bit_length() + 1):
+        middle = np.floor((low + high) / 2.0)
+        enough = middle / busy >= decoders(middle) / working
+        low, high = np.where(enough, low, np.minimum(middle + 1.0, most)), np.where(enough, middle, high)
+    counts = np.stack([np.maximum(high - 1.0, 1.0), high])
+    rates = np.minimum(counts / busy, decoders(counts) / working)
+    # No more instances than the rate needs; of equal rates the cheaper.
+    counts = np.ceil(rates * busy * (1.0 - 1e-12))
+    groups = np.ceil(rates * working * (1.0 - 1e-12))
+    cost = counts * pools.prefill.dollars_per_second[pairs[0]] + groups * pools.decode.dollars_per_second[pairs[1]]
+    which, index = np.unravel_index(np.lexsort((cost.ravel(), -rates.ravel().round(12)))[0], rates.shape)
+    return under_load(
+        pools,
+        (int(pairs[0][index]), int(pairs[1][index])),
+        (int(counts[which, index]), int(groups[which, index])),
+        FILLED * float(rates[which, index]),
+        arrival_scv=arrival_scv,
+    )
+
+
+def aggregated(
+    pools: Pools, requests_per_second: float, targets: Targets, *, arrival_scv: float = 1.0
+) -> Choice | None:
+    """The cheapest fleet of instances that read prompts and decode, for comparison.
+
+    Parameters
+    ----------
+    pools : Pools
+        With the aggregated layouts.
+    requests_per_second : float
+        The whole traffic [1/s].
+    targets : Targets
+        Promises.
+    arrival_scv : float
+        Squared coefficient of variation of the times between arrivals [1].
+
+    Returns
+    -------
+    Choice or None
+        None if no layout keeps the promises.
+    """
+    pairs = [(pool.found, pool.offer.dollars_per_accelerator_hour) for pool in pools.aggregated]
+    try:
+        return recommend(pairs, requests_per_second, targets, arrival_scv=arrival_scv, most=1)[0]
+    except NothingFitsError:
+        return None
+
+
+def _per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
+    """Time of a prefill and of a decode instance per request, shape (n, m); ``inf`` where a promise is broken [s]."""
+    busy, cost = prefill_costs(pools, targets.ttft_seconds)
+    decoding = pools.decode
+    working = pools.requests.decode_steps * decoding.step_seconds / decoding.batch
+    best = np.where(decoding.step_seconds <= targets.tpot_seconds, working, np.inf).min(axis=1)
+    return np.where(np.isfinite(cost), busy, np.inf), np.maximum(best[None, :], pools.transfer.receiving_seconds)
+
+
+class _Search:
+    """Fleets for one traffic and one set of promises."""
+
+    def __init__(self, pools: Pools, rate: float, targets: Targets, arrival_scv: float) -> None:
+        self.pools, self.rate, self.targets, self.scv = pools, rate, targets, arrival_scv
+        self.busy, self.working = _per_request(pools, targets)
+        self.reading = pools.prefill.dollars_per_second * 3600.0
+        self.decoding = pools.decode.dollars_per_second * 3600.0
+        self.least = np.floor(rate * self.busy) + 1.0
+        self.alone, self.queue, self.answers = cache(self._alone), cache(self._queue), cache(self._answers)
+
+    def pairs(self) -> Iterator[tuple[float, int, int]]:
+        """Bounds on the cost of pairs of layouts, ascending, and the pairs [USD/h]."""
+        bound = self.least * self.reading[:, None] + np.ceil(self.rate * self.working) * self.decoding[None, :]
+        for index in np.argsort(bound, axis=None, kind="stable"):
+            reader, decoder = np.unravel_index(index, bound.shape)
+            if not np.isfinite(bound[reader, decoder]):
+                return
+            yield float(bound[reader, decoder]), int(reader), int(decoder)
+
+    def fleets(self, reader: int, decoder: int, limit: float) -> Iterator[Fleet]:
+        """Fleets of a pair that keep the promises, each cheaper than the limit [USD/h]."""
+        least = int(self.least[reader, decoder])
+        receiving = float(self.pools.transfer.receiving_seconds[reader, decoder])
+        groups = self.alone(decoder, receiving, math.ceil(self.rate * float(self.working[reader, decoder])))
+        if groups is None:
+            return
+        # Beyond a few more decode instances than needed nobody waits for a place.
+        for count in range(groups, 2 * groups + 16):
+            room = limit - count * self.decoding[decoder]
+            if least * self.reading[reader] >= room:
+                return
+            most = min(_MOST, math.ceil(room / self.reading[reader])) if math.isfinite(room) else _MOST
+            kept = _least(least, most, partial(self._kept, reader, decoder, count))
+            if kept is not None:
+                yield self._fleet(reader, decoder, count, kept)
+                if kept == least:
+                    return
+
+    def _kept(self, reader: int, decoder: int, groups: int, count: int) -> bool:
+        return self.targets.broken(self._fleet(reader, decoder, groups, count).load) is None
+
+    def _fleet(self, reader: int, decoder: int, groups: int, count: int) -> Fleet:
+        receiving = float(self.pools.transfer.receiving_seconds[reader, decoder])
+        queue, decoding = self.queue(reader, decoder, count), self.answers(decoder, receiving, groups)
+        return together(self.pools, (reader, decoder), (count, groups), queue, decoding)
+
+    def _queue(self, reader: int, decoder: int, count: int) -> queueing.Load:
+        return prefill_queue(self.pools, reader, decoder, count, self.rate, self.scv)
+
+    def _answers(self, decoder: int, receiving: float, count: int) -> Loaded:
+        return decode_load(self.pools, decoder, receiving, self.rate / count, self.scv)
+
+    def _alone(self, decoder: int, receiving: float, least: int) -> int | None:
+        """Fewest decode instances that keep the promise about them."""
+        wanted = replace(self.targets, ttft_seconds=math.inf)
+        return _least(least, _MOST, lambda count: wanted.broken(self.answers(decoder, receiving, count)) is None)
+
+
+def _least(low: int, most: int, good: Callable[[int], bool]) -> int | None:
+    """The smallest number from ``low`` to ``most`` that is good, if all larger ones are too."""
+    high = low
+    while not good(high):
+        if high >= most:
+            return None
+        low, high = high + 1, min(2 * high, most)
+    while low < high:
+        middle = (low + high) // 2
+        if good(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return high
+
+
+def _unreachable(pools: Pools, targets: Targets) -> str:
+    """What no pair of layouts keeps, and the best that can be reached."""
+    soonest = float(pools.first_token_seconds.min())
+    wanted = {"TTFT": targets.ttft_seconds, "TPOT": targets.tpot_seconds}
+    said = ", ".join(f"{name} {1e3 * value:g} ms" for name, value in wanted.items() if value < math.inf)
+    return (
+        f"no pair of layouts keeps {said or 'the promises'} ({targets.percentile}). Best reachable with a single "
+        f"request: TTFT {1e3 * soonest:.4g} ms, TPOT {1e3 * float(pools.decode.step_seconds.min()):.3g} ms"
+    )

@@ -1,0 +1,316 @@
+"""Pools of instances that read prompts, decode, or do both, and the links between them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.answers.offer import Offer, offer
+from inference_econ.engine import memory
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.setup import Question
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs.assumptions import Assumptions, Free
+from inference_econ.inputs.hardware import HardwareSpec
+from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.traffic import Length, Requests
+from inference_econ.serving.services import Deployments
+from inference_econ.serving.steady import Steady, prompts_together, steady
+
+Array = npt.NDArray[np.float64]
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Layouts that one pool can be made of.
+
+    Attributes
+    ----------
+    offer : Offer
+        With arrays over layouts, shape (n,); those whose groups cannot all hold a sequence are left out.
+    """
+
+    offer: Offer
+
+    @property
+    def found(self) -> Deployments:
+        """The layouts."""
+        return self.offer.deployments
+
+    @property
+    def question(self) -> Question:
+        """What, on what, how."""
+        return self.found.question
+
+    @property
+    def accelerators(self) -> Array:
+        """Chips of an instance [1], shape (n,)."""
+        return self.found.plans.accelerators
+
+    @property
+    def cache_chips(self) -> Array:
+        """Chips that hold the cache of one sequence: those of an attention group, on all stages [1], shape (n,)."""
+        return np.asarray(self.found.plans.attention_ranks * self.found.plans.pp)
+
+    @property
+    def dollars_per_second(self) -> Array:
+        """Of an instance [USD/s], shape (n,)."""
+        return np.asarray(self.accelerators * self.offer.dollars_per_accelerator_hour / _HOUR)
+
+    @property
+    def prefill_seconds(self) -> Array:
+        """One prompt by itself [s], shape (n,)."""
+        return np.asarray(self.found.states.prefill.seconds[:, 0])
+
+    @property
+    def prefill_busy_seconds(self) -> Array:
+        """What one prompt takes of an instance's time [s], shape (n,)."""
+        return np.asarray(self.found.states.prefill.busy_seconds[:, 0])
+
+    @cached_property
+    def full(self) -> Steady:
+        """The steady state with all slots taken, prompts that are being read among them; shape (n, 1)."""
+        found, states = self.found, self.found.states
+        pairs = zip(found.slots, states.concurrency, states.batch, strict=True)
+        batch = [np.exp(np.interp(np.log(most), np.log(flight), np.log(batch))) for most, flight, batch in pairs]
+        plans = found.plans
+        rows = Plans(
+            plans.accelerators[:, None],
+            np.array(batch)[:, None],
+            plans.pp[:, None],
+            plans.attention_ranks[:, None],
+            None if plans.ep is None else plans.ep[:, None],
+            whole=True,
+        )
+        return steady(found.question, rows, found.requests)
+
+    def column(self, name: str) -> Array:
+        """One quantity of the steady states by batch, that of the full state last; shape (n, k + 1)."""
+        return np.concatenate([getattr(self.found.states, name), getattr(self.full, name)], axis=1)
+
+    @cached_property
+    def batch(self) -> Array:
+        """Batches, shape (n, k + 1) [1]."""
+        return self.column("batch")
+
+    @cached_property
+    def step_seconds(self) -> Array:
+        """A decode step that no prompt delays, shape (n, k + 1) [s]."""
+        return self.column("decode_seconds")
+
+
+@dataclass(frozen=True)
+class Pools:
+    """What disaggregated serving can choose from, and what it is compared with.
+
+    Attributes
+    ----------
+    prefill : Pool
+        Layouts that read prompts; their memory need not hold answers.
+    decode : Pool
+        Layouts that decode; perhaps of another kind of chip.
+    aggregated : tuple of Pool
+        Layouts that do both, one entry per kind of chip.
+    layer_by_layer : bool
+        A layer's cache is sent while the next layer is computed; otherwise all of it once the prompt has been read.
+    """
+
+    prefill: Pool
+    decode: Pool
+    aggregated: tuple[Pool, ...]
+    layer_by_layer: bool
+
+    @property
+    def requests(self) -> Requests:
+        """Lengths."""
+        return self.decode.found.requests
+
+    @property
+    def bytes_per_prompt(self) -> float:
+        """Cache of a prompt that moves from one pool to the other, each byte once [B]."""
+        asked = self.decode.question
+        return memory.kv_bytes_per_sequence(asked.model, asked.precision, self.requests.isl.mean, asked.assumptions)
+
+    @cached_property
+    def transfer(self) -> Transfer:
+        """The cache's way from every prefill layout to every decode layout."""
+        return _transfer(self)
+
+    @cached_property
+    def first_token_seconds(self) -> Array:
+        """A request's overhead, its prefill, and what is left of the transfer then [s], shape (n, m)."""
+        overhead = self.prefill.question.assumptions.request_overhead
+        return overhead + self.prefill.prefill_seconds[:, None] + self.transfer.exposed_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """The cache of a prompt on its way; arrays over prefill and decode layouts, shape (n, m).
+
+    Attributes
+    ----------
+    fast : ndarray of bool
+        Both instances fit one link domain, and its fast link carries the cache; otherwise their NICs do.
+    seconds : ndarray
+        For one prompt [s]; ``inf`` where there is no way.
+    exposed_seconds : ndarray
+        What of it is left when the prompt has been read [s].
+    sending_seconds, receiving_seconds : ndarray
+        Time of all links of an instance that a prompt takes up, on either side [s].
+    """
+
+    fast: npt.NDArray[np.bool_]
+    seconds: Array
+    exposed_seconds: Array
+    sending_seconds: Array
+    receiving_seconds: Array
+
+
+def pools(
+    model: ModelSpec | str,
+    hardware: HardwareSpec | str,
+    requests: Requests,
+    *,
+    decode_on: HardwareSpec | str | None = None,
+    layer_by_layer: bool = True,
+    assumptions: Assumptions | str | None = None,
+    decode_assumptions: Assumptions | str | None = None,
+    weights: str | None = None,
+    activations: str | None = None,
+    kv: str | None = None,
+    price: float | None = None,
+    pipeline: bool = True,
+    max_accelerators: float | None = None,
+) -> Pools:
+    """Every layout of a model that could read prompts, decode, or do both.
+
+    Parameters
+    ----------
+    model, hardware : spec, name or path
+        What is served, on what.
+    requests : Requests
+        Lengths and cached tokens; answers of more than one token.
+    decode_on : spec, name or path, optional
+        Another kind of chip for decoding.
+    layer_by_layer : bool
+        See :class:`Pools`.
+    assumptions, weights, activations, kv, pipeline, max_accelerators
+        See :func:`inference_econ.answers.offer.offer`.
+    decode_assumptions : Assumptions, name or path, optional
+        Of ``decode_on``; by default ``assumptions``, and without those the profile of its own generation.
+    price : float, optional
+        Of one accelerator [USD/h], whatever its kind; by default the first of each file.
+
+    Returns
+    -------
+    Pools
+        With the aggregated choices of every kind of chip.
+
+    Raises
+    ------
+    InputError
+        If a name, format or number cannot be used, answers have a single token, no link joins the pools, or there are
+        ``decode_assumptions`` without ``decode_on``.
+    NothingFitsError
+        If no layout fits.
+    """
+    if requests.decode_steps <= 0:
+        raise InputError(
+            f"an answer of {requests.osl.mean:g} token needs no decode pool; give answers (osl) of 2 tokens or more"
+        )
+    if decode_assumptions is not None and decode_on is None:
+        raise InputError("decode_assumptions are of another kind of chip: give decode_on, or assumptions alone")
+
+    def pool(chip: HardwareSpec | str, wanted: Requests, assumed: Assumptions | str | None = assumptions) -> Pool:
+        found = offer(
+            model, chip, wanted, assumptions=assumed, weights=weights, activations=activations, kv=kv, price=price,
+            pipeline=pipeline, max_accelerators=max_accelerators,
+        )  # fmt: skip
+        return _usable(found)
+
+    both = pool(hardware, requests)
+    reading = pool(hardware, requests.replace(osl=Length(values=(1.0,))))
+    decoding = both
+    if decode_on is not None:
+        decoding = pool(decode_on, requests, assumptions if decode_assumptions is None else decode_assumptions)
+    if decoding.question.hardware == both.question.hardware:
+        return Pools(reading, both, (both,), layer_by_layer)
+    return Pools(reading, decoding, (both, decoding), layer_by_layer)
+
+
+def _usable(found: Offer) -> Pool:
+    """Without layouts some of whose attention groups or stages would never have a sequence."""
+    every = found.deployments
+    kept = np.flatnonzero(every.slots >= prompts_together(every.question, every.plans))
+    if not kept.size:
+        raise NothingFitsError(
+            f"nothing fits: {every.question.model.name} on {every.question.hardware.name}: in no layout does each "
+            "group of attention ranks hold a sequence; allow larger instances"
+        )
+    if kept.size == len(every):
+        return Pool(found)
+    states, prompt = every.states, every.states.prefill
+    columns = {
+        one.name: value[kept]
+        for one in fields(states)
+        if isinstance(value := getattr(states, one.name), np.ndarray) and len(value) == len(every)
+    }
+    shares = prompt.chip_share[kept]
+    cut = replace(prompt, seconds=prompt.seconds[kept], busy_seconds=prompt.busy_seconds[kept], chip_share=shares)
+    fewer = replace(
+        every,
+        plans=every.plans.at((kept,)),
+        slots=every.slots[kept],
+        states=replace(states, prefill=cut, **columns),
+    )
+    return Pool(replace(found, deployments=fewer))
+
+
+def _transfer(pools: Pools) -> Transfer:
+    """Seconds of a prompt's cache between all pairs of layouts.
+
+    All chips that hold a part of the cache send it, or receive it, at the same time; the slower side decides. Copies
+    that a layout keeps are made inside its instance and are not counted.
+    """
+    reading, decoding = pools.prefill, pools.decode
+    sender, receiver = reading.question, decoding.question
+    size = pools.bytes_per_prompt
+    chips = reading.accelerators[:, None] + decoding.accelerators[None, :]
+    # Instances of one kind that fit a link domain together are taken to be placed there.
+    fast = (chips <= sender.hardware.link_domain) & (sender.hardware == receiver.hardware)
+    from_chip, to_chip = (
+        np.where(fast, _rate(asked, asked.hardware.link_bytes_per_second_one_way), _rate(asked, nic))
+        for asked in (sender, receiver)
+        for nic in (asked.hardware.nic_bytes_per_second_one_way,)
+    )
+    with np.errstate(divide="ignore"):
+        path = np.minimum(reading.cache_chips[:, None] * from_chip, decoding.cache_chips[None, :] * to_chip)
+        seconds = np.where(path > 0.0, size / path, np.inf)
+        sending = size / (reading.accelerators[:, None] * from_chip)
+        receiving = size / (decoding.accelerators[None, :] * to_chip)
+    if not np.isfinite(seconds).any():
+        lacking = [one.hardware.name for one in (sender, receiver) if one.hardware.nic_bytes_per_second_one_way is None]
+        raise InputError(
+            f"no link joins the pools: {' and '.join(dict.fromkeys(lacking))} lists no network and no two instances "
+            "fit one link domain; for a what-if set hardware.nic_bytes_per_second_one_way"
+        )
+    left = seconds
+    if pools.layer_by_layer:
+        layers = sender.model.layers
+        # The last layer's part, or what a link slower than the prefill has not yet carried.
+        behind = seconds - reading.prefill_seconds[:, None] * (1.0 - 1.0 / layers)
+        left = np.maximum(seconds / layers, behind)
+    return Transfer(np.broadcast_to(fast, seconds.shape), seconds, left, sending, receiving)
+
+
+def _rate(asked: Question, bytes_per_second: float | None) -> float:
+    """What a link sustains, 0 if there is none [B/s]."""
+    if isinstance(asked.assumptions.collectives, Free):
+        return math.inf
+    return (bytes_per_second or 0.0) * asked.assumptions.link_efficiency

@@ -1,0 +1,149 @@
+"""One fleet over a range of loads: what users see, which promises hold, and what a token costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from inference_econ.answers.offer import Offer
+from inference_econ.answers.price import Sheet, sheet
+from inference_econ.answers.recommend import Targets, promised_rates
+from inference_econ.errors import InputError
+from inference_econ.serving.goodput import kept_share
+from inference_econ.serving.load import Loaded
+from inference_econ.serving.services import Service
+from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation.trace import Trace
+
+#: Loads that are tried where none are given, over what the fleet completes [1].
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.2)
+#: Called with the share of the work done, 0 to 1, and what is being done.
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A fleet at one load.
+
+    Attributes
+    ----------
+    sheet : Sheet
+        The load of an instance, the bill and what tokens cost.
+    kept : float or None
+        Share of what is completed that keeps both promises [1]; None if nothing is promised.
+    simulated : Trace or None
+        The same load of one instance in the simulation, if asked for.
+    """
+
+    sheet: Sheet
+    kept: float | None
+    simulated: Trace | None
+
+    @property
+    def load(self) -> Loaded:
+        """Of one instance."""
+        return self.sheet.load
+
+    @property
+    def requests_per_second(self) -> float:
+        """Offered to the fleet [1/s]."""
+        return self.load.requests_per_second * self.sheet.replicas
+
+    @property
+    def completed_per_second(self) -> float:
+        """By the fleet [1/s]."""
+        return self.load.completed_per_second * self.sheet.replicas
+
+    @property
+    def good_per_second(self) -> float | None:
+        """Requests that keep both promises [1/s]."""
+        return None if self.kept is None else self.kept * self.completed_per_second
+
+    @property
+    def dollars_per_million_output_tokens(self) -> float:
+        """The whole bill over output tokens [USD per 1e6 tokens]."""
+        return 1e6 * self.sheet.dollars_per_hour / self.sheet.tokens_per_hour["output"]
+
+
+def usual_service(offer: Offer, targets: Targets) -> Service:
+    """The layout of an offer that completes most per chip within some promises; without them if none keeps them."""
+    found = offer.deployments
+    rates = promised_rates(found, targets)
+    if not rates.any():
+        rates = promised_rates(found, Targets())
+    return found.service(int(np.argmax(rates / found.plans.accelerators)))
+
+
+def sweep(
+    service: Service,
+    dollars_per_accelerator_hour: float,
+    requests_per_second: Sequence[float] | None = None,
+    *,
+    replicas: int = 1,
+    targets: Targets | None = None,
+    arrival_scv: float = 1.0,
+    simulate: bool = False,
+    progress: Progress | None = None,
+) -> list[Point]:
+    """A fleet under some loads.
+
+    Parameters
+    ----------
+    service : Service
+        One instance.
+    dollars_per_accelerator_hour : float
+        [USD/h]
+    requests_per_second : sequence of float, optional
+        Of the whole traffic [1/s]; by default up to 1.2 times what the fleet completes (:data:`SHARES`).
+    replicas : int
+        Instances that share the traffic evenly [1].
+    targets : Targets, optional
+        Promises; their percentile does not count.
+    arrival_scv : float
+        Squared coefficient of variation of the times between arrivals [1].
+    simulate : bool
+        Play every load through the simulation too: a second or so for each.
+    progress : callable, optional
+        Told the share of the work done.
+
+    Returns
+    -------
+    list of Point
+        In the order of the loads.
+
+    Raises
+    ------
+    InputError
+        If a rate is not positive, or there is none.
+    """
+    if requests_per_second is None:
+        most = replicas * service.most_requests_per_second
+        requests_per_second = [float(f"{share * most:.4g}") for share in SHARES]
+    if not requests_per_second:
+        raise InputError("no request rates are given; write for example --rates 1,2,5,10")
+    wrong = [rate for rate in requests_per_second if not 0 < rate < math.inf]
+    if wrong:
+        raise InputError(f"request rates must be positive, got {wrong[0]:g}")
+    promised = Targets() if targets is None else targets
+    anything = min(promised.ttft_seconds, promised.tpot_seconds) < math.inf
+    points = []
+    for index, rate in enumerate(requests_per_second):
+        if progress is not None:
+            progress(index / len(requests_per_second), f"{rate:g} requests/s")
+        each = rate / replicas
+        kept = None
+        if anything:
+            kept = kept_share(
+                service,
+                each,
+                ttft_seconds=promised.ttft_seconds,
+                tpot_seconds=promised.tpot_seconds,
+                arrival_scv=arrival_scv,
+            )
+        played = play.rehearse(service, each, arrival_scv=arrival_scv) if simulate else None
+        bill = sheet(service, rate, dollars_per_accelerator_hour, replicas=replicas, arrival_scv=arrival_scv)
+        points.append(Point(bill, kept, played))
+    return points

@@ -1,0 +1,114 @@
+"""Where a deployment was measured: speed and cost, from a speed and one more number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import mfu
+from inference_econ.errors import InputError
+from inference_econ.formulas import money
+
+#: Larger speeds, batches and throughputs are typing errors.
+_MOST = 1e9
+#: Rounding [1].
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """What a deployment does.
+
+    Attributes
+    ----------
+    accelerators : int
+        Chips of the deployment [1].
+    tokens_per_second_per_user : float
+        Speed [tokens/s].
+    batch : float
+        Sequences served at the same time [1].
+    throughput : float
+        Output tokens of the deployment [tokens/s].
+    mfu : float
+        Useful arithmetic over the dense peak [1].
+    dollars_per_million_output_tokens : float
+        Cost [USD per 1e6 tokens].
+    """
+
+    accelerators: int
+    tokens_per_second_per_user: float
+    batch: float
+    throughput: float
+    mfu: float
+    dollars_per_million_output_tokens: float
+
+    @property
+    def seconds(self) -> float:
+        """Time per output token of a user [s]."""
+        return 1.0 / self.tokens_per_second_per_user
+
+
+def operating_point(
+    question: Question,
+    accelerators: int,
+    tokens_per_second: float,
+    dollars_per_accelerator_hour: float,
+    *,
+    utilization: float | None = None,
+    batch: float | None = None,
+    throughput: float | None = None,
+) -> OperatingPoint:
+    """All of an operating point from its speed and one of utilisation, batch and throughput.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how: decides the useful arithmetic of a token and the peak that it is held against.
+    accelerators : int
+        Chips of the deployment [1].
+    tokens_per_second : float
+        Speed of one user [tokens/s].
+    dollars_per_accelerator_hour : float
+        Price [USD/h].
+    utilization : float, optional
+        Useful arithmetic over the dense peak (MFU) [1].
+    batch : float, optional
+        Sequences served at the same time, on average [1].
+    throughput : float, optional
+        Output tokens of the deployment [tokens/s].
+
+    Returns
+    -------
+    OperatingPoint
+        throughput = batch x speed; MFU by :func:`inference_econ.engine.step.mfu`; dollars by eq. (2) of Erdil (2025).
+
+    Raises
+    ------
+    InputError
+        If not exactly one of the three is given, a number cannot be, or less than one sequence would be served.
+    """
+    given = {"utilization": utilization, "batch": batch, "throughput": throughput}
+    known = {name: value for name, value in given.items() if value is not None}
+    if len(known) != 1:
+        got = " and ".join(known) or "none"
+        raise InputError(f"give one of utilization, batch and throughput (the others follow from it), got {got}")
+    ((name, value),) = known.items()
+    if name == "utilization" and not 0.0 < value <= 1.0:
+        raise InputError(f"utilization must be above 0 and at most 1 (0.15 is 15 %), got {value:g}")
+    for what, number in (("tokens_per_second", tokens_per_second), (name, value)):
+        if not 0.0 < number <= _MOST:
+            raise InputError(f"{what} must be positive and at most {_MOST:g}, got {number:g}")
+    one = float(mfu(question, accelerators, 1.0, 1.0 / tokens_per_second))
+    sequences = {"utilization": value / one, "batch": value, "throughput": value / tokens_per_second}[name]
+    if sequences < 1.0 - _ROUNDING:
+        raise InputError(
+            f"{name}={value:g} at {tokens_per_second:g} tokens/s per user on {accelerators} x {question.hardware.name} "
+            f"means a batch of {sequences:.2g}, less than one sequence; a batch of 1 has a throughput of "
+            f"{tokens_per_second:g} tokens/s and a utilization of {one:.2g}"
+        )
+    dollars = money.dollars_per_million_tokens(
+        accelerators, 1.0 / tokens_per_second, sequences, dollars_per_accelerator_hour
+    )
+    return OperatingPoint(
+        accelerators, tokens_per_second, sequences, sequences * tokens_per_second, one * sequences, float(dollars)
+    )

@@ -1,0 +1,359 @@
+"""Prompts that were seen before: computed again, or read from a tier of memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.answers.conversations import Conversation, Reuse, reuse
+from inference_econ.answers.offer import FILLED, Offer
+from inference_econ.answers.recommend import Targets, promised_rates
+from inference_econ.engine import memory
+from inference_econ.errors import InputError
+from inference_econ.inputs.tier import TierSpec
+from inference_econ.serving.load import loaded
+from inference_econ.serving.services import Service
+
+Array = npt.NDArray[np.float64]
+
+#: What the memory of the accelerators is called among the tiers.
+HBM = "HBM"
+_HOUR, _MILLION = 3600.0, 1e6
+#: Prefixes are looked at for a break-even up to a million tokens, in doublings.
+_DOUBLINGS = 20
+#: An instance is taken if its requests cost at most so much more than the cheapest [1].
+_NEARLY = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One tier: what reading a prefix from it takes.
+
+    Attributes
+    ----------
+    tier : str
+        :data:`HBM`, or the name of a :class:`inference_econ.inputs.tier.TierSpec`.
+    bytes_per_second : float
+        With which the cache of one prompt arrives; ``inf`` where it lies already [B/s].
+    capacity_bytes : float
+        Of an instance; of HBM what weights and running requests leave [B].
+    seconds : float
+        To read the prefix [s].
+    dollars_per_million : float
+        If the chips wait for it: at most, reading may hide behind other work [USD per 1e6 tokens].
+    ttft_seconds : float
+        To read the prefix, then the new tokens [s].
+    utilization : float
+        Share of what the tier can deliver to all chips if every request reads its prefix from it [1].
+    break_even_tokens : float
+        From this prefix on reading is quicker than computing; ``inf`` if it never is up to a million tokens [tokens].
+    reuse : Reuse or None
+        If conversations are given.
+    """
+
+    tier: str
+    bytes_per_second: float
+    capacity_bytes: float
+    seconds: float
+    dollars_per_million: float
+    ttft_seconds: float
+    utilization: float
+    break_even_tokens: float
+    reuse: Reuse | None
+
+
+@dataclass(frozen=True, slots=True)
+class Offloading:
+    """A repeated prefix on an instance: computed again, or read.
+
+    Attributes
+    ----------
+    service : Service
+        The instance.
+    dollars_per_second : float
+        Its price [USD/s].
+    prefix_tokens, new_tokens : float
+        What a prompt repeats, and what follows [tokens].
+    requests_per_second : float
+        At the instance [1/s].
+    conversation : Conversation or None
+        Where the lengths come from.
+    bytes_per_prefix : float
+        Cache of the prefix, each byte once [B].
+    computing_seconds : float
+        Time that the prefix adds to a prefill if it is computed [s].
+    computing_dollars_per_million : float
+        What it takes of the instance's time [USD per 1e6 tokens].
+    ttft_seconds : float
+        If nothing is cached [s].
+    holding_dollars_per_million_hour : float
+        To keep a million tokens in HBM for an hour, by the share of the room for caches [USD per 1e6 tokens].
+    readings : tuple of Reading
+        HBM first, then the tiers asked for.
+    """
+
+    service: Service
+    dollars_per_second: float
+    prefix_tokens: float
+    new_tokens: float
+    requests_per_second: float
+    conversation: Conversation | None
+    bytes_per_prefix: float
+    computing_seconds: float
+    computing_dollars_per_million: float
+    ttft_seconds: float
+    holding_dollars_per_million_hour: float
+    readings: tuple[Reading, ...]
+
+    @property
+    def keeping_seconds(self) -> float:
+        """How long a prefix may wait in HBM until computing it again is cheaper [s]; Gray and Putzolu (1987)."""
+        return _HOUR * self.computing_dollars_per_million / self.holding_dollars_per_million_hour
+
+
+def prompt(
+    isl: float | None = None, hit_rate: float | None = None, *, conversation: Conversation | None = None
+) -> tuple[float, float]:
+    """Tokens of a prompt, and how many of them were seen before.
+
+    Parameters
+    ----------
+    isl : float, optional
+        Prompt [tokens].
+    hit_rate : float, optional
+        Share of it that was seen before [1].
+    conversation : Conversation, optional
+        Gives both in their place: the mean request, and what it repeats.
+
+    Returns
+    -------
+    (float, float)
+        [tokens]
+
+    Raises
+    ------
+    InputError
+        If the share is not from 0 to 1, or leaves no new token.
+    """
+    if conversation is not None:
+        mean = conversation.mean(1.0)
+        return float(mean.prompt), float(mean.repeated)
+    tokens, share = isl or 0.0, hit_rate or 0.0
+    if not 0 <= share <= 1:
+        raise InputError(f"a hit rate must be from 0 to 1, got {share:g}")
+    if tokens * (1.0 - share) < 1.0:
+        raise InputError(
+            f"a hit rate of {share:g} leaves less than one new token of a prompt of {tokens:g}; give a lower one"
+        )
+    return tokens, tokens * share
+
+
+def offload(
+    one: Offer,
+    tiers: Sequence[TierSpec],
+    *,
+    prefix_tokens: float,
+    conversation: Conversation | None = None,
+    requests_per_second: float | None = None,
+) -> Offloading:
+    """Whether to read a prefix that was seen before, from which tier, or to compute it again.
+
+    Parameters
+    ----------
+    one : Offer
+        Model, chip, layouts and lengths; the smallest layout whose requests are nearly the cheapest is taken.
+    tiers : sequence of TierSpec
+        Memory of the hosts that may hold caches.
+    prefix_tokens : float
+        Tokens of a prompt that were seen before, see :func:`prompt` [tokens].
+    conversation : Conversation, optional
+        What users do, for what each tier holds of it.
+    requests_per_second : float, optional
+        At the instance [1/s]; by default :data:`inference_econ.answers.offer.FILLED` of what it completes.
+
+    Returns
+    -------
+    Offloading
+        Seconds and dollars of every choice, and what each tier would hold.
+
+    Raises
+    ------
+    InputError
+        If the prefix leaves no new token, a rate is not positive, or the chip's link to its host is unknown.
+
+    Notes
+    -----
+    Computing costs what the prefix adds to a prefill of the new tokens that finds it in the cache. That cache lies on
+    the chips of one attention group and of all stages; each reads its part over its own link to the host, or from its
+    share of a slower tier. Nothing is hidden behind other work, and writing is not counted.
+    """
+    tokens, prefix = one.deployments.requests.isl.mean, prefix_tokens
+    if not 0 <= prefix <= tokens - 1:
+        raise InputError(f"the prefix must leave at least one new token of the prompt ({tokens:g}), got {prefix:g}")
+    service = one.deployments.service(_cheapest(one))
+    rate = FILLED * service.most_requests_per_second if requests_per_second is None else requests_per_second
+    if not 0 < rate < math.inf:
+        raise InputError(f"the request rate must be positive, got {rate:g}")
+    price = service.accelerators * one.dollars_per_accelerator_hour / _HOUR
+    case = _Case(service, tokens - prefix)
+    room = case.room()
+    computing, busy = case.computing(prefix)
+    per_token = case.bytes(prefix) / prefix if prefix else case.bytes(1.0)
+    found = Offloading(
+        service, price, prefix, tokens - prefix, rate, conversation, case.bytes(prefix),
+        computing, _per_million(price * busy, prefix), case.first_token(tokens, 0.0),
+        price * _HOUR * _MILLION * per_token / room,
+        (),
+    )  # fmt: skip
+    places = [(HBM, math.inf, 0.0, case.left(room, rate))]
+    places += [
+        (tier.name, _read_rate(service, tier), tier.access, service.accelerators * tier.bytes_per_accelerator)
+        for tier in tiers
+    ]
+    return replace(found, readings=tuple(_reading(found, case, *place, per_token) for place in places))
+
+
+def curve(found: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
+    """Seconds against the length of the prefix, with the same new tokens after it.
+
+    Parameters
+    ----------
+    found : Offloading
+        The instance and its tiers.
+    prefixes : array_like, shape (n,)
+        Lengths [tokens].
+
+    Returns
+    -------
+    dict of str to ndarray, shape (n,)
+        ``computed``, then every tier but HBM by name [s].
+    """
+    lengths = np.asarray(prefixes, dtype=float)
+    case = _Case(found.service, found.new_tokens)
+    lines = {"computed": np.array([case.computing(float(length))[0] for length in lengths])}
+    for one in found.readings[1:]:
+        size = np.array([case.bytes(float(length)) for length in lengths])
+        lines[one.tier] = (one.seconds - found.bytes_per_prefix / one.bytes_per_second) + size / one.bytes_per_second
+    return lines
+
+
+def _cheapest(one: Offer) -> int:
+    """The smallest layout whose requests are nearly the cheapest."""
+    found = one.deployments
+    per_chip = promised_rates(found, Targets()) / found.plans.accelerators
+    good = np.flatnonzero(per_chip >= (1.0 - _NEARLY) * per_chip.max())
+    smallest = good[found.plans.accelerators[good] == found.plans.accelerators[good].min()]
+    return int(smallest[np.argmax(per_chip[smallest])])
+
+
+def _read_rate(service: Service, tier: TierSpec) -> float:
+    """With which the cache of one prompt arrives from a tier [B/s]."""
+    chip = service.question.hardware
+    link = chip.host_link_bytes_per_second_one_way
+    if link is None:
+        raise InputError(
+            f"{chip.name} lists no link to its host, so reading from {tier.name} cannot be timed; "
+            "set hardware.host_link_bytes_per_second_one_way"
+        )
+    each = min(link * tier.link_efficiency, tier.read_bytes_per_second or math.inf)
+    return each * _cache_chips(service)
+
+
+def _cache_chips(service: Service) -> float:
+    """Chips that hold the cache of one sequence [1]."""
+    return float((service.plans.attention_ranks * service.plans.pp)[0])
+
+
+class _Case:
+    """Prompts on one instance that end in the same number of new tokens."""
+
+    def __init__(self, service: Service, new_tokens: float) -> None:
+        self.service, self.new_tokens = service, new_tokens
+        self.computing = cache(self._computing)
+
+    def first_token(self, tokens: float, cached: float) -> float:
+        """A request's overhead and its prefill [s]."""
+        return self.service.question.assumptions.request_overhead + self.prefill(tokens, cached)[0]
+
+    def prefill(self, tokens: float, cached: float) -> tuple[float, float]:
+        """Seconds of a prefill, and what it takes of the instance's time [s]."""
+        found = self.service.reading(tokens, cached)
+        return float(found.seconds[0]), float(found.busy_seconds[0])
+
+    def _computing(self, prefix: float) -> tuple[float, float]:
+        """What a prefix adds to both if it is computed [s]."""
+        whole, rest = self.prefill(prefix + self.new_tokens, 0.0), self.prefill(self.new_tokens, prefix)
+        return max(whole[0] - rest[0], 0.0), max(whole[1] - rest[1], 0.0)
+
+    def bytes(self, tokens: float) -> float:
+        """Cache of so many tokens, each byte once [B]."""
+        asked = self.service.question
+        return memory.kv_bytes_per_sequence(asked.model, asked.precision, tokens, asked.assumptions)
+
+    def room(self) -> float:
+        """Memory of the instance for caches, without the copies that a layout keeps [B]."""
+        return self.service.slots * self.bytes(self.service.question.context)
+
+    def left(self, room: float, rate: float) -> float:
+        """What running requests leave of it [B]."""
+        load = loaded(self.service, rate)
+        running = self.service.slots if load.saturated else load.in_flight
+        return max(room * (1.0 - running / self.service.slots), 0.0)
+
+
+def _reading(
+    found: Offloading,
+    case: _Case,
+    name: str,
+    bytes_per_second: float,
+    access: float,
+    capacity: float,
+    bytes_per_token: float,
+) -> Reading:
+    seconds = access + found.bytes_per_prefix / bytes_per_second if found.prefix_tokens else 0.0
+    groups = found.service.accelerators / _cache_chips(found.service)
+    held = None
+    if found.conversation is not None:
+        held = reuse(found.conversation, found.requests_per_second, capacity, bytes_per_token)
+    return Reading(
+        name,
+        bytes_per_second,
+        capacity,
+        seconds,
+        _per_million(found.dollars_per_second * seconds / groups, found.prefix_tokens),
+        seconds + case.first_token(found.new_tokens, found.prefix_tokens),
+        found.requests_per_second * found.bytes_per_prefix / (bytes_per_second * groups),
+        _break_even(case, bytes_per_second, access),
+        held,
+    )
+
+
+def _break_even(case: _Case, bytes_per_second: float, access: float) -> float:
+    """The prefix from which on reading is quicker [tokens]."""
+
+    def slower(prefix: float) -> bool:
+        return access + case.bytes(prefix) / bytes_per_second > case.computing(prefix)[0]
+
+    if math.isinf(bytes_per_second):
+        return 1.0
+    lengths = 2.0 ** np.arange(_DOUBLINGS + 1)
+    losing = np.array([slower(float(length)) for length in lengths])
+    if losing[-1]:
+        return math.inf
+    if not losing.any():
+        return 1.0
+    last = int(np.flatnonzero(losing)[-1])
+    low, high = int(lengths[last]), int(lengths[last + 1])
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if slower(float(middle)) else (low, middle)
+    return float(high)
+
+
+def _per_million(dollars: float, tokens: float) -> float:
+    return dollars * _MILLION / tokens if tokens else 0.0

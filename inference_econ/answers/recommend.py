@@ -1,0 +1,235 @@
+"""The cheapest deployment that keeps its promises at a traffic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.serving.load import Loaded, loaded
+from inference_econ.serving.services import Deployments, Service
+
+Array = npt.NDArray[np.float64]
+
+
+#: Share of what an instance completes beyond which nobody plans: the wait there hangs on the last digit [1].
+FULLEST = 0.98
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Promises to users.
+
+    Attributes
+    ----------
+    ttft_seconds, tpot_seconds : float
+        Longest time to first token, and per output token [s]; ``inf`` if nothing is promised.
+    percentile : str
+        Which requests must see them: ``mean``, ``p50``, ``p90`` or ``p99``.
+
+    Raises
+    ------
+    InputError
+        If a time is not positive, or the percentile unknown.
+    """
+
+    ttft_seconds: float = math.inf
+    tpot_seconds: float = math.inf
+    percentile: str = "p90"
+
+    def __post_init__(self) -> None:
+        """Refuse impossible promises."""
+        for name, value in (("ttft", self.ttft_seconds), ("tpot", self.tpot_seconds)):
+            if not value > 0:
+                raise InputError(f"a promised {name} must be positive, got {value:g} s")
+        if self.percentile not in ("mean", "p50", "p90", "p99"):
+            raise InputError(f"percentile: got {self.percentile!r}; allowed: mean, p50, p90, p99")
+
+    def broken(self, load: Loaded) -> str | None:
+        """What a load breaks: capacity, ttft or tpot; None if all is kept."""
+        if load.saturated or load.utilization > FULLEST:
+            return "capacity"
+        if load.ttft_seconds[self.percentile] > self.ttft_seconds:
+            return "ttft"
+        return "tpot" if load.tpot_seconds[self.percentile] > self.tpot_seconds else None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One deployment that keeps its promises.
+
+    Attributes
+    ----------
+    service : Service
+        One instance.
+    replicas : int
+        Fewest instances that keep the promises [1].
+    load : Loaded
+        Of one instance.
+    dollars_per_hour : float
+        Of all [USD/h].
+    binding : str
+        What one instance less would break: capacity, ttft or tpot; or ``instance``, if there is only one.
+    """
+
+    service: Service
+    replicas: int
+    load: Loaded
+    dollars_per_hour: float
+    binding: str
+
+    @property
+    def accelerators(self) -> int:
+        """Chips of all instances [1]."""
+        return self.replicas * self.service.accelerators
+
+
+def recommend(
+    offers: Sequence[tuple[Deployments, float]],
+    requests_per_second: float,
+    targets: Targets,
+    *,
+    arrival_scv: float = 1.0,
+    most: int = 5,
+) -> list[Choice]:
+    """The cheapest deployments that keep some promises, best first; one per size of instance and kind of chip.
+
+    Parameters
+    ----------
+    offers : sequence of (Deployments, float)
+        Layouts, with the price of a chip [USD/h].
+    requests_per_second : float
+        The whole traffic [1/s].
+    targets : Targets
+        What is promised.
+    arrival_scv : float
+        See :func:`inference_econ.serving.load.loaded` [1].
+    most : int
+        Choices wanted, shared evenly among the kinds of chips [1].
+
+    Returns
+    -------
+    list of Choice
+        Ascending in cost; at equal cost the quicker first.
+
+    Raises
+    ------
+    InputError
+        If the rate is not positive.
+    NothingFitsError
+        If no layout keeps the promises even with a single request in flight, with the best that can be reached.
+
+    Notes
+    -----
+    The steady states bound the rate that a layout can promise; only layouts whose bound is cheaper than the choices
+    found so far are put under load.
+    """
+    if not 0 < requests_per_second < math.inf:
+        raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
+    bounds = []
+    for which, (found, price) in enumerate(offers):
+        rates = promised_rates(found, targets)
+        replicas = np.ceil(requests_per_second / np.maximum(rates, 1e-300))
+        cost = np.where(rates > 0.0, replicas * found.plans.accelerators * price, np.inf)
+        bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]
+    kept: dict[tuple[int, int], Choice] = {}
+    most_each = max(1, most // len(offers))
+    for bound, which, index in sorted(bounds):
+        found, price = offers[which]
+        key = which, int(found.plans.accelerators[index])
+        rivals = sorted(choice.dollars_per_hour for (rival, _), choice in kept.items() if rival == which)
+        limit = min(
+            kept[key].dollars_per_hour if key in kept else math.inf,
+            rivals[most_each - 1] if len(rivals) >= most_each else math.inf,
+        )
+        if bound > limit:
+            continue
+        choice = _fewest(found.service(index), requests_per_second, targets, price, limit, arrival_scv)
+        if choice is not None and (key not in kept or _rank(choice) < _rank(kept[key])):
+            kept[key] = choice
+    if not kept:
+        raise NothingFitsError(_best_reachable([found for found, _ in offers], targets))
+    listed = [
+        choice
+        for which in range(len(offers))
+        for choice in sorted((one for (rival, _), one in kept.items() if rival == which), key=_rank)[:most_each]
+    ]
+    return sorted(listed, key=_rank)
+
+
+def _rank(choice: Choice) -> tuple[float, float]:
+    return choice.dollars_per_hour, choice.load.tpot_seconds["mean"]
+
+
+def promised_rates(found: Deployments, targets: Targets) -> Array:
+    """The largest steady rate of each layout whose mean latencies keep the promises; 0 if none does [1/s].
+
+    Between two steady states as :meth:`inference_econ.serving.services.Service.at` reads them. A percentile of a loaded
+    instance may be below the mean only for the median of the TTFT, whose fixed part is then what counts.
+    """
+    states = found.states
+    fixed = states.ttft_seconds - states.queue_seconds - states.running_seconds
+    rates: Array = states.requests_per_second
+    last, share = rates.shape[1] - 1, np.full(len(found), np.inf)
+    for values, limit in ((states.tpot_seconds, targets.tpot_seconds), (fixed, targets.ttft_seconds)):
+        # All that is kept comes before all that is not: how many states, and the part of the way to the next.
+        kept = np.count_nonzero(values <= limit, axis=1)
+        low, high = (np.take_along_axis(values, np.clip(kept[:, None] + k, 0, last), axis=1)[:, 0] for k in (-1, 0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            beyond = np.log(limit / low) / np.log(high / low)
+        reached = np.where((kept > 0) & (kept <= last), kept - 1 + np.clip(beyond, 0.0, 1.0), kept - 1.0)
+        share = np.minimum(share, reached)
+    below = np.clip(np.floor(share), 0, last).astype(np.intp)
+    first, second = (np.take_along_axis(rates, np.minimum(below + k, last)[:, None], axis=1)[:, 0] for k in (0, 1))
+    return np.where(share < 0.0, 0.0, first * (second / first) ** np.clip(share - below, 0.0, 1.0))
+
+
+def _fewest(
+    service: Service, rate: float, targets: Targets, price: float, limit: float, arrival_scv: float
+) -> Choice | None:
+    """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
+    chips = service.accelerators * price
+    low = max(1, math.ceil(rate / service.most_requests_per_second))
+    high = low
+    while (broken := targets.broken(loaded(service, rate / high, arrival_scv=arrival_scv))) is not None:
+        if high * chips > limit or high > 1e9 or (high > low and rate / high < 1e-6):
+            return None
+        low, high = high + 1, 2 * high
+    # Between the last number that breaks something and one that does not.
+    while low < high:
+        middle = (low + high) // 2
+        if targets.broken(loaded(service, rate / middle, arrival_scv=arrival_scv)) is None:
+            high = middle
+        else:
+            low = middle + 1
+    load = loaded(service, rate / high, arrival_scv=arrival_scv)
+    broken = "instance"
+    if high > 1:
+        broken = targets.broken(loaded(service, rate / (high - 1), arrival_scv=arrival_scv)) or "capacity"
+    return Choice(service, high, load, high * chips, broken)
+
+
+def _best_reachable(every: Sequence[Deployments], targets: Targets) -> str:
+    """One message: what the quickest layouts reach with a single request in flight."""
+    best: list[str] = []
+    for found in every:
+        states = found.states
+        quickest, soonest = int(np.argmin(states.tpot_seconds[:, 0])), int(np.argmin(states.ttft_seconds[:, 0]))
+        best.append(
+            f"{found.question.hardware.name}: TPOT {1e3 * float(states.tpot_seconds[quickest, 0]):.3g} ms on "
+            f"{found.plans.accelerators[quickest]:g} accelerators, TTFT "
+            f"{1e3 * float(states.ttft_seconds[soonest, 0]):.4g} ms on {found.plans.accelerators[soonest]:g}"
+        )
+    wanted = ", ".join(
+        f"{name} {1e3 * value:g} ms"
+        for name, value in (("TTFT", targets.ttft_seconds), ("TPOT", targets.tpot_seconds))
+        if value < math.inf
+    )
+    return (
+        f"no deployment keeps {wanted} ({targets.percentile}), even with one request in flight. Best reachable: "
+        f"{'; '.join(best)}"
+    )

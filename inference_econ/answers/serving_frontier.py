@@ -1,0 +1,175 @@
+"""What users see of a service against what it costs: the layouts and batches that nothing beats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.answers.offer import Offer
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.errors import InputError
+from inference_econ.formulas import pareto
+from inference_econ.serving.services import Deployments
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+#: What is held against speed: dollars per million tokens, tokens per second of an accelerator, or of a megawatt.
+Metric = Literal["cost", "throughput", "power"]
+METRICS: tuple[Metric, ...] = ("cost", "throughput", "power")
+_HOUR, _MILLION, _MEGAWATT = 3600.0, 1e6, 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFrontier:
+    """Steady states of services that no other one beats in both speed and cost, the slowest and cheapest first.
+
+    All arrays have shape (n,). Cost and tokens per accelerator or megawatt order them alike: the price and the power of
+    a chip are the same for all.
+
+    Attributes
+    ----------
+    deployments : Deployments
+        Where the points come from.
+    dollars_per_accelerator_hour : float
+        [USD/h]
+    plans : Plans
+        Their layouts.
+    tokens_per_second_per_user : ndarray
+        One over the TPOT, prefill of others included [tokens/s].
+    ttft_seconds, tpot_seconds : ndarray
+        Means [s].
+    requests_per_second, concurrency, batch : ndarray
+        Completed by an instance [1/s]; in flight, and decoded together as one of them sees it [1].
+    """
+
+    deployments: Deployments
+    dollars_per_accelerator_hour: float
+    plans: Plans
+    tokens_per_second_per_user: Array
+    ttft_seconds: Array
+    tpot_seconds: Array
+    requests_per_second: Array
+    concurrency: Array
+    batch: Array
+
+    def __len__(self) -> int:
+        return self.batch.size
+
+    @property
+    def output_tokens_per_second(self) -> Array:
+        """Of an instance [tokens/s]."""
+        return self.requests_per_second * self.deployments.requests.osl.mean
+
+    @property
+    def dollars_per_million_tokens(self) -> Array:
+        """Over input and output together [USD per 1e6 tokens]."""
+        requests = self.deployments.requests
+        return self.dollars_per_million_output_tokens * (requests.osl.mean / (requests.isl.mean + requests.osl.mean))
+
+    @property
+    def dollars_per_million_output_tokens(self) -> Array:
+        """The whole bill over output tokens [USD per 1e6 tokens]."""
+        hourly = self.plans.accelerators * self.dollars_per_accelerator_hour
+        return np.asarray(_MILLION * hourly / (_HOUR * self.output_tokens_per_second))
+
+    @property
+    def tokens_per_second_per_accelerator(self) -> Array:
+        """Output tokens [tokens/s]."""
+        return np.asarray(self.output_tokens_per_second / self.plans.accelerators)
+
+    @property
+    def tokens_per_second_per_megawatt(self) -> Array | None:
+        """Output tokens over the power of the boards [tokens/s/MW]; None where the hardware file has no watts."""
+        watts = self.deployments.question.hardware.watts
+        return None if watts is None else self.tokens_per_second_per_accelerator * (_MEGAWATT / watts)
+
+    def metric(self, name: Metric) -> Array:
+        """What is held against speed [USD per 1e6 tokens], [tokens/s] or [tokens/s/MW].
+
+        Raises
+        ------
+        InputError
+            If it is power and the hardware file has no watts, or no metric.
+        """
+        if name not in METRICS:
+            raise InputError(f"y: got {name!r}; allowed: {', '.join(METRICS)}")
+        if name == "cost":
+            return self.dollars_per_million_tokens
+        if name == "throughput":
+            return self.tokens_per_second_per_accelerator
+        found = self.tokens_per_second_per_megawatt
+        if found is None:
+            hardware = self.deployments.question.hardware.name
+            raise InputError(f"{hardware} lists no watts; give them, for example --set hardware.watts='700 W'")
+        return found
+
+    def columns(self) -> dict[str, Array | None]:
+        """Every number of a point, by its name."""
+        return {
+            "tokens_per_second_per_user": self.tokens_per_second_per_user,
+            "ttft_seconds": self.ttft_seconds,
+            "tpot_seconds": self.tpot_seconds,
+            "dollars_per_million_tokens": self.dollars_per_million_tokens,
+            "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
+            "tokens_per_second_per_accelerator": self.tokens_per_second_per_accelerator,
+            "tokens_per_second_per_megawatt": self.tokens_per_second_per_megawatt,
+            "requests_per_second": self.requests_per_second,
+            "accelerators": self.plans.accelerators,
+            "concurrency": self.concurrency,
+            "batch": self.batch,
+        }
+
+    def plan(self, index: int) -> Plans:
+        """The layout of a point, of shape (1,)."""
+        return replace(self.plans.at((np.array([index]),)), batch=self.batch[index : index + 1])
+
+    def to_frame(self) -> pd.DataFrame:
+        """All points as a table, one row each."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns())
+
+
+def service_frontier(offer: Offer) -> ServiceFrontier:
+    """The frontier over all layouts and batches of an offer, each in the steady state of continuous batching.
+
+    Parameters
+    ----------
+    offer : Offer
+        What a model on a chip can offer, at what price.
+
+    Returns
+    -------
+    ServiceFrontier
+        Exact for the layouts and batches.
+
+    Raises
+    ------
+    InputError
+        If answers have a single token, which comes with the prompt: there is no speed then.
+    """
+    found = offer.deployments
+    if not found.requests.decode_steps > 0:
+        raise InputError(f"osl must be more than 1 token for a speed, got {found.requests.osl.mean:g}")
+    states = found.states
+    chips = found.plans.accelerators[:, None] / states.requests_per_second
+    best = pareto.undominated(states.tpot_seconds.ravel(), chips.ravel())[::-1]
+    rows, columns = np.unravel_index(best, chips.shape)
+    at = (rows, columns)
+    return ServiceFrontier(
+        found,
+        offer.dollars_per_accelerator_hour,
+        found.plans.at((rows,)),
+        states.tokens_per_second[at],
+        states.ttft_seconds[at],
+        states.tpot_seconds[at],
+        states.requests_per_second[at],
+        states.concurrency[at],
+        np.broadcast_to(states.batch, chips.shape)[at],
+    )

@@ -1,0 +1,77 @@
+"""What a result rests on: the sources of every specification that was used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inference_econ.engine.setup import Question
+from inference_econ.inputs import catalog
+from inference_econ.inputs._base import SourcedSpec
+from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.source import Source
+from inference_econ.search.frontier import Frontier
+
+#: Fields that no prediction uses.
+_UNUSED = frozenset({"year", "watts", "link_bytes_per_second_both_ways", "max_context"})
+
+
+@dataclass(frozen=True, slots=True)
+class UsedSource:
+    """One source that a result rests on."""
+
+    file: str
+    """Which specification: its kind and name."""
+    field: str
+    """Which field of it."""
+    source: Source
+    """Where the field comes from."""
+
+    def record(self) -> dict[str, str]:
+        """Plain data, for JSON, with title and address of the reference where it has them."""
+        reference = catalog.references().get(self.source.ref, {})
+        return {
+            "file": self.file,
+            "field": self.field,
+            "ref": self.source.ref,
+            "where": self.source.where,
+            "kind": self.source.kind,
+            **{name: reference[name] for name in ("title", "url") if name in reference},
+        }
+
+
+def sources(front: Frontier) -> tuple[UsedSource, ...]:
+    """Every source that a frontier rests on."""
+    draft = None if front.draft is None else front.draft.question.model
+    return priced_sources(front.question, front.dollars_per_accelerator_hour, draft)
+
+
+def priced_sources(question: Question, rate: float, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
+    """The sources of a question and of the price that goes with it [USD/h]."""
+    found = list(question_sources(question, draft))
+    for listed in question.hardware.prices:
+        if listed.dollars_per_accelerator_hour == rate:
+            where = f"{listed.where} ({listed.kind}, {listed.date})"
+            source = Source(ref=listed.ref, where=where, kind="published")
+            found.append(UsedSource(f"hardware: {question.hardware.name}", "prices", source))
+            break
+    else:
+        source = Source(ref="user", where=f"{rate:g} USD/h", kind="assumed")
+        found.append(UsedSource("price", "dollars_per_accelerator_hour", source))
+    return tuple(found)
+
+
+def question_sources(question: Question, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
+    """The sources of the model, the chip and the assumptions of a question."""
+    specs = [("model", question.model), ("hardware", question.hardware), ("assumptions", question.assumptions)]
+    if draft is not None:
+        specs.append(("draft model", draft))
+    return tuple(found for kind, spec in specs for found in spec_sources(kind, spec))
+
+
+def spec_sources(kind: str, spec: SourcedSpec) -> tuple[UsedSource, ...]:
+    """The sources of the fields of one specification that predictions use."""
+    return tuple(
+        UsedSource(f"{kind}: {spec.name}", field, source)
+        for field, source in spec.sources.items()
+        if field not in _UNUSED
+    )

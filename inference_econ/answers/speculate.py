@@ -1,0 +1,227 @@
+"""Speculation beside plain decoding on one deployment: from which load to which it pays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.answers import acceptance
+from inference_econ.answers.offer import offer
+from inference_econ.engine import speculation as drafting
+from inference_econ.engine.layouts.pins import Pins
+from inference_econ.engine.speculation import Speculation
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.hardware import HardwareSpec
+from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.traffic import Requests
+from inference_econ.serving.services import At, Service, services, slots_of
+from inference_econ.studies.exhibits import Chart, Line
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+#: Steady states, and numbers of requests in flight that are looked at.
+_STATES = 400
+#: Speed-ups below this are none [1].
+_NONE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Speculated:
+    """One deployment with and without speculation; arrays of shape (n,) over the requests in flight.
+
+    Attributes
+    ----------
+    plain, speculating : Service
+        The same layout; the second has less room for requests where the proposer takes memory.
+    dollars_per_accelerator_hour : float
+        [USD/h]
+    concurrency : ndarray
+        Requests in flight, ascending, whole numbers up to the slots of the second [1].
+    plain_state, state : At
+        Steady states of both at these.
+    drafted : ndarray of int
+        Best draft length of the batches of the second; 0 where plain decoding is fastest [1].
+    tokens : ndarray
+        Expected tokens of a round of that length [1].
+    propose_seconds : ndarray
+        Proposing one token for every sequence of these batches [s].
+    """
+
+    plain: Service
+    speculating: Service
+    dollars_per_accelerator_hour: float
+    concurrency: Array
+    plain_state: At
+    state: At
+    drafted: Indices
+    tokens: Array
+    propose_seconds: Array
+
+    @property
+    def speedup(self) -> Array:
+        """Time per output token without speculation over that with it, prefill of others included [1]."""
+        return np.asarray(self.plain_state.tpot_seconds / self.state.tpot_seconds)
+
+    @property
+    def pays(self) -> npt.NDArray[np.bool_]:
+        """Where it is quicker per token."""
+        return np.asarray(self.speedup > 1.0 + _NONE)
+
+    def dollars(self, state: At) -> Array:
+        """The bill of the instance over its output tokens [USD per 1e6 tokens]."""
+        return _dollars(self.plain, state, self.dollars_per_accelerator_hour)
+
+    def at(self, wanted: npt.ArrayLike) -> Speculated:
+        """The same at some requests in flight, or the next number that was looked at."""
+        chosen = np.searchsorted(self.concurrency, np.asarray(wanted, dtype=float).clip(1.0, self.concurrency[-1]))
+        return replace(
+            self,
+            concurrency=self.concurrency[chosen],
+            plain_state=_picked(self.plain_state, chosen),
+            state=_picked(self.state, chosen),
+            drafted=self.drafted[chosen],
+            tokens=self.tokens[chosen],
+            propose_seconds=self.propose_seconds[chosen],
+        )
+
+    def full_dollars(self) -> tuple[float, float]:
+        """With all slots taken, without speculation and with it [USD per 1e6 output tokens]."""
+        return (
+            float(_dollars(self.plain, self.plain.at(self.plain.slots), self.dollars_per_accelerator_hour)),
+            float(_dollars(self.plain, self.speculating.at(self.speculating.slots), self.dollars_per_accelerator_hour)),
+        )
+
+
+def speculate(
+    model: ModelSpec | str,
+    hardware: HardwareSpec | str,
+    requests: Requests,
+    speculation: Speculation,
+    *,
+    tp: int = 1,
+    dp: int = 1,
+    pp: int = 1,
+    ep: int | None = None,
+    assumptions: Assumptions | str | None = None,
+    weights: str | None = None,
+    activations: str | None = None,
+    kv: str | None = None,
+    price: float | None = None,
+) -> Speculated:
+    """One deployment with and without speculation, from one request in flight to as many as fit.
+
+    Parameters
+    ----------
+    model, hardware : spec, name or path
+        What is served, on what.
+    requests : Requests
+        Lengths and cached tokens.
+    speculation : Speculation
+        Who proposes tokens, and how often they are accepted.
+    tp, dp, pp, ep : int
+        Layout [1]; experts are spread over as many ranks as divide if ``ep`` is not given.
+    assumptions : Assumptions, name or path, optional
+        Opinions; by default the profile of the chip's generation (:func:`inference_econ.inputs.profiles.assumed`).
+    weights, activations, kv : str, optional
+        Number formats of the target.
+    price : float, optional
+        Of one accelerator [USD/h]; by default the first of its file.
+
+    Returns
+    -------
+    Speculated
+        Compared at equal numbers in flight.
+
+    Raises
+    ------
+    InputError
+        If a name, format, degree or number cannot be used, answers have one token, or the speculation does not go
+        with the model.
+    NothingFitsError
+        If target and proposer do not fit.
+    """
+    if requests.decode_steps <= 0:
+        raise InputError(f"answers of {requests.osl.mean:g} token need no decode step that speculation could speed up")
+    found = offer(
+        model,
+        hardware,
+        requests,
+        assumptions=assumptions,
+        weights=weights,
+        activations=activations,
+        kv=kv,
+        price=price,
+        pins=Pins(tp=tp, dp=dp, pp=pp, ep=ep),
+    )
+    layouts = found.deployments
+    # The last has the most expert-parallel ranks.
+    plans, question = layouts.plans.at((np.array([-1]),)), layouts.question
+    slots = slots_of(question, plans, speculation)
+    if slots[0] < 1.0:
+        needed = drafting.memory(question, plans, speculation)
+        weigh, cache, available = needed.of_one_plan()
+        raise NothingFitsError(
+            f"{question.model.name} with its {drafting.PROPOSERS[speculation.proposer]} on "
+            f"{plans.accelerators[0]:g} x {question.hardware.name}: {weigh / 1e9:.1f} GB of weights and "
+            f"{cache / 1e9:.2f} GB of KV cache > {available / 1e9:.1f} GB"
+        )
+    plain = services(question, requests, plans, layouts.slots[[-1]], batches=_STATES).service(0)
+    fast = services(question, requests, plans, slots, batches=_STATES, speculation=speculation).service(0)
+    powers = 2.0 ** np.arange(np.floor(np.log2(fast.slots)) + 1.0)
+    concurrency = np.union1d(np.rint(np.geomspace(1.0, fast.slots, _STATES)), powers)
+    state = fast.at(concurrency)
+    rounds = drafting.rounds(question, replace(plans, batch=state.batch), speculation)
+    length = rounds.best().length
+    rate, each = found.dollars_per_accelerator_hour, rounds.propose_seconds
+    return Speculated(plain, fast, rate, concurrency, plain.at(concurrency), state, length, rounds.tokens[length], each)
+
+
+def measured_acceptance(path: Path | str, longest: int | None) -> float | list[float]:
+    """Acceptance from a file of log-probabilities: by position where it tells them, otherwise one for all [1].
+
+    Raises
+    ------
+    InputError
+        If the file cannot be used, or tells less positions than a draft may have.
+    """
+    found = acceptance.read(path)
+    known = [one.rate for one in found.by_position]
+    if not known:
+        return found.overall.rate
+    if longest is not None and longest > len(known):
+        raise InputError(
+            f"{path}: the acceptance of positions 1 to {len(known)} is known, a draft of {longest} needs more"
+        )
+    return known[:longest]
+
+
+def charts(found: Speculated) -> tuple[Chart, Chart]:
+    """Speed-up, and draft length, over the requests in flight."""
+    lines = {
+        "time per output token": found.speedup,
+        "cost per output token": found.dollars(found.plain_state) / found.dollars(found.state),
+    }
+    x, marks = found.concurrency.tolist(), {}
+    if found.pays.any() and not found.pays[-1]:
+        marks = {"stops paying": float(found.concurrency[np.flatnonzero(found.pays)[-1] + 1])}
+    speedups = tuple(Line(label, x, values.tolist()) for label, values in lines.items())
+    lengths = (Line("best draft length", x, [float(length) for length in found.drafted]),)
+    flight = "requests in flight"
+    return (
+        Chart("Without speculation over with it", flight, "ratio", speedups, "x", marks),
+        Chart("Proposals per round", flight, "tokens", lengths, "x", marks),
+    )
+
+
+def _dollars(service: Service, state: At, rate: float) -> Array:
+    tokens = state.requests_per_second * service.requests.osl.mean
+    return np.asarray(1e6 * service.accelerators * rate / 3600.0 / tokens)
+
+
+def _picked(state: At, chosen: Indices) -> At:
+    return At(*(np.asarray(getattr(state, one.name)[chosen]) for one in fields(At)))

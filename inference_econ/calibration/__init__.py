@@ -1,0 +1,1 @@
+"""Measured servers: read, predict, fit, validate."""

@@ -1,0 +1,179 @@
+"""How far predictions are from what was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = npt.NDArray[np.float64]
+
+#: A column that is the same for all, so that no keys mean one group.
+_ALL = "\0"
+#: From here on, numbers have commas [1].
+_LONG = 1e4
+#: Beyond, how far a prediction is off says nothing more; of the logarithm [1].
+_FAR = math.log(11.0)
+
+
+class Accuracy(NamedTuple):
+    """Errors of some predictions; None where there are none.
+
+    All but the bias are of the absolute log error |ln(predicted / measured)|: 0.1 is about 10 % either way, 0.69 a
+    factor of two.
+    """
+
+    rows: int
+    """Measurements [1]."""
+    predicted: int
+    """Those that there is a prediction for [1]."""
+    median: float | None
+    """[1]"""
+    mean: float | None
+    """[1]"""
+    p90: float | None
+    """Nine of ten errors are not larger [1]."""
+    bias: float | None
+    """Mean of ln(predicted / measured): positive if too much is predicted [1]."""
+
+    @property
+    def coverage(self) -> float:
+        """Share of the measurements that there is a prediction for [1]."""
+        return self.predicted / self.rows if self.rows else 0.0
+
+
+def log_errors(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Array:
+    """Natural logarithm of predicted over measured, which treats half and double alike.
+
+    Parameters
+    ----------
+    measured, predicted : array_like, shape (n,)
+        Positive, in any common unit. NaN is no measurement; a prediction that is not positive and finite is none.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        NaN where one of the two is missing [1].
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, or a measured value is not positive and finite.
+
+    Examples
+    --------
+    >>> log_errors([10.0, 10.0], [10.0, float("inf")])
+    array([ 0., nan])
+    """
+    real, guess = np.asarray(measured, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    if real.shape != guess.shape or real.ndim != 1:
+        raise InputError(f"measured and predicted must be lists of equal length, got {real.shape} and {guess.shape}")
+    wrong = ~np.isnan(real) & ~(np.isfinite(real) & (real > 0))
+    if wrong.any():
+        raise InputError(f"measured values must be positive and finite, got {real[wrong][0]:g}")
+    usable = np.isfinite(guess) & (guess > 0)
+    return np.log(np.where(usable, guess, np.nan) / real)
+
+
+def accuracy(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Accuracy:
+    """Errors of predictions; see :func:`log_errors` for parameters and errors.
+
+    Examples
+    --------
+    >>> found = accuracy([1.0, 2.0, 4.0], [2.0, 2.0, float("nan")])
+    >>> found.coverage, round(found.mean, 3), round(found.bias, 3)
+    (0.6666666666666666, 0.347, 0.347)
+    """
+    every = log_errors(measured, predicted)
+    errors = every[~np.isnan(every)]
+    if not errors.size:
+        return Accuracy(every.size, 0, None, None, None, None)
+    sizes = np.abs(errors)
+    return Accuracy(
+        every.size,
+        errors.size,
+        float(np.median(sizes)),
+        float(np.mean(sizes)),
+        float(np.quantile(sizes, 0.9)),
+        float(np.mean(errors)),
+    )
+
+
+def by_group(groups: Sequence[str], measured: npt.ArrayLike, predicted: npt.ArrayLike) -> dict[str, Accuracy]:
+    """The same for each group, in the order in which they first appear; see :func:`accuracy`.
+
+    Parameters
+    ----------
+    groups : sequence of str, length n
+        The group of each pair.
+    measured, predicted : array_like, shape (n,)
+        As in :func:`accuracy`.
+    """
+    one, other, names = np.asarray(measured, dtype=float), np.asarray(predicted, dtype=float), np.asarray(groups)
+    return {name: accuracy(one[names == name], other[names == name]) for name in dict.fromkeys(groups)}
+
+
+def accuracy_by(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """The same for each combination of some columns.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        One row for each measurement, with columns ``measured`` and ``predicted`` in one unit, and the keys.
+    keys : sequence of str
+        What to group by: hardware, model, engine, dataset, ... Nothing for one group of all.
+
+    Returns
+    -------
+    DataFrame
+        The keys, the fields of :class:`Accuracy` and the coverage; the group of most measurements first.
+
+    Raises
+    ------
+    InputError
+        If a column is missing; see :func:`log_errors` for others.
+    """
+    import pandas as pd
+
+    missing = [column for column in (*keys, "measured", "predicted") if column not in frame]
+    if missing:
+        raise InputError(f"cannot group by {', '.join(missing)}; there are: {', '.join(map(str, frame.columns))}")
+    rows = []
+    for values, group in frame.assign(**{_ALL: 0}).groupby([*keys, _ALL], dropna=False, sort=True):
+        found = accuracy(group["measured"], group["predicted"])
+        rows.append({**dict(zip(keys, values, strict=False)), **found._asdict(), "coverage": found.coverage})
+    columns = [*keys, *Accuracy._fields, "coverage"]
+    return pd.DataFrame(rows, columns=columns).sort_values("rows", ascending=False, kind="stable", ignore_index=True)
+
+
+def number(value: float) -> str:
+    """A quantity as people write it.
+
+    Examples
+    --------
+    >>> number(0.43751), number(1234.0), number(36866.0)
+    ('0.4375', '1234', '36,866')
+    """
+    return f"{value:.4g}" if value < _LONG else f"{value:,.0f}"
+
+
+def percent(log_error: float, *, sign: bool = False) -> str:
+    """An error of a logarithm as people say it.
+
+    Examples
+    --------
+    >>> percent(0.1), percent(-0.1, sign=True), percent(900.0)
+    ('11 %', '-10 %', '> 1000 %')
+    """
+    if log_error > _FAR:
+        return "> 1000 %"
+    value = 100 * math.expm1(log_error)
+    return f"{value:+.0f} %" if sign else f"{value:.0f} %"

@@ -1,0 +1,248 @@
+"""Predict measurements by a fit to the others: errors of what a fit has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.calibration.fit import Fit
+from inference_econ.calibration.measurements import Measurement
+from inference_econ.calibration.problem import TARGETS, Progress, problem_of
+from inference_econ.engine.uncertainty import subject_of
+from inference_econ.inputs.calibration import LEVELS
+
+Array = npt.NDArray[np.float64]
+
+#: What rows may have in common that are left out together.
+GROUPS: Mapping[str, Callable[[Measurement], str]] = {
+    "hardware": lambda row: row.hardware,
+    "model": lambda row: row.model,
+    "subject": subject_of,
+    "traffic": lambda row: f"{row.isl or row.context:g}/{row.osl or 0:g}, tp {row.tp}, dp {row.dp}",
+}
+#: Steps of a fit whose derivatives are known already [1].
+_STEPS = 100
+#: Errors that a new group is held against: those of intervals of 80 % [1].
+_LEVEL, _MIDDLE, _LEAST = 0.8, LEVELS.index(0.5), 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Rows that were predicted by a fit to the others.
+
+    Attributes
+    ----------
+    by, left_out : str
+        Key of :data:`GROUPS`, and what they have in common.
+    values : ndarray, shape (n,)
+        Constants that the others give, in base units.
+    errors : ndarray, shape (rows, targets)
+        ln(predicted / measured) [1]; NaN where one of the two is missing.
+    rows : tuple of Measurement
+        Those left out.
+    """
+
+    by: str
+    left_out: str
+    values: Array
+    errors: Array
+    rows: tuple[Measurement, ...]
+
+
+def cross_validated(found: Fit, by: str, *, progress: Progress | None = None) -> list[Fold]:
+    """Predict each group of rows by a fit to all others.
+
+    Parameters
+    ----------
+    found : Fit
+        To all rows.
+    by : str
+        Key of :data:`GROUPS`.
+    progress : callable, optional
+        Told the share of the work done.
+
+    Returns
+    -------
+    list of Fold
+        Empty if all rows are of one group.
+
+    Notes
+    -----
+    Each fit begins at the one to all rows, whose derivatives it uses; the predictions for the rows left out are exact.
+    """
+    labels = np.array([GROUPS[by](row) for row in found.rows])
+    groups = list(dict.fromkeys(labels.tolist()))
+    folds: list[Fold] = []
+    if len(groups) < 2:
+        return folds
+    problem, best = problem_of(found.rows, found.names, found.base, found.targets, found.prior), np.log(found.values)
+    for number, group in enumerate(groups):
+        if progress is not None:
+            progress(number / len(groups), f"without {group}")
+        out = labels == group
+        rest = replace(problem, shares=np.where(out, 0.0, problem.shares))
+        logs = rest.least(
+            np.clip(best, rest.low + 1e-6, rest.high - 1e-6),
+            lambda at: found.errors + found.jacobian @ (at - best),
+            lambda _: found.jacobian,
+            _STEPS,
+        )
+        held = tuple(row for row, one in zip(found.rows, out.tolist(), strict=True) if one)
+        folds.append(Fold(by, group, np.exp(logs), replace(problem, rows=held).errors(logs), held))
+    return folds
+
+
+class Division(NamedTuple):
+    """Groups of rows that stand for a kind of question."""
+
+    kinds: tuple[str, ...]
+    """Keys of :data:`GROUPS`."""
+    weight: float
+    """A group of n rows counts as n to this power [1]."""
+
+
+#: For questions with a new chip or model, of which few were measured, and for new traffic of what was measured.
+NEW, KNOWN = Division(("hardware", "model"), 0.5), Division(("traffic",), 1.0)
+
+
+def all_folds(found: Fit, *, progress: Progress | None = None) -> dict[str, list[Fold]]:
+    """Each key of :data:`GROUPS` with its folds; see :func:`cross_validated`."""
+    return {by: cross_validated(found, by, progress=_part(progress, part)) for part, by in enumerate(GROUPS)}
+
+
+def _part(progress: Progress | None, part: int) -> Progress | None:
+    """What tells one of the kinds of groups as a part of the whole."""
+    if progress is None:
+        return None
+    return lambda share, doing: progress((part + share) / len(GROUPS), doing)
+
+
+def held_out(folds: Mapping[str, Sequence[Fold]], division: Division, target: int) -> list[Array]:
+    """ln(measured / predicted) of one target for rows that the fit had not seen [1].
+
+    Parameters
+    ----------
+    folds : mapping
+        By key of :data:`GROUPS`.
+    division : Division
+        What to use.
+    target : int
+        Column of the errors.
+
+    Returns
+    -------
+    list of ndarray
+        One for each fold that has the target.
+    """
+    columns = [-fold.errors[:, target] for kind in division.kinds for fold in folds.get(kind, ())]
+    known = [column[np.isfinite(column)] for column in columns]
+    return [column for column in known if column.size]
+
+
+def own_errors(found: Fit, target: int) -> list[Array]:
+    """The fit's own errors of one target, widened by those of its constants, where nothing could be left out [1]."""
+    constants = np.einsum("ri,ij,rj->r", found.jacobian[:, target], found.covariance, found.jacobian[:, target])
+    scatter = TARGETS[found.targets[target]].scatter
+    errors = -found.errors[:, target] * np.sqrt(1.0 + np.maximum(constants, 0.0) / scatter**2)
+    known = errors[np.isfinite(errors)]
+    return [known] if known.size else []
+
+
+def error_quantiles(groups: Sequence[npt.ArrayLike], weight: float = NEW.weight) -> tuple[float, ...] | None:
+    """Quantiles at :data:`LEVELS` of errors that are alike within a group, for a group that is not among them.
+
+    Parameters
+    ----------
+    groups : sequence of array_like
+        Errors of each, finite [1].
+    weight : float
+        See :class:`Division` [1].
+
+    Returns
+    -------
+    tuple of float or None
+        None without groups [1].
+
+    Notes
+    -----
+    A new group may be further off than those that are known. So every group is left out once, and the distances from
+    the median are stretched by what an interval of 80 %, made from the others, needs to hold 80 % of all rows: the
+    conformal argument for groups [1]_. The stretch is not below 1, and not above that for one more normal
+    variable after so many (Student's t), which counts alone for two groups.
+
+    The errors are those of predictions with constants that other rows gave, so that what the constants are uncertain
+    by, which their covariance says, is in them already, and is not added again.
+
+    .. [1] Vovk, Gammerman, Shafer, Algorithmic Learning in a Random World, 2005; cross-conformal intervals.
+
+    Examples
+    --------
+    >>> error_quantiles([[-0.2, 0.0, 0.2]])
+    (-0.2, -0.2, -0.15, 0.0, 0.15, 0.2, 0.2)
+    """
+    given = [np.asarray(group, dtype=float) for group in groups]
+    if not given:
+        return None
+    found = _weighted(given, LEVELS, weight)
+    middle = found[_MIDDLE]
+    stretch = 1.0 if len(given) < 2 else _widening(len(given))
+    if len(given) > 2:
+        needed = [_needed(given, index, weight) for index in range(len(given))]
+        stretch = min(max(float(_weighted(needed, (_LEVEL,), weight)[0]), 1.0), stretch)
+    # Beyond a factor of e^10 nothing is said of errors.
+    return tuple(float(value) for value in (middle + (found - middle) * stretch).round(4).clip(-10.0, 10.0))
+
+
+def _needed(groups: Sequence[Array], index: int, weight: float) -> Array:
+    """How much the interval made without a group must be stretched to hold each of its errors [1]."""
+    found = _weighted([*groups[:index], *groups[index + 1 :]], LEVELS, weight)
+    below, middle, above = found[LEVELS.index(0.1)], found[_MIDDLE], found[LEVELS.index(0.9)]
+    distances: Array = groups[index] - middle
+    sides = np.where(distances > 0.0, max(above - middle, _LEAST), max(middle - below, _LEAST))
+    return np.asarray(np.abs(distances) / sides)
+
+
+def _weighted(groups: Sequence[Array], levels: Sequence[float], weight: float) -> Array:
+    """Quantiles of all values, where a group of n counts as n to some power [1]."""
+    values = np.concatenate(list(groups))
+    weights = np.concatenate([np.full(group.size, group.size ** (weight - 1.0)) for group in groups])
+    order = np.argsort(values)
+    places = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
+    return np.asarray(np.interp(levels, places, values[order]))
+
+
+def _widening(groups: int) -> float:
+    from scipy.stats import norm, t
+
+    return float(t.ppf(0.9, groups - 1) / norm.ppf(0.9) * np.sqrt(1.0 + 1.0 / groups))
+
+
+def coverage(groups: Sequence[Array], weight: float = NEW.weight, level: float = 0.8) -> float:
+    """Share of the errors that are in an interval made from the other groups [1].
+
+    Parameters
+    ----------
+    groups : sequence of ndarray
+        See :func:`held_out`.
+    weight : float
+        See :class:`Division` [1].
+    level : float
+        Share that should be [1].
+
+    Returns
+    -------
+    float
+        NaN with fewer than two groups.
+    """
+    if len(groups) < 2:
+        return float("nan")
+    inside = 0
+    for index, group in enumerate(groups):
+        quantiles = error_quantiles([*groups[:index], *groups[index + 1 :]], weight) or (0.0,)
+        low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], LEVELS, quantiles)
+        inside += int(np.sum((group >= min(low, 0.0)) & (group <= max(high, 0.0))))
+    return inside / sum(group.size for group in groups)

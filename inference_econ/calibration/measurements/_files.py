@@ -1,0 +1,143 @@
+"""Files of measurements: which kind one is, and all of its rows."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from inference_econ.calibration.measurements._collections import complete_pools, suspect_speculation
+from inference_econ.calibration.measurements._record import Measurement, Skipped
+from inference_econ.calibration.measurements._reports import Deployment, read_report
+from inference_econ.calibration.measurements._rows import Row, UnusableRowError
+from inference_econ.calibration.measurements._tables import KINDS, Kind
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+
+#: The shipped files that hold measurements of servers; the others are of kernels, collectives, prices and the like.
+SHIPPED = (
+    "serving_points",
+    "inferencemax_aggregated",
+    "poisson_load_a100",
+    "decode_points",
+    "throughput_points",
+    "ttft_points",
+)
+
+
+def shipped(datasets: Iterable[str] = SHIPPED) -> list[Measurement | Skipped]:
+    """Every row of the measurements that come with the package.
+
+    Parameters
+    ----------
+    datasets : iterable of str
+        Which of :data:`SHIPPED`.
+    """
+    return [found for name in datasets for found in read(catalog.measured_files()[name])]
+
+
+def read(path: Path | str, deployment: Deployment | None = None) -> list[Measurement | Skipped]:
+    """Every measurement of a file: CSV with the columns of a shipped kind, or the result of a load generator.
+
+    Parameters
+    ----------
+    path : path or str
+        The file; its name without suffix becomes the dataset. Further columns do no harm. What ends in .json or
+        .jsonl is read as a result, see :func:`read_report`.
+    deployment : Deployment, optional
+        What the server was; needed for results only.
+
+    Returns
+    -------
+    list of Measurement or Skipped
+        In the order of the file; impossible values and unknown names are skipped rows, not errors.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, its columns are those of no kind, or a result comes without its deployment.
+    """
+    given = Path(path)
+    if given.suffix.lower() in (".json", ".jsonl"):
+        if deployment is None:
+            raise InputError(f"{given}: results do not say what they were measured on; give hardware, tp and so on")
+        return read_report(given, deployment)
+    header, rows = _table(given)
+    kind = _kind(given, header)
+    found = [_measurement(kind, given.stem, number, line, cells) for number, (line, cells) in enumerate(rows, start=1)]
+    return suspect_speculation(complete_pools(found))
+
+
+def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:
+    """Which kind of CSV file one is, in words, and the text of its rows by column, in the order of :func:`read`.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or its columns are those of no kind.
+    """
+    header, rows = _table(Path(path))
+    return _kind(Path(path), header).title, [cells for _, cells in rows]
+
+
+def _measurement(kind: Kind, dataset: str, number: int, line: int, cells: dict[str, str]) -> Measurement | Skipped:
+    row = Row(cells)
+    name = row.text("id") or f"row {number}"
+    common = {
+        "id": name,
+        "dataset": dataset,
+        "source": row.text("source_id") or row.text("source"),
+        "quality": row.text("quality"),
+        "tier": row.text("tier"),
+    }
+    try:
+        found = kind.read(row, common)
+    except UnusableRowError as error:
+        return Skipped(name, dataset, str(error), line)
+    if found.tp and found.dp and found.ep and found.ep > found.tp * found.dp:
+        return Skipped(name, dataset, f"ep {found.ep} is more than the {found.tp * found.dp} ranks of a stage", line)
+    measured = (
+        found.ttft_seconds,
+        found.tpot_seconds,
+        found.request_seconds,
+        found.output_tokens_per_second_per_accelerator,
+        found.input_tokens_per_second_per_accelerator,
+        found.total_tokens_per_second_per_accelerator,
+    )
+    if all(value is None for value in measured):
+        return Skipped(name, dataset, "nothing is measured", line)
+    return found
+
+
+def _table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """Column names, without space and in lower case, and the rows, each after the line on which it begins."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            reader, lines, ends = csv.reader(stream, strict=True), [], [0]
+            for line in reader:
+                lines.append(line)
+                ends.append(reader.line_num)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: not a CSV file in UTF-8 ({error})") from error
+    header = [column.strip().lower() for column in lines[0]] if lines else []
+    if not any(header):
+        raise InputError(f"{path}: empty; a line of column names and one line for each measurement are needed")
+    return header, [
+        (end + 1, dict(zip(header, line, strict=False)))
+        for end, line in zip(ends[1:], lines[1:], strict=False)
+        if any(cell.strip() for cell in line)
+    ]
+
+
+def _kind(path: Path, header: Sequence[str]) -> Kind:
+    missing = {kind.title: [column for column in kind.columns if column not in header] for kind in KINDS}
+    for kind in KINDS:
+        if not missing[kind.title]:
+            return kind
+    nearest = min(KINDS, key=lambda kind: len(missing[kind.title]) / len(kind.columns))
+    raise InputError(
+        f"{path}:1: its columns are those of no known kind of measurements; nearest to it are {nearest.title}, of "
+        f"which it lacks {', '.join(missing[nearest.title])}"
+    )

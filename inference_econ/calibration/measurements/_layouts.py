@@ -1,0 +1,149 @@
+"""How the accelerators of a measured deployment were used, as far as the columns tell."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from inference_econ.calibration.measurements._record import Pool
+from inference_econ.calibration.measurements._rows import Row, UnusableRowError
+
+#: Degrees that a run was started with, in ids like ``..._c64_tp8_ep8_937``.
+_STARTED_WITH = re.compile(r"_tp(\d+)(?:_0)?_ep(?:\d+|none)")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Degrees of one deployment, and what was read into them; see :class:`Pool`."""
+
+    tp: int
+    dp: int
+    pp: int
+    ep: int | None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def accelerators(self) -> int:
+        """Of one replica or worker [1]."""
+        return self.tp * self.dp * self.pp
+
+
+def layout(row: Row, prefix: str = "", *, concurrency: float | None = None) -> Layout:
+    """The layout in the columns of aiconfigurator, those of one pool if they have a prefix.
+
+    Parameters
+    ----------
+    row : Row
+        With ``tp_size``, and ``pp_size``, ``attention_dp_size``, ``moe_tp_size``, ``moe_ep_size`` as far as recorded.
+    prefix : str
+        ``prefill_`` or ``decode_``.
+    concurrency : float, optional
+        Requests of the whole server at a time; a ``batch_size`` below it is that of one attention rank [1].
+
+    Returns
+    -------
+    Layout
+        Attention-DP is filled in from the experts' degrees, or from the batch of one rank, if it is not recorded.
+
+    Notes
+    -----
+    The collection multiplies tp by ep where a run had both: its ``tp8_ep8`` on one machine of eight GPUs says
+    ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 ranks of attention. The same measurements stand in the same file with 8.
+    """
+    tp = row.whole(f"{prefix}tp_size")
+    if tp is None:
+        raise UnusableRowError(f"{prefix}tp_size is blank")
+    pp = row.whole(f"{prefix}pp_size") or 1
+    dp = row.whole(f"{prefix}attention_dp_size")
+    moe_tp, ep = row.whole(f"{prefix}moe_tp_size") or 1, row.whole(f"{prefix}moe_ep_size")
+    width = moe_tp * (ep or 1)
+    remarks: list[str] = []
+    if dp is None:
+        tp, dp = _attention(tp, width, concurrency, row.number("batch_size"))
+        if dp > 1:
+            remarks.append(f"attention-DP {dp} is inferred")
+    if moe_tp == ep and ep > 1 and tp * dp == width and 1 in (tp, dp) and _started_with(row) != width:
+        remarks.append(f"{width} accelerators are {ep}: tp was multiplied by ep")
+        tp, dp = (ep, 1) if dp == 1 else (1, ep)
+    return Layout(tp, dp, pp, ep, tuple(remarks))
+
+
+def pool(row: Row, prefix: str, concurrency: float | None = None) -> tuple[Pool, tuple[str, ...]]:
+    """One pool of a disaggregated server, and what was read into it.
+
+    Parameters
+    ----------
+    row : Row
+        With the columns of that prefix.
+    prefix : str
+        ``prefill_`` or ``decode_``.
+    concurrency : float, optional
+        Requests that are in the pool at a time [1]: with the batch of one attention rank they give the number of
+        workers, for want of a recorded one.
+    """
+    found = layout(row, prefix)
+    workers, batch = row.whole(f"{prefix}num_workers"), row.number(f"{prefix}batch_size")
+    if workers is None and concurrency is not None and batch is not None:
+        workers = max(round(concurrency / (batch * found.dp * found.pp)), 1)
+        return (
+            Pool(workers=workers, tp=found.tp, dp=found.dp, pp=found.pp, ep=found.ep),
+            (*found.remarks, f"{prefix}num_workers {workers} is inferred from the batch of one"),
+        )
+    return Pool(workers=workers, tp=found.tp, dp=found.dp, pp=found.pp, ep=found.ep), found.remarks
+
+
+def _attention(tp: int, width: int, concurrency: float | None, batch: float | None) -> tuple[int, int]:
+    """Ranks of attention, and groups of them, if attention-DP is not recorded."""
+    if width > tp and width % tp == 0:
+        return tp, width // tp
+    groups = concurrency / batch if concurrency and batch else 1.0
+    if groups > 1 and groups == round(groups) and tp % round(groups) == 0:
+        return tp // round(groups), round(groups)
+    return tp, 1
+
+
+def _started_with(row: Row) -> int | None:
+    match = _STARTED_WITH.search(row.text("id"))
+    return None if match is None else int(match[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Degrees:
+    """Accelerators, and the degrees as far as they are recorded."""
+
+    accelerators: int
+    tp: int | None
+    dp: int | None
+    pp: int | None
+    ep: int | None
+
+
+def degrees(row: Row, accelerators: int | None) -> Degrees:
+    """Degrees in the columns ``n_gpus``, ``tp``, ``pp``, ``ep`` and ``dp``.
+
+    Parameters
+    ----------
+    row : Row
+        Of a file of points.
+    accelerators : int or None
+        What the name of the hardware says ("8x H100"), for want of ``n_gpus`` [1].
+
+    Returns
+    -------
+    Degrees
+        With dp filled in if tp is recorded, for replicas as for attention-DP.
+    """
+    tp, pp, ep, dp = (row.whole(column) for column in ("tp", "pp", "ep", "dp"))
+    total = row.whole("n_gpus") or accelerators
+    if total is None:
+        if tp is None:
+            raise UnusableRowError("the number of accelerators is not recorded")
+        total = tp * (pp or 1) * (dp or 1)
+    if tp is None:
+        return Degrees(total, None, dp, pp, ep)
+    pp = pp or 1
+    if dp is None and total % (tp * pp) == 0:
+        dp = total // (tp * pp)
+    if tp * pp * (dp or 1) != total:
+        raise UnusableRowError(f"tp {tp} x pp {pp} x dp {dp or 1} are not the {total} accelerators")
+    return Degrees(total, tp, dp, pp, ep)

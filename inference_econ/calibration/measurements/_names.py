@@ -1,0 +1,350 @@
+"""What people call models, chips, engines and number formats, to the names that the catalogue has."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from inference_econ.calibration.measurements._rows import UnusableRowError
+from inference_econ.inputs import catalog
+
+#: Endings of a model's name that leave its architecture alone.
+_ENDING = re.compile(
+    r"[-_ .]+(?:instruct|chat|base|it|hf|preview|thinking|dynamic|quantized|bf16|fp16|fp8|fp4|nvfp4|mxfp4|mxfp8|int4|"
+    r"int8|awq|gptq|kv|block|eagle3?|tensor|online|turbo|w\d+a\d+(?:kv\d+)?|\d{4}|v\d+(?:\.\d+)*|bnb|\dbit|gguf|mtp|"
+    r"w|a)$"
+)
+_PARENTHESES = re.compile(r"\([^)]*\)")
+#: Words of a chip's name that do not tell it from others.
+_NOISE = re.compile(
+    r"nvidia|amd|intel|google|aws|geforce|tesla|instinct|gpus?|tensor|core|superchip|accelerator|edition|hgx|dgxc?|oam|"
+    r"hbm2e?|hbm3e?|gddr\dx?|cloud|baseboard|slurm|nv|nvd|nb|cw|cr|tw|tg|oci"
+)
+_COUNT = re.compile(r"^\s*(\d{1,4})\s*[x*]\s*(?=[A-Za-z])|(?:\s|(?<=\d))[x*]\s*(\d{1,4})\s*$", re.IGNORECASE)
+_MEMORY = re.compile(r"^(\d+)g(?:b|ib)?$")
+_UNIT = re.compile(r"(\d) (gi?b)\b")
+_FORM = re.compile(r"^sxm\d$")
+#: A size that people give differs from what a program sees by this much at most (192 GB and 180 GiB of a B200).
+_MEMORY_TOLERANCE = 0.12
+
+#: Number formats by the texts that give them away, the most telling ones first.
+_FORMATS = (
+    ("nvfp4", ("nvfp4",)),
+    ("mxfp4", ("mxfp4",)),
+    ("mxfp8", ("mxfp8",)),
+    ("fp8_block", ("fp8_block", "fp8 block", "blockwise fp8")),
+    ("fp8", ("fp8", "e4m3", "float8")),
+    ("int8", ("int8", "w8a8", "w8a16", "8bit")),
+    ("int4", ("int4", "w4a", "awq", "gptq", "4bit", "bnb")),
+    ("fp4", ("fp4",)),
+    ("bf16", ("bf16", "bfloat16")),
+    ("fp16", ("fp16", "float16", "half")),
+    ("fp32", ("fp32", "float32")),
+)
+#: In names of checkpoints whose weights have another width than any known format.
+_OTHER_WIDTH = re.compile(r"\dbit|w\d+a\d+")
+_FOUR_BITS = frozenset({"fp4", "nvfp4", "mxfp4", "int4", "int4_g32", "int4_channel"})
+_SIXTEEN_BITS = {"fp16": "bf16", "bf16": "fp16"}
+#: Endings of files that hold a model.
+_MODEL_FILES = (".yaml", ".yml", ".json")
+#: Names that have less in common are not offered for each other [1].
+_ALIKE = 0.7
+_EIGHT_BIT_FLOATS = frozenset({"fp8", "fp8_block", "mxfp8"})
+
+
+def model_name(text: str) -> str:
+    """The catalogue's name of a model; the path of a model's file, or of a config.json, stays what it is.
+
+    Raises
+    ------
+    UnusableRowError
+        If there is none.
+    """
+    if text in catalog.names("models") or _is_model_file(text):
+        return text
+    for spelling in _model_spellings(text):
+        if spelling in _models():
+            return _models()[spelling]
+    if not text:
+        raise UnusableRowError("no model is named")
+    raise UnusableRowError(
+        f"{_unknown('model', text, _models())} (the path of a Hugging Face config.json works too; see "
+        "'inference-econ import-model')"
+    )
+
+
+def _is_model_file(text: str) -> bool:
+    try:
+        return Path(text).suffix in _MODEL_FILES and Path(text).is_file()
+    except OSError:  # a name too long for any file
+        return False
+
+
+def hardware_name(text: str, source: str = "") -> str:
+    """The catalogue's name of a chip, as ``source`` uses the word.
+
+    Raises
+    ------
+    UnusableRowError
+        If there is none, or none with the memory that the text names.
+    """
+    for within, meant in catalog.measured_names().within_source.get(source, {}).items():
+        if _plain(within) == _plain(text):
+            return meant
+    if text in catalog.names("hardware"):
+        return text
+    for spelling in dict.fromkeys((text, _PARENTHESES.sub("", text))):
+        words, memory = _chip_words(spelling)
+        if memory is not None and (exact := _chips().get(f"{words} {memory}")) is not None:
+            return exact
+        found = _chips().get(words)
+        if found is not None and (memory is None or _has_memory(found, memory)):
+            return found
+    raise UnusableRowError(_unknown("hardware", text, _chips()) if text else "no hardware is named")
+
+
+def chip_count(text: str) -> int | None:
+    """How many chips a text speaks of, if it says so.
+
+    Examples
+    --------
+    >>> chip_count("8x H100-80GB SXM"), chip_count("H100 x 4"), chip_count("MI300X")
+    (8, 4, None)
+    """
+    match = _COUNT.search(text)
+    return None if match is None else int(match[1] or match[2])
+
+
+def engine_name(text: str) -> tuple[str, str]:
+    """Name and version of a serving engine; what is not known keeps its own first word."""
+    lower = "" if text.lower().startswith("not stated") else text.lower()
+    for name, spellings in catalog.measured_names().engines.items():
+        for spelling in spellings:
+            if spelling in lower:
+                version = re.search(r"v?(\d+(?:\.\w+)+)", lower[lower.index(spelling) + len(spelling) :])
+                return name, "" if version is None else version[1]
+    return (lower.split() or [""])[0], ""
+
+
+def prefill_first(engine: str, version: str) -> bool:
+    """Whether an engine reads all prompts that have come before it goes on decoding."""
+    return _among(engine, version, catalog.measured_names().prefill_first)
+
+
+def compiled(engine: str, version: str) -> bool:
+    """Whether an engine ran models that were compiled as a whole."""
+    return _among(engine, version, catalog.measured_names().compiled)
+
+
+def _among(engine: str, version: str, beginnings: Iterable[str]) -> bool:
+    text = f"{engine} {version}"
+    return any(text.startswith(begin) for begin in beginnings)
+
+
+def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
+    """Model and format of the weights that a text about number formats stands for.
+
+    Parameters
+    ----------
+    model, hardware : str
+        Catalogue names.
+    text : str
+        ``fp8 (native ckpt)``, ``fp4/fp8 (not in export)``; empty if not recorded.
+
+    Returns
+    -------
+    tuple of str and (str or None)
+        The model, or its file for checkpoints of that format if there is one, and the format; None if it is the one
+        that the model's weights are published in, so that each group of tensors keeps its own.
+
+    Raises
+    ------
+    UnusableRowError
+        If the text names no known format.
+    """
+    written = _written(text, model, hardware)
+    if written is None:
+        # What is published in 16 bits runs in those that the chip has.
+        other = _in_other_bits(_native(model), hardware)
+        return model, None if other == _native(model) else other
+    written = _in_other_bits(written, hardware)
+    checkpoint = catalog.measured_names().checkpoints.get(model, {}).get(written)
+    if checkpoint is not None:
+        return checkpoint, None
+    native = _native(model)
+    if any(written in alike and native in alike for alike in (_FOUR_BITS, _EIGHT_BIT_FLOATS)):
+        return model, None
+    return model, written
+
+
+def _in_other_bits(written: str, hardware: str) -> str:
+    """The sixteen bits that a chip computes in, for those that it does not."""
+    units = _chip(hardware)[1]
+    other = _SIXTEEN_BITS.get(written)
+    return other if other is not None and written not in units and other in units else written
+
+
+def cache_format(written: str | None, hardware: str) -> str | None:
+    """The format of the KV cache that stands for one: as wide, and such as the chip computes in.
+
+    Engines store 8-bit floats on chips that lack them as well, and widen them on the way.
+    """
+    if written is None:
+        return None
+    units = _chip(hardware)[1]
+    if written in _EIGHT_BIT_FLOATS and "fp8" not in units and "int8" in units:
+        return "int8"
+    return _in_other_bits(written, hardware)
+
+
+def _written(text: str, model: str, hardware: str) -> str | None:
+    """The number format that a text names; of alternatives the one for this model, or that the chip can compute in."""
+    alternatives = [part for part in text.lower().split("/") if _format_in(part) is not None]
+    if not alternatives:
+        return format_name(text)
+    vendor, units = _chip(hardware)
+    family = model.split("_", maxsplit=1)[0]
+    ours = [part for part in alternatives if family in part]
+    able = [part for part in alternatives if _format_in(part) in units]
+    found = _format_in((ours or able or alternatives)[0])
+    if found == "fp4":
+        return "mxfp4" if vendor == "AMD" else "nvfp4"
+    return found
+
+
+def format_name(text: str) -> str | None:
+    """The number format that a text names; None if it is empty or leaves that open (``auto``).
+
+    Raises
+    ------
+    UnusableRowError
+        If it names no known format.
+    """
+    found = _format_in(text.lower())
+    if found is None and text and not text.lower().startswith(("auto", "native", "default")):
+        raise UnusableRowError(f"unknown number format {text!r}")
+    return found
+
+
+def format_in_name(model: str) -> str:
+    """The number format that a checkpoint is named after; empty if its name has none, or is that of a model's file.
+
+    Raises
+    ------
+    UnusableRowError
+        If the name says that the weights are narrow, but not in which of the known formats.
+
+    Examples
+    --------
+    >>> format_in_name("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"), format_in_name("meta-llama/Llama-3.1-8B")
+    ('fp8', '')
+    """
+    if _is_model_file(model):
+        return ""
+    bare = model.rsplit("/", 1)[-1].lower()
+    found = _format_in(bare)
+    # A GGUF repository has files in many formats, whose blocks mix widths.
+    if "gguf" in bare or (found is None and _OTHER_WIDTH.search(bare)):
+        raise UnusableRowError(f"the number format of the weights of {model!r} is not known; give the nearest one")
+    return found or ""
+
+
+def _format_in(text: str) -> str | None:
+    for name, spellings in _FORMATS:
+        if any(spelling in text for spelling in spellings):
+            return name
+    return None
+
+
+@cache
+def _chip(name: str) -> tuple[str, frozenset[str]]:
+    """Vendor and maths units of a chip."""
+    spec = catalog.hardware(name)
+    return spec.vendor, frozenset(spec.dense_flops_per_second)
+
+
+@cache
+def _native(model: str) -> str:
+    """The format in which most of a model's weights are published."""
+    spec = catalog.model(model)
+    return spec.expert_weights or spec.weights
+
+
+def _unknown(what: str, text: str, known: Mapping[str, str]) -> str:
+    """What to say of a name that nobody knows: what it is like, and what can be done about it."""
+    near = difflib.get_close_matches(_plain(text.rsplit("/", 1)[-1]), known, n=5, cutoff=_ALIKE)
+    names = " or ".join(list(dict.fromkeys(known[name] for name in near))[:2])
+    return f"unknown {what} {text!r}" + (f"; nearest: {names}" if names else "")
+
+
+def _model_spellings(text: str) -> Iterator[str]:
+    """The text, then without owner and remarks, then without one ending after the other."""
+    yield _plain(text)
+    bare = _PARENTHESES.sub("", text).strip().lower()
+    yield _plain(bare)
+    bare = bare.rsplit("/", 1)[-1]
+    while True:
+        yield _plain(bare)
+        yield _plain(bare.removeprefix("meta-"))
+        shorter = _ENDING.sub("", bare)
+        if shorter == bare:
+            return
+        bare = shorter
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def _chip_words(text: str) -> tuple[str, str | None]:
+    """The words that tell a chip from others, run together, and the size of its memory [GB]."""
+    words, memory = "", None
+    for word in re.split(r"[^a-z0-9]+", _UNIT.sub(r"\1\2", _COUNT.sub("", text).lower())):
+        size = _MEMORY.match(word)
+        if size is not None:
+            memory = size[1]
+        elif not _NOISE.fullmatch(word):
+            words += "sxm" if _FORM.match(word) else word
+    return words, memory
+
+
+def _has_memory(name: str, gigabytes: str) -> bool:
+    """Whether a chip has about that much memory, in units of 1e9 bytes or of 2^30."""
+    real = catalog.hardware(name).hbm_bytes
+    return any(abs(float(gigabytes) * unit / real - 1) <= _MEMORY_TOLERANCE for unit in (1e9, 2.0**30))
+
+
+@cache
+def _models() -> dict[str, str]:
+    """Plain spelling to catalogue name; the published study's own models are left out."""
+    found: dict[str, str] = {}
+    for name in catalog.names("models"):
+        if "/" in name:
+            continue
+        spec = catalog.model(name)
+        repository = spec.huggingface_id or ""
+        for spelling in (name, spec.name, repository, repository.rpartition("/")[2]):
+            if spelling:
+                found.setdefault(_plain(spelling), name)
+    for name, spellings in catalog.measured_names().models.items():
+        found.update({_plain(spelling): name for spelling in spellings})
+    return found
+
+
+@cache
+def _chips() -> dict[str, str]:
+    """Telling words, followed by the size of the memory where a name gives one, to catalogue name."""
+    found: dict[str, str] = {}
+    for name in catalog.names("hardware"):
+        if "/" not in name:
+            for spelling in (name, catalog.hardware(name).name):
+                words, memory = _chip_words(spelling)
+                found.setdefault(words if memory is None else f"{words} {memory}", name)
+    for name, spellings in catalog.measured_names().hardware.items():
+        for spelling in spellings:
+            words, memory = _chip_words(spelling)
+            found[words if memory is None else f"{words} {memory}"] = name
+    return found

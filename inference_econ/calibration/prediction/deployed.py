@@ -1,0 +1,216 @@
+"""Measured deployments as services: their layout, their formats, and how many requests they run at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from inference_econ.calibration.measurements import Measurement, Pool
+from inference_econ.engine.layouts.grids import Grid, WholeLayouts
+from inference_econ.engine.layouts.plans import Plans, has_experts, indivisible
+from inference_econ.engine.setup import Question
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+from inference_econ.inputs.assumptions import Assumptions, TensorLayout
+from inference_econ.inputs.hardware import HardwareSpec
+from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.precision import Precision
+from inference_econ.inputs.traffic import Requests
+from inference_econ.serving.services import Service, deployments, services
+
+#: Steady states per service.
+_BATCHES = 24
+#: Sequences that vLLM runs at most if nobody tells it more or less: its max_num_seqs of a server on chips of at least
+#: that much memory, and on others, to which it counts A100s [1]. Other engines take what fits their memory.
+_MOST_SEQUENCES, _FEWER_SEQUENCES, _LARGE_BYTES = 1024, 256, 70 * 2**30
+#: Engines that begin a request only when there is room for all of its tokens (TensorRT-LLM's GUARANTEED_NO_EVICT);
+#: others count on requests that end meanwhile.
+_WHOLE_REQUESTS = ("trtllm",)
+#: Requests of a group of attention ranks beyond which nothing changes [1].
+_MOST_SLOTS = 2.0**16
+_GB = 1e9
+#: Largest instance of those that are tried where the layout is not recorded [1].
+_LARGEST = 64
+
+
+def instance(rows: Sequence[Measurement], assumptions: Assumptions) -> tuple[Service, float]:
+    """The service of a single pool, and how many instances of it there are.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement
+        Of one deployment with a known layout.
+    assumptions : Assumptions
+        To predict them under.
+
+    Raises
+    ------
+    InputError
+        If the layout does not divide what it must, or nothing says how many requests ran.
+    """
+    row = rows[0]
+    assert row.tp is not None and row.accelerators is not None
+    dp, pp, model = row.dp or 1, row.pp or 1, _model(row.model)
+    # Without experts, data parallelism means instances of their own.
+    instance = row.tp * pp * (dp if has_experts(model) else 1)
+    replicas = max(row.accelerators // instance, 1)
+    pool = Pool(workers=replicas, tp=row.tp, dp=dp if has_experts(model) else 1, pp=pp, ep=row.ep)
+    return worker(rows, pool, assumptions), float(replicas)
+
+
+def worker(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions) -> Service:
+    """One worker of a pool as a service, with room for the requests that were measured; see :func:`instance`."""
+    row, workers = rows[0], pool.workers or 1
+    requests, model = _requests(row), _model(row.model)
+    one, stage = np.ones(1), pool.tp * pool.dp
+    spread = float(pool.ep or 1) if has_experts(model) else 1.0
+    groups, depth = one * pool.dp * pool.pp, one * pool.pp
+    plans = Plans(one * stage * pool.pp, groups, depth, one * pool.tp, one * spread, whole=True)
+    question = _question(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
+    slots = _room(row, question, plans)
+    if row.load != "concurrency":
+        slots = min(slots, _most_sequences(row, question) * pool.dp)
+    given = [other.concurrency for other in rows if other.concurrency is not None]
+    if given:
+        slots = min(slots, max(given) / workers)
+    if math.isinf(slots):
+        raise InputError(
+            "not one request fits beside the weights, as far as is known, and how many ran is not recorded"
+        )
+    slots = min(slots, _MOST_SLOTS * pool.dp)
+    return services(question, requests, plans, np.array([max(slots, 2.0)]), batches=_BATCHES).service(0)
+
+
+def candidates(row: Measurement, assumptions: Assumptions) -> list[Service]:
+    """Every layout that a deployment of some accelerators can have, as services.
+
+    Parameters
+    ----------
+    row : Measurement
+        With a number of accelerators.
+    assumptions : Assumptions
+        To predict it under.
+
+    Raises
+    ------
+    NothingFitsError
+        If no layout holds the weights and the cache of one request.
+    """
+    assert row.accelerators is not None
+    requests, chips = _requests(row), row.accelerators
+    question = _question(row, requests, _cut(assumptions, assumptions.tensor_layouts[-1:]))
+    sizes = np.array([size for size in range(1, min(chips, _LARGEST) + 1) if chips % size == 0], dtype=float)
+    found = deployments(question, requests, Grid(sizes, np.ones(1), WholeLayouts(pipeline=True)))
+    most = _most_sequences(row, question) * found.plans.accelerators / found.plans.attention_ranks
+    chosen = [found.service(index) for index in range(len(found))]
+    return [replace(one, slots=int(min(one.slots, limit))) for one, limit in zip(chosen, most, strict=True)]
+
+
+def shortage(row: Measurement, service: Service) -> str:
+    """That memory does not hold the weights and one request of a server that ran, in words; empty if it does.
+
+    Parameters
+    ----------
+    row : Measurement
+        What was measured.
+    service : Service
+        An instance of its deployment, see :func:`worker`.
+
+    Returns
+    -------
+    str
+        With what is needed and what there is.
+    """
+    weights, each, available = _memory(row, service.question, service.plans)
+    if weights + each <= available:
+        return ""
+    needed, given = (value / _GB for value in (weights + each, max(available, 0.0)))
+    return f"weights and one request need {needed:,.1f} GB of the {given:,.1f} GB there are: predicted as if it ran"
+
+
+def _cuts(model: ModelSpec, plans: Plans, pool: Pool, assumptions: Assumptions) -> tuple[TensorLayout, ...]:
+    """The ways to cut matrices that a layout allows; a layout that ran allows at least one."""
+    problems = {
+        cut: [
+            problem
+            for problem, where in indivisible(model, plans, cut, assumptions)
+            # Engines hold spare copies of some experts so that they split.
+            if np.any(where) and "experts do not split" not in problem
+        ]
+        for cut in assumptions.tensor_layouts
+    }
+    possible = tuple(cut for cut, found in problems.items() if not found)
+    if not possible:
+        problem = problems[assumptions.tensor_layouts[-1]][0]
+        raise InputError(f"{problem} (tp={pool.tp}, dp={pool.dp}, pp={pool.pp}, ep={pool.ep})")
+    return possible
+
+
+def _cut(assumptions: Assumptions, cuts: tuple[TensorLayout, ...]) -> Assumptions:
+    if cuts == assumptions.tensor_layouts:
+        return assumptions
+    return assumptions.model_copy(update={"tensor_layouts": cuts})
+
+
+def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
+    """With what is known of the engine of a row: the prompt tokens of a step, and who launches kernels."""
+    changes: dict[str, float | bool] = {}
+    if row.step_tokens is not None and assumptions.prefill_chunk:
+        changes["prefill_chunk"] = row.step_tokens
+    if row.compiled and assumptions.launches == "per_operator":
+        changes["launch"] = 0.0
+    if row.eager:
+        changes["cuda_graphs"] = False
+    return assumptions.model_copy(update=changes) if changes else assumptions
+
+
+def _most_sequences(row: Measurement, question: Question) -> float:
+    """What an engine runs at a time by default, by group of attention ranks [1]."""
+    if row.engine != "vllm":
+        return math.inf
+    chip = question.hardware
+    large = chip.hbm_bytes >= _LARGE_BYTES and chip.family != "a100"
+    return _MOST_SEQUENCES if large else _FEWER_SEQUENCES
+
+
+def _room(row: Measurement, question: Question, plans: Plans) -> float:
+    """Requests whose cache fits, at least one; all of them where the weights do not fit and yet it ran [1]."""
+    weights, each, available = _memory(row, question, plans)
+    return (available - weights) / each if available - weights >= each else math.inf
+
+
+def _memory(row: Measurement, question: Question, plans: Plans) -> tuple[float, float, float]:
+    """Weights, the cache of a request, and what there is for them, of an instance [B]."""
+    if row.engine in _WHOLE_REQUESTS and row.isl is not None and row.osl is not None and row.context is None:
+        question = replace(question, context=row.isl + row.osl)
+    weights, cache, available = question.memory(plans).of_one_plan()
+    return weights, cache / float(plans.batch[0]), available
+
+
+def _requests(row: Measurement) -> Requests:
+    if row.isl is None:
+        # A known context: any lengths that give it.
+        assert row.context is not None
+        return Requests.model_validate({"isl": max(row.context - 1.0, 1.0), "osl": 2})
+    return Requests.model_validate({"isl": max(row.isl, 1.0), "osl": max(row.osl or 1.0, 1.0)})
+
+
+def _question(row: Measurement, requests: Requests, assumptions: Assumptions) -> Question:
+    model = _model(row.model)
+    precision = Precision.of(model, row.weights, None, row.kv)
+    context = requests.mean_context if row.context is None else row.context
+    return Question.of(model, _chip(row.hardware), precision, context, _told(row, assumptions))
+
+
+@cache
+def _model(name: str) -> ModelSpec:
+    return catalog.model(name)
+
+
+@cache
+def _chip(name: str) -> HardwareSpec:
+    return catalog.hardware(name)

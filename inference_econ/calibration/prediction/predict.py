@@ -1,0 +1,365 @@
+"""Predict measurements of servers through the ordinary service model."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.calibration.measurements import FULL_LOADS, Measurement
+from inference_econ.calibration.prediction import deployed, load_generator, worker_counts
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.serving.load import loaded
+from inference_econ.serving.services import Service
+
+Array = npt.NDArray[np.float64]
+#: Which assumptions hold for a measurement.
+Profiles = Callable[[Measurement], Assumptions]
+
+#: Rounds of a closed loop whose length is not recorded [1].
+_ROUNDS = 10
+#: Longest run that is played [1].
+_MOST_PLAYED = 5000
+#: Rounds in which a batch settles that shares its steps with prompts [1].
+_ROUNDS_OF_SHARES = 4
+#: Layouts that are looked at closely [1].
+_NEAR = 3
+#: Offered load, as a share of the time that prompts take, below which hardly any prompt waits [1].
+_IDLE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the model says about one measurement.
+
+    Attributes
+    ----------
+    measurement : Measurement
+        Beside it.
+    ttft_seconds, tpot_seconds, request_seconds : float or None
+        [s]; None if the row does not say what would be needed.
+    output_tokens_per_second_per_accelerator : float or None
+        [tokens/s]
+    idle : bool
+        The server had hardly anything else to do: what is predicted is latency without load.
+    skipped : str
+        Why there is no prediction; empty if there is one.
+    assumed : str
+        What the row does not say and was chosen for it; empty if nothing was.
+    shortage : str
+        What memory lacks for it by our count; it ran, and so it is predicted. Empty if it fits.
+    """
+
+    measurement: Measurement
+    ttft_seconds: float | None = None
+    tpot_seconds: float | None = None
+    request_seconds: float | None = None
+    output_tokens_per_second_per_accelerator: float | None = None
+    idle: bool = False
+    skipped: str = ""
+    assumed: str = ""
+    shortage: str = ""
+
+    @property
+    def input_tokens_per_second_per_accelerator(self) -> float | None:
+        """Of prompts [tokens/s]."""
+        row, rate = self.measurement, self.output_tokens_per_second_per_accelerator
+        # Where no answers are recorded, prompts were read for their first token.
+        return None if rate is None or row.isl is None else rate * row.isl / (row.osl or 1.0)
+
+    @property
+    def total_tokens_per_second_per_accelerator(self) -> float | None:
+        """Input and output together [tokens/s]."""
+        output, given = self.output_tokens_per_second_per_accelerator, self.input_tokens_per_second_per_accelerator
+        return None if output is None or given is None else output + given
+
+
+def predict(rows: Sequence[Measurement], profiles: Profiles) -> list[Prediction]:
+    """Predict measurements, those of one deployment together.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement
+        What was measured.
+    profiles : callable
+        The assumptions for a measurement.
+
+    Returns
+    -------
+    list of Prediction
+        In the order of the rows; what the model cannot express is skipped with the reason.
+    """
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for index, row in enumerate(rows):
+        groups[_deployment(row)].append(index)
+    found: list[Prediction | None] = [None] * len(rows)
+    for indices in groups.values():
+        together = [rows[index] for index in indices]
+        for index, prediction in zip(indices, _predict_group(together, profiles(together[0])), strict=True):
+            found[index] = prediction
+    return [prediction for prediction in found if prediction is not None]
+
+
+def _deployment(row: Measurement) -> tuple[object, ...]:
+    """What rows must share to be predicted together."""
+    return (
+        row.engine, row.model, row.hardware, row.weights, row.kv, row.isl, row.osl, row.context, row.accelerators,
+        row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode, row.load, row.step_tokens, row.compiled, row.eager,
+    )  # fmt: skip
+
+
+def _predict_group(rows: Sequence[Measurement], assumptions: Assumptions) -> Iterable[Prediction]:
+    first = rows[0]
+    try:
+        reason = _unusable(first)
+        if reason:
+            return [Prediction(row, skipped=reason) for row in rows]
+        if first.decode is not None:
+            return _disaggregated(rows, assumptions)
+        return _single(rows, assumptions)
+    except (InputError, NothingFitsError) as error:
+        return [Prediction(row, skipped=str(error)) for row in rows]
+
+
+def _unusable(row: Measurement) -> str:
+    if row.load == "unknown":
+        return "how requests arrived is not recorded"
+    if row.isl is None and row.context is None:
+        return "no length is recorded"
+    if row.decode is None and row.accelerators is None:
+        return "the number of accelerators is not recorded"
+    if row.load in ("batch", "concurrency") and row.concurrency is None:
+        return "the number of requests is not recorded"
+    if row.load == "rate" and row.requests_per_second is None:
+        return "the rate of requests is not recorded"
+    return ""
+
+
+def _single(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
+    """One pool of accelerators: replicas share the requests evenly."""
+    first = rows[0]
+    if first.tp is None:
+        return [_best(row, assumptions) for row in rows]
+    service, replicas = deployed.instance(rows, assumptions)
+    return _short(_under_load(rows, service, replicas), service)
+
+
+def _short(found: Sequence[Prediction], *services: Service) -> list[Prediction]:
+    """Predictions with what memory lacks in the first of some services that do not fit."""
+    short = next(filter(None, (deployed.shortage(found[0].measurement, one) for one in services)), "")
+    return [replace(one, shortage=short) for one in found] if short else list(found)
+
+
+def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
+    load = rows[0].load
+    if load == "batch":
+        return [_batch(row, service, replicas) for row in rows]
+    if load == "rate":
+        return [_open(row, service, replicas) for row in rows]
+    if load in FULL_LOADS:
+        return [_steady(row, service, _most(row, service)) for row in rows]
+    return _closed(rows, service, replicas)
+
+
+def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
+    """A constant number of requests, all of which came at once when the run began."""
+    each = np.maximum(np.array([row.concurrency or 1.0 for row in rows]) / replicas, 1.0)
+    states = service.at(each)
+    # Those without a slot wait for one: of so many at a time, each goes around as often as the server completes one.
+    waits = np.maximum(each - service.slots, 0.0) / states.requests_per_second
+    started, assumed = load_generator.first_round(service, each), service.question.assumptions
+    found = []
+    for index, row in enumerate(rows):
+        ttft, tpot, rate = _at(service, float(each[index]))
+        idle = bool(each[index] <= 1.0)
+        waits[index] += row.wait_steps * tpot
+        if row.prefill_first and row.spread is not None and not idle:
+            ttft, tpot, rate = _rounds(row, service, min(float(each[index]), float(service.slots)), ttft, row.spread)
+            found.append(_prediction(row, service, ttft + float(waits[index]), tpot, rate))
+            continue
+        beginning = (float(times[index]) + assumed.warm_up for times in started)
+        ttft = _over_run(row, ttft + float(waits[index]), *beginning)
+        found.append(_prediction(row, service, ttft, tpot, rate, idle=idle))
+    return found
+
+
+def _rounds(
+    row: Measurement, service: Service, together: float, steady: float, spread: float
+) -> tuple[float, float, float]:
+    """TTFT and TPOT of requests that come in rounds [s], and how many an instance completes [1/s]."""
+    count = _ROUNDS if row.requests is None or row.concurrency is None else row.requests / row.concurrency
+    waits, others = load_generator.rounds(service, together, spread, max(round(count), 1))
+    waits[0] += service.question.assumptions.warm_up
+    steps = max(service.requests.decode_steps, 1.0)
+    decode = steps * float(np.interp(together, service.batch, service.decode_seconds))
+    typical = np.median if row.statistic == "median" else np.mean
+    rate = together / (steady + float(np.mean(waits)) + decode + others)
+    return steady + float(typical(waits)), (decode + others) / steps, rate
+
+
+def _over_run(row: Measurement, steady: float, first: float, last: float) -> float:
+    """TTFT over a whole run, which all slots of a closed loop begin together [s]."""
+    if row.requests is None or row.concurrency is None:
+        return steady
+    share = min(row.concurrency / row.requests, 1.0)
+    return load_generator.with_start(steady, share, first, last, median=row.statistic == "median")
+
+
+def _steady(row: Measurement, service: Service, concurrency: float) -> Prediction:
+    return _prediction(row, service, *_at(service, concurrency))
+
+
+def _at(service: Service, concurrency: float) -> tuple[float, float, float]:
+    """TTFT and TPOT [s], and completed requests [1/s], of the steady state with some requests in flight.
+
+    Where several requests end in a step, so many prompts are read together in the next one, which takes less than one
+    after the other; a new one waits for the rest of the running step, and for that one.
+    """
+    state = service.at(concurrency)
+    ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
+    steps, together = service.requests.decode_steps, min(concurrency, float(service.slots))
+    assumed = service.question.assumptions
+    if steps <= 0.0:
+        return ttft, 0.0, 1.0 / float(load_generator.together_seconds(service, together))
+    batch = float(state.batch)
+    if batch <= steps:
+        return ttft, tpot, rate
+    for _ in range(_ROUNDS_OF_SHARES):
+        prompt = float(load_generator.together_seconds(service, batch / steps))
+        step = float(np.interp(batch, service.batch, service.decode_seconds)) + batch / steps * prompt
+        ttft = assumed.request_overhead + (1.5 + assumed.steps_ahead) * step
+        batch = max(together * steps * step / (ttft + steps * step), 1.0)
+    return ttft, step, together / (ttft + steps * step)
+
+
+def _open(row: Measurement, service: Service, replicas: float) -> Prediction:
+    """Random arrivals: medians or means, as were measured, of a run if its length is known, or of endless ones."""
+    assert row.requests_per_second is not None
+    rate = row.requests_per_second / replicas
+    idle = rate * service.prefill_busy_seconds <= _IDLE
+    if row.requests is not None and row.requests <= _MOST_PLAYED:
+        ttft, tpot, completed = _played(row, service, rate, max(round(row.requests / replicas), 2))
+        return _prediction(row, service, ttft, tpot, completed, idle=idle)
+    load = loaded(service, rate)
+    which = "p50" if row.statistic == "median" else "mean"
+    ttft, tpot = load.ttft_seconds[which], load.tpot_seconds[which]
+    if load.saturated:
+        # A test of finite length still ends: all slots are taken meanwhile.
+        tpot = float(service.at(service.slots).tpot_seconds)
+    return _prediction(row, service, ttft, tpot, load.completed_per_second, idle=idle)
+
+
+def _played(row: Measurement, service: Service, rate: float, count: int) -> tuple[float, float, float]:
+    trace, seconds = load_generator.played(service, rate, count)
+    typical = np.median if row.statistic == "median" else np.mean
+    ttft = float(typical(trace.ttft)) + service.question.assumptions.request_overhead
+    tpot = float(typical(trace.tpot)) if service.requests.decode_steps > 0 else 0.0
+    return ttft, tpot, count / seconds
+
+
+def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
+    """All requests at once: every prompt is read, then all decode together, in rounds if not all fit."""
+    assert row.concurrency is not None
+    batch = max(row.concurrency / replicas, 1.0)
+    together = min(batch, float(service.slots))
+    steps = service.requests.decode_steps
+    decode = float(np.interp(together, service.batch, service.decode_seconds))
+    if row.context is not None:
+        return Prediction(row, None, decode, None, batch / decode / service.accelerators)
+    reading = max(service.prefill_seconds, together * float(load_generator.together_seconds(service, together)))
+    whole = batch / together * (reading + steps * decode)
+    output = batch * service.requests.osl.mean / whole / service.accelerators
+    return Prediction(row, reading, decode if steps > 0 else None, whole, output, idle=batch <= 1.0)
+
+
+def _most(row: Measurement, service: Service) -> float:
+    """The most requests in flight that keep the promises of a row, if it has any [1]."""
+    if row.load == "saturated":
+        return float(service.slots)
+    ttft, tpot = row.ttft_limit_seconds or math.inf, row.tpot_limit_seconds or math.inf
+    kept = np.flatnonzero((service.ttft_seconds <= ttft) & (service.tpot_seconds <= tpot))
+    return float(service.concurrency[kept[-1]]) if kept.size else 1.0
+
+
+def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
+    """A server whose layout is not recorded: a full one has that which serves most requests, others the widest."""
+    assert row.accelerators is not None
+    chosen = deployed.candidates(row, assumptions)
+    if row.load not in FULL_LOADS:
+        # Nearly all that are measured share each matrix among as many accelerators as can be.
+        most = max(one.plans.attention_ranks[0] for one in chosen)
+        widest = [one for one in chosen if one.plans.attention_ranks[0] == most]
+        each = [(_under_load([row], one, row.accelerators / one.accelerators)[0], one) for one in widest]
+        return _marked(*min(each, key=lambda pair: pair[0].request_seconds or pair[0].tpot_seconds or math.inf))
+    # Layouts that come near the best with prompts read one by one.
+    rough = [float(one.at(_most(row, one)).requests_per_second) / one.accelerators for one in chosen]
+    near = sorted(range(len(chosen)), key=lambda index: -rough[index])[:_NEAR]
+    each = [(_steady(row, chosen[index], _most(row, chosen[index])), chosen[index]) for index in near]
+    return _marked(*max(each, key=lambda pair: pair[0].output_tokens_per_second_per_accelerator or 0.0))
+
+
+def _marked(found: Prediction, service: Service) -> Prediction:
+    """A prediction for a layout that was chosen."""
+    plans = service.plans
+    tp, pp = int(plans.attention_ranks[0]), int(plans.pp[0])
+    return replace(found, assumed=f"layout tp={tp}, dp={service.accelerators // (tp * pp)}, pp={pp}")
+
+
+def _prediction(
+    row: Measurement, service: Service, ttft: float, tpot: float, rate: float, *, idle: bool = False
+) -> Prediction:
+    """From what an instance completes and its requests see."""
+    steps = service.requests.decode_steps
+    output = rate * service.requests.osl.mean / service.accelerators
+    request = _known(ttft + steps * tpot)
+    return Prediction(row, _known(ttft), tpot if steps > 0 else None, request, output, idle=idle)
+
+
+def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
+    """A pool for prefill and one for decode: decoding knows no prompts, and prompts wait for each other."""
+    first = rows[0]
+    assert first.prefill is not None and first.decode is not None
+    reader, writer = (deployed.worker(rows, pool, assumptions) for pool in (first.prefill, first.decode))
+    if None not in (first.prefill.workers, first.decode.workers):
+        workers = (first.prefill.workers or 1, first.decode.workers or 1)
+        return _short([_pools(row, reader, writer, *workers) for row in rows], reader, writer)
+    counts = worker_counts.assumed(rows, assumptions)
+    found = [
+        replace(_pools(row, reader, writer, *each), assumed="workers: {} prefill, {} decode".format(*each))
+        for row, each in zip(rows, counts, strict=True)
+    ]
+    return _short(found, reader, writer)
+
+
+def _pools(row: Measurement, reader: Service, writer: Service, readers: int, writers: int) -> Prediction:
+    assert row.concurrency is not None
+    steps, alone = writer.requests.decode_steps, reader.prefill_busy_seconds
+    batch, ttft = max(row.concurrency / writers, 1.0), reader.prefill_seconds
+    for _ in range(20):
+        decode = float(np.interp(batch, writer.batch, writer.decode_seconds))
+        rate = row.concurrency / (ttft + steps * decode)
+        busy = min(rate * alone / readers, 0.99)
+        wait = min(busy / (1.0 - busy) / 2.0, row.concurrency / readers) * alone
+        ttft = reader.prefill_seconds + wait
+        batch = max(rate * steps * decode / writers, 1.0)
+    # Prompts cannot be read quicker than the pool does; what waits for that waits before its first token.
+    rate = min(rate, readers / alone)
+    ttft = max(ttft, row.concurrency / rate - steps * decode)
+    chips = readers * reader.accelerators + writers * writer.accelerators
+    assumed, domain = reader.question.assumptions, reader.question.hardware.link_domain
+    # Inside a link domain there is nothing to connect.
+    later = assumed.warm_up + (assumed.transfer_warm_up if chips > domain else 0.0)
+    ttft = _over_run(
+        row, ttft, *(float(time) + later for time in load_generator.first_round(reader, row.concurrency / readers))
+    )
+    output = rate * writer.requests.osl.mean / chips
+    return Prediction(row, ttft, decode, ttft + steps * decode, output, idle=row.concurrency <= 1.0)
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,272 @@
+"""What a fit of assumptions to measurements minimises."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.calibration.measurements import Measurement
+from inference_econ.calibration.prediction.predict import Prediction, predict
+from inference_econ.errors import InputError
+from inference_econ.inputs.assumptions import Assumptions, FamilyAssumptions
+
+Array = npt.NDArray[np.float64]
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An assumption that can be fitted.
+
+    Attributes
+    ----------
+    low, high : float
+        Bounds that physics sets, in base units.
+    start : float
+        Where a fit begins if the assumptions have no value of their own.
+    spread : float
+        How far from the assumptions it may well be: standard deviation of the logarithm [1].
+    unit : str
+        Of bounds and start.
+    """
+
+    low: float
+    high: float
+    start: float
+    spread: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A quantity of a row that a fit may look at.
+
+    Attributes
+    ----------
+    field : str
+        Of :class:`Measurement` and :class:`Prediction`.
+    scatter : float
+        Errors that are usual for it: beyond, rows pull less and less; of the logarithm [1].
+    """
+
+    field: str
+    scatter: float
+
+
+#: What can be fitted, by the name of the field. The best kernels reach 0.9 of the memory bandwidth, and dense
+#: products of 16 bits 0.65 to 0.85 of the peak (scenarios/measured/kernels.csv).
+CONSTANTS: Mapping[str, Constant] = {
+    "math_efficiency": Constant(0.05, 0.95, 0.7, 0.15, "1"),
+    "attention_math_efficiency": Constant(0.02, 0.95, 0.5, 0.4, "1"),
+    "expert_math_efficiency": Constant(0.02, 0.95, 0.35, 0.5, "1"),
+    "block_math_efficiency": Constant(0.2, 0.999, 0.5, 0.4, "1"),
+    "narrow_math_efficiency": Constant(0.3, 1.0, 0.78, 0.1, "1"),
+    "hbm_efficiency": Constant(0.1, 0.93, 0.86, 0.07, "1"),
+    "expert_hbm_efficiency": Constant(0.05, 0.93, 0.75, 0.2, "1"),
+    "kv_hbm_efficiency": Constant(0.05, 0.93, 0.75, 0.2, "1"),
+    "widened_efficiency": Constant(0.05, 0.999, 0.7, 0.4, "1"),
+    "link_efficiency": Constant(0.05, 0.999, 0.8, 0.2, "1"),
+    "expert_popularity_scv": Constant(1e-3, 10.0, 0.3, 1.0, "1"),
+    "graph_launch": Constant(1e-7, 5e-5, 3e-6, 0.5, "s"),
+    "launch": Constant(1e-7, 2e-4, 4e-5, 0.7, "s"),
+    "collective_overhead": Constant(1e-8, 1e-3, 3e-6, 0.7, "s"),
+    "step_overhead": Constant(1e-6, 5e-2, 3e-4, 1.0, "s"),
+    "sequence_overhead": Constant(1e-8, 1e-3, 3e-6, 2.0, "s"),
+    "request_overhead": Constant(1e-5, 1.0, 2e-2, 1.0, "s"),
+    "warm_up": Constant(1e-3, 10.0, 0.3, 1.0, "s"),
+    "transfer_warm_up": Constant(1e-2, 60.0, 4.0, 1.0, "s"),
+}
+TARGETS: Mapping[str, Target] = {
+    "tpot": Target("tpot_seconds", 0.1),
+    "ttft": Target("ttft_seconds", 0.3),
+    "request": Target("request_seconds", 0.15),
+    "throughput": Target("output_tokens_per_second_per_accelerator", 0.15),
+}
+#: A mean TTFT has the start of the run in it, with compilation and full queues: so much wider are its errors [1].
+_MEAN_TTFT = 1.5
+#: Step of the differences, in logarithms [1].
+_STEP = 0.02
+
+
+def with_constants(base: Assumptions, names: Sequence[str], values: Sequence[float] | Array) -> Assumptions:
+    """Assumptions with some constants set for every family of chips."""
+    dropped = {name: None for name in names if name in FamilyAssumptions.model_fields}
+    families = {key: family.model_copy(update=dropped) for key, family in base.per_family.items()}
+    set_ = {name: float(value) for name, value in zip(names, values, strict=True)}
+    return base.model_copy(update={**set_, "per_family": families, "calibration": None})
+
+
+def log_ratios(predictions: Sequence[Prediction], targets: Sequence[str]) -> Array:
+    """ln(predicted / measured) [1], shape (rows, targets); NaN where one of the two is missing."""
+    fields = [TARGETS[target].field for target in targets]
+    return np.array([[_log_ratio(one, field) for field in fields] for one in predictions]).reshape(-1, len(fields))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is minimised over the logarithms of the constants.
+
+    Attributes
+    ----------
+    rows : tuple of Measurement
+        Those that can be predicted.
+    names : tuple of str
+        Of the constants.
+    base : Assumptions
+        Everything else.
+    targets : tuple of str
+        Keys of :data:`TARGETS`.
+    centre, spreads : ndarray, shape (n,)
+        Where the constants probably are, and how far from there they may well be; logarithms [1].
+    low, high : ndarray, shape (n,)
+        Bounds of the logarithms [1].
+    shares : ndarray, shape (rows,)
+        How much a row counts [1].
+    """
+
+    rows: tuple[Measurement, ...]
+    names: tuple[str, ...]
+    base: Assumptions
+    targets: tuple[str, ...]
+    centre: Array
+    spreads: Array
+    low: Array
+    high: Array
+    shares: Array
+
+    @property
+    def start(self) -> Array:
+        """Where the search begins, inside of the bounds, shape (n,)."""
+        return np.clip(self.centre, self.low + 1e-3, self.high - 1e-3)
+
+    @property
+    def scatters(self) -> Array:
+        """Usual errors, shape (rows, targets)."""
+        wide = np.array([_MEAN_TTFT if row.statistic == "mean" else 1.0 for row in self.rows])
+        columns = [TARGETS[one].scatter * (wide if one == "ttft" else np.ones_like(wide)) for one in self.targets]
+        return np.stack(columns, axis=-1)
+
+    def errors(self, logs: Array) -> Array:
+        """ln(predicted / measured), shape (rows, targets); NaN where one of the two is missing."""
+        assumptions = with_constants(self.base, self.names, np.exp(logs))
+        return log_ratios(predict(self.rows, lambda _: assumptions), self.targets)
+
+    def jacobian(self, logs: Array, errors: Array, bar: Bar) -> Array:
+        """Derivatives of the errors, shape (rows, targets, n)."""
+        columns = []
+        for index in range(logs.size):
+            moved = logs.copy()
+            moved[index] += _STEP if moved[index] + _STEP <= self.high[index] else -_STEP
+            columns.append((self.errors(moved) - errors) / (moved[index] - logs[index]))
+            bar.step()
+        return np.stack(columns, axis=-1)
+
+    def cost(self, logs: Array) -> float:
+        """Minus the logarithm of the probability, up to a constant [1]."""
+        scaled = np.nan_to_num(self.errors(logs)) / self.scatters
+        data = self.shares[:, None] * np.log1p(scaled**2)
+        return 0.5 * float(data.sum() + (((logs - self.centre) / self.spreads) ** 2).sum())
+
+    def weighted_jacobian(self, errors: Array, jacobian: Array) -> Array:
+        """Rows that pull less count less, shape (rows * targets, n)."""
+        scaled = np.nan_to_num(errors) / self.scatters
+        pull = np.sqrt(self.shares[:, None] / (1.0 + scaled**2)) / self.scatters
+        return (np.nan_to_num(jacobian) * pull[:, :, None]).reshape(-1, jacobian.shape[-1])
+
+    def solve(self, start: Array, evaluations: int, bar: Bar) -> Array:
+        """Constants of the lowest cost, as logarithms."""
+        last: dict[bytes, Array] = {}
+
+        def errors(logs: Array) -> Array:
+            if logs.tobytes() not in last:
+                last.clear()
+                last[logs.tobytes()] = self.errors(logs)
+                bar.step()
+            return last[logs.tobytes()]
+
+        return self.least(start, errors, lambda logs: self.jacobian(logs, errors(logs), bar), evaluations)
+
+    def least(
+        self, start: Array, errors: Callable[[Array], Array], jacobian: Callable[[Array], Array], evaluations: int
+    ) -> Array:
+        """Constants of the lowest cost under given errors and derivatives."""
+        from scipy.optimize import least_squares
+
+        priors, count = np.diag(1.0 / self.spreads), self.shares.size * len(self.targets)
+        shares = np.repeat(self.shares, len(self.targets))
+
+        def residuals(logs: Array) -> Array:
+            data = (np.nan_to_num(errors(logs)) / self.scatters).ravel()
+            return np.concatenate([data, (logs - self.centre) / self.spreads])
+
+        def derivatives(logs: Array) -> Array:
+            data = np.nan_to_num(jacobian(logs)) / self.scatters[:, :, None]
+            return np.concatenate([data.reshape(count, -1), priors])
+
+        def loss(squares: Array) -> Array:
+            inside = 1.0 + squares[:count]
+            found = np.stack([squares, np.ones_like(squares), np.zeros_like(squares)])
+            found[:, :count] = shares * np.stack([np.log(inside), 1.0 / inside, -(inside**-2.0)])
+            return found
+
+        result = least_squares(
+            residuals, start, derivatives, bounds=(self.low, self.high), loss=loss,
+            x_scale=np.minimum(self.spreads, 1.0), ftol=1e-4, xtol=1e-3, max_nfev=evaluations,
+        )  # fmt: skip
+        return np.asarray(result.x)
+
+
+class Bar:
+    """Counts evaluations of all rows."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress, self.total, self.done = progress, total, 0
+
+    def step(self) -> None:
+        """One more evaluation is done."""
+        self.done += 1
+        if self.progress is not None:
+            self.progress(min(self.done / self.total, 0.99), "fitting")
+
+
+def problem_of(
+    rows: Sequence[Measurement], names: Sequence[str], base: Assumptions, targets: Sequence[str], prior: float
+) -> Problem:
+    """What :func:`inference_econ.calibration.fit.fit` minimises; see there for parameters and errors."""
+    usable = _usable(rows, base, targets)
+    least = len(names) if math.isfinite(prior) else 2 * len(names)
+    if len(usable) < least:
+        raise InputError(
+            f"{len(names)} constants need at least {least} rows with {' or '.join(targets)} that can be "
+            f"predicted, got {len(usable)} of {len(rows)}; fit fewer constants or give more rows"
+        )
+    limits = [CONSTANTS[name] for name in names]
+    low, high = (np.log([getattr(one, side) for one in limits]) for side in ("low", "high"))
+    centre = np.log([_value(base, name) for name in names])
+    # Without trust in the base, nothing but the bounds holds a constant that the rows do not see.
+    spreads = np.minimum(prior * np.array([one.spread for one in limits]), 1e3)
+    groups = [(row.engine, row.model, row.hardware) for row in usable]
+    counts = Counter(groups)
+    shares = np.array([counts[group] ** -0.5 for group in groups])
+    return Problem(tuple(usable), tuple(names), base, tuple(targets), centre, spreads, low, high, shares)
+
+
+def _usable(rows: Sequence[Measurement], base: Assumptions, targets: Sequence[str]) -> list[Measurement]:
+    predictions = predict(rows, lambda _: base)
+    known = np.isfinite(log_ratios(predictions, targets))
+    return [one.measurement for one, kept in zip(predictions, known, strict=True) if np.any(kept)]
+
+
+def _value(base: Assumptions, name: str) -> float:
+    value = getattr(base, name)
+    return float(value or CONSTANTS[name].start)
+
+
+def _log_ratio(prediction: Prediction, field: str) -> float:
+    ours, theirs = getattr(prediction, field), getattr(prediction.measurement, field)
+    return math.log(ours / theirs) if ours and theirs and math.isfinite(ours) else math.nan

@@ -1,0 +1,302 @@
+"""Measured all-reduces, all-to-alls and their like beside the engine's model of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from inference_econ.calibration.measurements._names import hardware_name
+from inference_econ.calibration.measurements._rows import UnusableRowError
+from inference_econ.calibration.validation import _nccl
+from inference_econ.calibration.validation._files import Line, preset, read
+from inference_econ.calibration.validation._report import Point, Report
+from inference_econ.engine.collectives import Network, collective_seconds
+from inference_econ.engine.operators.table import Collective
+from inference_econ.errors import UnitError
+from inference_econ.formulas.collectives import Kind
+from inference_econ.formulas.experts import touched_fraction
+from inference_econ.inputs import catalog, units
+from inference_econ.inputs.assumptions import Assumptions, Free, NcclTree
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
+from inference_econ.inputs.hardware import HardwareSpec
+
+COLUMNS = (
+    *("op", "backend", "hardware", "n_gpus", "n_nodes", "dtype", "message_bytes"),
+    *("tokens", "hidden", "topk", "metric", "value", "unit"),
+)
+#: What a rounded value may be off by at most [1].
+_ROUNDING = 0.25
+_KERNELS = ("one_shot", "two_shot")
+#: More chips than share a node: the nodes of a rack share its links [1].
+_RACK = 16
+#: Bytes of an fp8 element with its part of the 32-bit scale that 128 elements share, as DeepEP counts them.
+_SCALED_FP8 = 1.0 + 4.0 / 128.0
+
+NOTES = (
+    "How rows are predicted: by communication.collective_seconds, as the collectives of every operator are. Rows of "
+    "NCCL are held against NCCL's algorithms only (tree, ring, and multicast where the switch reduces), rows of "
+    "engines' kernels against kernels only (one-shot, two-shot): the engine takes the fastest of all.",
+    "All-gather and reduce-scatter: one pass with half of an all-reduce's traffic. All-to-all, dispatch and combine: "
+    "every rank sends tokens x experts per token x width x bytes per element (fp8 1, bf16 2) over its own links; "
+    "kernels for pure RDMA use the network only; normal kernels send a token once to each link domain that it reaches.",
+    "Bus bandwidths become times by the size: 2 (R - 1) / R x size / bandwidth for R ranks. The bandwidth of DeepEP's "
+    "normal kernels counts a token once for every domain that it reaches (inside one: every rank), its own included.",
+    "A row counts as fitted where the source of a constant says that it was fitted to the file and the operation that "
+    "the row is from: no proof of anything but the fit. Constants that are NCCL's own were fitted to none of the rows.",
+    "Sizes of aiconfigurator's rows are elements times 2 bytes, as those who collected them assumed; second runs of "
+    "the same shapes differ by up to 15 %.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One row, ready to be predicted.
+
+    Attributes
+    ----------
+    line : Line
+        Where it stands.
+    series : str
+        What kind of row it is.
+    chip : HardwareSpec
+        What it ran on.
+    collective : Collective
+        What was sent, as the operator table writes it.
+    seconds : float
+        How long it took [s].
+    kernels : bool
+        A kernel of an engine did it, not NCCL.
+    """
+
+    line: Line
+    series: str
+    chip: HardwareSpec
+    collective: Collective
+    seconds: float
+    kernels: bool
+
+    @property
+    def ranks(self) -> float:
+        """Participants [1]."""
+        return float(self.collective.ranks[0])
+
+    @property
+    def domains(self) -> float:
+        """Link domains that they are spread over [1]."""
+        return float(self.collective.domains[0])
+
+
+def report(path: Path, names: Sequence[str]) -> Report:
+    """Every row of a file, predicted under each of some assumptions."""
+    assumed = {name: preset(name) for name in names}
+    points: list[Point] = []
+    used: dict[str, HardwareSpec] = {}
+    for line in read(path, COLUMNS):
+        try:
+            measured = _measured(line)
+        except UnusableRowError as error:
+            points += [_unusable(line, name, str(error)) for name in names]
+            continue
+        used[measured.chip.family] = measured.chip
+        points += [_point(measured, name, one) for name, one in assumed.items()]
+    title = f"Collectives: {path.name}, predicted and measured"
+    return Report("collectives", title, tuple(points), (*_versions(assumed, used.values()), *NOTES, _nccl.verdict()))
+
+
+def _versions(assumed: dict[str, Assumptions], chips: Iterable[HardwareSpec]) -> list[str]:
+    """What each name stands for, by family of chips."""
+    lines = []
+    for name, one in assumed.items():
+        found: dict[str, list[str]] = {}
+        for chip in chips:
+            model = one.for_family(chip.family).collectives
+            found.setdefault(model.version if isinstance(model, NcclTree) else model.kind, []).append(chip.family)
+        told = "; ".join(f"{version} ({', '.join(families)})" for version, families in found.items())
+        lines.append(f"{name}: {told}.")
+    return lines
+
+
+def _unusable(line: Line, name: str, reason: str) -> Point:
+    subject = f"{line.text('n_gpus')} x {line.text('hardware')}"
+    series = _series(line, line.number("n_nodes") or 1.0)
+    return Point(id=line.id, series=series, subject=subject, assumptions=name, unit="s", note=reason)
+
+
+def _point(measured: Measured, name: str, assumed: Assumptions) -> Point:
+    size = float(measured.collective.bytes_per_token[0])
+    predicted, reason = _predicted(measured, name, assumed.for_family(measured.chip.family))
+    return Point(
+        id=measured.line.id,
+        series=measured.series,
+        subject=f"{measured.ranks:g} x {measured.chip.name}, {measured.domains:g} domains, {size:g} B",
+        assumptions=name,
+        unit="s",
+        measured=measured.seconds,
+        predicted=predicted,
+        fitted=predicted is not None and _fitted(measured, assumed),
+        note=reason,
+    )
+
+
+def _predicted(measured: Measured, name: str, assumed: Assumptions) -> tuple[float | None, str]:
+    """Time of a row [s], or why there is none."""
+    network, model = Network.of(measured.chip, assumed), assumed.collectives
+    if isinstance(model, Free):
+        return None, f"{name} takes communication for free"
+    if measured.domains > 1 and not np.isfinite(network.between):
+        return None, f"{measured.chip.name} lists no network between link domains"
+    if isinstance(model, NcclTree):
+        fitting = [one for one in network.protocols if (one.shape in _KERNELS) == measured.kernels]
+        if not fitting:
+            return None, f"{name} has no kernels of engines"
+        network = replace(
+            network,
+            protocols=fitting,
+            exchange_protocols=[one for one in network.exchange_protocols if one.shape not in _KERNELS],
+        )
+    seconds = float(collective_seconds(network, measured.collective, np.ones(1))[0])
+    return (seconds, "") if np.isfinite(seconds) else (None, f"{name} has no kernel for this size or these domains")
+
+
+def _fitted(measured: Measured, assumed: Assumptions) -> bool:
+    """Whether a source of the constants says that they were fitted to the file and operation that a row is from."""
+    exception = assumed.per_family.get(measured.chip.family)
+    own = exception is not None and exception.collectives is not None
+    place = f"per_family.{measured.chip.family}.collectives." if own else "collectives."
+    for field, source in assumed.sources.items():
+        if field.startswith(place) and source.kind == "derived" and "all-reduce" in source.where:
+            files = re.findall(r"\((\w+/comm/\w+)\)", source.where)
+            if measured.line.text("op") == "all_reduce" and any(one in measured.line.text("source") for one in files):
+                return True
+    return False
+
+
+def _measured(line: Line) -> Measured:
+    """What a row says.
+
+    Raises
+    ------
+    UnusableRowError
+        If it cannot be compared.
+    """
+    chip = catalog.hardware(hardware_name(line.text("hardware"), line.text("source_id")))
+    ranks, nodes = line.needed("n_gpus"), line.needed("n_nodes")
+    if ranks < 2:
+        raise UnusableRowError("a single rank sends nothing")
+    domains = nodes if chip.link_domain <= _RACK else np.ceil(ranks / chip.link_domain)
+    if _pure_rdma(line):
+        domains = ranks
+    if not domains <= ranks <= domains * chip.link_domain:
+        raise UnusableRowError(
+            f"{ranks:g} ranks on {nodes:g} nodes do not fit link domains of {chip.link_domain} ({chip.name})"
+        )
+    operation = line.text("op")
+    one = np.ones(1)
+    if operation.startswith("moe_"):
+        crossing = _reached(line, domains) / line.needed("topk") if _normal(line) and domains > 1 else 1.0
+        size = one * _exchanged(line)
+        sent = Collective("all_to_all", one * ranks, one * domains, size, own_link=True, crossing=crossing)
+    elif operation in ("all_reduce", "all_gather", "reduce_scatter", "alltoall"):
+        kind: Kind = "all_reduce" if operation == "all_reduce" else "all_to_all"
+        sent = Collective(kind, one * ranks, one * domains, one * _size(line), own_link=operation == "alltoall")
+    else:
+        raise UnusableRowError(f"unknown operation {operation!r}")
+    return Measured(line, _series(line, domains), chip, sent, _seconds(line, ranks, domains), _engine_kernel(line))
+
+
+def _series(line: Line, domains: float) -> str:
+    operation, low = line.text("op"), "low latency"
+    parts = [operation.replace("_", "-").replace("alltoall", "all-to-all")]
+    if operation.startswith("moe_"):
+        parts = [operation.removeprefix("moe_").split(" ")[0], "normal" if _normal(line) else low]
+    if _pure_rdma(line):
+        parts.append("network only")
+    if _engine_kernel(line):
+        parts.append("engine's kernel")
+    if line.text("metric").startswith("busbw"):
+        parts.append("bus bandwidth")
+    if domains > 1 and not _pure_rdma(line):
+        parts.append("between domains")
+    return ", ".join(parts)
+
+
+def _normal(line: Line) -> bool:
+    return "normal" in line.text("op")
+
+
+def _pure_rdma(line: Line) -> bool:
+    """Whether even neighbours in a box talk over the network."""
+    return "pure rdma" in line.text("backend").lower()
+
+
+def _engine_kernel(line: Line) -> bool:
+    return line.text("op") == "all_reduce" and not line.text("backend").upper().startswith("NCCL")
+
+
+def _size(line: Line) -> float:
+    """Bytes of the message: of its own column, or as the metric names it, ``busbw (16 GiB)`` [B]."""
+    size = line.number("message_bytes")
+    if size is not None:
+        return size
+    named = re.search(r"\((\d[^)]*)\)", line.text("metric"))
+    if named is None:
+        raise UnusableRowError("no size is recorded, so that no time follows from the bandwidth")
+    return _quantity(line, named[1], "B")
+
+
+def _exchanged(line: Line) -> float:
+    """Bytes that each rank sends to experts, or gets back from them [B]."""
+    size = line.number("message_bytes")
+    return line.needed("tokens") * line.needed("topk") * line.needed("hidden") * _width(line) if size is None else size
+
+
+def _width(line: Line) -> float:
+    """Bytes of an element: of the part of ``fp8 dispatch / bf16 combine`` that names the operation [B]."""
+    way = line.text("op").removeprefix("moe_").split(" ")[0]
+    words = re.search(rf"(\w+) {way}", line.text("dtype"))
+    name = words[1] if words is not None else line.text("dtype")
+    if name not in BYTES_PER_ELEMENT:
+        raise UnusableRowError(f"unknown number format {line.text('dtype')!r}")
+    return BYTES_PER_ELEMENT[name]
+
+
+def _reached(line: Line, parts: float) -> float:
+    """Of ``parts`` equal domains or ranks, those with experts of a token, as far as its routing allows [1]."""
+    reached = parts * float(touched_fraction(parts, line.needed("topk")))
+    groups = re.search(r"top-(\d+) groups", line.text("notes"))
+    return reached if groups is None or parts == line.number("n_gpus") else min(reached, float(groups[1]))
+
+
+def _seconds(line: Line, ranks: float, domains: float) -> float:
+    """Measured time [s]."""
+    metric, text = line.text("metric"), f"{line.needed('value'):.17g} {line.text('unit')}"
+    if metric == "latency":
+        return _quantity(line, text, "s")
+    rate = _quantity(line, text, "B/s")
+    _check_rounding(line)
+    if metric.startswith("busbw"):
+        passes = 2.0 if line.text("op") == "all_reduce" else 1.0
+        return passes * (ranks - 1.0) / ranks * _size(line) / rate
+    if metric == "bottleneck_bandwidth" and _normal(line):
+        copies = _reached(line, domains if domains > 1 else ranks)
+        width = _width(line)
+        counted = copies * (_SCALED_FP8 if width == 1.0 else width)
+        return line.needed("tokens") * line.needed("hidden") * counted / rate
+    raise UnusableRowError(f"unknown metric {metric!r}")
+
+
+def _check_rounding(line: Line) -> None:
+    decimals = len(line.text("value").partition(".")[2])
+    if 0.5 * 10.0**-decimals > _ROUNDING * line.needed("value"):
+        raise UnusableRowError(f"{line.text('value')} {line.text('unit')} is rounded too coarsely")
+
+
+def _quantity(line: Line, text: str, unit: str) -> float:
+    try:
+        return units.parse_quantity(text, unit)
+    except UnitError as error:
+        raise UnitError(f"{line.where}: {error}") from None

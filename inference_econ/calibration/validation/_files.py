@@ -1,0 +1,91 @@
+"""Rows of a file of measurements, and the assumptions to predict them under."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+
+from inference_econ.calibration.measurements._rows import Row, UnusableRowError
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+from inference_econ.inputs.assumptions import Assumptions
+
+
+class Line(Row):
+    """One row, which knows where it stands: what should be a number and is none is the user's error.
+
+    Attributes
+    ----------
+    where : str
+        File and line.
+    id : str
+        Of the row, or its line.
+    """
+
+    def __init__(self, cells: dict[str, str], path: Path, line: int) -> None:
+        super().__init__(cells)
+        self.where = f"{path}:{line}"
+        self.id = self.text("id") or f"line {line}"
+
+    def number(self, column: str) -> float | None:
+        """A positive number; None if blank.
+
+        Raises
+        ------
+        InputError
+            If it is anything else.
+        """
+        try:
+            return super().number(column)
+        except UnusableRowError as error:
+            raise InputError(f"{self.where}: {error}") from None
+
+
+def read(path: Path, columns: Iterable[str]) -> list[Line]:
+    """All rows of a CSV file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    columns : iterable of str
+        What it must have; further columns do no harm.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, has no rows, or lacks a column.
+    """
+    needed = tuple(columns)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.DictReader(stream, restval="", strict=True)
+            header = reader.fieldnames or ()
+            lines = [(reader.line_num, cells) for cells in reader]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: not a CSV file in UTF-8 ({error})") from error
+    if not header:
+        raise InputError(f"{path}: empty; a line of column names and a line for each measurement are needed")
+    missing = [column for column in needed if column not in header]
+    if missing:
+        raise InputError(f"{path}: lacks the columns {', '.join(missing)}; needed are {', '.join(needed)}")
+    if not lines:
+        raise InputError(f"{path}: holds no measurements, only column names")
+    return [Line({name: text for name, text in cells.items() if name}, path, at) for at, cells in lines]
+
+
+def preset(name: str) -> Assumptions:
+    """Assumptions by the name of a preset or its path; or ``deployable`` with the model of collectives of that name.
+
+    Raises
+    ------
+    InputError
+        If there is neither.
+    """
+    if name not in catalog.collectives_names():
+        return catalog.assumptions(name)
+    # For every chip: without exceptions for families.
+    return catalog.assumptions("deployable", changes=[f"collectives={name}", "per_family={}"])

@@ -1,0 +1,143 @@
+"""Servers under Poisson arrivals beside the closed forms of their load."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from inference_econ.calibration.measurements._names import engine_name, hardware_name, model_name, served
+from inference_econ.calibration.measurements._rows import UnusableRowError
+from inference_econ.calibration.validation._files import Line, preset, read
+from inference_econ.calibration.validation._report import Point, Report
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.setup import Question
+from inference_econ.errors import InferenceEconError
+from inference_econ.inputs import catalog
+from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.precision import Precision
+from inference_econ.inputs.traffic import Length, Requests
+from inference_econ.serving.load import Loaded, loaded
+from inference_econ.serving.services import Service, services, slots_of
+
+COLUMNS = (
+    *("engine", "model", "precision", "hardware", "gpus", "isl", "osl", "rps", "request_throughput", "tps_output"),
+    *("ttft_p50_ms", "tpot_p50_ms", "e2el_p50_ms", "gpu_cost_hr", "c_eff_per_mtok"),
+)
+#: Requests that an engine runs at a time on such cards if nobody tells it otherwise: vLLM's max_num_seqs [1].
+_MOST = {"vllm": 256}
+#: Of those who are served at once, half have their first token within this; with more of a wait there is a queue [s].
+_QUEUE = 1.0
+
+NOTES = (
+    "The closed forms are those of 'inference-econ load' for endless traffic, with tensor parallelism over all cards "
+    "and at most 256 requests at a time on vLLM (its max_num_seqs). A server that does not keep up is predicted with "
+    "all slots taken. TPOT and TTFT are medians.",
+    "Kept up: half of the requests had their first token within a second. Near what a server completes, TPOT by the "
+    "offered rate magnifies every error of that capacity; by the measured number in flight (Little's law) it does not.",
+    "Runs were short (some 500 requests): their throughput includes the beginning and the end, 10 % at 10 requests/s.",
+    "Dollars are the hourly cost of the cards in the file over all output tokens.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One row.
+
+    Attributes
+    ----------
+    line : Line
+        Where it stands.
+    service : Service
+        The server.
+    load : Loaded
+        Predicted at the offered rate.
+    """
+
+    line: Line
+    service: Service
+    load: Loaded
+
+    def pairs(self) -> Iterator[tuple[str, str, float | None, float]]:
+        """What is compared: name, unit, measured and predicted."""
+        line, output = self.line, self.service.requests.osl.mean
+        rate = self.load.completed_per_second * output
+        tpot = line.number("tpot_p50_ms")
+        yield "TPOT by rate", "ms", tpot, 1e3 * self.load.tpot_seconds["p50"]
+        yield "TPOT by number in flight", "ms", tpot, 1e3 * self._tpot_in_flight()
+        if not self.load.saturated and self.kept_up:
+            yield "TTFT", "ms", line.number("ttft_p50_ms"), 1e3 * self.load.ttft_seconds["p50"]
+        yield "tokens/s", "1/s", line.number("tps_output"), rate
+        cost = line.needed("gpu_cost_hr") / (3600.0 * rate) * 1e6
+        yield "$/M", "USD", line.number("c_eff_per_mtok"), cost
+
+    @property
+    def kept_up(self) -> bool:
+        """Whether hardly anybody waited for a slot."""
+        return self.line.needed("ttft_p50_ms") <= 1e3 * _QUEUE
+
+    def _tpot_in_flight(self) -> float:
+        in_flight = self.line.needed("request_throughput") * self.line.needed("e2el_p50_ms") / 1e3
+        return float(self.service.at(in_flight).tpot_seconds)
+
+
+def report(path: Path, names: Sequence[str]) -> Report:
+    """Every row of a file, predicted under each of some assumptions."""
+    lines = read(path, COLUMNS)
+    points: list[Point] = []
+    for name in names:
+        assumed = preset(name)
+        known: dict[tuple[str, ...], Service] = {}
+        points += [point for line in lines for point in _points(line, name, assumed, known)]
+    return Report("load", f"Closed forms of load: {path.name}, predicted and measured", tuple(points), NOTES)
+
+
+def _points(line: Line, name: str, assumed: Assumptions, known: dict[tuple[str, ...], Service]) -> Iterator[Point]:
+    engine, _ = engine_name(line.text("engine"))
+    subject = (
+        f"{engine}, {line.text('model')} ({line.text('precision')}), {line.text('gpus')} x {line.text('hardware')}, "
+        f"{line.text('rps')} requests/s"
+    )
+    key = tuple(line.text(column) for column in ("engine", "model", "precision", "hardware", "gpus", "isl", "osl"))
+    try:
+        service = known[key] = known.get(key) or _service(line, engine, assumed)
+        run = Run(line, service, loaded(service, line.needed("rps")))
+        pairs = list(run.pairs())
+    except (UnusableRowError, InferenceEconError) as error:
+        yield Point(id=line.id, series="all", subject=subject, assumptions=name, unit="", note=str(error))
+        return
+    for quantity, unit, measured, predicted in pairs:
+        yield Point(
+            id=line.id,
+            series=f"{quantity}, {engine}, {'kept up' if run.kept_up else 'queue'}",
+            subject=subject,
+            assumptions=name,
+            unit=unit,
+            measured=measured,
+            predicted=predicted,
+        )
+
+
+def _service(line: Line, engine: str, assumed: Assumptions) -> Service:
+    """The server of a row.
+
+    Raises
+    ------
+    UnusableRowError
+        If a name is unknown, or the model does not fit.
+    """
+    hardware = hardware_name(line.text("hardware"))
+    base, weights = served(model_name(line.text("model")), hardware, line.text("precision"))
+    model, chips = catalog.model(base), line.needed("gpus")
+    requests = Requests(isl=Length.parse(line.needed("isl")), osl=Length.parse(line.needed("osl")))
+    precision = Precision.of(model, weights)
+    question = Question.of(model, catalog.hardware(hardware), precision, requests.mean_context, assumed)
+    one = np.ones(1)
+    plans = Plans(one * chips, one, one, one * chips, one, whole=True)
+    slots = np.minimum(slots_of(question, plans), _MOST.get(engine, math.inf))
+    if slots[0] < 1.0:
+        raise UnusableRowError(f"{model.name} does not fit {chips:g} x {hardware}")
+    return services(question, requests, plans, slots).service(0)

@@ -1,0 +1,240 @@
+"""What engines reported about memory, beside what the capacity check reckons."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from inference_econ.calibration.measurements._names import format_name, hardware_name, model_name, served
+from inference_econ.calibration.measurements._rows import UnusableRowError
+from inference_econ.calibration.validation._files import Line, preset, read
+from inference_econ.calibration.validation._report import Point, Report
+from inference_econ.engine import memory
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.setup import Question
+from inference_econ.errors import UnitError
+from inference_econ.inputs import catalog, units
+from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.precision import Precision
+
+COLUMNS = ("model", "hardware", "n_gpus", "parallelism", "weight_dtype", "kv_dtype", "item", "value", "unit")
+#: Differences that are not explained [1].
+_SMALL = 0.02
+#: Units of counts, which need no conversion.
+_COUNTS = ("tokens", "requests")
+_GIBI = {"B": 1.0, "kB": 1000 / 2**10, "MB": 1e6 / 2**20, "GB": 1e9 / 2**30, "TB": 1e12 / 2**40}
+
+NOTES = (
+    "Ours is what the capacity check of every plan reckons with: weights as stored, copies of attention and shared "
+    "experts in every data-parallel group, activations of the largest step as workspace, and the share of the memory "
+    "that the assumptions let an engine use. Multi-token-prediction layers are not counted.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What a row was stated for.
+
+    Attributes
+    ----------
+    line : Line
+        The row.
+    question : Question
+        Model, chip, formats and assumptions, at the context of the requests; 0 if none is stated.
+    plans : Plans
+        The one deployment.
+    others : sequence of Line
+        All rows of the file.
+    """
+
+    line: Line
+    question: Question
+    plans: Plans
+    others: Sequence[Line]
+
+    @property
+    def accelerators(self) -> float:
+        """Chips [1]."""
+        return float(self.plans.accelerators[0])
+
+    @property
+    def bytes_per_sequence(self) -> float:
+        """Cache of one sequence at the context [B]."""
+        one = self.question
+        return memory.kv_bytes_per_sequence(one.model, one.precision, one.context, one.assumptions)
+
+    @property
+    def bytes_per_token(self) -> float:
+        """Cache of one token [B]."""
+        return memory.kv_bytes_per_sequence(self.question.model, self.question.precision, 1.0)
+
+    def need(self) -> memory.Memory:
+        """What the capacity check says."""
+        return self.question.memory(self.plans)
+
+    def used(self) -> float:
+        """Weights and workspace of a chip [B]."""
+        need = self.need()
+        return float((need.weight_bytes + need.workspace_bytes).item()) / self.accelerators
+
+    def free(self) -> float:
+        """What they leave for the cache on a chip [B]."""
+        need = self.need()
+        return float((need.available_bytes - need.weight_bytes).item()) / self.accelerators
+
+    def cached_tokens(self) -> float:
+        """Tokens that fit the cache memory which the same engine reported [tokens]."""
+        line = self.line
+        same = ("source_id", "parallelism", "notes")
+        for other in self.others:
+            if "KV cache GPU memory" in other.text("item") and all(other.text(c) == line.text(c) for c in same):
+                return _bytes(other) / self.bytes_per_token
+        raise UnusableRowError("the memory of this cache is not in the file")
+
+    def requests(self) -> float:
+        """Sequences that fit a chip [1]."""
+        if not self.question.context:
+            raise UnusableRowError("no length of its requests is stated")
+        return self.free() / self.bytes_per_sequence
+
+    def checkpoint(self) -> float:
+        """All weights, once [B]."""
+        return memory.weight_bytes(self.question.model, self.question.precision)
+
+
+#: What the items of a file mean, by their beginnings.
+ITEMS: dict[str, Callable[[Deployment], float]] = {
+    "KV cache max_tokens": Deployment.cached_tokens,
+    "KV cache GPU memory": Deployment.free,
+    "KV bytes per token": lambda deployment: deployment.bytes_per_token,
+    "weights + activations per GPU": Deployment.used,
+    "free for KV per GPU": Deployment.free,
+    "KV per request": lambda deployment: deployment.bytes_per_sequence,
+    "max concurrency per GPU": Deployment.requests,
+    "checkpoint": Deployment.checkpoint,
+}
+
+
+def report(path: Path, names: Sequence[str]) -> Report:
+    """Every row of a file, predicted under each of some assumptions."""
+    lines = read(path, COLUMNS)
+    assumed = {name: preset(name) for name in names}
+    points = [_point(line, lines, name, one) for line in lines for name, one in assumed.items()]
+    return Report("memory", f"Memory: {path.name}, predicted and reported", tuple(points), NOTES, listed=True)
+
+
+def _point(line: Line, lines: Sequence[Line], name: str, assumed: Assumptions) -> Point:
+    stated = line.number("value")
+    point = Point(
+        id=line.id,
+        series=line.text("item"),
+        subject=f"{line.text('model')}, {line.text('n_gpus')} x {line.text('hardware')}, {line.text('parallelism')}",
+        assumptions=name,
+        unit=line.text("unit"),
+        measured=stated,
+    )
+    try:
+        predicted, note = _predicted(line, lines, assumed)
+    except UnusableRowError as error:
+        return replace(point, note=str(error))
+    return replace(point, predicted=predicted, note=note)
+
+
+def _predicted(line: Line, lines: Sequence[Line], assumed: Assumptions) -> tuple[float, str]:
+    """Ours in the unit of a row, and what explains the difference."""
+    stated, item = line.needed("value"), line.text("item")
+    known = next((begin for begin in ITEMS if item.startswith(begin)), None)
+    if known is None:
+        raise UnusableRowError(f"unknown item {item!r}")
+    deployment = _deployment(line, lines, assumed)
+    unit = 1.0 if line.text("unit") in _COUNTS else _in_bytes(line, 1.0)
+    ours = ITEMS[known](deployment) / unit
+    reasons = [] if abs(ours / stated - 1.0) <= _SMALL else list(_reasons(line, known, deployment, ours, unit))
+    return ours, "; ".join(reasons)
+
+
+def _reasons(line: Line, item: str, deployment: Deployment, ours: float, unit: float) -> Iterator[str]:
+    """What could explain a difference."""
+    stated = line.needed("value")
+    precision = deployment.question.precision
+    if precision.kv != "bf16" and not line.text("kv_dtype"):
+        wide = replace(deployment, question=replace(deployment.question, precision=replace(precision, kv="bf16")))
+        other = ITEMS[item](wide) / unit
+        if abs(other / stated - 1.0) < abs(ours / stated - 1.0):
+            yield f"{other:.4g} with a cache in 16 bits, ours is in {precision.kv} as published with the checkpoint"
+    gibi = ours * _GIBI.get(line.text("unit"), 1.0)
+    if item == "checkpoint" and abs(gibi / stated - 1.0) < abs(ours / stated - 1.0):
+        yield f"{gibi:.4g} in units of 2^30, as many tools show sizes of files"
+    if item == "KV cache GPU memory":
+        yield (
+            "ours is all that weights and workspace leave; which share of it this engine gives to its cache is not "
+            "stated, nor its buffers for exchanging tokens, and captured graphs take their part"
+        )
+    if line.text("notes"):
+        yield f"stated: {line.text('notes')}"
+
+
+def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Deployment:
+    """What a row was stated for; see :data:`ITEMS` for the items.
+
+    Raises
+    ------
+    UnusableRowError
+        If a name or layout is unknown.
+    """
+    hardware = hardware_name(line.text("hardware"), line.text("source_id"))
+    chip, base = catalog.hardware(hardware), model_name(line.text("model"))
+    item = line.text("item")
+    written = item.removeprefix("checkpoint") if item.startswith("checkpoint") else line.text("weight_dtype")
+    name, weights = served(base, hardware, written)
+    model = catalog.model(name)
+    precision = Precision.of(model, weights, kv=format_name(line.text("kv_dtype")))
+    if "MoE" in line.text("weight_dtype"):
+        # R1 as first published in NVFP4 keeps all of attention in 16 bits.
+        precision = replace(precision, attention_output=precision.attention)
+    question = Question.of(model, chip, precision, _context(line, lines), assumed)
+    return Deployment(line, question, _plans(line), lines)
+
+
+def _context(line: Line, lines: Sequence[Line]) -> float:
+    """Tokens of a request of ``1K/2K``, here or in what else is stated for the same server; or of none [tokens]."""
+    same = ("source_id", "parallelism")
+    for one in (line, *(other for other in lines if all(other.text(c) == line.text(c) for c in same))):
+        lengths = re.search(r"(\d+)K/(\d+)K", one.text("item"))
+        if lengths is not None:
+            return 1024.0 * (int(lengths[1]) + int(lengths[2]))
+    return 0.0
+
+
+def _plans(line: Line) -> Plans:
+    """The layout that a text names: degrees written ``TP8``, ``DP8`` and ``EP8``; a bare ``EP`` is all chips."""
+    chips, text = line.needed("n_gpus"), line.text("parallelism")
+    degrees = {name.lower(): float(size) for name, size in re.findall(r"\b(TP|DP|PP|EP)\s*(\d+)", text)}
+    spread = re.search(r"\bEP\b", text) is not None
+    pp = degrees.get("pp", 1.0)
+    ranks = chips / pp
+    # Experts apart, nothing said of attention: engines run it data-parallel then.
+    apart = degrees.get("dp", ranks if spread and "tp" not in degrees else 1.0)
+    tp = degrees.get("tp", ranks / apart)
+    if tp * apart * pp != chips:
+        raise UnusableRowError(f"the layout {text!r} is not one of {chips:g} chips")
+    one = np.ones(1)
+    batch = re.search(r"max batch (\d+)", line.text("notes"))
+    sequences = apart * (float(batch[1]) if batch else 1.0)
+    ep = degrees.get("ep", ranks if spread else 1.0)
+    return Plans(one * chips, one * sequences, one * pp, one * tp, one * ep, whole=True)
+
+
+def _bytes(line: Line) -> float:
+    return _in_bytes(line, line.needed("value"))
+
+
+def _in_bytes(line: Line, value: float) -> float:
+    try:
+        return units.parse_quantity(f"{value:.17g} {line.text('unit')}", "B")
+    except UnitError as error:
+        raise UnitError(f"{line.where}: {error}") from None

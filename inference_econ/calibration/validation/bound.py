@@ -1,0 +1,176 @@
+"""Measurements that are faster than physics allows: the facts, the row, or what was recorded of it must be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from inference_econ.calibration.measurements import FULL_LOADS, Measurement
+from inference_econ.calibration.prediction.predict import Prediction, predict
+from inference_econ.calibration.validation.rows import QUANTITIES, Quantity, Row
+from inference_econ.inputs import catalog
+from inference_econ.inputs.assumptions import Assumptions
+
+#: Rates of random arrivals differ by that much from the offered ones in a run of some hundred requests [1].
+_SLACK = 0.03
+_PRESET = "ideal"
+#: Where requests wait for each other as they come.
+_LOADS = ("concurrency", "rate")
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Rows that were looked into, and what is wrong with them.
+
+    Attributes
+    ----------
+    source, engine, model, hardware : str
+        Beginnings of what rows say; empty for any.
+    why : str
+        For people.
+    """
+
+    why: str
+    source: str = ""
+    engine: str = ""
+    model: str = ""
+    hardware: str = ""
+
+    def applies(self, row: Measurement) -> bool:
+        """Whether a row is one of them."""
+        said = (row.source, row.engine, row.model, row.hardware)
+        begins = (self.source, self.engine, self.model, self.hardware)
+        return all(one.startswith(begin) for one, begin in zip(said, begins, strict=True))
+
+
+#: In the order in which they are tried.
+EXPLAINED = (
+    Explained(
+        "cached prompts, or fewer requests at a time than recorded: 118,000 and 95,000 prompt tokens/s on one H200 "
+        "take 86 % and 72 % of its dense 8-bit peak before anything is decoded; longer answers are within the bound",
+        source="aiconfigurator",
+        engine="vllm",
+        model="llama_3_8b",
+    ),
+    Explained(
+        "prompts that were cached: rounds of chats with prefix caching, whose input length counts what was cached",
+        source="blis_sim_to_real",
+    ),
+    Explained(
+        "a wrong row: 64 prompts of 512 tokens in a fifth of the time of 32 of them on the same two accelerators; the "
+        "cache of 64 does not fit, and nothing says what ran instead",
+        source="splitwise_perfdb",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A measurement beyond the bound.
+
+    Attributes
+    ----------
+    row : Row
+        Which one.
+    quantity : Quantity
+        What of it.
+    measured, bound : float
+        In base units.
+    factor : float
+        How many times better than the bound [1].
+    why : str
+        The diagnosis.
+    """
+
+    row: Row
+    quantity: Quantity
+    measured: float
+    bound: float
+    factor: float
+    why: str
+
+
+def violations(rows: Sequence[Row]) -> list[Violation]:
+    """Measurements that beat the preset ``ideal``, the farthest beyond it first.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        All of them; those with speculation are left out, since several tokens a step are no violation.
+
+    Returns
+    -------
+    list of Violation
+        TTFT under load counts only if it is less than that of a request by itself: how long prompts wait for each
+        other depends on when they come, of which no more is known than their number.
+    """
+    ideal = catalog.assumptions(_PRESET)
+    plain = [row for row in rows if row.measurement is not None and not row.apart and not _guessed(row)]
+    measured = [row.measurement for row in plain if row.measurement is not None]
+    every = _predicted(measured, ideal)
+    # One prediction for all runs of a deployment that differ in their load only.
+    alone = dict(_distinct(measured, ideal))
+    found = [
+        violation
+        for row, one in zip(plain, every, strict=True)
+        for violation in _beyond(
+            replace(row, prediction=one, skipped=one.skipped), alone.get(_alone(one.measurement), one)
+        )
+    ]
+    return sorted(found, key=lambda one: -one.factor)
+
+
+def _guessed(row: Row) -> bool:
+    """Whether another layout than the chosen one, or more workers, could be faster: of full servers the best counts."""
+    measured = row.measurement
+    return bool(row.assumed and measured and (measured.decode is not None or measured.load not in FULL_LOADS))
+
+
+def _distinct(rows: Sequence[Measurement], ideal: Assumptions) -> Iterator[tuple[Measurement, Prediction]]:
+    """Requests by themselves on every deployment whose TTFT under load was measured."""
+    asked = list(dict.fromkeys(_alone(row) for row in rows if row.ttft_seconds is not None and row.load in _LOADS))
+    return zip(asked, _predicted(asked, ideal), strict=True)
+
+
+def _predicted(rows: Sequence[Measurement], ideal: Assumptions) -> list[Prediction]:
+    return predict(rows, lambda _: ideal)
+
+
+def _alone(row: Measurement) -> Measurement:
+    """The same, of one request at a time; batches stay, whose TTFT is that of all their prompts.
+
+    What was measured is left out.
+    """
+    if row.load not in _LOADS:
+        return row
+    return replace(
+        row, id="", load="concurrency", concurrency=1.0, requests_per_second=None, requests=None, wait_steps=0.0,
+        ttft_seconds=None, tpot_seconds=None, request_seconds=None, output_tokens_per_second_per_accelerator=None,
+        input_tokens_per_second_per_accelerator=None, total_tokens_per_second_per_accelerator=None, remarks=(),
+        engine_version="", speculation="", quality="", tier="",
+    )  # fmt: skip
+
+
+def _beyond(row: Row, alone: Prediction) -> Iterator[Violation]:
+    for quantity in QUANTITIES:
+        measured = row.measured(quantity)
+        bound = alone.ttft_seconds if quantity.field == "ttft_seconds" else row.predicted(quantity)
+        if measured is None or bound is None or not bound > 0:
+            continue
+        factor = measured / bound if quantity.field.endswith("per_accelerator") else bound / measured
+        if factor > 1.0 + _SLACK:
+            assert row.measurement is not None
+            yield Violation(row, quantity, measured, bound, factor, diagnosis(row.measurement))
+
+
+def diagnosis(row: Measurement) -> str:
+    """Why a row beats the bound, as far as somebody has looked into it, or what to look into."""
+    for one in EXPLAINED:
+        if one.applies(row):
+            return one.why
+    doubts = ["a fact of the model or chip", "the row itself"]
+    if row.speculation == "unrecorded":
+        doubts.append("speculation, which is not recorded")
+    if row.load in ("concurrency", "rate"):
+        doubts.append("cached prompts, or fewer requests at a time than recorded")
+    return f"not explained: look into {', '.join(doubts)}"

@@ -1,0 +1,241 @@
+"""Rows of measured servers beside their predictions: what they say, and how many take part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inference_econ.calibration.measurements import Measurement, Skipped
+from inference_econ.calibration.prediction.predict import Prediction
+from inference_econ.engine.uncertainty import Interval, Reason, interval, reasons
+from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.calibration import Quantity as Fitted
+
+#: Why a row counts apart that says what another says.
+REPEATED = "repeats a row: same subject, demand and results"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """Something that is measured and predicted.
+
+    Attributes
+    ----------
+    name, title : str
+        For programs and for people.
+    field : str
+        Of :class:`Measurement` and :class:`Prediction`.
+    idle : bool or None
+        Only of servers that have hardly anything else to do, or only of others.
+    """
+
+    name: str
+    title: str
+    field: str
+    idle: bool | None = None
+
+
+QUANTITIES = (
+    Quantity("tpot", "TPOT", "tpot_seconds"),
+    Quantity("ttft_without_load", "TTFT without load", "ttft_seconds", idle=True),
+    Quantity("ttft_under_load", "TTFT under load", "ttft_seconds", idle=False),
+    Quantity("request_latency", "request latency", "request_seconds"),
+    Quantity("output_rate", "output tokens/s per accelerator", "output_tokens_per_second_per_accelerator"),
+    Quantity("input_rate", "input tokens/s per accelerator", "input_tokens_per_second_per_accelerator"),
+    Quantity("total_rate", "total tokens/s per accelerator", "total_tokens_per_second_per_accelerator"),
+)
+
+#: What the errors of a fit are about, by the field of a prediction. Rates of a run are in fixed proportion.
+_FITTED: dict[str, Fitted] = {
+    "tpot_seconds": "tpot",
+    "ttft_seconds": "ttft",
+    "request_seconds": "request",
+    "output_tokens_per_second_per_accelerator": "throughput",
+    "input_tokens_per_second_per_accelerator": "throughput",
+    "total_tokens_per_second_per_accelerator": "throughput",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """Rows of one file.
+
+    Attributes
+    ----------
+    kind : str
+        Which columns it has, in words; empty for results of load generators.
+    cells : tuple of dict
+        Text by column.
+    found : tuple of Measurement or Skipped
+        What the rows say.
+    """
+
+    kind: str
+    cells: tuple[dict[str, str], ...]
+    found: tuple[Measurement | Skipped, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the input, in its order.
+
+    Attributes
+    ----------
+    dataset : str
+        Name of the file.
+    number : int
+        From 1.
+    id : str
+        Of the row, or its number.
+    measurement : Measurement or None
+        What it says; None if it is no usable measurement.
+    prediction : Prediction or None
+        Beside it.
+    skipped : str
+        Why there is no prediction; empty if there is one.
+    apart : str
+        Why it does not count with the others although it is predicted; empty if it does.
+    assumptions : Assumptions or None
+        That it is predicted under; None without a measurement.
+    fitted : bool or None
+        Whether these were fitted to its deployment; None if nobody knows.
+    """
+
+    dataset: str
+    number: int
+    id: str
+    measurement: Measurement | None
+    prediction: Prediction | None
+    skipped: str
+    apart: str
+    assumptions: Assumptions | None = None
+    fitted: bool | None = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether latencies are those without load; without a prediction, as far as the row itself says."""
+        if self.prediction is not None and not self.skipped:
+            return self.prediction.idle
+        return self.measurement is not None and (self.measurement.concurrency or 2.0) <= 1.0
+
+    @property
+    def assumed(self) -> str:
+        """What the row does not say and was chosen to predict it; empty if nothing was."""
+        return "" if self.prediction is None else self.prediction.assumed
+
+    def measured(self, quantity: Quantity) -> float | None:
+        """Value in base units; None if there is none, or it belongs to the other kind of load."""
+        if self.measurement is None or (quantity.idle is not None and quantity.idle != self.idle):
+            return None
+        value: float | None = getattr(self.measurement, quantity.field)
+        return value
+
+    def predicted(self, quantity: Quantity) -> float | None:
+        """Value in base units; None if there is none."""
+        value: float | None = None if self.prediction is None else getattr(self.prediction, quantity.field)
+        return value
+
+    def interval(self, field: str) -> Interval | None:
+        """Where 80 % of such measurements are, by a field of the prediction [base units]; None if nobody knows.
+
+        Nobody does where the layout had to be assumed: no fit has seen such rows.
+        """
+        value: float | None = None if self.prediction is None else getattr(self.prediction, field)
+        if value is None or self.assumptions is None or self.measurement is None or self.assumed:
+            return None
+        return interval(value, self.assumptions, _FITTED[field], subject=self.measurement)
+
+    @property
+    def unlike(self) -> list[Reason]:
+        """What was assumed, what memory lacks, and why it is unlike what was fitted.
+
+        See :func:`inference_econ.engine.uncertainty.reasons` for the last.
+        """
+        if self.measurement is None or self.assumptions is None:
+            return []
+        assumed = [Reason("workers or layout are not recorded", f"assumed: {self.assumed}")] if self.assumed else []
+        short = "" if self.prediction is None else self.prediction.shortage
+        lacking = [Reason("more memory is needed than there is", short)] if short else []
+        return [*assumed, *lacking, *reasons(self.measurement, self.assumptions)]
+
+    @property
+    def outside(self) -> list[str]:
+        """The same for people, with the numbers."""
+        return [reason.text for reason in self.unlike]
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many rows take part [1]."""
+
+    read: int
+    """Rows of the input."""
+    mapped: int
+    """Understood, with a model and a chip of the catalogue."""
+    repeats: int
+    """Of these, that say what another says."""
+    speculative: int
+    """Of the others, with speculation, recorded or suspected: they count apart."""
+    plain: int
+    """The rest: what counts."""
+    predicted: int
+    """Of these."""
+    assumed: int
+    """Of the predicted ones, with a layout or numbers of workers that were chosen, as they are not recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Every row of some files beside its prediction under one set of assumptions.
+
+    Attributes
+    ----------
+    assumptions : str
+        Name of a preset, or ``by hardware``: chosen row by row.
+    rows : tuple of Row
+        In the order of the files.
+    files : tuple of File
+        Where they are from.
+    """
+
+    assumptions: str
+    rows: tuple[Row, ...]
+    files: tuple[File, ...]
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Names of the files, in order."""
+        return tuple(dict.fromkeys(row.dataset for row in self.rows))
+
+    def counted(self) -> list[Row]:
+        """Rows that count: measurements that are neither repeats nor speculative."""
+        return [row for row in self.rows if row.measurement is not None and not row.apart]
+
+    def split(self) -> dict[str, list[Row]]:
+        """Rows that count: all, and where some were fitted, those that were and were not."""
+        rows = self.counted()
+        fitted = [row for row in rows if row.fitted]
+        others = [row for row in rows if row.fitted is False]
+        return {"all": rows, "fitted": fitted, "not fitted": others} if fitted else {"all": rows}
+
+    def speculative(self) -> list[Row]:
+        """Rows with speculation, recorded or suspected."""
+        return [row for row in self.rows if row.apart and row.apart != REPEATED]
+
+    def coverage(self, dataset: str | None = None) -> Coverage:
+        """How many rows take part, of one file or of all."""
+        rows = [row for row in self.rows if dataset in (None, row.dataset)]
+        mapped = [row for row in rows if row.measurement is not None]
+        plain = [row for row in mapped if not row.apart]
+        repeats = sum(row.apart == REPEATED for row in mapped)
+        speculative = len(mapped) - len(plain) - repeats
+        predicted = sum(not row.skipped for row in plain)
+        assumed = sum(bool(row.assumed) for row in plain)
+        return Coverage(len(rows), len(mapped), repeats, speculative, len(plain), predicted, assumed)
+
+    def reasons(self) -> dict[str, list[Row]]:
+        """Why rows have no prediction, the most frequent reason first."""
+        found: dict[str, list[Row]] = {}
+        for row in self.rows:
+            if row.skipped:
+                found.setdefault(row.skipped, []).append(row)
+        return dict(sorted(found.items(), key=lambda item: -len(item[1])))

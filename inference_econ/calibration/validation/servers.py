@@ -1,0 +1,198 @@
+"""Measured servers beside predictions: which rows are compared, in which quantities, and by which groups."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+from inference_econ.calibration import measurements
+from inference_econ.calibration.accuracy import Accuracy, by_group
+from inference_econ.calibration.measurements import Deployment, Measurement, Skipped
+from inference_econ.calibration.prediction.predict import predict
+from inference_econ.calibration.rows import calibration_behind, was_fitted
+from inference_econ.calibration.validation._report import Point
+from inference_econ.calibration.validation.rows import QUANTITIES, REPEATED, File, Quantity, Row, Servers
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog, profiles
+from inference_econ.inputs.assumptions import Assumptions
+
+#: Speculation that a plain decode step stands for: none, or nothing known.
+_PLAIN = ("none", "unrecorded")
+#: Endings of results of load generators.
+RESULTS = (".json", ".jsonl")
+#: What assumptions are called that are chosen row by row.
+BY_HARDWARE = "by hardware"
+
+#: What rows can be grouped by.
+GROUPS: dict[str, Callable[[Measurement], str]] = {
+    "dataset": lambda row: row.dataset,
+    "hardware": lambda row: row.hardware,
+    "model": lambda row: row.model,
+    "engine": lambda row: row.engine or "not recorded",
+    "load": lambda row: f"{row.load}, disaggregated" if row.decode is not None else row.load,
+    "source": lambda row: row.source,
+    "quality": lambda row: row.quality or "not graded",
+}
+
+
+def servers(
+    sources: Sequence[str | Path],
+    assumptions: str | None = None,
+    *,
+    deployment: Deployment | None = None,
+) -> Servers:
+    """Predict every row of some files of measured servers.
+
+    Parameters
+    ----------
+    sources : sequence of str or path
+        Names of :data:`inference_econ.calibration.measurements.SHIPPED`, or paths of files like them.
+    assumptions : str, optional
+        Name of a preset or its path; by default what fits the hardware of a row.
+    deployment : Deployment, optional
+        What the server was; for result files of load generators only.
+
+    Returns
+    -------
+    Servers
+        With every row, whether it could be predicted or not.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be used, or a name is unknown.
+    """
+    return held(read(sources, deployment), assumptions)
+
+
+def read(sources: Sequence[str | Path], deployment: Deployment | None = None) -> tuple[File, ...]:
+    """Every row of some files; see :func:`servers`."""
+    return tuple(_file(source, deployment) for source in sources)
+
+
+def _file(source: str | Path, deployment: Deployment | None) -> File:
+    path = catalog.measured_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
+    found = tuple(measurements.read(path, deployment))
+    if path.suffix.lower() in RESULTS:
+        return File("", ({},) * len(found), found)
+    kind, cells = measurements.cells(path)
+    return File(kind, tuple(cells), found)
+
+
+def held(files: Sequence[File], assumptions: str | None = None) -> Servers:
+    """Rows that have been read beside their predictions; see :func:`servers`."""
+    found = [one for file in files for one in file.found]
+    only = None if assumptions is None else catalog.assumptions(assumptions)
+    behind = None if only is None else calibration_behind(only)
+    usable = [one for one in found if isinstance(one, Measurement)]
+    predictions = iter(predict(usable, lambda row: only or usual(row.hardware, row.engine)))
+    kept = {id(one) for one in measurements.distinct(usable)}
+    numbers: Counter[str] = Counter()
+    rows = []
+    for one in found:
+        numbers[one.dataset] += 1
+        place = (one.dataset, numbers[one.dataset], one.id)
+        if isinstance(one, Skipped):
+            rows.append(Row(*place, None, None, one.reason, ""))
+        else:
+            prediction, under = next(predictions), only or usual(one.hardware, one.engine)
+            apart = _apart(one, repeated=id(one) not in kept)
+            fitted = was_fitted(one, behind if only else calibration_behind(under))
+            rows.append(Row(*place, one, prediction, prediction.skipped, apart, under, fitted))
+    return Servers(BY_HARDWARE if assumptions is None else assumptions, tuple(rows), tuple(files))
+
+
+@cache
+def usual(hardware: str, engine: str) -> Assumptions:
+    """The assumptions for measurements on a chip if none are named: the profile of its generation and the engine."""
+    return profiles.for_hardware(hardware, engine)
+
+
+def scores(rows: Iterable[Row], quantity: Quantity, by: Sequence[str] = ()) -> dict[tuple[str, ...], Accuracy]:
+    """Errors of one quantity by groups.
+
+    Parameters
+    ----------
+    rows : iterable of Row
+        Those that count.
+    quantity : Quantity
+        Rows without it are left out.
+    by : sequence of str
+        Keys of :data:`GROUPS`; nothing for all in one group.
+
+    Returns
+    -------
+    dict
+        Values of the keys to errors, groups of most rows first.
+
+    Raises
+    ------
+    InputError
+        If a key is unknown.
+    """
+    check_groups(by)
+    names, measured, predicted = [], [], []
+    for row in rows:
+        value, guess = row.measured(quantity), row.predicted(quantity)
+        if value is not None and row.measurement is not None:
+            names.append("\0".join(GROUPS[key](row.measurement) for key in by))
+            measured.append(value)
+            predicted.append(float("nan") if guess is None else guess)
+    found = by_group(names, measured, predicted)
+    ordered = sorted(found.items(), key=lambda item: -item[1].rows)
+    return {tuple(name.split("\0")) if by else (): one for name, one in ordered}
+
+
+def inside(rows: Iterable[Row], quantity: Quantity) -> tuple[int, int]:
+    """How many measured values are in the intervals of 80 % of their predictions, and how many have one [1]."""
+    found = [(row.measured(quantity), row.interval(quantity.field)) for row in rows]
+    known = [(value, where) for value, where in found if value is not None and where is not None]
+    return sum(where.low <= value <= where.high for value, where in known), len(known)
+
+
+def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[Point]]]:
+    """Pairs of measured and predicted values for pictures: one list per quantity that has any, in series by a key."""
+    check_groups([by])
+    found = []
+    for quantity in QUANTITIES:
+        unit = "tokens/s" if quantity.field.endswith("per_accelerator") else "s"
+        points = [
+            Point(
+                id=row.id,
+                series=GROUPS[by](row.measurement),
+                subject=row.measurement.model,
+                assumptions=report.assumptions,
+                unit=unit,
+                measured=row.measured(quantity),
+                predicted=row.predicted(quantity),
+            )
+            for row in report.counted()
+            if row.measurement is not None and row.measured(quantity) and row.predicted(quantity)
+        ]
+        if points:
+            found.append((quantity.title, points))
+    return found
+
+
+def check_groups(by: Iterable[str]) -> None:
+    """Refuse unknown keys to group by.
+
+    Raises
+    ------
+    InputError
+        With the nearest ones.
+    """
+    for key in by:
+        if key not in GROUPS:
+            near = difflib.get_close_matches(key, list(GROUPS), n=2)
+            hint = f"did you mean {' or '.join(near)}? " if near else ""
+            raise InputError(f"cannot group by {key!r}; {hint}possible: {', '.join(GROUPS)}")
+
+
+def _apart(row: Measurement, *, repeated: bool) -> str:
+    if repeated:
+        return REPEATED
+    return "" if row.speculation in _PLAIN else f"speculation: {row.speculation}"

@@ -1,0 +1,163 @@
+"""Seconds of the operator table's collectives on a chip, under a model of collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.engine.operators.table import Collective
+from inference_econ.errors import InputError
+from inference_econ.formulas import collectives as nccl
+from inference_econ.inputs.assumptions import Assumptions, Free, Mesh, NcclTree, ProtocolConstants, ProtocolName
+from inference_econ.inputs.hardware import HardwareSpec
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The links of a chip, and how collectives run on them.
+
+    Attributes
+    ----------
+    model : NcclTree, Mesh or Free
+        The model of collectives.
+    protocols, exchange_protocols : sequence of Protocol
+        What NCCL and engines can choose from, for all-reduces and for everything else.
+    inside, between : float
+        Sustained one-way bandwidth of a chip inside a link domain, and between domains [B/s]. A missing link
+        counts as infinitely fast: plans that would need it are infeasible.
+    overhead : float
+        What ranks wait for each other before a collective [s].
+    neighbours : float or None
+        Bandwidth to the next chip of a mesh [B/s].
+    name : str
+        The chip, for messages.
+    """
+
+    model: NcclTree | Mesh | Free
+    protocols: Sequence[nccl.Protocol]
+    exchange_protocols: Sequence[nccl.Protocol]
+    inside: float
+    between: float
+    neighbours: float | None
+    overhead: float
+    name: str
+
+    @classmethod
+    def of(cls, hardware: HardwareSpec, assumptions: Assumptions) -> Network:
+        """The network of a chip under some assumptions."""
+        model, share = assumptions.collectives, assumptions.link_efficiency
+        link, nic = hardware.link_bytes_per_second_one_way, hardware.nic_bytes_per_second_one_way
+        nearest = link or nic
+        protocols = _protocols(model) if isinstance(model, NcclTree) else []
+        exchanging, network = protocols, 1.0
+        if isinstance(model, NcclTree):
+            doubling = model.exchange_per_domain_doubling
+            if doubling is not None:
+                exchanging = [one._replace(domain_seconds=doubling) for one in protocols]
+            if model.network_factor is not None:
+                network = model.network_factor / max(one.bandwidth_factor for one in model.protocols.values())
+        return cls(
+            model,
+            protocols,
+            exchanging,
+            np.inf if link is None else link * share,
+            np.inf if nic is None else nic * share * network,
+            None if nearest is None else nearest * share,
+            assumptions.collective_overhead,
+            hardware.name,
+        )
+
+    def for_kind(self, kind: nccl.Kind) -> Sequence[nccl.Protocol]:
+        """The protocols for a kind of collective."""
+        return self.protocols if kind == "all_reduce" else self.exchange_protocols
+
+
+def collective_seconds(network: Network, collective: Collective, tokens: Array) -> Array:
+    """Time of one collective of the table [s]; the sum of :func:`collective_parts`."""
+    model = network.model
+    if isinstance(model, NcclTree):
+        seconds = nccl.nccl_seconds(
+            collective.kind,
+            collective.ranks,
+            collective.domains,
+            collective.bytes_per_token * tokens,
+            network.for_kind(collective.kind),
+            _seconds_per_byte(network, model, collective),
+        )
+        return seconds + _waited(network, collective) if network.overhead else seconds
+    time = collective_parts(network, collective, tokens)
+    return time.latency_seconds + time.bandwidth_seconds
+
+
+def _waited(network: Network, collective: Collective) -> Array:
+    return np.where(collective.ranks > 1.0, network.overhead, 0.0)
+
+
+def collective_parts(network: Network, collective: Collective, tokens: Array) -> nccl.CollectiveTime:
+    """Latency and transfer time of one collective of the table [s]."""
+    size, model = collective.bytes_per_token * tokens, network.model
+    if isinstance(model, Free):
+        nothing = np.zeros(np.broadcast_shapes(np.shape(size), np.shape(collective.ranks)))
+        return nccl.CollectiveTime(nothing, nothing, nothing.astype(np.intp))
+    if isinstance(model, Mesh):
+        if network.neighbours is None:
+            raise InputError(
+                f"{network.name} lists no link, so its mesh collectives cannot be timed; "
+                "set hardware.link_bytes_per_second_one_way"
+            )
+        return nccl.mesh_parts(collective.kind, collective.ranks, size, model.hop, network.neighbours)
+    time = nccl.nccl_parts(
+        collective.kind,
+        collective.ranks,
+        collective.domains,
+        size,
+        network.for_kind(collective.kind),
+        _seconds_per_byte(network, model, collective),
+    )
+    return time._replace(latency_seconds=time.latency_seconds + _waited(network, collective))
+
+
+def _protocols(model: NcclTree) -> list[nccl.Protocol]:
+    """Tree and ring protocols, and kernels for all-reduces inside a domain."""
+    algorithms: tuple[tuple[nccl.Shape, dict[ProtocolName, ProtocolConstants]], ...]
+    algorithms = (("tree", model.protocols), ("ring", model.ring))
+    found = [
+        nccl.Protocol(name, one.base, one.per_rank, one.per_domain_doubling, one.bandwidth_factor, shape)
+        for shape, constants in algorithms
+        for name, one in constants.items()
+    ]
+    for name, kernel in model.kernels.items():
+        limit = np.inf if kernel.most_bytes is None else kernel.most_bytes
+        found.append(
+            nccl.Protocol(name, kernel.base, kernel.per_rank, 0.0, kernel.bandwidth_factor, kernel.shape, limit)
+        )
+    return found
+
+
+def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective) -> Array:
+    inside, between, overlap = network.inside, network.between, model.domains_overlap
+    if collective.own_link:
+        # What does not reduce is timed at half of an all-reduce's traffic; here the traffic is counted as it is.
+        return 2.0 * nccl.exchange_seconds_per_byte(
+            collective.ranks, collective.domains, inside, between, crossing=collective.crossing, overlap=overlap
+        )
+    return nccl.transfer_seconds_per_byte(collective.ranks, collective.domains, inside, between, overlap=overlap)
+
+
+def collective_floor(network: Network, first: Collective, last: Collective, tokens: Array) -> Array:
+    """Time that a collective between two sizes does not beat; its tensor per group never grows with the ranks."""
+    model = network.model
+    if not isinstance(model, NcclTree):
+        least = Collective(first.kind, first.ranks, first.domains, last.bytes_per_token)
+        return collective_seconds(network, least, tokens)
+    ranks, domains = (first.ranks, last.ranks), (first.domains, last.domains)
+    seconds_per_byte = nccl.transfer_seconds_per_byte_floor(
+        ranks, domains, network.inside, network.between, overlap=model.domains_overlap
+    )
+    size = last.bytes_per_token * tokens
+    return nccl.nccl_floor(first.kind, ranks, domains, size, network.for_kind(first.kind), seconds_per_byte)

@@ -1,0 +1,1 @@
+"""Which deployments could exist."""

@@ -1,0 +1,251 @@
+"""Families of layouts to choose from, and grids of instances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.engine.layouts.pins import Pins
+from inference_econ.engine.layouts.plans import Plans, attention_degrees, expert_degrees, has_experts
+from inference_econ.formulas.pipeline import logarithmic_degrees
+from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.model import ModelSpec
+
+Array = npt.NDArray[np.float64]
+
+#: Sizes of instances without gaps [1].
+_EVERY_SIZE = np.arange(1, 129)
+
+
+def pipeline_depths(batch: Array, layers: int, assumptions: Assumptions) -> Array:
+    """Real-valued pipeline depths of the study for each batch [1], shape (steps + 1, *batch.shape)."""
+    deepest = np.full(batch.shape, float(layers))
+    if assumptions.pipeline_deepest == "layers_or_batch":
+        deepest = np.minimum(np.maximum(batch, 1.0), layers)
+    return logarithmic_degrees(deepest, assumptions.pipeline_steps)
+
+
+class Layouts(Protocol):
+    """A family of layouts to choose from for each instance."""
+
+    def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
+        """Pipeline depths to try [1], each broadcastable to the instances; 0 where one has no such depth."""
+
+    def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
+        """The same instances with leading axes over where attention and experts run."""
+
+    def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
+        """Chips of real-valued stages that attention may run on, for bounds [1], shape (choices, *stage.shape)."""
+
+    def unpinned(self) -> Layouts:
+        """The family without pins: for a draft model, whose layout is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuousLayouts:
+    """The published study's layouts: every degree is a real number.
+
+    Attributes
+    ----------
+    pipeline : bool
+        Try pipeline depths other than 1.
+    """
+
+    pipeline: bool
+
+    def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
+        """1, then the study's logarithmic list."""
+        del accelerators
+        if not self.pipeline or assumptions.pipeline_steps == 0:
+            return [np.ones([1] * batch.ndim)]
+        return list(pipeline_depths(batch, model.layers, assumptions))
+
+    def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
+        """Attention on T^(1 - j/steps) chips."""
+        return replace(plans, attention_ranks=self.attention_ranks(model, assumptions, plans.stage))
+
+    def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
+        """T^(1 - j/steps)."""
+        del model
+        steps = assumptions.attention_scale_down_steps
+        if steps == 0:
+            return stage[None]
+        return stage / stage ** _column(np.arange(steps + 1) / steps, stage)
+
+    def unpinned(self) -> ContinuousLayouts:
+        """The same: these layouts have no pins."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class WholeLayouts:
+    """Layouts in whole numbers that divide what they must.
+
+    Attributes
+    ----------
+    pipeline : bool
+        Try pipeline depths other than 1.
+    pins : Pins
+        Degrees that are given; they are tried whether they divide or not.
+    """
+
+    pipeline: bool
+    pins: Pins = field(default_factory=Pins)
+
+    def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
+        """Depths that divide the layers of the model, the chips of the instance and its batch."""
+        del assumptions
+        if self.pins.pp is not None:
+            return [np.full(np.broadcast_shapes(accelerators.shape, batch.shape), float(self.pins.pp))]
+        deepest = model.layers if self.pipeline else 1
+        chips = (self.pins.tp or 1) * (self.pins.dp or 1)
+        found = []
+        for depth in (depth for depth in range(1, deepest + 1) if model.layers % depth == 0):
+            possible = (accelerators % (depth * chips) == 0) & (batch % depth == 0)
+            if None not in (self.pins.tp, self.pins.dp):
+                possible = possible & (accelerators == depth * chips)
+            if possible.any():
+                found.append(np.where(possible, float(depth), 0.0))
+        return found
+
+    def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
+        """Attention on every number of chips, experts over every number of ranks: two leading axes.
+
+        Tried is what divides the heads or the experts, and the stage of at least one of the instances.
+        """
+        stage = plans.stage
+        ranks = self._only_ranks(assumptions, stage)
+        if ranks is None:
+            ranks = _column(_dividing(attention_degrees(model), stage), stage)
+        ep = np.ones(())
+        if has_experts(model) and self.pins.ep is not None:
+            ep = np.full((), float(self.pins.ep))
+        elif has_experts(model) and assumptions.expert_parallel:
+            ep = _column(_dividing(expert_degrees(model), stage), stage)
+        return replace(plans, attention_ranks=ranks[:, None], ep=ep, whole=True)
+
+    def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
+        """The same numbers, at most the stage."""
+        ranks = self._only_ranks(assumptions, stage)
+        return np.minimum(_column(attention_degrees(model), stage) if ranks is None else ranks, stage)
+
+    def _only_ranks(self, assumptions: Assumptions, stage: Array) -> Array | None:
+        """The chips that attention runs on [1], shape (1, *stage.shape), where nothing is left to choose."""
+        if self.pins.tp is not None:
+            return np.full((1, *stage.shape), float(self.pins.tp))
+        if self.pins.dp is not None or assumptions.attention_scale_down_steps == 0:
+            return np.asarray(stage[None] / (self.pins.dp or 1))
+        return None
+
+    def unpinned(self) -> WholeLayouts:
+        """All layouts."""
+        return WholeLayouts(self.pipeline)
+
+
+def _column(values: Array, instances: Array) -> Array:
+    """Values along a new first axis of some instances."""
+    return values.reshape(-1, *([1] * instances.ndim))
+
+
+def _dividing(degrees: Array, stage: Array) -> Array:
+    """Those of some degrees that divide one of the stages."""
+    return np.asarray(degrees[(np.unique(stage) % degrees[:, None] == 0).any(axis=1)])
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Instances to consider: every pair of a size and a batch.
+
+    Attributes
+    ----------
+    accelerators, batch : ndarray, shapes (n,) and (m,)
+        [1]
+    layouts : Layouts
+        What to choose from for each pair.
+    """
+
+    accelerators: Array
+    batch: Array
+    layouts: Layouts
+
+    def pairs(self) -> tuple[Array, Array]:
+        """Every pair as an open grid: shapes (n, 1) and (1, m)."""
+        return self.accelerators[:, None], self.batch[None, :]
+
+
+def paper_grid(
+    smallest: float, sparsity: float, *, pipeline: bool, points: int = 400, largest: float | None = None
+) -> Grid:
+    """The published study's grid, equal ratios in both directions.
+
+    Parameters
+    ----------
+    smallest : float
+        Instance that the weights just fill, p P / M; fractions of a chip allowed [1].
+    sparsity : float
+        Experts over active experts [1].
+    pipeline : bool
+        Try pipeline depths other than 1.
+    points : int
+        Sizes, and batches [1].
+    largest : float, optional
+        Drop larger instances [1].
+
+    Notes
+    -----
+    Erdil (2025), published code: sizes 2^linspace(log2(smallest), 18), batches 2^linspace(0, 18 + log2(s)).
+    """
+    sizes = 2.0 ** np.linspace(np.log2(smallest), 18.0, points)
+    batches = 2.0 ** np.linspace(0.0, 18.0 + np.log2(sparsity), points)
+    return Grid(sizes if largest is None else sizes[sizes <= largest], batches, ContinuousLayouts(pipeline))
+
+
+def whole_grid(
+    smallest: float,
+    *,
+    pipeline: bool,
+    largest: int | None = None,
+    largest_batch: int = 65536,
+    pins: Pins | None = None,
+) -> Grid:
+    """Whole instances and batches that somebody could start.
+
+    Parameters
+    ----------
+    smallest : float
+        Instance that the weights just fill [1].
+    pipeline : bool
+        Try pipeline depths other than 1.
+    largest : int, optional
+        Largest instance [1]; by default 64, or four times the smallest if that is more.
+    largest_batch : int
+        Largest batch [1].
+    pins : Pins, optional
+        What is given; other sizes and batches are those that can go with it.
+    """
+    fixed = Pins() if pins is None else pins
+    top = max(64, 4 * int(np.ceil(smallest)), fixed.chips) if largest is None else largest
+    if fixed.size is not None:
+        sizes = np.array([float(fixed.size)])
+    else:
+        counts = np.concatenate([_EVERY_SIZE, _whole_steps(21), [int(np.ceil(smallest / fixed.chips))]])
+        sizes = np.unique(np.append(counts * fixed.chips, top // fixed.chips * fixed.chips)).astype(float)
+        sizes = sizes[(sizes >= smallest) & (sizes <= top)]
+    if fixed.batch is not None:
+        batches = np.array([fixed.batch], dtype=float)
+    else:
+        # Eight per doubling, with many divisors: micro-batches and attention groups split them. The groups of the
+        # largest instance split its multiples.
+        steps = _whole_steps(17)
+        unit = int(sizes[-1]) if sizes.size else 1
+        batches = np.unique(np.concatenate([steps * fixed.groups, steps * unit])).astype(float)
+        batches = batches[batches <= max(largest_batch, fixed.groups)]
+    return Grid(sizes, batches, WholeLayouts(pipeline, fixed))
+
+
+def _whole_steps(doublings: int) -> npt.NDArray[np.intp]:
+    """Whole numbers from 1 on, eight in every doubling once there are as many."""
+    return np.concatenate([np.arange(2**k, 2 ** (k + 1), max(1, 2**k // 8)) for k in range(doublings)])

@@ -1,0 +1,113 @@
+"""What a user fixes about a deployment."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from inference_econ.errors import InputError
+
+#: Larger degrees and batches are typing errors [1].
+_MOST = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """Degrees that a deployment must have; None leaves one open.
+
+    Attributes
+    ----------
+    tp, dp : int or None
+        Accelerators that share the attention weights, and groups of them in a pipeline stage [1].
+    pp : int or None
+        Pipeline stages [1].
+    ep : int or None
+        Expert-parallel ranks of a stage [1].
+    batch : float or None
+        Sequences decoded together by the instance [1].
+    accelerators : float or None
+        Chips of the instance [1].
+
+    Raises
+    ------
+    InputError
+        If one is no number, not positive or too large.
+    """
+
+    tp: int | None = None
+    dp: int | None = None
+    pp: int | None = None
+    ep: int | None = None
+    batch: float | None = None
+    accelerators: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse impossible numbers; whole ones may come as floats, as layouts have them."""
+        for name, value in self.given().items():
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+                raise InputError(f"{name} must be a number, got {value!r}")
+            if not 0 < value <= _MOST:
+                raise InputError(f"{name} must be positive and at most {_MOST:g}, got {value:g}")
+            if value % 1 == 0:
+                object.__setattr__(self, name, int(value))
+
+    def given(self) -> dict[str, float]:
+        """The axes that are pinned, with their values."""
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
+
+    @property
+    def text(self) -> str:
+        """The pins as people write them: ``tp=8, batch=64``."""
+        return ", ".join(f"{name}={value:g}" for name, value in self.given().items())
+
+    @property
+    def size(self) -> float | None:
+        """The size of the instance, if the pins decide it [1]."""
+        if self.accelerators is not None:
+            return self.accelerators
+        return float(self.chips) if self.complete else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the degrees alone decide the size of the instance."""
+        return None not in (self.tp, self.dp, self.pp)
+
+    @property
+    def groups(self) -> int:
+        """Parts that a batch must split into at least [1]."""
+        return (self.dp or 1) * (self.pp or 1)
+
+    @property
+    def chips(self) -> int:
+        """The size of the instance is this, or a multiple of it while a degree is open [1]."""
+        stage = (self.tp or 1) * (self.dp or 1)
+        return (self.pp or 1) * (stage if self.complete else math.lcm(stage, self.ep or 1))
+
+    def check_whole(self) -> None:
+        """Refuse fractions, and degrees that contradict each other or the instance.
+
+        Raises
+        ------
+        InputError
+            Naming the axis.
+        """
+        for name, value in self.given().items():
+            if value % 1:
+                raise InputError(f"{name} must be a whole number on a whole-number grid, got {value:g}")
+        if self.tp is not None and self.dp is not None and self.ep is not None and self.tp * self.dp % self.ep:
+            raise InputError(
+                f"ep={self.ep} contradicts tp={self.tp}, dp={self.dp}: the {self.tp * self.dp} accelerators of a stage "
+                f"do not split over {self.ep} expert-parallel ranks"
+            )
+        if self.accelerators is None:
+            return
+        degrees = {name: value for name, value in self.given().items() if name not in ("batch", "accelerators")}
+        listed = ", ".join(f"{name}={value:g}" for name, value in degrees.items())
+        if self.complete and self.accelerators != self.chips:
+            raise InputError(f"accelerators={self.accelerators:g} contradicts {listed}: tp x dp x pp is {self.chips}")
+        if self.accelerators % self.chips:
+            raise InputError(
+                f"accelerators={self.accelerators:g} contradicts {listed}: a multiple of {self.chips} is needed"
+            )

@@ -1,0 +1,362 @@
+"""Whether a deployment fits: the only capacity check there is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.engine.layouts.plans import DEPTH_TOLERANCE, Plans, indivisible
+from inference_econ.formulas.attention import decompressed_elements
+from inference_econ.inputs import counting
+from inference_econ.inputs.assumptions import Assumptions, TensorLayout
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
+from inference_econ.inputs.model import Attention, FeedForward, ModelSpec
+from inference_econ.inputs.precision import Precision
+
+Array = npt.NDArray[np.float64]
+
+#: Reasons by code; 0 means that a plan fits.
+REASONS = (
+    "fits",
+    "weights exceed the memory",
+    "weights and KV cache exceed the memory",
+    "pipeline deeper than the accelerators or the batch",
+    "no network between link domains in the hardware file (nic_bytes_per_second_one_way can be set for a what-if)",
+    "heads, layers, experts or widths do not divide",
+)
+FITS, WEIGHTS, CACHE, DEPTH, NETWORK, DIVIDE = range(6)
+
+
+class Taken(NamedTuple):
+    """Memory of an instance that something else takes: a draft model.
+
+    Attributes
+    ----------
+    weight_bytes : float
+        Whatever the batch [B].
+    bytes_per_sequence : float
+        For each sequence [B].
+    """
+
+    weight_bytes: float = 0.0
+    bytes_per_sequence: float = 0.0
+
+
+NOTHING = Taken()
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory that plans need, summed over the accelerators of an instance, copies included.
+
+    Attributes
+    ----------
+    weight_bytes : ndarray, broadcastable to (...)
+        Weights [B].
+    kv_bytes : ndarray, broadcastable to (...)
+        Cache and states that must fit [B].
+    available_bytes : ndarray, broadcastable to (...)
+        Memory that they may fill [B].
+    workspace_bytes : ndarray, broadcastable to (...)
+        Activations of the largest step, taken from the usable memory before [B].
+    """
+
+    weight_bytes: Array
+    kv_bytes: Array
+    available_bytes: Array
+    workspace_bytes: Array
+
+    @property
+    def fits(self) -> npt.NDArray[np.bool_]:
+        """Whether weights and cache fit, broadcastable to (...)."""
+        return np.asarray(self.available_bytes >= self.kv_bytes + self.weight_bytes)
+
+    def of_one_plan(self) -> tuple[float, float, float]:
+        """Weights, cache and available memory of the only plan [B]."""
+        weights, cache, available = (
+            float(np.ravel(value)[0]) for value in (self.weight_bytes, self.kv_bytes, self.available_bytes)
+        )
+        return weights, cache, available
+
+
+def weight_bytes(model: ModelSpec, precision: Precision) -> float:
+    """All weights of a model as stored, once [B]."""
+    return sum(_weight_groups(model, precision).values())
+
+
+def _weight_groups(model: ModelSpec, precision: Precision, assumptions: Assumptions | None = None) -> dict[str, float]:
+    """Weights as stored, by where copies of them lie [B]; those that must fit, under some assumptions."""
+    hidden, parts = model.hidden_size, model.parameter_parts()
+    routed = shared = output = 0.0
+    for block in model.blocks:
+        output += block.layers * counting.attention_output(block.attention, hidden)
+        spec = block.feed_forward
+        if spec.kind == "experts":
+            routed += block.layers * spec.experts * counting.expert(spec, hidden)
+            if spec.shared_intermediate_size is not None:
+                shared += block.layers * counting.shared_expert(spec, hidden)
+    other = sum(parts.values()) - parts["embeddings"] - parts["attention"] - routed - shared
+    width = BYTES_PER_ELEMENT
+    embeddings = parts["embeddings"]
+    if assumptions is not None and assumptions.embedding_capacity == "output" and not model.tied_embeddings:
+        embeddings -= model.vocab_size * hidden
+    return {
+        "embeddings": embeddings * width[precision.embeddings],
+        "attention": (parts["attention"] - output) * width[precision.attention]
+        + output * width[precision.attention_output],
+        "shared_experts": shared * width[precision.shared_experts],
+        "experts": routed * width[precision.experts],
+        "feed_forward": other * width[precision.weights],
+    }
+
+
+def _held_weights(
+    model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions
+) -> dict[str, Array | float]:
+    """Weights over all accelerators of an instance, by group [B].
+
+    Each group of attention ranks holds its own copy of attention and of shared experts.
+    """
+    groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions)}
+    if assumptions.attention_groups == "data_parallel":
+        for name in ("attention", "shared_experts"):
+            groups[name] = groups[name] * (plans.stage / plans.attention_ranks)
+    return groups
+
+
+def kv_bytes_per_sequence(
+    model: ModelSpec, precision: Precision, context: float, assumptions: Assumptions | None = None
+) -> float:
+    """Cache and states of one sequence of ``context`` tokens over all layers, once [B].
+
+    Without assumptions every token counts by itself, and of MLA the latent is kept.
+    """
+    return sum(block.layers * _kept(block.attention, precision, context, assumptions) for block in model.blocks)
+
+
+def _kept(spec: Attention, precision: Precision, context: float, assumptions: Assumptions | None) -> float:
+    """Cache and state of one sequence in one layer, in whole blocks of tokens [B]."""
+    if assumptions is not None and assumptions.kv_block > 1:
+        context = math.ceil(context / assumptions.kv_block) * float(assumptions.kv_block)
+    width = BYTES_PER_ELEMENT[precision.kv]
+    if spec.kind == "recurrent":
+        state = counting.recurrent_state_elements(spec)
+        convolution = counting.state_elements(spec) - state
+        return state * BYTES_PER_ELEMENT[spec.state_dtype] + convolution * BYTES_PER_ELEMENT[precision.activations]
+    limit = counting.window(spec)
+    cached = _elements(spec, assumptions) * (context if limit is None else min(context, float(limit)))
+    if spec.kind == "compressed":
+        cached += counting.window_elements(spec) * min(context, float(spec.window))
+    return (cached + counting.index_elements(spec) * context) * width
+
+
+def _held_cache(
+    model: ModelSpec, precision: Precision, plans: Plans, context: float, assumptions: Assumptions
+) -> dict[str, Array | float]:
+    """Cache and states over all accelerators of a stage, copies included, of one sequence [B]."""
+    held: dict[str, Array | float] = {"kv_cache": 0.0, "state": 0.0}
+    for block in model.blocks:
+        kept: Array | float = block.layers * _kept(block.attention, precision, context, assumptions)
+        if assumptions.kv_placement == "by_heads":
+            ranks = plans.attention_ranks
+            kept = kept * (ranks / np.minimum(ranks, _apart(block.attention, assumptions)))
+        held["state" if block.attention.kind == "recurrent" else "kv_cache"] += kept
+    return held
+
+
+def _decompressed(spec: Attention, assumptions: Assumptions | None) -> bool:
+    return assumptions is not None and spec.kind == "latent" and assumptions.latent_attention == "decompressed"
+
+
+def _elements(spec: Attention, assumptions: Assumptions | None) -> float:
+    """Elements that one layer caches per token."""
+    if spec.kind == "latent" and _decompressed(spec, assumptions):
+        widths = spec.nope_head_dim, spec.rope_head_dim, spec.value_head_dim
+        return decompressed_elements(spec.query_heads, *widths)
+    return counting.cached_elements(spec)
+
+
+def _apart(spec: Attention, assumptions: Assumptions) -> float:
+    """Heads whose cache or state can lie on chips of their own."""
+    if spec.kind == "grouped_query":
+        return float(spec.kv_heads)
+    if spec.kind == "latent" and _decompressed(spec, assumptions):
+        return float(spec.query_heads)
+    return float(spec.value_heads) if spec.kind == "recurrent" else 1.0
+
+
+def workspace_bytes(
+    model: ModelSpec, precision: Precision, plans: Plans, context: float, assumptions: Assumptions
+) -> Array:
+    """Activations of the largest step on one accelerator [B], broadcastable to the plans.
+
+    Residual stream, its normed copy, queries and the output of attention of ``workspace_tokens`` tokens, the widest
+    layer's part between its two sides, and the logits of the sequences in 32 bits; and what MLA decompresses in
+    every step, one layer at a time.
+    """
+    tokens = assumptions.workspace_tokens
+    expanded = _decompressed_bytes(model, precision, plans, context, assumptions)
+    if tokens == 0:
+        return expanded
+    widest = max(_between(block.feed_forward) for block in model.blocks)
+    groups = plans.stage / plans.attention_ranks if assumptions.attention_groups == "data_parallel" else 1.0
+    elements = tokens * (4.0 * model.hidden_size + widest / plans.stage)
+    logits = np.minimum(plans.micro_batch / groups, tokens) * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
+    return np.asarray(elements * BYTES_PER_ELEMENT[precision.activations] + logits + expanded)
+
+
+def _decompressed_bytes(
+    model: ModelSpec, precision: Precision, plans: Plans, context: float, assumptions: Assumptions
+) -> Array:
+    """Keys and values of one layer that a step decompresses, on one accelerator [B]."""
+    widest = 0.0
+    for block in model.blocks:
+        spec = block.attention
+        if spec.kind == "latent" and assumptions.latent_attention == "decompressed_per_step":
+            widths = spec.nope_head_dim, spec.rope_head_dim, spec.value_head_dim
+            widest = max(widest, decompressed_elements(spec.query_heads, *widths))
+    return np.asarray(plans.micro_batch * (context * widest * BYTES_PER_ELEMENT[precision.activations]) / plans.stage)
+
+
+def _between(spec: FeedForward) -> float:
+    """Elements of a token between the two sides of a feed-forward block."""
+    if spec.kind == "none":
+        return 0.0
+    width = float(spec.input_matrices * spec.intermediate_size)
+    if spec.kind == "dense":
+        return width
+    return spec.active_experts * width + spec.input_matrices * float(spec.shared_intermediate_size or 0.0)
+
+
+def need(
+    model: ModelSpec,
+    precision: Precision,
+    plans: Plans,
+    context: float,
+    hbm_bytes: float,
+    assumptions: Assumptions,
+    taken: Taken = NOTHING,
+) -> Memory:
+    """What plans need and have.
+
+    Parameters
+    ----------
+    model, precision
+        What is served, and in which formats.
+    plans : Plans
+        Deployments, shape (...).
+    context : float
+        Tokens in the cache of each sequence [tokens].
+    hbm_bytes : float
+        Memory of one accelerator [B].
+    assumptions : Assumptions
+        ``kv_capacity`` says how many micro-batches are counted, ``kv_block`` in which portions, ``usable_memory``
+        how much may be filled, and ``workspace_tokens`` what activations take of that.
+    taken : Taken
+        Memory that a draft model takes.
+
+    Returns
+    -------
+    Memory
+        Entries broadcastable to (...).
+    """
+    weights = _held_weights(model, precision, plans, assumptions).values()
+    cache = _held_cache(model, precision, plans, context, assumptions).values()
+    workspace = plans.accelerators * workspace_bytes(model, precision, plans, context, assumptions)
+    return Memory(
+        np.asarray(sum(weights) + taken.weight_bytes),
+        (sum(cache) + taken.bytes_per_sequence) * _counted(plans, assumptions),
+        plans.accelerators * (hbm_bytes * assumptions.usable_memory) - workspace,
+        workspace,
+    )
+
+
+def _counted(plans: Plans, assumptions: Assumptions) -> Array:
+    """Sequences whose cache must fit [1]."""
+    return plans.batch if assumptions.kv_capacity == "batch" else plans.micro_batch
+
+
+def of_one_accelerator(
+    model: ModelSpec, precision: Precision, plan: Plans, context: float, hbm_bytes: float, assumptions: Assumptions
+) -> dict[str, float]:
+    """What takes the memory of each accelerator of a single plan, on average over them.
+
+    Parameters
+    ----------
+    model, precision
+        What is served, and in which formats.
+    plan : Plans
+        One deployment, shape (1,).
+    context : float
+        Tokens in the cache of each sequence [tokens].
+    hbm_bytes : float
+        Memory of one accelerator [B].
+    assumptions : Assumptions
+        As in :func:`need`.
+
+    Returns
+    -------
+    dict of str to float
+        Groups of weights, cache, states, workspace, head-room and what is free [B]; they add up to ``hbm_bytes``.
+    """
+    cache = _held_cache(model, precision, plan, context, assumptions)
+    sequences = _counted(plan, assumptions)
+    shared = {
+        **_held_weights(model, precision, plan, assumptions),
+        **{name: held * sequences for name, held in cache.items()},
+    }
+    found = {name: float(np.ravel(held / plan.accelerators)[0]) for name, held in shared.items()}
+    found["workspace"] = float(np.ravel(workspace_bytes(model, precision, plan, context, assumptions))[0])
+    found["head_room"] = hbm_bytes * (1.0 - assumptions.usable_memory)
+    return {**found, "free": hbm_bytes - sum(found.values())}
+
+
+def could_fit(memory: Memory, plans: Plans) -> npt.NDArray[np.bool_]:
+    """Whether memory and the depth of the pipeline allow the plans, broadcastable to ``plans.shape``."""
+    return memory.fits & ~_too_deep(plans)
+
+
+def _too_deep(plans: Plans) -> npt.NDArray[np.bool_]:
+    return np.asarray(plans.pp > np.minimum(plans.accelerators, plans.batch) * (1.0 + DEPTH_TOLERANCE))
+
+
+def reasons(
+    model: ModelSpec,
+    memory: Memory,
+    plans: Plans,
+    layout: TensorLayout,
+    assumptions: Assumptions,
+    domain_limit: int | None,
+    blocks: tuple[int, int] = (1, 1),
+) -> npt.NDArray[np.intp]:
+    """Why each plan cannot run, as codes of :data:`REASONS`, broadcastable to ``plans.shape``.
+
+    Parameters
+    ----------
+    model : ModelSpec
+        What is served.
+    memory : Memory
+        From :func:`need`.
+    plans : Plans
+        The same deployments.
+    layout : {'1d', '2d'}
+        How weight matrices are cut.
+    assumptions : Assumptions
+        Whether groups of attention ranks share the batch.
+    domain_limit : int or None
+        Accelerators that can reach each other at all [1]; None if there is no limit.
+    blocks : (int, int)
+        See :func:`inference_econ.engine.layouts.plans.indivisible` [1].
+    """
+    too_small = np.where(memory.available_bytes < memory.weight_bytes, WEIGHTS, CACHE)
+    code = np.where(_too_deep(plans), DEPTH, np.where(memory.fits, FITS, too_small))
+    if domain_limit is not None:
+        code = np.where(plans.accelerators > domain_limit, NETWORK, code)
+    if plans.whole:
+        for _, uneven in indivisible(model, plans, layout, assumptions, blocks):
+            code = np.where(uneven, DIVIDE, code)
+    return code

@@ -1,0 +1,137 @@
+"""The operator table of one deployment with the time of each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from inference_econ.engine.collectives import Network
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.operators.table import Operator
+from inference_econ.engine.operators.work import Work
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import communication, operator_roofline
+from inference_econ.inputs.assumptions import TensorLayout
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCosts:
+    """What one row of the operator table takes, over all of its occurrences in a step.
+
+    Attributes
+    ----------
+    name, unit : str
+        The row, and the maths unit that it runs on.
+    repeats : float
+        Occurrences that a token waits for [1].
+    flop, moved_bytes : float
+        Arithmetic [FLOP] and memory traffic [B] of one accelerator.
+    compute_seconds, memory_seconds, network_seconds, launch_seconds : float
+        Time of each by itself, whatever hides behind what [s].
+    achieved : float
+        Arithmetic over what the theoretical peak would do in the row's time, or memory traffic over the theoretical
+        bandwidth, whichever is more [1].
+    together_seconds : float
+        Arithmetic and memory traffic, one behind the other as far as that is assumed of an operator [s].
+    """
+
+    name: str
+    unit: str
+    repeats: float
+    flop: float
+    moved_bytes: float
+    compute_seconds: float
+    memory_seconds: float
+    network_seconds: float
+    launch_seconds: float
+    achieved: float
+    together_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """Time by itself: arithmetic and memory traffic as far as they do not overlap, network, launches [s]."""
+        return self.together_seconds + self.network_seconds + self.launch_seconds
+
+    @property
+    def bound(self) -> str:
+        """What takes longest: compute, memory, network or launch."""
+        times = {
+            "compute": self.compute_seconds,
+            "memory": self.memory_seconds,
+            "network": self.network_seconds,
+            "launch": self.launch_seconds,
+        }
+        return max(times, key=times.__getitem__)
+
+
+def operator_costs(question: Question, plans: Plans, layout: TensorLayout) -> list[OperatorCosts]:
+    """The operator table of a single plan with the time of each row.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how.
+    plans : Plans
+        One deployment, shape (1,).
+    layout : {'1d', '2d'}
+        How weight matrices are cut.
+
+    Returns
+    -------
+    list of OperatorCosts
+        Rows that do anything, in the order of a step; their network times add up to the step's.
+    """
+    work, network = question.work(plans), Network.of(question.hardware, question.assumptions)
+    launch = 0.0
+    if question.assumptions.launches == "per_operator":
+        launch = question.assumptions.graph_launch
+    rows = (_operator_costs(question, operator, work, network, layout, launch) for operator in work.operators)
+    return [row for row in rows if row is not None]
+
+
+def _operator_costs(
+    question: Question, operator: Operator, work: Work, network: Network, layout: TensorLayout, launch: float
+) -> OperatorCosts | None:
+    """One row, or nothing if it does nothing."""
+    roofline = operator_roofline(question, operator, work)
+    compute, memory_seconds, worked, padding, network_seconds, repeats = (
+        float(np.ravel(value)[0])
+        for value in (
+            roofline.compute,
+            roofline.memory,
+            roofline.seconds,
+            operator.padding,
+            communication(network, work, layout, [operator]),
+            operator.repeats,
+        )
+    )
+    launched = launch * repeats * question.kernels(operator) if operator.launches else 0.0
+    together = worked + network_seconds + launched
+    if together == 0.0:
+        return None
+    flop = compute / padding * question.flops_per_second(operator.dtype, operator.kind)
+    moved = _memory_bytes(question, operator, work)
+    peak = question.peaks[question.unit(operator.dtype)]
+    achieved = max(flop / peak, moved / question.hardware.hbm_bytes_per_second) / together
+    return OperatorCosts(
+        operator.name,
+        question.unit(operator.dtype),
+        repeats,
+        flop,
+        moved,
+        compute,
+        memory_seconds,
+        network_seconds,
+        launched,
+        achieved,
+        worked,
+    )
+
+
+def _memory_bytes(question: Question, operator: Operator, work: Work) -> float:
+    """Memory traffic of one row of a single plan, all its occurrences [B]."""
+    roofline = operator_roofline(question, operator, work)
+    weights = roofline.weights * question.weight_bytes_per_second(operator.dtype, operator.kind)
+    activations = roofline.activations * question.bytes_per_second
+    return float(np.ravel(weights + activations + roofline.kv_cache * question.kv_bytes_per_second)[0])

@@ -1,0 +1,1 @@
+"""What one step must do, operator by operator."""

@@ -1,0 +1,248 @@
+"""Rows of feed-forward blocks: dense matrices, experts, routers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.engine.layouts.plans import expert_ranks
+from inference_econ.engine.operators.table import Collective, Operator, OperatorKind, Table
+from inference_econ.formulas.experts import expected_largest, touched_fraction
+from inference_econ.formulas.matmul import activation_elements_per_token
+from inference_econ.inputs.assumptions import Assumptions, TensorLayout
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
+from inference_econ.inputs.model import Block, DenseFeedForward, ExpertFeedForward, ModelSpec
+
+Array = npt.NDArray[np.float64]
+
+
+def feed_forward(table: Table, block: Block) -> Iterator[Operator]:
+    """Dense matrices or experts, cut over what expert parallelism leaves of the stage."""
+    spec = block.feed_forward
+    if spec.kind == "dense":
+        width, dtype = float(spec.intermediate_size), table.precision.weights
+        yield from _dense(table, block.layers, "ff", spec, width, dtype, table.stage, table.stage)
+    elif spec.kind == "experts":
+        if spec.router:
+            # The matrix, then the choice of experts.
+            yield _shared_matrix(table, "router", block.layers, spec.experts, launches=2.0)
+        if spec.latent_size is not None:
+            yield _shared_matrix(table, "expert latent", block.layers, 2.0 * spec.latent_size)
+        if table.assumptions.shared_experts == "apart" and spec.shared_intermediate_size is not None:
+            width, dtype = float(spec.shared_intermediate_size), table.precision.shared_experts
+            # It works where attention does: groups with sequences of their own hold a copy each.
+            together = table.assumptions.attention_groups == "idle"
+            ranks = table.stage if together else table.ranks
+            # Its sum rides along with that of the experts where there is one.
+            summing = ranks if table.summed is None else np.where(table.summed, 1.0, ranks)
+            yield from _dense(table, block.layers, "shared expert", spec, width, dtype, ranks, summing)
+        yield from _experts(table, block.layers, spec)
+
+
+def _shared_matrix(table: Table, name: str, layers: int, width: float, launches: float = 1.0) -> Operator:
+    """A small matrix from the residual stream that every chip of a stage holds a part of."""
+    count = table.hidden * width
+    return Operator(
+        name,
+        float(layers),
+        table.precision.weights,
+        flop_per_token=2.0 * count / table.stage,
+        weight_bytes=count * BYTES_PER_ELEMENT[table.precision.weights] / table.stage,
+        activation_bytes_per_token=(table.hidden + width) * table.activation_width / table.stage,
+        launches=launches,
+    )
+
+
+def _dense(
+    table: Table,
+    layers: int,
+    name: str,
+    spec: DenseFeedForward | ExpertFeedForward,
+    width: float,
+    dtype: str,
+    ranks: Array,
+    summing: Array,
+) -> Iterator[Operator]:
+    """Both sides of a block that every token goes through, cut over ``ranks`` of the chips of a stage.
+
+    ``summing`` of them sum the output, all of them but where another operator does it.
+    """
+    for side, matrices, output in _sides(spec, width, table.hidden):
+        weights = matrices * table.hidden * width
+        yield _side(
+            table,
+            f"{name} {side}",
+            layers,
+            dtype,
+            weights=weights * (table.stage / ranks),
+            worked=weights,
+            activations=matrices * _traffic(table, table.hidden, width, ranks),
+            collectives=table.all_reduces(summing, table.stage, output * matrices, only_2d=side == "in"),
+        )
+
+
+def _experts(table: Table, layers: int, spec: ExpertFeedForward) -> Iterator[Operator]:
+    """Routed experts: dispatch, both sides over the ranks that share an expert, combine."""
+    assumptions = table.assumptions
+    routed, active, sparsity = _routed(spec, assumptions)
+    spread = expert_ranks(table.plans, spec.experts, sparsity, assumptions)
+    ranks = np.maximum(1.0, table.stage / np.maximum(1.0, spread))
+    touched = touched_fraction(sparsity, table.tokens, assumptions.expert_popularity_scv) * routed
+    hidden = table.hidden if spec.latent_size is None else float(spec.latent_size)
+    width = float(spec.intermediate_size)
+    copies = active if assumptions.expert_all_reduce == "every_active_expert" else 1.0
+    moved = touched if assumptions.expert_activations == "touched" else routed
+    # The busiest rank's tokens; with one rank there is nothing to be uneven.
+    busiest = np.where(spread > 1.0, assumptions.expert_imbalance, 1.0) if assumptions.expert_imbalance > 1 else 1.0
+    if assumptions.expert_spread == "random":
+        busiest = busiest * _busiest_tokens(table, routed, active, spread)
+        touched = _touched_by_busiest(touched, routed, spread)
+    summing, exchanging = ranks, spread
+    if table.summed is not None:
+        summing, exchanging = np.where(table.summed, table.stage, ranks), np.where(table.summed, 1.0, spread)
+    for side, matrices, output in _sides(spec, width, hidden):
+        collectives = table.all_reduces(summing, table.stage, copies * output * matrices, only_2d=side == "in")
+        sent = table.activation_width
+        if side == "in" and assumptions.expert_dispatch == "eight_bit":
+            sent = min(sent, 1.0)
+        exchange = _exchange(table, spec, active, exchanging, hidden * sent * busiest)
+        for layout in assumptions.tensor_layouts:
+            collectives[layout] = (*collectives.get(layout, ()), exchange)
+        elements = matrices * hidden * width
+        yield _side(
+            table,
+            f"experts {side}",
+            layers,
+            table.precision.experts,
+            "experts",
+            weights=elements * touched,
+            worked=elements * (routed / sparsity) * busiest,
+            activations=matrices * _traffic(table, hidden, width, ranks) * (moved / sparsity * busiest),
+            collectives=collectives,
+            # Tokens are sorted by expert, or their parts added up, beside the grouped matrices.
+            launches=2.0,
+            padding=_tiles(assumptions, touched, table.tokens * active * busiest),
+        )
+
+
+def _tiles(assumptions: Assumptions, touched: Array, routed_tokens: Array) -> Array | float:
+    """Rows that are multiplied over tokens that are routed: the last tile of an expert is half empty on average [1]."""
+    if not assumptions.expert_tile:
+        return 1.0
+    return np.asarray(1.0 + touched * (assumptions.expert_tile / 2.0) / np.maximum(routed_tokens, 1.0))
+
+
+def _touched_by_busiest(touched: Array, routed: float, spread: Array) -> Array:
+    """Experts touched in all if every rank touched as many as the one that touches most [1].
+
+    Each of a rank's experts is touched or not, so that their number is about binomial.
+    """
+    held, share = routed / spread, touched / routed
+    most = held * share + expected_largest(spread) * np.sqrt(held * share * (1.0 - share))
+    return np.asarray(spread * np.minimum(most, held))
+
+
+def _busiest_tokens(table: Table, routed: float, active: float, spread: Array) -> Array:
+    """Tokens of the rank that gets most of them over the mean [1]: chance, and what its experts are chosen more."""
+    mean = np.maximum(table.tokens, 1.0) * active / spread
+    variation = np.sqrt(1.0 / mean + table.assumptions.expert_popularity_scv * spread / routed)
+    return np.asarray(np.minimum(1.0 + expected_largest(spread) * variation, spread))
+
+
+def _sides(
+    spec: DenseFeedForward | ExpertFeedForward, width: float, hidden: float
+) -> tuple[tuple[str, int, float], tuple[str, int, float]]:
+    """Both sides of a block: name, matrices, and the width of what comes out."""
+    return ("in", spec.input_matrices, width), ("out", spec.output_matrices, hidden)
+
+
+def _traffic(table: Table, hidden: float, width: float, ranks: Array) -> Array:
+    return activation_elements_per_token(hidden, width, ranks, table.assumptions.activation_traffic)
+
+
+def _exchange(
+    table: Table, spec: ExpertFeedForward, active: float, spread: Array, token_bytes: Array | float
+) -> Collective:
+    """Dispatch or combine: an all-to-all of one copy of a token per rank that it reaches."""
+    reached = np.minimum(active, spread)
+    ranks = reached if table.assumptions.all_to_all_ranks == "reached" else spread
+    copies = reached if table.assumptions.all_to_all_copies == "reached" else np.full((), active)
+    size = token_bytes * copies / table.stage
+    domains = table.domains(ranks)
+    own_link = table.assumptions.all_to_all_traffic == "own_link"
+    crossing: Array | float = 1.0
+    if table.assumptions.all_to_all_crossing == "per_domain":
+        crossing = np.minimum(_domains_reached(spec, active, domains) / copies, 1.0)
+    return Collective("all_to_all", ranks, domains, size, own_link=own_link, crossing=crossing)
+
+
+def _domains_reached(spec: ExpertFeedForward, active: float, domains: Array) -> Array:
+    """Link domains that hold the experts of a token, on average; node-limited routing caps them [1].
+
+    As if experts were drawn evenly from all domains, and then capped: up to 16 % too many where a domain holds
+    several groups or a part of one.
+    """
+    reached = domains * touched_fraction(domains, active)
+    if spec.routing_groups is None or spec.active_groups is None:
+        return reached
+    # A domain holds whole groups, or a part of one.
+    most: Array = spec.active_groups * np.maximum(domains / spec.routing_groups, 1.0)
+    return np.minimum(reached, most)
+
+
+def _side(
+    table: Table,
+    name: str,
+    layers: int,
+    dtype: str,
+    kind: OperatorKind = "dense",
+    *,
+    weights: Array | float,
+    worked: Array | float,
+    activations: Array,
+    collectives: Mapping[TensorLayout, tuple[Collective, ...]],
+    launches: float = 1.0,
+    padding: Array | float = 1.0,
+) -> Operator:
+    """One side of a block: weights read (copies included), multiplied per token, and elements moved per token."""
+    return Operator(
+        name,
+        float(layers),
+        dtype,
+        kind,
+        flop_per_token=2.0 * worked / table.stage,
+        weight_bytes=weights * (BYTES_PER_ELEMENT[dtype] / table.stage),
+        activation_bytes_per_token=activations * (table.activation_width / table.stage),
+        collectives=collectives,
+        launches=launches,
+        padding=padding,
+    )
+
+
+def largest_sparsity(model: ModelSpec, assumptions: Assumptions) -> float:
+    """Experts over active experts of the sparsest block, as the assumptions count them; 1 for a dense model [1]."""
+    return max([1.0, *_sparsities(model, assumptions)])
+
+
+def expert_thresholds(model: ModelSpec, assumptions: Assumptions) -> list[float]:
+    """Micro-batches at which expert parallelism starts, over the blocks of a model [1]."""
+    requests = assumptions.expert_parallel_min_requests_per_sparsity
+    return [requests * sparsity for sparsity in _sparsities(model, assumptions)]
+
+
+def _sparsities(model: ModelSpec, assumptions: Assumptions) -> list[float]:
+    experts = [block.feed_forward for block in model.blocks if block.feed_forward.kind == "experts"]
+    return [_routed(spec, assumptions)[2] for spec in experts]
+
+
+def _routed(spec: ExpertFeedForward, assumptions: Assumptions) -> tuple[float, float, float]:
+    """Routed and active experts, shared ones among them if they count as routed, and their sparsity."""
+    extra = 0.0
+    if assumptions.shared_experts == "routed" and spec.shared_intermediate_size is not None:
+        extra = spec.shared_intermediate_size / spec.intermediate_size
+    exact = (spec.experts + extra) / (spec.active_experts + extra)
+    sparsity = float(math.floor(exact)) if assumptions.expert_sparsity == "floor" else exact
+    return spec.experts + extra, spec.active_experts + extra, sparsity

@@ -1,0 +1,47 @@
+"""Rows of what is neither a matrix nor attention: norms and activation functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inference_econ.engine.operators.table import Operator, Table
+
+
+def pointwise(table: Table) -> Iterator[Operator]:
+    """Norms and activation functions of every layer: memory traffic and launches, no arithmetic to speak of."""
+    for block in table.model.blocks:
+        parts = (block.attention.kind != "none") + (block.feed_forward.kind != "none")
+        yield _norms(table, block.layers, 1 if block.parallel else parts)
+        spec = block.feed_forward
+        if spec.kind == "none":
+            continue
+        width, shared = float(spec.intermediate_size), 0.0
+        if spec.kind == "experts":
+            shared = float(spec.shared_intermediate_size or 0.0)
+            width = spec.active_experts * width + shared
+        yield _activation(table, block.layers, width, spec.input_matrices, launches=2.0 if shared else 1.0)
+
+
+def _norms(table: Table, layers: int, count: int) -> Operator:
+    """A norm before each part, fused with the residual sum: two vectors read, two written.
+
+    Every rank of a group works on all of the group's tokens.
+    """
+    return Operator(
+        "norms",
+        float(layers),
+        table.precision.activations,
+        activation_bytes_per_token=4.0 * count * table.hidden * table.activation_width / table.groups,
+        launches=float(count),
+    )
+
+
+def _activation(table: Table, layers: int, width: float, matrices: int, launches: float) -> Operator:
+    """What comes out of the input matrices is read, gated and written once; of a shared expert apart."""
+    return Operator(
+        "activation function",
+        float(layers),
+        table.precision.activations,
+        activation_bytes_per_token=(matrices + 1.0) * width * table.activation_width / table.stage,
+        launches=launches,
+    )

@@ -1,0 +1,233 @@
+"""Rows of the operator table, and what all rows of one table share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.formulas.attention import mean_attended
+from inference_econ.formulas.collectives import Kind
+from inference_econ.formulas.matmul import activation_elements_per_token
+from inference_econ.inputs.assumptions import Assumptions, TensorLayout
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
+from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.precision import Precision
+
+Array = npt.NDArray[np.float64]
+OperatorKind = Literal["dense", "experts", "scores"]
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """Communication that an operator waits for.
+
+    Attributes
+    ----------
+    kind : str
+        all_reduce, all_to_all or point_to_point.
+    ranks, domains : ndarray
+        Participants, and link domains they are spread over [1].
+    bytes_per_token : ndarray
+        Tensor of one group of ranks, per token of the micro-batch [B].
+    repeats : float
+        Times per occurrence of the operator [1].
+    own_link : bool
+        Every rank sends the tensor over its own links, instead of a group over all of its links together.
+    crossing : ndarray or float
+        Share of an own-link tensor's bytes for other domains that cross to them, see
+        :func:`inference_econ.formulas.collectives.exchange_seconds_per_byte` [1].
+    """
+
+    kind: Kind
+    ranks: Array
+    domains: Array
+    bytes_per_token: Array
+    repeats: float = 1.0
+    own_link: bool = False
+    crossing: Array | float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One kind of operator; amounts are per occurrence and per accelerator that works on it.
+
+    Attributes
+    ----------
+    name : str
+        For people.
+    repeats : ndarray or float
+        Occurrences that a token waits for, one after the other [1].
+    dtype : str
+        Format of the weights, which picks the maths unit.
+    kind : str
+        dense, experts or scores: assumptions may give each its own efficiencies.
+    flop_per_token, flop_per_sequence : ndarray
+        [FLOP]
+    weight_bytes : ndarray
+        Read once per step, whatever the batch [B].
+    activation_bytes_per_token : ndarray
+        [B]
+    kv_bytes_per_sequence : ndarray
+        Cache read per sequence [B].
+    collectives : mapping of str to tuple of Collective
+        Waited for after the operator, for each way to cut matrices.
+    on_attention_ranks : bool
+        The operator runs on the attention ranks of a stage, not on all of its chips.
+    launches : float
+        Kernels per occurrence [1].
+    padding : ndarray or float
+        Arithmetic that is done over what is needed: tiles that are not full [1].
+    """
+
+    name: str
+    repeats: Array | float
+    dtype: str
+    kind: OperatorKind = "dense"
+    flop_per_token: Array | float = 0.0
+    flop_per_sequence: Array | float = 0.0
+    weight_bytes: Array | float = 0.0
+    activation_bytes_per_token: Array | float = 0.0
+    kv_bytes_per_sequence: Array | float = 0.0
+    collectives: Mapping[TensorLayout, tuple[Collective, ...]] = field(default_factory=dict)
+    on_attention_ranks: bool = False
+    launches: float = 1.0
+    padding: Array | float = 1.0
+
+
+class Table:
+    """What the rows of one table share: the model, the plans and how work is laid out on them.
+
+    Attributes
+    ----------
+    hidden : float
+        Width of the residual stream [1].
+    tokens : ndarray
+        New tokens of one micro-batch [1].
+    stage, ranks, groups : ndarray
+        Chips of a stage, those that share the attention weights, and how many such groups work on sequences of
+        their own [1].
+    context : float
+        Tokens in the cache of a sequence before the step [tokens].
+    """
+
+    def __init__(
+        self,
+        model: ModelSpec,
+        precision: Precision,
+        plans: Plans,
+        context: float,
+        link_domain: int,
+        assumptions: Assumptions,
+    ) -> None:
+        self.model, self.precision, self.plans, self.assumptions = model, precision, plans, assumptions
+        self.hidden = float(model.hidden_size)
+        self.link_domain = link_domain
+        self.tokens = plans.micro_batch * plans.new_tokens
+        self.stage, self.ranks = plans.stage, plans.attention_ranks
+        self.groups: Array | float = 1.0
+        if assumptions.attention_groups == "data_parallel":
+            self.groups = self.stage / self.ranks
+        self.activation_width = BYTES_PER_ELEMENT[precision.activations]
+        self.kv_width = BYTES_PER_ELEMENT[precision.kv]
+        self.context = context
+
+    def projection(
+        self,
+        name: str,
+        layers: int,
+        shapes: Iterable[tuple[float, float]],
+        *,
+        count: float | None = None,
+        reduced: float = 0.0,
+        only_2d: bool = False,
+        launches: float = 1.0,
+        output: bool = False,
+    ) -> Operator:
+        """A weight matrix, or several side by side, on the attention ranks.
+
+        ``shapes`` are read from memory; ``count`` weights are multiplied, all of them if not given. ``reduced``
+        elements per token are summed over the ranks afterwards. ``output`` projections may have another format.
+        """
+        dtype = self.precision.attention_output if output else self.precision.attention
+        read = [(float(rows), float(columns)) for rows, columns in shapes]
+        elements = math.fsum(rows * columns for rows, columns in read)
+        traffic: Array | float = 0.0
+        for rows, columns in read:
+            moved = activation_elements_per_token(rows, columns, self.ranks, self.assumptions.activation_traffic)
+            traffic = traffic + moved
+        owners = self.ranks * self.groups
+        return Operator(
+            name,
+            float(layers),
+            dtype,
+            flop_per_token=2.0 * (elements if count is None else count) / owners,
+            weight_bytes=elements * BYTES_PER_ELEMENT[dtype] / self.ranks,
+            activation_bytes_per_token=traffic * self.activation_width / owners,
+            collectives=self.all_reduces(self.ranks, owners, reduced, only_2d=only_2d) if reduced else {},
+            on_attention_ranks=True,
+            launches=launches,
+        )
+
+    def all_reduces(
+        self, ranks: Array, owners: Array, elements: float, *, only_2d: bool
+    ) -> dict[TensorLayout, tuple[Collective, ...]]:
+        """Sum ``elements`` per token over the ranks that cut a matrix, for each way to cut.
+
+        A one-dimensional cut sums over all of them, and only after the second matrix of a pair; a
+        two-dimensional one over the root of their number. ``owners`` are the chips that share the sum.
+        """
+        domains = self.domains(ranks)
+        size = elements * self.activation_width / owners
+        found: dict[TensorLayout, tuple[Collective, ...]] = {}
+        for layout in self.assumptions.tensor_layouts:
+            if layout == "2d":
+                group = np.sqrt(ranks)
+                found[layout] = (Collective("all_reduce", group, np.sqrt(domains), size * group),)
+            elif not only_2d:
+                found[layout] = (Collective("all_reduce", ranks, domains, size * ranks),)
+        return found
+
+    @property
+    def summed(self) -> npt.NDArray[np.bool_] | None:
+        """Where all chips of a stage have all tokens, so that experts' outputs are summed; None if nowhere."""
+        if self.assumptions.replicated_tokens == "exchanged":
+            return None
+        return np.asarray(self.ranks == self.stage)
+
+    def attended(self, limit: float = math.inf) -> float:
+        """Past tokens that a new token attends to, at most ``limit`` [tokens]."""
+        if self.plans.prefill or self.assumptions.verify_context == "mean":
+            return mean_attended(self.context, self.plans.new_tokens, limit)
+        return min(self.context, limit)
+
+    def read(self, limit: float = math.inf) -> float:
+        """Tokens whose cache entries a sequence moves in a step: read in decode, read or written in prefill."""
+        if self.plans.prefill:
+            return min(self.context, limit) + self.plans.new_tokens
+        return self.attended(limit)
+
+    def domains(self, ranks: Array) -> Array:
+        """Link domains that some ranks are spread over [1]."""
+        if self.assumptions.link_domains == "whole":
+            return np.asarray(np.ceil(ranks / self.link_domain))
+        return np.maximum(ranks / self.link_domain, 1.0)
+
+    def cache_share(self, heads: float) -> Array:
+        """Part of the cache of a stage's sequences that one chip holds and reads.
+
+        Spread evenly, as in the published study; or each group of attention ranks holds its own sequences, every
+        rank the heads it works on, and ranks beyond the number of heads hold copies.
+        """
+        if self.assumptions.kv_placement == "spread":
+            return 1.0 / self.stage
+        return 1.0 / (self.groups * np.minimum(self.ranks, heads))
+
+    def waited_for(self, collective: Collective) -> dict[TensorLayout, tuple[Collective, ...]]:
+        """The same collective however matrices are cut."""
+        return dict.fromkeys(self.assumptions.tensor_layouts, (collective,))

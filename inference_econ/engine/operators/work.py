@@ -1,0 +1,121 @@
+"""What must be done in one step: the operator table.
+
+One row per kind of operator and block of layers; every entry is an array that broadcasts
+over the plans. Quantities that grow with the tokens of a micro-batch are kept per token,
+so that they stay on the small axes until the engine multiplies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.operators.attention import mixer
+from inference_econ.engine.operators.feed_forward import feed_forward
+from inference_econ.engine.operators.pointwise import pointwise
+from inference_econ.engine.operators.table import Collective, Operator, Table
+from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
+from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.precision import Precision
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The operator table of one step, and what all rows share.
+
+    Attributes
+    ----------
+    operators : tuple of Operator
+        The rows.
+    tokens, sequences : ndarray
+        Of one micro-batch [1].
+    layers : int
+        Layers that a token passes [1].
+    prefill : bool
+        The step reads prompts.
+    """
+
+    operators: tuple[Operator, ...]
+    tokens: Array
+    sequences: Array
+    layers: int
+    prefill: bool
+
+
+def decode_work(
+    model: ModelSpec,
+    precision: Precision,
+    plans: Plans,
+    context: float,
+    link_domain: int,
+    assumptions: Assumptions,
+) -> Work:
+    """The operator table of one decode step.
+
+    Parameters
+    ----------
+    model : ModelSpec
+        What is served.
+    precision : Precision
+        Number formats.
+    plans : Plans
+        Deployments, shape (...).
+    context : float
+        Tokens in the cache of each sequence [tokens].
+    link_domain : int
+        Accelerators that share the fast link [1].
+    assumptions : Assumptions
+        How work is laid out and counted.
+
+    Returns
+    -------
+    Work
+        Entries broadcast to ``plans.shape``.
+    """
+    table = Table(model, precision, plans, context, link_domain, assumptions)
+    operators = [row for block in model.blocks for row in (*mixer(table, block), *feed_forward(table, block))]
+    operators += [_output_embedding(table), _pipeline(table)]
+    if assumptions.pointwise == "counted":
+        operators += [*pointwise(table), _sampling(table)]
+    return Work(tuple(operators), table.tokens, plans.micro_batch, model.layers, plans.prefill)
+
+
+def _output_embedding(table: Table) -> Operator:
+    """Logits of every new token, or of the last one of a prompt."""
+    count = table.model.vocab_size * table.hidden
+    counted = 2.0 if table.assumptions.embedding_flop == "both" else 1.0
+    ranks = table.ranks if table.assumptions.scale_down_repeats_embedding else table.stage
+    flop, prefill = 2.0 * counted * count / ranks, table.plans.prefill
+    return Operator(
+        "output embedding",
+        1.0,
+        table.precision.embeddings,
+        flop_per_token=0.0 if prefill else flop,
+        flop_per_sequence=flop if prefill else 0.0,
+        weight_bytes=count * BYTES_PER_ELEMENT[table.precision.embeddings] / table.stage,
+    )
+
+
+def _sampling(table: Table) -> Operator:
+    """Logits in 32 bits: written, then read for the largest and for the sum. One rank per group samples."""
+    moved = 3.0 * table.model.vocab_size * BYTES_PER_ELEMENT["fp32"] / table.groups
+    share = 1.0 / table.plans.new_tokens if table.plans.prefill else 1.0
+    return Operator("sampling", 1.0, table.precision.activations, activation_bytes_per_token=moved * share)
+
+
+def _pipeline(table: Table) -> Operator:
+    """Hand-off of the residual stream from stage to stage."""
+    domains: Array = np.full((), 2.0)
+    if table.assumptions.pipeline_hop == "nearest":
+        domains = np.where(table.plans.accelerators <= table.link_domain, 1.0, 2.0)
+    hop = Collective("point_to_point", np.full((), 2.0), domains, table.hidden * table.activation_width / table.stage)
+    repeats = table.plans.pp - 1.0
+    return Operator(
+        "pipeline hand-off", repeats, table.precision.weights, collectives=table.waited_for(hop), launches=0.0
+    )

@@ -1,0 +1,155 @@
+"""One model on one chip under one set of assumptions: what the engine is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from inference_econ.engine import memory
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.memory import NOTHING, Taken
+from inference_econ.engine.operators.table import Operator, OperatorKind
+from inference_econ.engine.operators.work import Work, decode_work
+from inference_econ.inputs.assumptions import Assumptions, Free, Mesh, TensorLayout
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, check_cache_dtype, math_unit
+from inference_econ.inputs.hardware import HardwareSpec
+from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.precision import Precision
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+_SIXTEEN_BIT = ("bf16", "fp16")
+#: Times that the format of a maths unit is half as wide, from 16 bits on [1].
+_HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One model on one chip, in given formats, at one context, under one set of assumptions.
+
+    Attributes
+    ----------
+    model : ModelSpec
+        What is served.
+    hardware : HardwareSpec
+        On what.
+    precision : Precision
+        Number formats.
+    context : float
+        Tokens in the cache of each sequence [tokens].
+    assumptions : Assumptions
+        With the exceptions for the chip's family already applied; see :meth:`of`.
+    """
+
+    model: ModelSpec
+    hardware: HardwareSpec
+    precision: Precision
+    context: float
+    assumptions: Assumptions
+
+    @classmethod
+    def of(
+        cls, model: ModelSpec, hardware: HardwareSpec, precision: Precision, context: float, assumptions: Assumptions
+    ) -> Question:
+        """A question with the assumptions for the chip's family.
+
+        Raises
+        ------
+        InputError
+            If the chip has no maths unit for a format, or cannot hold the cache in its format.
+        """
+        peaks = cast("Mapping[str, float]", hardware.dense_flops_per_second)
+        for dtype in (*precision.of_weights, precision.activations):
+            math_unit(dtype, peaks, hardware.name)
+        check_cache_dtype(precision.kv, peaks, hardware.name)
+        return cls(model, hardware, precision, context, assumptions.for_family(hardware.family))
+
+    def work(self, plans: Plans) -> Work:
+        """The operator table of these plans."""
+        return decode_work(self.model, self.precision, plans, self.context, self.hardware.link_domain, self.assumptions)
+
+    def unit(self, dtype: str) -> str:
+        """The maths unit that a matrix product with weights of ``dtype`` runs on."""
+        peaks, follows = self.peaks, self.assumptions.math_unit_follows
+        own = math_unit(dtype, peaks, self.hardware.name)
+        widened = follows == "widest" or (follows == "engines" and BYTES_PER_ELEMENT[dtype] < 1 and own != "fp4")
+        if widened and BYTES_PER_ELEMENT[dtype] < BYTES_PER_ELEMENT[self.precision.activations]:
+            return math_unit(self.precision.activations, peaks, self.hardware.name)
+        return own
+
+    def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
+        """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
+        assumed = self.assumptions
+        shares = {"scores": assumed.attention_math_efficiency, "experts": assumed.expert_math_efficiency}
+        unit = self.unit(dtype)
+        narrow = assumed.narrow_math_efficiency ** _HALVINGS.get(unit, 0)
+        if dtype == "fp8_block" and "fp4" in self.peaks:
+            narrow *= assumed.block_math_efficiency
+        return self.peaks[unit] * (shares.get(kind) or assumed.math_efficiency) * narrow
+
+    def shown(self, kind: OperatorKind) -> float:
+        """Share of the shorter of arithmetic and memory time of an operator that does not hide behind the other [1]."""
+        assumed = self.assumptions
+        if assumed.overlap == "none":
+            return 1.0
+        return 1.0 - assumed.expert_overlap if assumed.overlap == "operator" and kind == "experts" else 0.0
+
+    def kernels(self, operator: Operator) -> float:
+        """Kernels of one occurrence of a row: activations of 16 bits are quantised first for a narrow unit [1]."""
+        multiplies = operator.kind != "scores" and not isinstance(operator.weight_bytes, float)
+        narrow = self.precision.activations in _SIXTEEN_BIT and self.unit(operator.dtype) not in (*_SIXTEEN_BIT, "fp32")
+        return operator.launches + (1.0 if multiplies and narrow else 0.0)
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Sustained memory bandwidth for dense weights and activations [B/s]."""
+        return self.hardware.hbm_bytes_per_second * self.assumptions.hbm_efficiency
+
+    def weight_bytes_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
+        """The same for weights of a format in a kind of operator [B/s]."""
+        assumed = self.assumptions
+        share = (assumed.expert_hbm_efficiency if kind == "experts" else None) or assumed.hbm_efficiency
+        if assumed.widened_efficiency < 1.0 and BYTES_PER_ELEMENT[dtype] < 1.5 and self.unit(dtype) in _SIXTEEN_BIT:
+            share *= assumed.widened_efficiency
+        return self.hardware.hbm_bytes_per_second * share
+
+    @property
+    def kv_bytes_per_second(self) -> float:
+        """The same for cache and states [B/s]."""
+        share = self.assumptions.kv_hbm_efficiency or self.assumptions.hbm_efficiency
+        return self.hardware.hbm_bytes_per_second * share
+
+    @property
+    def peaks(self) -> Mapping[str, float]:
+        """Dense peak of every maths unit of the chip [FLOP/s]."""
+        return cast("Mapping[str, float]", self.hardware.dense_flops_per_second)
+
+    def memory(self, plans: Plans, taken: Taken = NOTHING) -> memory.Memory:
+        """What the plans need and have."""
+        hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plans)
+        return memory.need(self.model, self.precision, plans, context, hbm, self.assumptions, taken)
+
+    def memory_of_one_accelerator(self, plan: Plans) -> dict[str, float]:
+        """What takes the memory of each accelerator of a single plan [B]."""
+        hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plan)
+        return memory.of_one_accelerator(self.model, self.precision, plan, context, hbm, self.assumptions)
+
+    def _kept_tokens(self, plans: Plans) -> float:
+        """Tokens of a sequence in the cache after the step; a prompt that is read is kept [tokens]."""
+        return self.context + (plans.new_tokens if plans.prefill else 0.0)
+
+    def could_fit(self, plans: Plans, taken: Taken = NOTHING) -> npt.NDArray[np.bool_]:
+        """Whether memory and depth allow the plans, whatever the layout; broadcastable to ``plans.shape``."""
+        return memory.could_fit(self.memory(plans, taken), plans)
+
+    def reasons(self, plans: Plans, layout: TensorLayout, taken: Taken = NOTHING) -> npt.NDArray[np.intp]:
+        """Why each plan cannot run: codes of :data:`inference_econ.engine.memory.REASONS`."""
+        unreachable = self.hardware.nic_bytes_per_second_one_way is None
+        unreachable = unreachable and not isinstance(self.assumptions.collectives, (Free, Mesh))
+        limit = self.hardware.link_domain if unreachable else None
+        blocks = self.precision.blocks
+        return memory.reasons(self.model, self.memory(plans, taken), plans, layout, self.assumptions, limit, blocks)

@@ -1,0 +1,332 @@
+"""Seconds of a step: the operator table reduced under a set of assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.engine.collectives import Network, collective_parts, collective_seconds
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.operators.table import Operator
+from inference_econ.engine.operators.work import Work
+from inference_econ.engine.setup import Question
+from inference_econ.inputs.assumptions import TensorLayout
+
+Array = npt.NDArray[np.float64]
+
+#: The parts of a step; those of arithmetic and memory count what is not hidden behind the other.
+PARTS = (
+    "compute",
+    "weights",
+    "activations",
+    "kv_cache",
+    "all_reduce_latency",
+    "all_reduce_bandwidth",
+    "all_to_all_latency",
+    "all_to_all_bandwidth",
+    "pipeline",
+    "launches",
+    "host",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepCosts:
+    """Time of one step.
+
+    Attributes
+    ----------
+    seconds : ndarray, shape (...)
+        Total [s].
+    parts : mapping of str to ndarray
+        Seconds by part, keys :data:`PARTS`; they add up to the total.
+    busy : mapping of str to ndarray
+        Seconds that arithmetic and each kind of memory traffic take, hidden or not.
+    """
+
+    seconds: Array
+    parts: Mapping[str, Array]
+    busy: Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """Arithmetic and memory seconds of all operators, or of one, and the share of the shorter that is not hidden."""
+
+    compute: Array
+    weights: Array
+    activations: Array
+    kv_cache: Array
+    shown: float = 0.0
+
+    @property
+    def memory(self) -> Array:
+        """All memory traffic [s]."""
+        return self.weights + self.activations + self.kv_cache
+
+    @property
+    def seconds(self) -> Array:
+        """Of both together [s]."""
+        longer = np.maximum(self.compute, self.memory)
+        return longer + self.shown * np.minimum(self.compute, self.memory) if self.shown else longer
+
+
+def step_seconds(question: Question, plans: Plans) -> list[Array]:
+    """Total time of a step for every plan, feasible or not, under each way to cut matrices.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how.
+    plans : Plans
+        Deployments, shape (...).
+
+    Returns
+    -------
+    list of ndarray, each of shape (...)
+        [s], in the order of ``assumptions.tensor_layouts``; they share all but the communication.
+
+    Notes
+    -----
+    Eq. (29) of Erdil (2025) under ``overlap: step``; the same table is summed in other orders
+    under ``operator`` (an ordinary roofline per operator) and ``none``.
+    """
+    work = question.work(plans)
+    alone, exchanged = _alone_and_exchanged(question, work)
+    host = host_seconds(question, work)
+    totals = [np.maximum(alone + each, host) for each in exchanged]
+    if question.assumptions.two_batch_overlap == "when_faster":
+        alone, exchanged = _alone_and_exchanged(question, question.work(halved(plans)))
+        for index, each in enumerate(exchanged):
+            turns = 2.0 * np.maximum(np.maximum(alone, each), host)
+            totals[index] = np.where(plans.micro_batch >= 2.0, np.minimum(totals[index], turns), totals[index])
+    overhead = overhead_seconds(question, plans)
+    return [np.broadcast_to(total + overhead, plans.shape) for total in totals]
+
+
+def halved(plans: Plans) -> Plans:
+    """The same instances with half of the sequences."""
+    return replace(plans, batch=plans.batch / 2.0)
+
+
+def _alone_and_exchanged(question: Question, work: Work) -> tuple[Array, list[Array]]:
+    """Seconds of work and launches, and of communication under each way to cut matrices."""
+    network = Network.of(question.hardware, question.assumptions)
+    alone = _overlapped(question, work) + launch_seconds(question, work)
+    layouts = question.assumptions.tensor_layouts
+    return alone, [communication(network, work, layout, work.operators) for layout in layouts]
+
+
+def evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCosts:
+    """Time of a step in its parts; the total equals :func:`step_seconds`.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how.
+    plans : Plans
+        Deployments, shape (...).
+    layout : {'1d', '2d'}
+        How weight matrices are cut.
+
+    Returns
+    -------
+    StepCosts
+        Arrays of shape (...) [s].
+    """
+    host = host_seconds(question, question.work(plans))
+    costs = _not_before(host, _evaluate(question, plans, layout))
+    if question.assumptions.two_batch_overlap == "when_faster":
+        turns = _in_turns(_evaluate(question, halved(plans), layout))
+        costs = _quicker(costs, _not_before(2.0 * host, turns), plans)
+    parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(question, plans)}
+    return replace(costs, parts=parts, seconds=np.sum(list(parts.values()), axis=0))
+
+
+def _not_before(host: float, costs: StepCosts) -> StepCosts:
+    """A step that ends no earlier than the host has launched its kernels."""
+    left = np.maximum(host - costs.seconds, 0.0)
+    return replace(costs, parts={**costs.parts, "host": left}, seconds=costs.seconds + left)
+
+
+def _evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCosts:
+    work, network = question.work(plans), Network.of(question.hardware, question.assumptions)
+    parts = {name: np.zeros(plans.shape) for name in PARTS}
+    busy = {name: np.zeros(plans.shape) for name in ("compute", "weights", "activations", "kv_cache")}
+    for roofline in _rooflines(question, work):
+        memory_bound, shown = roofline.compute <= roofline.memory, roofline.shown
+        parts["compute"] += np.where(memory_bound, shown * roofline.compute if shown else 0.0, roofline.compute)
+        for name in ("weights", "activations", "kv_cache"):
+            moved = getattr(roofline, name)
+            parts[name] += np.where(memory_bound, moved, shown * moved if shown else 0.0)
+        for name, seconds in busy.items():
+            seconds += getattr(roofline, name)
+    for operator in work.operators:
+        for collective in operator.collectives.get(layout, ()):
+            time = collective_parts(network, collective, work.tokens)
+            repeats = operator.repeats * collective.repeats
+            if collective.kind == "point_to_point":
+                parts["pipeline"] += repeats * (time.latency_seconds + time.bandwidth_seconds)
+            else:
+                parts[f"{collective.kind}_latency"] += repeats * time.latency_seconds
+                parts[f"{collective.kind}_bandwidth"] += repeats * time.bandwidth_seconds
+    parts["launches"] += launch_seconds(question, work)
+    return StepCosts(np.sum(list(parts.values()), axis=0), parts, busy)
+
+
+#: Parts of a step that another half of the batch can work behind.
+_EXCHANGED = ("all_reduce_latency", "all_reduce_bandwidth", "all_to_all_latency", "all_to_all_bandwidth", "pipeline")
+
+
+def _in_turns(half: StepCosts) -> StepCosts:
+    """Two halves of a batch: of communication only what is longer than the other half's work counts."""
+    exchanged = np.sum([half.parts[name] for name in _EXCHANGED], axis=0)
+    worked = half.seconds - exchanged
+    with np.errstate(invalid="ignore", divide="ignore"):
+        left = np.where(exchanged > worked, (exchanged - worked) / exchanged, 0.0)
+    parts = {name: 2.0 * part * (left if name in _EXCHANGED else 1.0) for name, part in half.parts.items()}
+    busy = {name: 2.0 * part for name, part in half.busy.items()}
+    return StepCosts(np.sum(list(parts.values()), axis=0), parts, busy)
+
+
+def _quicker(whole: StepCosts, turns: StepCosts, plans: Plans) -> StepCosts:
+    better = (turns.seconds < whole.seconds) & (plans.micro_batch >= 2.0)
+    return StepCosts(
+        np.where(better, turns.seconds, whole.seconds),
+        {name: np.where(better, turns.parts[name], part) for name, part in whole.parts.items()},
+        {name: np.where(better, turns.busy[name], part) for name, part in whole.busy.items()},
+    )
+
+
+def operator_roofline(question: Question, operator: Operator, work: Work) -> Roofline:
+    """Arithmetic and memory time of one row of the table, all its occurrences [s]."""
+    repeats = operator.repeats
+    dense = repeats / question.bytes_per_second
+    weights = repeats / question.weight_bytes_per_second(operator.dtype, operator.kind)
+    compute_rate = repeats / question.flops_per_second(operator.dtype, operator.kind)
+    compute = operator.flop_per_token * compute_rate * work.tokens
+    if np.any(operator.flop_per_sequence):
+        compute = compute + operator.flop_per_sequence * compute_rate * work.sequences
+    return Roofline(
+        np.asarray(compute * operator.padding),
+        np.asarray(operator.weight_bytes * weights),
+        np.asarray(operator.activation_bytes_per_token * dense * work.tokens),
+        np.asarray(operator.kv_bytes_per_sequence * (repeats / question.kv_bytes_per_second) * work.sequences),
+        question.shown(operator.kind),
+    )
+
+
+def _rooflines(question: Question, work: Work) -> list[Roofline]:
+    """One roofline per operator, or a single one for the whole step."""
+    each = [operator_roofline(question, operator, work) for operator in work.operators]
+    if question.assumptions.overlap != "step":
+        return each
+    compute, weights, activations, cache = (
+        np.asarray(sum(getattr(roofline, name) for roofline in each))
+        for name in ("compute", "weights", "activations", "kv_cache")
+    )
+    return [Roofline(compute, weights, activations, cache)]
+
+
+def _overlapped(question: Question, work: Work) -> Array:
+    if question.assumptions.overlap == "step":
+        return _step_overlapped(question, work)
+    return np.asarray(sum(roofline.seconds for roofline in _rooflines(question, work)))
+
+
+def _step_overlapped(question: Question, work: Work) -> Array:
+    """The longer of all arithmetic and all memory traffic, summed before the tokens are multiplied in."""
+    per_token: Array | float = 0.0
+    per_sequence: Array | float = 0.0
+    traffic: Array | float = 0.0
+    fixed: Array | float = 0.0
+    cached: Array | float = 0.0
+    bytes_per_second = question.bytes_per_second
+    for operator in work.operators:
+        rate = operator.repeats / question.flops_per_second(operator.dtype, operator.kind)
+        per_token = per_token + operator.flop_per_token * rate * operator.padding
+        if np.any(operator.flop_per_sequence):
+            per_sequence = per_sequence + operator.flop_per_sequence * rate
+        traffic = traffic + operator.activation_bytes_per_token * operator.repeats
+        slower = bytes_per_second / question.weight_bytes_per_second(operator.dtype, operator.kind)
+        fixed = fixed + operator.weight_bytes * (operator.repeats * slower)
+        cached = cached + operator.kv_bytes_per_sequence * operator.repeats
+    cached = cached * (bytes_per_second / question.kv_bytes_per_second)
+    moved = fixed + traffic * work.tokens + cached * work.sequences
+    return np.maximum(per_token * work.tokens + per_sequence * work.sequences, moved / bytes_per_second)
+
+
+def communication(network: Network, work: Work, layout: TensorLayout, operators: Iterable[Operator]) -> Array:
+    """Seconds of the collectives of some rows [s]."""
+    total = np.zeros(())
+    for operator in operators:
+        for collective in operator.collectives.get(layout, ()):
+            repeats = operator.repeats * collective.repeats
+            total = total + repeats * collective_seconds(network, collective, work.tokens)
+    return total
+
+
+def launch_seconds(question: Question, work: Work) -> float:
+    """Time to launch the kernels that a step waits for [s]."""
+    assumed = question.assumptions
+    if assumed.launches == "per_layer":
+        return assumed.launches_per_layer * work.layers * assumed.launch
+    return _kernels(question, work) * assumed.graph_launch
+
+
+def host_seconds(question: Question, work: Work) -> float:
+    """Time that the host takes to launch a step's kernels, ahead of the chip; 0 where graphs do it [s]."""
+    assumed = question.assumptions
+    if assumed.launches == "per_layer" or (assumed.cuda_graphs and not work.prefill):
+        return 0.0
+    return _kernels(question, work) * assumed.launch
+
+
+def overhead_seconds(question: Question, plans: Plans) -> Array:
+    """Time of the host per step that nothing hides [s]; each group of attention ranks has a host process of its own."""
+    assumed = question.assumptions
+    overhead = np.asarray(assumed.step_overhead)
+    if not assumed.sequence_overhead:
+        return overhead
+    groups = plans.stage / plans.attention_ranks if assumed.attention_groups == "data_parallel" else 1.0
+    return overhead + assumed.sequence_overhead * plans.micro_batch / groups
+
+
+def _kernels(question: Question, work: Work) -> float:
+    rows = (operator for operator in work.operators if operator.launches)
+    return sum(float(operator.repeats) * question.kernels(operator) for operator in rows)
+
+
+def mfu(
+    question: Question,
+    accelerators: npt.ArrayLike,
+    batch: npt.ArrayLike,
+    seconds: npt.ArrayLike,
+    *,
+    prompt: float | None = None,
+) -> Array:
+    """Time that the useful arithmetic would take at the theoretical peaks, over the time it takes [1].
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how; each operator counts against the peak of its own maths unit.
+    accelerators, batch : array_like
+        Instance and sequences [1], broadcastable to (...).
+    seconds : array_like
+        Time per token, or per prompt [s], broadcastable to (...).
+    prompt : float, optional
+        Prompt tokens of each sequence [tokens]; a decode step of one token if not given.
+    """
+    one = np.ones(())
+    alone = Plans(one, one, one, one, one, new_tokens=prompt or 1, prefill=prompt is not None)
+    useful = sum(
+        row.repeats
+        * (row.flop_per_token * alone.new_tokens + row.flop_per_sequence)
+        / question.peaks[question.unit(row.dtype)]
+        for row in question.work(alone).operators
+    )
+    return np.asarray(useful * np.asarray(batch) / (np.asarray(accelerators) * np.asarray(seconds)))

@@ -1,0 +1,271 @@
+"""How far a prediction of fitted assumptions may be off, and whether it is an extrapolation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ.calibration.accuracy import number
+from inference_econ.calibration.measurements import Measurement
+from inference_econ.engine.setup import Question
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.calibration import LEVELS, Calibration, ErrorSpread, Quantity, Range
+from inference_econ.inputs.hardware import HardwareSpec
+from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.precision import Precision
+
+#: Beyond what was measured by more than this factor is outside [1].
+_SLACK = 1.25
+_BILLION = 1e9
+#: Fields of hardware and models that no time depends on.
+_NO_TIME = ("prices", "watts", "name", "description", "year", "vendor", "max_context")
+
+
+class Interval(NamedTuple):
+    """Where a value probably is."""
+
+    low: float
+    """[as the value]"""
+    high: float
+    """[as the value]"""
+
+
+class Subject(NamedTuple):
+    """What a prediction is about; None where nothing is asked."""
+
+    model: ModelSpec
+    """What is served."""
+    hardware: HardwareSpec
+    """On what."""
+    weights: str | None = None
+    """Number format, None: as published."""
+    isl: float | None = None
+    """[tokens]"""
+    osl: float | None = None
+    """[tokens]"""
+    accelerators: float | None = None
+    """Of an instance [1]."""
+    concurrency: float | None = None
+    """Requests of an instance at a time [1]."""
+    engine: str = ""
+    """Empty if it is not known."""
+    context: float | None = None
+    """Mean length during decode where the lengths of requests are not known [tokens]."""
+
+
+def asked_subject(
+    question: Question,
+    isl: float | None = None,
+    osl: float | None = None,
+    accelerators: float | None = None,
+    concurrency: float | None = None,
+) -> Subject:
+    """What a question is about; its context counts where the length of prompts is not known, unless it is empty."""
+    context = question.context if isl is None and question.context else None
+    return Subject(
+        question.model, question.hardware, question.precision.experts, isl, osl, accelerators, concurrency,
+        context=context,
+    )  # fmt: skip
+
+
+def interval(
+    value: float,
+    assumptions: Assumptions,
+    quantity: Quantity = "tpot",
+    *,
+    level: float = 0.8,
+    subject: Subject | Measurement | None = None,
+) -> Interval | None:
+    """The interval that a measured value lies in with some probability, by the errors for rows a fit had not seen.
+
+    Parameters
+    ----------
+    value : float
+        Predicted time [s] or rate [1/s].
+    assumptions : Assumptions
+        It was predicted under.
+    quantity : {'tpot', 'ttft', 'request', 'throughput'}
+        What it is.
+    level : float
+        Probability, from 0 to 0.9 [1].
+    subject : Subject or Measurement, optional
+        What is asked: if its engine, chip and model were measured together, and nothing is
+        outside of what was, only other traffic is new, and the interval is narrower.
+
+    Returns
+    -------
+    Interval or None
+        Holds the value; None if the assumptions were not fitted to such a quantity.
+
+    Raises
+    ------
+    InputError
+        If the level is no probability up to 0.9.
+
+    Notes
+    -----
+    The errors are of fits that left out chips and models, or only traffic. What the constants are uncertain by is in
+    them, since each of these fits has constants of its own.
+    """
+    if not 0.0 <= level <= LEVELS[-1] - LEVELS[0] + 1e-12:
+        raise InputError(f"level: must be from 0 to {LEVELS[-1] - LEVELS[0]:g}, got {level:g}")
+    spread = error_spread(assumptions, quantity, subject)
+    if spread is None:
+        return None
+    low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], LEVELS, spread.quantiles)
+    return Interval(value * math.exp(min(low, 0.0)), value * math.exp(max(high, 0.0)))
+
+
+def error_spread(
+    assumptions: Assumptions, quantity: Quantity, subject: Subject | Measurement | None = None
+) -> ErrorSpread | None:
+    """The errors that :func:`interval` is made from; None if the assumptions were not fitted to such a quantity."""
+    calibration = assumptions.calibration
+    if calibration is None:
+        return None
+    spread = calibration.errors.get(quantity)
+    if subject is not None and measured(subject, assumptions):
+        spread = calibration.measured_errors.get(quantity, spread)
+    return spread
+
+
+def measured(subject: Subject | Measurement, assumptions: Assumptions) -> bool:
+    """Whether engine, chip and model were measured together, and no number is outside of what was.
+
+    Without an engine, any will do. See :func:`outside` for the parameters.
+    """
+    if assumptions.calibration is None:
+        return False
+    asked = _subject(subject) if isinstance(subject, Measurement) else subject
+    engines = [asked.engine] if asked.engine else assumptions.calibration.engines
+    keys = {subject_key(engine, asked.hardware, asked.model) for engine in engines}
+    return not keys.isdisjoint(assumptions.calibration.subjects) and not outside(asked, assumptions)
+
+
+def subject_key(engine: str, hardware: HardwareSpec, model: ModelSpec) -> str:
+    """How a calibration names what was measured: engine, chip and model."""
+    return " / ".join((engine or "unknown", hardware.name, model.name))
+
+
+def subject_of(row: Measurement) -> str:
+    """The :func:`subject_key` of a measurement."""
+    model, hardware = _specs(row.model, row.hardware)
+    return subject_key(row.engine, hardware, model)
+
+
+def instance_chips(row: Measurement) -> float | None:
+    """Accelerators of an instance, of the largest pool's if there are two; None if the layout is not recorded [1]."""
+    if row.prefill is not None or row.decode is not None:
+        pools = [pool for pool in (row.prefill, row.decode) if pool is not None]
+        return float(max(pool.tp * pool.dp * pool.pp for pool in pools))
+    return None if row.tp is None else float(row.tp * (row.dp or 1) * (row.pp or 1))
+
+
+def requests_per_accelerator(row: Measurement) -> float | None:
+    """Requests at a time, over all accelerators; None if one is not recorded, or left to chance [1]."""
+    if row.load == "rate" or not row.concurrency or not row.accelerators:
+        return None
+    return row.concurrency / row.accelerators
+
+
+class Reason(NamedTuple):
+    """Why a question is unlike the measurements behind some assumptions."""
+
+    kind: str
+    """What questions have in common."""
+    text: str
+    """For people, with the numbers."""
+
+
+def outside(subject: Subject | Measurement, assumptions: Assumptions) -> list[str]:
+    """Why a question is unlike the measurements that some assumptions were fitted to; empty if it is like them.
+
+    Parameters
+    ----------
+    subject : Subject or Measurement
+        What is asked.
+    assumptions : Assumptions
+        Under which it is answered.
+
+    Returns
+    -------
+    list of str
+        For people; empty for assumptions that were not fitted.
+    """
+    return [reason.text for reason in reasons(subject, assumptions)]
+
+
+def reasons(subject: Subject | Measurement, assumptions: Assumptions) -> list[Reason]:
+    """The same as :func:`outside`, with what questions have in common."""
+    if assumptions.calibration is None:
+        return []
+    asked = _subject(subject) if isinstance(subject, Measurement) else subject
+    words = (*_unknown(asked, assumptions.calibration), *_changed(asked))
+    return [*(Reason(text, text) for text in words), *_far(asked, assumptions.calibration)]
+
+
+def _unknown(asked: Subject, known: Calibration) -> Iterator[str]:
+    if asked.hardware.family not in known.families:
+        yield f"no chip of the family {asked.hardware.family} was measured ({', '.join(known.families)})"
+    if asked.engine and asked.engine not in known.engines:
+        yield f"{asked.engine} was not measured ({', '.join(known.engines)})"
+    weights = formats(asked.model, asked.weights)
+    if weights not in known.weights:
+        yield f"no weights in {weights} were measured ({', '.join(known.weights)})"
+
+
+def _changed(asked: Subject) -> Iterator[str]:
+    """What-ifs: a chip or model that nobody has measured, although it has the name of one that was."""
+    for word, spec in (("hardware", asked.hardware), ("model", asked.model)):
+        fields = [
+            field for field, one in spec.sources.items()
+            if one.where.startswith("--set") and field.partition(".")[0] not in _NO_TIME
+        ]  # fmt: skip
+        if fields:
+            yield f"the {word} is changed ({', '.join(fields)})"
+
+
+def _far(asked: Subject, known: Calibration) -> Iterator[Reason]:
+    each = None
+    if asked.concurrency is not None and asked.accelerators is not None:
+        each = asked.concurrency / asked.accelerators
+    context = Range(low=known.isl.low, high=known.isl.high + known.osl.high / 2.0)
+    parameters = Range(low=known.parameters.low / _BILLION, high=known.parameters.high / _BILLION)
+    values = (
+        ("parameters", "{} billion parameter{}", asked.model.total_parameters / _BILLION, parameters),
+        ("isl", "isl of {} token{}", asked.isl, known.isl),
+        ("osl", "osl of {} token{}", asked.osl, known.osl),
+        ("context", "context of {} token{}", asked.context, context),
+        ("accelerators", "{} accelerator{}", asked.accelerators, known.accelerators),
+        ("requests per accelerator", "{} request{} per accelerator", each, known.requests_per_accelerator),
+    )
+    for name, words, value, seen in values:
+        if value is not None and not seen.low / _SLACK <= value <= seen.high * _SLACK:
+            text = words.format(number(value), "" if value == 1.0 else "s")
+            ends = " to ".join(dict.fromkeys(number(end) for end in (seen.low, seen.high)))
+            yield Reason(f"{name} outside of what was measured", f"{text} (measured: {ends})")
+
+
+def formats(model: ModelSpec, weights: str | None) -> str:
+    """The number format of the weights that take most room: of experts where there are some."""
+    precision = Precision.of(model, weights)
+    experts = any(block.feed_forward.kind == "experts" for block in model.blocks)
+    return precision.experts if experts else precision.weights
+
+
+def _subject(row: Measurement) -> Subject:
+    chips, each = instance_chips(row), requests_per_accelerator(row)
+    together = None if chips is None or each is None else each * chips
+    return Subject(*_specs(row.model, row.hardware), row.weights, row.isl, row.osl, chips, together, row.engine)
+
+
+@cache
+def _specs(model: str, hardware: str) -> tuple[ModelSpec, HardwareSpec]:
+    """The catalogue copies what it gives; measurements are many and only looked at."""
+    return catalog.model(model), catalog.hardware(hardware)

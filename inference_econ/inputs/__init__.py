@@ -1,0 +1,1 @@
+"""Facts and opinions by name: validated and frozen."""

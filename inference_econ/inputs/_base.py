@@ -1,0 +1,131 @@
+"""What specifications are made of: quantities, and numbers that name their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from inference_econ.errors import UnitError
+from inference_econ.inputs._spec import Spec as Spec
+from inference_econ.inputs._yaml import Location
+from inference_econ.inputs.source import Source
+from inference_econ.inputs.units import EXAMPLES, looks_like_quantity, parse_quantity
+
+#: Quantities beyond these are slips of the unit, and would overflow on the way to a result.
+_SMALLEST, _LARGEST = 1e-15, 1e24
+
+
+def _quantity(unit: str) -> BeforeValidator:
+    def read(value: object) -> float:
+        try:
+            number = parse_quantity(value, unit)
+        except UnitError as error:
+            raise PydanticCustomError("quantity", "{problem}", {"problem": str(error)}) from error
+        if number and not _SMALLEST <= abs(number) <= _LARGEST:
+            problem = f"{value!r} cannot be meant: {number:g} {unit}; write for example {EXAMPLES[unit]!r}"
+            raise PydanticCustomError("quantity", "{problem}", {"problem": problem})
+        return number
+
+    return BeforeValidator(read, json_schema_input_type=float | str)
+
+
+Bytes = Annotated[float, _quantity("B"), Field(gt=0)]
+BytesPerSecond = Annotated[float, _quantity("B/s"), Field(gt=0)]
+FlopsPerSecond = Annotated[float, _quantity("FLOP/s"), Field(gt=0)]
+Seconds = Annotated[float, _quantity("s"), Field(ge=0)]
+Watts = Annotated[float, _quantity("W"), Field(gt=0)]
+DollarsPerHour = Annotated[float, _quantity("USD/h"), Field(gt=0)]
+Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+#: A dimension or head count; the scaled variants of the published study are fractional.
+Size = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(gt=0)]
+
+
+class SourcedSpec(Spec):
+    """A specification whose every number names its source.
+
+    ``sources`` maps a field, or a dotted path to one, to a :class:`Source`; an entry
+    covers everything below its field, and the most specific entry counts.
+    """
+
+    name: str = Field(min_length=1)
+    """What a reader calls it."""
+    description: str = ""
+    """One or two sentences for people."""
+    sources: dict[str, Source]
+    """The source of every number in this file, keyed by field."""
+
+    @model_validator(mode="after")
+    def _every_number_has_a_source(self) -> Self:
+        problems = source_mistakes(self.model_dump(exclude_none=True, exclude_unset=True))
+        if problems:
+            raise PydanticCustomError("sources", "{problem}", {"problem": problems[0][1]})
+        return self
+
+    @classmethod
+    def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
+        return source_mistakes({key: _plain(value) for key, value in data.items()})
+
+
+def _plain(value: Any) -> Any:
+    """What a file would hold in the place of specifications that are built already."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(exclude_none=True, exclude_unset=True)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def source_mistakes(data: Mapping[str, Any]) -> list[tuple[Location, str]]:
+    """Numbers without a source, and sources without a field, with their locations."""
+    sources = data.get("sources")
+    if not isinstance(sources, Mapping):
+        return []
+    found: list[tuple[Location, str]] = []
+    used: set[str] = set()
+    for location in _numbers({key: value for key, value in data.items() if key != "sources"}, ()):
+        keys = covering_keys(location)
+        used.update(keys)
+        if not any(key in sources for key in keys):
+            path = keys[0]
+            found.append(
+                (location, f"{path} has no source; add '{path}: {{ref: ..., where: ..., kind: ...}}' to sources")
+            )
+    strays = (key for key in sources if key not in used and not _exists(data, key))
+    found += [(("sources", key), f"sources: {key!r} names no field of this file") for key in strays]
+    return found
+
+
+def covering_keys(location: Location) -> list[str]:
+    """Keys of ``sources`` that would cover a location, the most specific first."""
+    names = [str(part) for part in location]
+    return [".".join(names[:end]) for end in range(len(names), 0, -1)]
+
+
+def _exists(data: Any, key: str) -> bool:
+    for part in key.split("."):
+        if isinstance(data, Mapping) and part in data:
+            data = data[part]
+        elif isinstance(data, (list, tuple)) and part.isdecimal() and int(part) < len(data):
+            data = data[int(part)]
+        else:
+            return False
+    return True
+
+
+def _numbers(value: Any, location: Location) -> Iterator[Location]:
+    if isinstance(value, Mapping):
+        if "ref" in value and "kind" in value:  # a price or constant that carries its own source
+            return
+        for key, item in value.items():
+            yield from _numbers(item, (*location, key))
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _numbers(item, (*location, index))
+    elif isinstance(value, bool):
+        return
+    elif isinstance(value, (int, float)) or (isinstance(value, str) and looks_like_quantity(value)):
+        yield location

@@ -1,0 +1,187 @@
+"""Strict data, and what is said of mistakes in it: with a line if they stand in a file."""
+
+from __future__ import annotations
+
+import difflib
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from inference_econ.errors import SpecError
+from inference_econ.inputs._yaml import Document, Location
+
+if typing.TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+
+class Spec(BaseModel):
+    """Base of all specifications: strict, frozen, unknown keys refused.
+
+    Raises
+    ------
+    SpecError
+        With every mistake in the values given.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise self._wrong(_without_lines(data, type(self).__name__), error) from None
+
+    # Otherwise pydantic would build nested specifications through ``__init__`` and lose where their mistakes are.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    def replace(self, **changes: object) -> Self:
+        """A copy with some fields changed, validated like a file.
+
+        Raises
+        ------
+        SpecError
+            If a field is unknown or a value is not allowed.
+        """
+        data = {name: getattr(self, name) for name in self.model_fields_set}
+        return self.build({**data, **changes}, origin=type(self).__name__)
+
+    @classmethod
+    def build(cls, data: Mapping[str, object], *, origin: str) -> Self:
+        """Validate plain data; mistakes are reported under ``origin``."""
+        return cls.from_document(_without_lines(data, origin))
+
+    @classmethod
+    def from_document(cls, document: Document) -> Self:
+        """Validate a document that was read from YAML.
+
+        Raises
+        ------
+        SpecError
+            With every mistake of the document, each with its file and line.
+        """
+        try:
+            return cls.model_validate(document.data)
+        except ValidationError as error:
+            raise cls._wrong(document, error) from error
+
+    @classmethod
+    def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
+        """The mistakes that pydantic found, and those that it would have found behind them, in our words."""
+        details = error.errors(include_url=False)
+        mistakes = {
+            _in_document(document.data, detail["loc"]): _mistake(cls, document, detail)
+            for detail in details
+            if not _is_echo(detail, details)
+        }
+        unsourced = cls._further_mistakes(document.data)
+        if unsourced and details[0]["type"] == "sources":
+            mistakes = {}  # the same again, without a line
+        for location, problem in unsourced:
+            mistakes.setdefault(location, f"{document.where(location)}: {problem}")
+        return SpecError(sorted(set(mistakes.values()), key=_by_line))
+
+    @classmethod
+    def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
+        """Mistakes of the whole, which pydantic does not look for while a part is wrong."""
+        del data
+        return []
+
+
+def _without_lines(data: Mapping[str, object], origin: str) -> Document:
+    return Document(dict(data), origin, {(): (origin, 0)})  # type: ignore[arg-type]
+
+
+def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
+    location = _in_document(document.data, detail["loc"])
+    path = ".".join(str(part) for part in location) or "the file"
+    where = document.where(location)
+    given, kind, context = detail["input"], detail["type"], detail.get("ctx", {})
+    if kind == "sources":
+        return f"{where}: {context['problem']}"
+    if kind == "missing":
+        return f"{where}: {path} is missing"
+    if kind == "extra_forbidden":
+        return f"{where}: unknown key {path!r}; {_nearest(str(location[-1]), _fields_at(cls, detail['loc']))}"
+    if kind == "quantity":
+        return f"{where}: {path}: {context['problem']}"
+    if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
+        sign = {"greater_than": ">", "greater_than_equal": ">=", "less_than": "<", "less_than_equal": "<="}[kind]
+        limit = next(value for key, value in context.items() if key in ("gt", "ge", "lt", "le"))
+        return f"{where}: {path} must be {sign} {limit:g}, got {given!r}"
+    if kind == "literal_error":
+        return f"{where}: {path}: got {given!r}; allowed: {context['expected']}"
+    if kind == "union_tag_invalid":
+        return f"{where}: {path}.kind: got {context['tag']!r}; allowed: {context['expected_tags']}"
+    if kind == "union_tag_not_found":
+        return f"{where}: {path} needs a 'kind'"
+    message = detail["msg"].removeprefix("Value error, ")
+    if not location and where == document.origin:
+        return f"{where}: {message}"  # of the whole, and in no file
+    return f"{where}: {path}: {message}" + ("" if isinstance(given, (dict, BaseModel)) else f", got {given!r}")
+
+
+def _is_echo(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
+    """Whether a list or mapping only counts as empty because of mistakes inside it."""
+    inside = (other["loc"][: len(detail["loc"])] == detail["loc"] and other is not detail for other in details)
+    return detail["type"] == "too_short" and any(inside)
+
+
+def _in_document(data: Any, loc: tuple[str | int, ...]) -> Location:
+    """Drop the union tags that pydantic puts into a location but no file contains."""
+    location: list[str | int] = []
+    below_tag = False
+    for index, part in enumerate(loc):
+        if isinstance(data, Mapping):
+            # A kind may have the name of one of its fields: {kind: experts, experts: 8}.
+            is_tag = not below_tag and data.get("kind") == part
+            below_tag = is_tag
+            if is_tag or part == "[key]" or (part not in data and index < len(loc) - 1):
+                continue
+            data = data.get(part)
+        elif isinstance(data, (list, tuple)) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        elif index > 0:
+            continue
+        location.append(part)
+    return tuple(location)
+
+
+def _fields_at(cls: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
+    """Names of the fields that were allowed where ``loc`` ends."""
+    classes = {cls}
+    for part in loc[:-1]:
+        below = {
+            found
+            for candidate in classes
+            if isinstance(part, str) and part in candidate.model_fields
+            for found in _models_in(candidate.model_fields[part].annotation)
+        }
+        tagged = {
+            candidate
+            for candidate in classes
+            if "kind" in candidate.model_fields and part in typing.get_args(candidate.model_fields["kind"].annotation)
+        }
+        classes = below or tagged or classes
+    return sorted({name for candidate in classes for name in candidate.model_fields})
+
+
+def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in typing.get_args(annotation):
+        yield from _models_in(argument)
+
+
+def _nearest(given: str, allowed: list[str]) -> str:
+    best = difflib.get_close_matches(given, allowed, n=2)
+    if best:
+        return f"did you mean {' or '.join(map(repr, best))}?"
+    return f"allowed: {', '.join(allowed)}"
+
+
+def _by_line(text: str) -> tuple[str, int, str]:
+    origin, _, rest = text.partition(":")
+    line, _, _ = rest.partition(":")
+    return (origin, int(line) if line.isdigit() else 0, text)

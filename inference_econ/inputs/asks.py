@@ -1,0 +1,392 @@
+"""Kinds of questions, and the settings that their series share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from inference_econ.inputs._base import BytesPerSecond, Count, DollarsPerHour, FlopsPerSecond, Seconds, Size, Spec
+from inference_econ.inputs._yaml import scalar
+from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs.traffic import Tokens
+
+Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
+Probability = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]
+GridName = Literal["paper", "whole"]
+#: A published number with its digits, ``"0.50"``.
+Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
+
+
+class SamplingSpec(Spec):
+    """Keep only the points that a logarithmic scan of latency limits visits (the study: 1,000 over two decades)."""
+
+    points: Count
+    """Latency limits [1]."""
+    decades: Positive
+    """Span of the limits above the fastest point [1]."""
+
+
+class Settings(Spec):
+    """How one series is computed; what is absent comes from the scenario's ``common`` settings."""
+
+    model: str | None = None
+    """Name or path of a model."""
+    hardware: str | None = None
+    """Name or path of hardware."""
+    assumptions: str | None = None
+    """Name or path of a preset."""
+    changes: tuple[str, ...] = Field(default=(), strict=False)
+    """What-ifs, ``assumptions.launch=0 us``."""
+    weights: Dtype | None = None
+    """Number format of the weights; by default the published one."""
+    activations: Dtype | None = None
+    """Number format of what flows between operators."""
+    kv: Dtype | None = None
+    """Number format of the cache."""
+    context: Tokens | None = None
+    """Cached tokens per sequence [tokens]."""
+    isl: Tokens | None = None
+    """Input sequence length [tokens]."""
+    osl: Positive | None = None
+    """Output sequence length [tokens]."""
+    price: DollarsPerHour | None = None
+    """Price of an accelerator [USD/h]; by default the first of its file."""
+    max_tokens_per_second: Positive | None = None
+    """Demand [tokens/s]."""
+    grid: GridName | None = None
+    """The study's logarithmic grid, or whole numbers."""
+    pipeline: bool | None = None
+    """Try pipeline depths other than 1."""
+    max_accelerators: Positive | None = None
+    """Largest instance [1]."""
+    tp: Count | None = None
+    """Pinned: accelerators that share the attention weights [1]."""
+    dp: Count | None = None
+    """Pinned: groups of them in a pipeline stage [1]."""
+    pp: Count | None = None
+    """Pinned: pipeline stages [1]."""
+    ep: Count | None = None
+    """Pinned: expert-parallel ranks of a stage [1]."""
+    batch: Positive | None = None
+    """Pinned: sequences decoded together by an instance [1]."""
+    accelerators: Positive | None = None
+    """Pinned: size of an instance [1]."""
+    draft: str | None = None
+    """Model that proposes tokens."""
+    acceptance: Probability | None = None
+    """Probability that a proposed token is accepted [1]."""
+    max_draft: Annotated[int, Field(ge=1, le=64)] | None = None
+    """Longest draft [tokens]."""
+    sampling: SamplingSpec | None = None
+    """Scan of the frontier; exact if absent."""
+
+    @model_validator(mode="after")
+    def _one_way_to_give_lengths(self) -> Self:
+        if self.context is not None and (self.isl is not None or self.osl is not None):
+            raise ValueError("give either context, or isl and osl, not both")
+        return self
+
+    @classmethod
+    def from_text(cls, pairs: Mapping[str, str], *, origin: str) -> Settings:
+        """Settings from text, values as in YAML; a key with a dot is a what-if (``hardware.link_domain``).
+
+        Raises
+        ------
+        SpecError
+            If a key is unknown or a value is not allowed.
+        """
+        changes = [f"{key}={text}" for key, text in pairs.items() if "." in key]
+        values = {key: scalar(text) for key, text in pairs.items() if "." not in key}
+        return cls.build({**values, **({"changes": changes} if changes else {})}, origin=origin)
+
+    def over(self, common: Settings) -> Settings:
+        """These settings with what they leave out taken from ``common``."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        # A context replaces lengths, and lengths a context.
+        if self.context is not None:
+            given = {"isl": None, "osl": None, **given}
+        elif self.isl is not None or self.osl is not None:
+            given = {"context": None, **given}
+        return common.replace(**given)
+
+
+class Series(Spec):
+    """One curve or row."""
+
+    label: str = Field(min_length=1)
+    """What the legend or the first column says."""
+    settings: Settings = Field(default_factory=Settings)
+    """What differs from the common settings."""
+
+
+class FrontierAsk(Spec):
+    """Cost-speed frontiers of the full model."""
+
+    kind: Literal["frontier"]
+    """Names this kind of question."""
+    common: Settings = Field(default_factory=Settings)
+    """Settings of all series."""
+    series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
+    """The curves."""
+
+
+class ToyAsk(Spec):
+    """The toy model of section 2.2: its closed-form optimum (Table 1) or its frontiers (Figure 1)."""
+
+    kind: Literal["toy_optimum", "toy_frontier"]
+    """Names this kind of question."""
+    common: Settings = Field(default_factory=Settings)
+    """Settings of all series."""
+    series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
+    """The rows or curves."""
+    reductions: Positive
+    """All-reduces per layer [1]."""
+    hop: Seconds
+    """Time between neighbours [s]."""
+    base: Seconds
+    """Further time of every reduction [s]."""
+
+    @model_validator(mode="after")
+    def _a_hop_takes_time(self) -> Self:
+        if self.kind == "toy_optimum" and self.hop == 0:
+            raise ValueError("a toy_optimum needs a hop > 0 s; without one the best instance is infinitely large")
+        return self
+
+
+class Measured(Spec):
+    """A published latency."""
+
+    label: str
+    """Which model."""
+    parameters: Size
+    """Its parameters [1]."""
+    latency: Annotated[Seconds, Field(gt=0)]
+    """Time per token [s]."""
+
+
+class SquareRootAsk(Spec):
+    """The rule that latency grows with the root of the parameter count (eq. 19), against measurements."""
+
+    kind: Literal["square_root_law"]
+    """Names this kind of question."""
+    measured: Annotated[tuple[Measured, ...], Field(min_length=2, strict=False)]
+    """Published latencies; the first fixes the law."""
+
+
+class PanelsAsk(Spec):
+    """Figures of other scenarios side by side."""
+
+    kind: Literal["panels"]
+    """Names this kind of question."""
+    scenarios: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+    """Names of the scenarios."""
+
+
+#: Settings that say nothing about a server that runs already.
+_NOT_OF_A_SERVER = (
+    "grid",
+    "pipeline",
+    "max_accelerators",
+    "max_tokens_per_second",
+    "batch",
+    "draft",
+    "acceptance",
+    "max_draft",
+    "sampling",
+)
+
+
+class AssessAsk(Spec):
+    """A measured deployment held against the frontier and the ideal bound."""
+
+    kind: Literal["assess"]
+    """Names this kind of question."""
+    common: Settings
+    """What is served on what; ``accelerators``, and ``tp``, ``dp``, ``pp``, ``ep`` as far as they are known."""
+    tokens_per_second: Positive
+    """Measured speed of one user [tokens/s]."""
+    utilization: Positive | None = None
+    """Measured: useful arithmetic over the dense peak (MFU) [1]."""
+    batch: Positive | None = None
+    """Or: sequences served at the same time [1]."""
+    throughput: Positive | None = None
+    """Or: output tokens of the deployment [tokens/s]."""
+
+    @model_validator(mode="after")
+    def _measured_once(self) -> Self:
+        given = [name for name in ("utilization", "batch", "throughput") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give one of utilization, batch and throughput; given: {', '.join(given) or 'none'}")
+        return self
+
+    @model_validator(mode="after")
+    def _a_server_that_runs(self) -> Self:
+        odd = [name for name in _NOT_OF_A_SERVER if getattr(self.common, name) is not None]
+        if odd:
+            raise ValueError(f"common: {', '.join(odd)} cannot be said of a measured server; leave it out")
+        if self.common.accelerators is None or self.common.accelerators % 1:
+            raise ValueError("common: give the accelerators of the server, a whole number")
+        return self
+
+
+LatentVariant = Literal["absorbed", "decompressed", "decompressed_per_step"]
+Degree = Annotated[int, Field(ge=1, le=4096)]
+Counts = Annotated[tuple[Count, ...], Field(min_length=1, strict=False)]
+
+
+class LatentRow(Spec):
+    """One implementation of latent attention, with what was printed for it."""
+
+    label: str = Field(min_length=1)
+    """What the first column says."""
+    latent_attention: LatentVariant
+    """See :class:`inference_econ.inputs.assumptions.Assumptions`."""
+    printed: dict[Literal["kB", "MFLOP"], Printed] = Field(default_factory=dict)
+    """Published cache [10^3 B] and arithmetic [10^6 FLOP] per token and layer, as text so that their digits count:
+    expectations, never results."""
+
+
+class Verification(Spec):
+    """Steps with several new tokens per sequence: drafts that are verified, chunks of a prompt."""
+
+    batch: Count
+    """Sequences [1]."""
+    context: Count
+    """Cached tokens of each [tokens]."""
+    new_tokens: Counts
+    """New tokens of each [tokens]."""
+
+
+class WholeStep(Spec):
+    """A deployment of the whole model."""
+
+    hardware: str
+    """Name or path of hardware."""
+    tp: Degree
+    """Accelerators that share the attention weights [1]."""
+    dp: Degree = 1
+    """Groups of them with sequences of their own [1]."""
+    ep: Degree = 1
+    """Expert-parallel ranks [1]."""
+    batches: Counts
+    """Sequences [1]."""
+    contexts: Counts
+    """Cached tokens of each [tokens]."""
+
+
+class LatentVariantsAsk(Spec):
+    """Latent attention absorbed, over a decompressed cache, and decompressed in every step."""
+
+    kind: Literal["latent_variants"]
+    """Names this kind of question."""
+    model: str
+    """Name or path of a model with latent attention."""
+    hardware: str
+    """Chip that one layer of attention is timed on."""
+    assumptions: str = "deployable"
+    """Name or path of a preset."""
+    kv: Dtype | None = None
+    """Number format of the cache."""
+    rows: Annotated[tuple[LatentRow, ...], Field(min_length=1, strict=False)]
+    """Implementations by cache and arithmetic per token."""
+    batches: Counts
+    """Sequences of a decode step [1]."""
+    drawn_batches: Counts | None = None
+    """Those that the figure shows [1]; all if not given."""
+    contexts: Counts
+    """Cached tokens of each [tokens]."""
+    verification: Verification
+    """Steps with more new tokens."""
+    whole_step: WholeStep | None = None
+    """Compare steps of the whole model as well."""
+    notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """What a reader should know about the printed numbers."""
+
+
+class PrintedPrefill(Spec):
+    """What was printed for one length of the prompt, as text so that its digits count: expectations."""
+
+    context: Count
+    """Prompt [tokens]."""
+    one_process: Printed | None = None
+    """Time to the first token on one process [s]."""
+    all_gather: Printed | None = None
+    """Time to the first token with all-gathers [s]."""
+    searched: Printed | None = None
+    """Time to the first token of the chain with the searched partition [s]."""
+    speedup: Printed | None = None
+    """All-gather over chain [1]."""
+
+
+class Chain(Spec):
+    """Processes that share a prefill."""
+
+    label: str = Field(min_length=1)
+    """What tables and figures say."""
+    model: str
+    """Name or path of a model."""
+    processes: Annotated[int, Field(ge=1, le=64)]
+    """How many [1]."""
+    link: BytesPerSecond | None = None
+    """From one to the next, one way [B/s]; absent for a single process."""
+    printed: Annotated[tuple[PrintedPrefill, ...], Field(strict=False)] = ()
+    """What was published."""
+
+    @model_validator(mode="after")
+    def _several_are_linked(self) -> Self:
+        if (self.link is None) != (self.processes == 1):
+            raise ValueError(f"give a link for 2 or more processes, and none for one; processes is {self.processes}")
+        shared = {"all_gather", "searched", "speedup"}
+        if self.processes == 1 and any(shared & one.model_fields_set for one in self.printed):
+            raise ValueError("a single process has times of one_process only")
+        return self
+
+
+class RunaheadAsk(Spec):
+    """Prefill over a chain of processes (KV-Runahead) against all-gathers."""
+
+    kind: Literal["kv_runahead"]
+    """Names this kind of question."""
+    chains: Annotated[tuple[Chain, ...], Field(min_length=1, strict=False)]
+    """What is compared."""
+    contexts: Counts
+    """Prompts [tokens]."""
+    lookup: Counts
+    """Prompts whose partition is searched; others are interpolated between them [tokens]."""
+    kv: Dtype
+    """Number format of the cache."""
+    matmul: FlopsPerSecond
+    """Sustained arithmetic of matrix multiplications [FLOP/s]."""
+    attention: FlopsPerSecond
+    """Sustained arithmetic of attention [FLOP/s]."""
+    overhead: Seconds
+    """Least time of a layer [s]."""
+    latency: Seconds
+    """Of a message between processes [s]."""
+    notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Where ours differ from what was printed, and why."""
+
+    @model_validator(mode="after")
+    def _prompts_are_in_order(self) -> Self:
+        longest = max(chain.processes for chain in self.chains)
+        for name, prompts in (("contexts", self.contexts), ("lookup", self.lookup)):
+            if list(prompts) != sorted(set(prompts)):
+                raise ValueError(f"{name} must ascend, got {', '.join(map(str, prompts))}")
+            if prompts[0] < longest:
+                raise ValueError(f"a prompt of {prompts[0]} tokens does not split over {longest} processes")
+        for chain in self.chains:
+            for one in chain.printed:
+                if one.context not in self.contexts:
+                    raise ValueError(f"printed context {one.context} of {chain.label!r} is none of the contexts")
+        labels = [chain.label for chain in self.chains]
+        if len(set(labels)) < len(labels):
+            raise ValueError("two chains have the same label; a label names one chain")
+        return self
+
+
+Ask = Annotated[
+    FrontierAsk | AssessAsk | ToyAsk | SquareRootAsk | PanelsAsk | LatentVariantsAsk | RunaheadAsk,
+    Field(discriminator="kind"),
+]

@@ -1,0 +1,105 @@
+"""What a fit of assumptions to measurements knows about itself: what it saw, and how far it was off."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from inference_econ.inputs._base import Count, Size, Spec
+
+Quantity = Literal["tpot", "ttft", "request", "throughput"]
+Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+Ratio = Annotated[int | float, Field(ge=-10, le=10, allow_inf_nan=False)]
+
+Share = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+#: Probabilities of the quantiles of an :class:`ErrorSpread` [1].
+LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+
+
+class Range(Spec):
+    """From the least to the most that was measured."""
+
+    low: Size
+    """Least."""
+    high: Size
+    """Most."""
+
+
+class ErrorSpread(Spec):
+    """Errors of predictions for rows that their fit had not seen."""
+
+    rows: Count
+    """How many [1]."""
+    groups: Count | None = None
+    """That were left out one after the other [1]."""
+    median: Ratio | None = None
+    """Of |ln(measured / predicted)|, as the fits are, before any widening [1]."""
+    p90: Ratio | None = None
+    """Nine of ten of these are not larger [1]."""
+    covered: Share | None = None
+    """Of the rows, those inside of 80 % intervals that were made without their group [1]."""
+    quantiles: Annotated[tuple[Ratio, ...], Field(min_length=len(LEVELS), max_length=len(LEVELS), strict=False)]
+    """Of ln(measured / predicted) at 5, 10, 25, 50, 75, 90 and 95 % [1]."""
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if list(self.quantiles) != sorted(self.quantiles):
+            raise PydanticCustomError("quantiles", "quantiles must ascend, got {given}", {"given": str(self.quantiles)})
+        return self
+
+
+class LeftOut(Spec):
+    """Rows that were predicted by a fit to the others."""
+
+    by: Literal["hardware", "model", "subject"]
+    """What they have in common; a subject is an engine on a chip with a model."""
+    name: str = Field(min_length=1)
+    """Of that."""
+    rows: Count
+    """How many [1]."""
+    medians: Annotated[dict[Quantity, Ratio], Field(min_length=1)]
+    """Median of |ln(predicted / measured)| by quantity [1]."""
+
+
+class Calibration(Spec):
+    """The rows behind fitted assumptions. A question that is unlike them is an extrapolation."""
+
+    date: str = Field(min_length=1)
+    """Of the fit."""
+    rows: Count
+    """Measurements that were fitted [1]."""
+    engines: Names
+    """Serving engines."""
+    models: Names
+    """Models, by their names in the catalogue."""
+    hardware: Names
+    """Chips, by their names in the catalogue."""
+    families: Names
+    """See :attr:`HardwareSpec.family`."""
+    weights: Names
+    """Number formats of the weights that take most room."""
+    parameters: Range
+    """Of the models, experts included [1]."""
+    isl: Range
+    """Input lengths [tokens]."""
+    osl: Range
+    """Output lengths [tokens]."""
+    requests_per_accelerator: Range
+    """At a time [1]."""
+    accelerators: Range
+    """Of an instance [1]."""
+    errors: Annotated[dict[Quantity, ErrorSpread], Field(min_length=1)]
+    """By quantity, for an engine, a chip or a model that was not measured: all rows of one were left out."""
+    measured_errors: dict[Quantity, ErrorSpread] = Field(default_factory=dict)
+    """The same for other traffic and layouts of what was measured: only such rows were left out."""
+    subjects: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """What was measured: engine, chip and model, with strokes between."""
+    left_out: Annotated[tuple[LeftOut, ...], Field(strict=False)] = ()
+    """How far fits were off that did not see a chip, a model, or a subject."""
+    undetermined: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Constants that the rows say little about."""
+    deployments: str = ""
+    """Short hashes of the deployments that were fitted, here or for the base: they tell rows that are not."""

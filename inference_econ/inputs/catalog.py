@@ -1,0 +1,329 @@
+"""Names to specifications: the one place that knows where files are.
+
+Names are paths below the folder of their kind without the suffix: ``h100_sxm``,
+``paper/h100``. Anything that ends in ``.yaml`` or exists as a file is read from there; for a
+model, so is a published ``config.json`` or a folder that holds one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
+
+from inference_econ.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from inference_econ.inputs._base import Spec
+    from inference_econ.inputs._yaml import Document, Value
+    from inference_econ.inputs.assumptions import Assumptions
+    from inference_econ.inputs.hardware import HardwareSpec
+    from inference_econ.inputs.measured_names import MeasuredNames
+    from inference_econ.inputs.model import ModelSpec
+    from inference_econ.inputs.scenario import Scenario
+    from inference_econ.inputs.tier import TierSpec
+
+Kind = Literal["hardware", "models", "scenarios", "assumptions"]
+#: A name of the catalogue, or a path.
+Name = str | os.PathLike[str]
+SpecT = TypeVar("SpecT", bound="Spec")
+
+_SINGULAR = {"hardware": "hardware", "models": "model", "scenarios": "scenario", "assumptions": "assumptions"}
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+@cache
+def folder(kind: Kind) -> Path:
+    """The folder that holds the files of one kind: in the installed package, or in a checkout.
+
+    Raises
+    ------
+    InputError
+        If neither has it.
+    """
+    below = {"assumptions": "scenarios/assumptions"}.get(kind, kind)
+    installed, checkout = _PACKAGE / "_catalog" / below, _PACKAGE.parent / below
+    if installed.is_dir():
+        return installed
+    if checkout.is_dir() and (_PACKAGE.parent / "pyproject.toml").is_file():
+        return checkout
+    raise InputError(f"the folder {below!r} is missing: neither {installed} nor {checkout} (in a checkout) is there")
+
+
+@cache
+def names(kind: Kind) -> tuple[str, ...]:
+    """Every name of one kind that comes with the package, sorted."""
+    root = folder(kind)
+    found = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
+    hidden = {"scenarios": ("assumptions/", "measured/"), "assumptions": ("collectives/", "tiers/")}.get(kind, ())
+    return tuple(sorted((name for name in found if not name.startswith(hidden)), key=lambda n: (n.count("/"), n)))
+
+
+@cache
+def collectives_names() -> tuple[str, ...]:
+    """Every model of collectives that assumptions can name, sorted."""
+    return tuple(sorted(path.stem for path in (folder("assumptions") / "collectives").glob("*.yaml")))
+
+
+@cache
+def tier_names() -> tuple[str, ...]:
+    """Every kind of host memory that caches can wait in, sorted."""
+    return tuple(sorted(path.stem for path in (folder("assumptions") / "tiers").glob("*.yaml")))
+
+
+def tier(name: str) -> TierSpec:
+    """Read a kind of host memory by name or path.
+
+    Raises
+    ------
+    InputError
+        If there is no such name or file.
+    SpecError
+        If the file has mistakes.
+    """
+    from inference_econ.inputs import _yaml
+    from inference_econ.inputs.tier import TierSpec
+
+    known = tier_names()
+    path = folder("assumptions") / "tiers" / f"{name}.yaml" if name in known else Path(name)
+    if not _is_file(path):
+        raise InputError(f"unknown tier {name!r}; known: {', '.join(known)} (a path to a YAML file works too)")
+    return TierSpec.from_document(_yaml.read(path))
+
+
+def locate(kind: Kind, name: str) -> Path:
+    """The file behind a name or path.
+
+    Raises
+    ------
+    UnknownNameError
+        With the nearest names.
+    InputError
+        If a path was given and there is no such file.
+    """
+    if not name.strip():
+        raise InputError(f"the name of the {_SINGULAR[kind]} is empty; 'inference-econ {kind}' lists all")
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        if not _is_file(path):
+            raise InputError(f"{name}: no such file")
+        return path
+    known = names(kind)
+    for found in (name, f"profiles/{name}"):  # fitted presets go by their bare names too
+        if found in known:
+            return folder(kind) / f"{found}.yaml"
+    if kind == "models" and (path.suffix == ".json" or _is_folder(path)):
+        from inference_econ.inputs import huggingface
+
+        return huggingface.find_config(path)
+    if _is_file(path):
+        return path
+    raise UnknownNameError(_unknown(kind, name, known))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name too long for any file
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _unknown(kind: Kind, name: str, known: Sequence[str]) -> str:
+    word = _SINGULAR[kind]
+    wanted = name.lower().replace("-", "_").replace(" ", "_")
+    bare = {full.rsplit("/", 1)[-1]: full for full in reversed(known)}
+    # Whoever types the beginning of a name means it more than one that only resembles it.
+    near = [full for full in known if wanted and full.startswith(wanted)]
+    near += [bare[match] for match in difflib.get_close_matches(wanted, list(bare), n=3, cutoff=0.5)]
+    near += [full for full in known if wanted and wanted in full]
+    near = list(dict.fromkeys(near))
+    hint = f"did you mean {', '.join(near[:4])}?" if near else f"known: {', '.join(known)}"
+    return f"unknown {word} {name!r}; {hint} ('inference-econ {kind}' lists all; a path to a YAML file works too)"
+
+
+@cache
+def references() -> dict[str, dict[str, str]]:
+    """Every reference by its key: title, author, year, url and note, as far as known."""
+    from bibtexparser.entrypoint import parse_file
+
+    library = parse_file(str(_PACKAGE / "references.bib"))
+    return {
+        entry.key: {field.key: str(field.value).replace("{", "").replace("}", "") for field in entry.fields}
+        for entry in library.entries
+    }
+
+
+@cache
+def measured_files() -> dict[str, Path]:
+    """The measurements that come with the package: file name without its suffix to file, sorted."""
+    return {path.stem: path for path in sorted((folder("scenarios") / "measured").glob("*.csv"))}
+
+
+@cache
+def measured_names() -> MeasuredNames:
+    """How measurements write the names of what is in the catalogue."""
+    from inference_econ.inputs import _yaml
+    from inference_econ.inputs.measured_names import MeasuredNames
+
+    return MeasuredNames.from_document(_yaml.read(folder("scenarios") / "measured" / "names.yaml"))
+
+
+def hardware(name: Name, *, changes: Iterable[str] = ()) -> HardwareSpec:
+    """Read hardware by name or path.
+
+    Parameters
+    ----------
+    name : str or path
+        ``h100_sxm``, ``paper/h100``, or where a file is.
+    changes : iterable of str
+        ``"hbm_bytes_per_second=6.7 TB/s"``: fields to override, validated like the file.
+
+    Raises
+    ------
+    UnknownNameError, SpecError, InputError
+        With one message that says what to do.
+    """
+    from inference_econ.inputs.hardware import HardwareSpec
+
+    return _load(HardwareSpec, "hardware", name, tuple(changes))
+
+
+def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
+    """Read a language model by name or path; see :func:`hardware` for ``changes`` and errors.
+
+    The path may be that of a published Hugging Face ``config.json``, or of a folder that holds one.
+    """
+    from inference_econ.inputs.model import ModelSpec
+
+    return _load(ModelSpec, "models", name, tuple(changes))
+
+
+def assumptions(name: Name, *, changes: Iterable[str] = ()) -> Assumptions:
+    """Read a preset of assumptions by name or path; see :func:`hardware` for ``changes`` and errors."""
+    from inference_econ.inputs.assumptions import Assumptions
+
+    return _load(Assumptions, "assumptions", name, tuple(changes))
+
+
+def scenario(name: Name, *, changes: Iterable[str] = ()) -> Scenario:
+    """Read a scenario by name or path; see :func:`hardware` for ``changes`` and errors."""
+    from inference_econ.inputs.scenario import Scenario
+
+    return _load(Scenario, "scenarios", name, tuple(changes))
+
+
+def _load(cls: type[SpecT], kind: Kind, asked: Name, changes: tuple[str, ...]) -> SpecT:
+    """A shipped file is read once, and copied so that nobody changes it for others; a user's may have changed."""
+    if not isinstance(asked, (str, os.PathLike)):
+        raise InputError(f"{_SINGULAR[kind]}: a name, a path or a {cls.__name__} is needed, got {asked!r}")
+    name = os.fspath(asked)
+    if name in names(kind):
+        return cast("SpecT", _shipped(cls, kind, name, changes).model_copy(deep=True))
+    return _fresh(cls, kind, name, changes)
+
+
+@cache
+def _shipped(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
+    return _fresh(cls, kind, name, changes)
+
+
+def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
+    document = _read(kind, name)
+    if kind == "assumptions" and changes:
+        _forget_calibration(document)
+        document.data["extends"] = name
+    for change in changes:
+        if kind == "assumptions" and "collectives." in change.partition("=")[0]:
+            _graft_collectives(document)  # so that a field inside the named file can be reached
+        _apply(document, change, _SINGULAR[kind])
+    if kind == "assumptions":
+        _graft_collectives(document)
+    return cls.from_document(document)
+
+
+def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
+    from inference_econ.inputs import _yaml
+
+    path = locate(kind, name)
+    if kind == "models" and path.suffix == ".json":
+        from inference_econ.inputs import huggingface
+
+        return huggingface.import_document(path)
+    document = _yaml.read(path)
+    base = document.data.get("extends") if kind == "assumptions" else None
+    if base is None:
+        return document
+    if base in (*readers, name) or not isinstance(base, str):
+        chain = " -> ".join((*readers, name))
+        raise InputError(f"{document.where(('extends',))}: {base!r} cannot be extended: {chain}")
+    extended = _read(kind, base, (*readers, name))
+    _forget_calibration(extended)
+    return _yaml.merge(extended, document)
+
+
+def _forget_calibration(document: Document) -> None:
+    """What changes fitted assumptions has not been fitted itself; what it extends has."""
+    document.data.pop("calibration", None)
+    sources = document.data.get("sources")
+    if isinstance(sources, dict):
+        sources.pop("calibration", None)
+
+
+def _apply(document: Document, change: str, word: str) -> None:
+    from inference_econ.inputs import _yaml
+
+    path, sign, text = (part.strip() for part in change.partition("="))
+    origin = f"--set {word}.{change}"
+    if not sign or not path:
+        raise InputError(f"{origin}: write --set {word}.FIELD=VALUE")
+    if path == "extends":
+        raise InputError(f"{origin}: extends cannot be set; name the preset with --assumptions")
+    _yaml.assign(document, path.split("."), _value(text, origin), origin)
+    sources = document.data.setdefault("sources", {})
+    if isinstance(sources, dict):
+        for stale in [key for key in sources if key.startswith(f"{path}.")]:
+            del sources[stale]
+        sources[path] = {"ref": "user", "where": origin, "kind": "assumed"}
+    if document.data.get(path, "") is None and isinstance(sources, dict):
+        del sources[path]  # nothing is left that would need one
+
+
+def _value(text: str, origin: str) -> Value:
+    from inference_econ.inputs import _yaml
+
+    if text.startswith(("[", "{")):
+        return _yaml.parse(f"value: {text}", origin).data["value"]
+    return _yaml.scalar(text)
+
+
+def _graft_collectives(document: Document) -> None:
+    """Replace names of collectives by the files they name."""
+    from inference_econ.inputs import _yaml
+
+    places = [("collectives",)]
+    families = document.data.get("per_family")
+    if isinstance(families, dict):
+        places += [("per_family", family, "collectives") for family in families]  # type: ignore[misc]
+    for place in places:
+        holder: Value = document.data
+        for key in place:
+            holder = holder.get(key) if isinstance(holder, dict) else None
+        if isinstance(holder, str):
+            part = _yaml.read(_collectives_file(holder, document.where(place)))
+            _yaml.graft(document, place, part)
+
+
+def _collectives_file(name: str, where: str) -> Path:
+    if name in collectives_names():
+        return folder("assumptions") / "collectives" / f"{name}.yaml"
+    raise InputError(f"{where}: unknown collectives {name!r}; known: {', '.join(collectives_names())}")

@@ -1,0 +1,104 @@
+"""Accelerators: datasheet facts and dated prices, nothing that two people could dispute."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from inference_econ.inputs._base import (
+    Bytes,
+    BytesPerSecond,
+    Count,
+    DollarsPerHour,
+    FlopsPerSecond,
+    SourcedSpec,
+    Spec,
+    Watts,
+)
+
+PriceKind = Literal["on-demand", "reserved", "spot", "paper", "index", "estimate"]
+MathUnit = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
+
+
+class Price(Spec):
+    """What one accelerator costs per hour, when, and who said so."""
+
+    dollars_per_accelerator_hour: DollarsPerHour
+    """[USD/h]"""
+    kind: PriceKind
+    """Contract: on-demand, reserved, spot, an index, an estimate, or the value a paper used."""
+    date: str = Field(pattern=r"^(\d{4}(-\d{2}(-\d{2})?)?|undated)$")
+    """When it was seen: ``2026-05``, or ``undated``."""
+    ref: str = Field(min_length=1)
+    """Key of the reference in ``references.bib``."""
+    where: str = Field(min_length=1)
+    """Where inside the reference."""
+
+
+class HardwareSpec(SourcedSpec):
+    """One accelerator (GPU, TPU, LPU), per chip, dense and one way.
+
+    Valid for chips that can be described by peak rates. Never a marketing number: sparse peaks, bidirectional
+    link rates, per-core values and multi-chip boards are refused where a rule can see them.
+    """
+
+    family: str = Field(pattern=r"^[a-z0-9_]+$")
+    """Key under which assumptions may treat chips of a kind differently, for example ``h100`` or ``tpu``."""
+    vendor: str
+    """Who makes it."""
+    year: int = Field(ge=2010, le=2040)
+    """Launch year."""
+    dense_flops_per_second: Annotated[dict[MathUnit, FlopsPerSecond], Field(min_length=1)]
+    """Dense peak of every maths unit the chip has [FLOP/s]; a format without a unit is absent."""
+    two_to_four_sparsity: bool = False
+    """The vendor's headline numbers include 2:4 sparsity, so that each halving of the width must double the peak."""
+    hbm_bytes: Bytes
+    """Main memory that a program can use [B]."""
+    hbm_bytes_per_second: BytesPerSecond
+    """Main memory bandwidth [B/s]."""
+    link_domain: Count
+    """Accelerators that reach each other over the fast link (8 in a box, 72 in a rack)."""
+    link_bytes_per_second_one_way: BytesPerSecond | None = None
+    """Fast link, per accelerator, one direction [B/s]; absent if there is none."""
+    link_bytes_per_second_both_ways: BytesPerSecond | None = None
+    """The same link as the datasheet quotes it, both directions added [B/s]; only checked against one way."""
+    nic_bytes_per_second_one_way: BytesPerSecond | None = None
+    """Network between domains, per accelerator, one direction [B/s]; absent if unknown."""
+    host_link_bytes_per_second_one_way: BytesPerSecond | None = None
+    """Link to the memory of the host, per accelerator, one direction [B/s]; absent if unknown."""
+    watts: Watts | None = None
+    """Board power [W], without host, NIC and cooling."""
+    prices: tuple[Price, ...] = Field(default=(), strict=False)
+    """Rental prices, the one to use by default first."""
+
+    @model_validator(mode="after")
+    def _no_marketing_numbers(self) -> Self:
+        peaks = self.dense_flops_per_second
+        for narrow, wide in (("fp8", "bf16"), ("fp8", "fp16")):
+            if self.two_to_four_sparsity and narrow in peaks and wide in peaks:
+                _ratio_must_be_two(peaks[narrow], peaks[wide], narrow, wide)
+        both, one = self.link_bytes_per_second_both_ways, self.link_bytes_per_second_one_way
+        if both is not None and (one is None or abs(both / one - 2) > 0.01):
+            raise ValueError(
+                f"link_bytes_per_second_one_way must be half of link_bytes_per_second_both_ways "
+                f"({both:g} B/s), got {one if one is None else format(one, 'g')}; for a what-if change both, or leave "
+                "out what both ways add up to (null)"
+            )
+        if self.link_domain > 1 and one is None:
+            raise ValueError(f"link_domain is {self.link_domain}, so link_bytes_per_second_one_way is needed")
+        if "fp16" in peaks and "bf16" in peaks and abs(peaks["fp16"] / peaks["bf16"] - 1) > 0.01:
+            raise ValueError(
+                f"the peaks of fp16 ({peaks['fp16']:g}) and bf16 ({peaks['bf16']:g}) differ: "
+                "one of them is sparse, or accumulates in fp16"
+            )
+        return self
+
+
+def _ratio_must_be_two(narrow_peak: float, wide_peak: float, narrow: str, wide: str) -> None:
+    if abs(narrow_peak / wide_peak - 2) > 0.02:
+        raise ValueError(
+            f"the dense peak of {narrow} must be twice that of {wide} on this chip, got "
+            f"{narrow_peak:g} and {wide_peak:g}; is one of them a sparse headline number? (For a what-if, "
+            "two_to_four_sparsity=false lifts this rule.)"
+        )

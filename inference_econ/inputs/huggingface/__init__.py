@@ -1,0 +1,315 @@
+"""Published models as specifications: the import of Hugging Face ``config.json`` files.
+
+One small function per family reads a configuration key by key. A key that nobody reads and
+that is not known to change no shape is refused, as is every value whose meaning is not
+certain: a wrong count is worse than none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from inference_econ.errors import SpecError
+from inference_econ.inputs._yaml import Document
+from inference_econ.inputs.huggingface import _dense, _experts, _hybrid, _latent, _mamba, _mixtures, _relatives
+from inference_econ.inputs.huggingface._file import find_config, quantisation_beside, read_json
+from inference_econ.inputs.huggingface._formats import Formats, formats
+from inference_econ.inputs.huggingface._layers import Architecture, Layer
+from inference_econ.inputs.huggingface._reader import Reader, without_shape
+from inference_econ.inputs.huggingface._writing import yaml_text
+from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.units import looks_like_quantity
+
+__all__ = ["FAMILIES", "find_config", "import_config", "import_document", "yaml_text"]
+
+#: The function that reads each ``model_type``.
+FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
+    "arcee": _relatives.arcee,
+    "baichuan": _relatives.baichuan,
+    "bailing_moe": _mixtures.bailing_moe,
+    "bailing_moe_v2": _mixtures.bailing_moe,
+    "cohere": _relatives.cohere,
+    "cohere2": _relatives.cohere2,
+    "dbrx": _mixtures.dbrx,
+    "deepseek_v2": _latent.deepseek,
+    "deepseek_v3": _latent.deepseek,
+    "deepseek_v32": _latent.deepseek_v32,
+    "deepseek_v4": _latent.deepseek_v4,
+    "dots1": _mixtures.dots1,
+    "ernie4_5": _relatives.ernie4_5,
+    "ernie4_5_moe": _mixtures.ernie4_5_moe,
+    "exaone": _relatives.exaone,
+    "exaone4": _relatives.exaone4,
+    "exaone_moe": _mixtures.exaone_moe,
+    "falcon": _dense.falcon,
+    "gemma": _dense.gemma,
+    "gemma2": _dense.gemma2,
+    "gemma3_text": _dense.gemma3,
+    "glm": _dense.glm,
+    "glm4": _dense.glm4,
+    "glm4_moe": _experts.glm4_moe,
+    "glm4_moe_lite": _latent.glm4_moe_lite,
+    "glm_moe_dsa": _latent.glm_moe_dsa,
+    "gpt2": _dense.gpt2,
+    "gpt_bigcode": _relatives.gpt_bigcode,
+    "gpt_neox": _dense.gpt_neox,
+    "gpt_oss": _experts.gpt_oss,
+    "gptj": _dense.gptj,
+    "granite": _dense.granite,
+    "granitemoe": _mixtures.granitemoe,
+    "granitemoehybrid": _mamba.granitemoehybrid,
+    "granitemoeshared": _mixtures.granitemoe,
+    "hunyuan_v1_dense": _relatives.hunyuan_v1_dense,
+    "hunyuan_v1_moe": _mixtures.hunyuan_v1_moe,
+    "internlm2": _relatives.internlm,
+    "internlm3": _relatives.internlm,
+    "kimi_k2": _latent.deepseek,
+    "llama": _dense.llama,
+    "llama4_text": _experts.llama4,
+    "mamba2": _mamba.mamba2,
+    "mimo": _dense.mimo,
+    "mimo_v2_flash": _experts.mimo_v2_flash,
+    "minimax_m2": _experts.minimax_m2,
+    "ministral3": _dense.ministral3,
+    "mistral": _dense.mistral,
+    "mixtral": _experts.mixtral,
+    "mpt": _relatives.mpt,
+    "nemotron": _dense.nemotron,
+    "nemotron-nas": _hybrid.nemotron_nas,
+    "nemotron_h": _hybrid.nemotron_h,
+    "olmo2": _dense.olmo2,
+    "olmo3": _relatives.olmo3,
+    "olmoe": _mixtures.olmoe,
+    "opt": _relatives.opt,
+    "phi": _dense.phi,
+    "phi3": _dense.phi3,
+    "phimoe": _experts.phimoe,
+    "qwen2": _dense.qwen2,
+    "qwen2_5_vl": _dense.qwen2_vl,
+    "qwen2_5_vl_text": _dense.qwen2_vl,
+    "qwen2_moe": _experts.qwen2_moe,
+    "qwen2_vl": _dense.qwen2_vl,
+    "qwen2_vl_text": _dense.qwen2_vl,
+    "qwen3": _dense.qwen3,
+    "qwen3_5_moe_text": _hybrid.qwen3_5_moe,
+    "qwen3_5_text": _hybrid.qwen3_5,
+    "qwen3_moe": _experts.qwen3_moe,
+    "qwen3_next": _hybrid.qwen3_next,
+    "qwen3_vl_moe_text": _experts.qwen3_moe,
+    "qwen3_vl_text": _dense.qwen3,
+    "seed_oss": _dense.seed_oss,
+    "smollm3": _dense.smollm3,
+    "stablelm": _relatives.stablelm,
+    "starcoder2": _dense.starcoder2,
+}
+
+#: What the text part is if a configuration of several modalities does not say.
+_TEXT_PART = {
+    "gemma3": "gemma3_text",
+    "kimi_k25": "kimi_k2",
+    "llama4": "llama4_text",
+    "mistral3": "mistral",
+    "qwen2_5_vl": "qwen2_5_vl_text",
+    "qwen2_vl": "qwen2_vl_text",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+    "qwen3_vl": "qwen3_vl_text",
+    "qwen3_vl_moe": "qwen3_vl_moe_text",
+}
+_AROUND_TEXT = re.compile(
+    r"vision_.*|audio_.*|image_.*|video_.*|mm_.*|multimodal_.*|projector_.*|projection_.*|spatial_merge_size"
+    r"|ignore_index|media_placeholder_.*|use_unified_vision_chunk|tie_word_embeddings|torch_dtype|dtype"
+    r"|quantization_config|text_config|boi_.*|eoi_.*|pad_.*|language_model_only"
+)
+
+
+def import_config(path: Path | str) -> ModelSpec:
+    """Read a published configuration.
+
+    Parameters
+    ----------
+    path : Path or str
+        ``config.json``, or a folder that holds one. A ``hf_quant_config.json`` beside it is read too.
+
+    Returns
+    -------
+    ModelSpec
+        The text model, without multi-token-prediction layers.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is too large.
+    SpecError
+        Naming the file and the key or family that is not understood.
+    """
+    return ModelSpec.from_document(import_document(path))
+
+
+def import_document(path: Path | str) -> Document:
+    """The same as plain data that :class:`~inference_econ.inputs.model.ModelSpec` accepts."""
+    config = find_config(Path(path))
+    data = read_json(config)
+    quantisation = quantisation_beside(config)
+    file = str(config)
+    text, outer, family = _text_part(data, file)
+    reader = Reader(text, file, family, outer)
+    reader.skip("torch_dtype", "dtype", "quantization_config", "compression_config")
+    try:
+        found = FAMILIES[family](reader)
+    except SpecError as error:
+        own = f"{file}: "  # what the reader refuses names the file; parts that do not fit together cannot
+        raise SpecError(
+            [text if text.startswith(own) else f"{own}{text} (family {family})" for text in error.mistakes]
+        ) from error
+    reader.finish()
+    stated = formats(
+        (text, outer) if outer else (text,),
+        None if quantisation is None else read_json(quantisation),
+        len(found.layers),
+        file,
+        str(quantisation),
+    )
+    return Document(_plain(found, stated, reader, config), file)
+
+
+def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
+    """The text model's configuration, what stands around it, and its family."""
+    kind = data.get("model_type")
+    if kind is None:
+        raise SpecError([f"{file}: model_type is missing; is this the config.json of a Hugging Face model?"])
+    if not isinstance(kind, str) or (kind not in FAMILIES and kind not in _TEXT_PART):
+        known = ", ".join(sorted({*FAMILIES, *_TEXT_PART}))
+        raise SpecError([f"{file}: model_type {kind!r} is not understood; understood: {known}"])
+    if kind in FAMILIES and not (kind in _TEXT_PART and "text_config" in data):
+        return data, {}, kind
+    text = data.get("text_config")
+    if not isinstance(text, dict):
+        raise SpecError([f"{file}: text_config is missing; {kind} keeps the language model there"])
+    inner = text.get("model_type", _TEXT_PART[kind])
+    if not isinstance(inner, str) or inner not in FAMILIES:
+        raise SpecError([f"{file}: text_config.model_type {inner!r} is not understood; for {kind}: {_TEXT_PART[kind]}"])
+    unknown = [key for key, value in data.items() if value is not None and not _known_around(key)]
+    if unknown:
+        raise SpecError([f"{file}: unknown key {key!r} beside text_config (family {kind})" for key in unknown])
+    return text, data, inner
+
+
+def _known_around(key: str) -> bool:
+    return without_shape(key) or _AROUND_TEXT.fullmatch(key) is not None
+
+
+def _plain(found: Architecture, stated: Formats, reader: Reader, config: Path) -> dict[str, Any]:
+    """A mapping as a model's YAML file would hold, with a source for every number."""
+    name, identity = _names(config)
+    data: dict[str, Any] = {
+        "name": name,
+        "description": f"Imported from {config.name}, model_type {reader.family}.",
+        "huggingface_id": identity,
+        "hidden_size": found.hidden_size,
+        "vocab_size": found.vocab_size,
+        "tied_embeddings": found.tied_embeddings or None,
+        "learned_positions": found.learned_positions or None,
+        "output_bias": found.output_bias or None,
+        "residual_streams": found.residual_streams if found.residual_streams > 1 else None,
+        **_formats_of(found, stated),
+        "max_context": found.max_context,
+        "mtp_layers": found.mtp_layers or None,
+        "blocks": _blocks(found.layers),
+    }
+    data = {key: value for key, value in data.items() if value is not None}
+    data["sources"] = _sources(data, stated, reader, config.name)
+    return data
+
+
+def _formats_of(found: Architecture, stated: Formats) -> dict[str, Any]:
+    """Formats that differ from that of the weights, for the groups that the model has."""
+    mixtures = [layer.feed_forward for layer in found.layers if layer.feed_forward.kind == "experts"]
+    shared = any(one.shared_intermediate_size is not None for one in mixtures)
+    weights = stated.weights
+    if mixtures and len(mixtures) == len(found.layers):
+        weights = stated.attention  # no dense layer: what is left besides the groups below is the router
+    others = {
+        "expert_weights": stated.experts if mixtures else weights,
+        "shared_expert_weights": stated.shared_experts if shared else weights,
+        "attention_weights": stated.attention,
+        "embedding_weights": stated.embeddings,
+    }
+    attends = any(layer.attention.kind in ("grouped_query", "latent") for layer in found.layers)
+    output = stated.attention_output if attends and stated.attention_output != stated.attention else None
+    return {
+        "weights": weights,
+        **{key: value for key, value in others.items() if value != weights},
+        "attention_output_weights": output,
+        "kv": stated.kv,
+    }
+
+
+def _blocks(layers: Any) -> list[dict[str, Any]]:
+    """Equal layers together, in the order in which they first appear."""
+    counts: dict[Layer, int] = {}
+    for layer in layers:
+        counts[layer] = counts.get(layer, 0) + 1
+    return [_block(layer, count) for layer, count in counts.items()]
+
+
+def _block(layer: Layer, count: int) -> dict[str, Any]:
+    block: dict[str, Any] = {
+        "layers": count,
+        "attention": layer.attention.model_dump(exclude_defaults=True),
+        "feed_forward": layer.feed_forward.model_dump(exclude_defaults=True),
+        "norms": layer.norms,
+    }
+    if layer.norm_bias:
+        block["norm_bias"] = True
+    if layer.parallel:
+        block["parallel"] = True
+    return block
+
+
+def _sources(data: Mapping[str, Any], stated: Formats, reader: Reader, file: str) -> dict[str, Any]:
+    around = {
+        "hidden_size": ("hidden_size", "n_embd", "d_model"),
+        "vocab_size": ("vocab_size",),
+        "learned_positions": ("n_positions", "max_position_embeddings"),
+        "max_context": ("model_max_length", "max_position_embeddings", "n_positions", "max_seq_len"),
+        "mtp_layers": ("num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules", "mtp_num_hidden_layers"),
+        "residual_streams": ("hc_mult",),
+    }
+    part = "text_config." if reader.outer else ""
+    sources: dict[str, Any] = {}
+    for field, keys in around.items():
+        if field in data:
+            key = next((key for key in keys if reader.has(key)), keys[0])
+            default = " left out: default of the published class" if key in reader.assumed else ""
+            sources[field] = _source(f"{file} {part}{key}{default}")
+    sources["weights"] = {"ref": "user", "where": stated.where, "kind": stated.kind}
+    listed = {key for keys in around.values() for key in keys} | {"torch_dtype", "dtype", "quantization_config"}
+    used = [key for key in reader.read if reader.has(key) and key not in listed]
+    sources["blocks"] = _source(
+        f"{file} {part}{', '.join(used)}; what no key states is as in the published class of {reader.family}"
+    )
+    return sources
+
+
+def _source(where: str) -> dict[str, str]:
+    return {"ref": "user", "where": where, "kind": "published"}
+
+
+def _names(config: Path) -> tuple[str, str | None]:
+    """A name for people, and the Hugging Face id where the path tells it.
+
+    ``ORGANISATION--NAME_config.json`` and the hub's cache, ``models--ORGANISATION--NAME/snapshots/...``, do.
+    """
+    stem = config.stem.removesuffix("config").rstrip("_-.")
+    candidates = [stem, *(part.removeprefix("models--") for part in config.parts if part.startswith("models--"))]
+    for candidate in candidates:
+        organisation, mark, name = candidate.partition("--")
+        if mark and organisation and name and "--" not in name:
+            return name, f"{organisation}/{name}"
+    name = stem or config.resolve().parent.name
+    # A name that reads as a number would need a source, like any number.
+    return (f"model {name}".strip() if looks_like_quantity(name) or not name else name), None

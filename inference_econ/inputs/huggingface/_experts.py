@@ -1,0 +1,242 @@
+"""Families with mixtures of experts behind ordinary attention."""
+
+from __future__ import annotations
+
+from inference_econ.inputs.huggingface._dense import qwen_windows
+from inference_econ.inputs.huggingface._layers import (
+    Architecture,
+    Layer,
+    QkNorm,
+    architecture,
+    dense,
+    experts,
+    grouped_query,
+    head_dim,
+    heads,
+    kv_heads,
+    whole_groups,
+    windows,
+)
+from inference_econ.inputs.huggingface._reader import Reader
+from inference_econ.inputs.model import FeedForward
+
+_ROUTED = ("n_routed_experts", "num_experts", "num_local_experts")
+
+
+def mixtral(c: Reader) -> Architecture:
+    """Mixtral: ``intermediate_size`` is the width of one expert."""
+    attention = grouped_query(c, kv=kv_heads(c, default=8), window=c.size_if("sliding_window"))
+    mixture = experts(c, c.size("intermediate_size"), count_keys=("num_local_experts",))
+    return architecture(c, [Layer(attention, mixture)] * c.layers())
+
+
+def phimoe(c: Reader) -> Architecture:
+    """Phi-3.5-MoE: norms with biases, and biases of attention and output where stated."""
+    bias = c.flag("attention_bias", default=False)
+    attention = grouped_query(
+        c, kv=kv_heads(c, default=8), window=c.size_if("sliding_window"), qkv_bias=bias, output_bias=bias
+    )
+    mixture = experts(c, c.size("intermediate_size"), count_keys=("num_local_experts",))
+    head = c.flag("lm_head_bias", default=False)
+    return architecture(c, [Layer(attention, mixture, norm_bias=True)] * c.layers(), output_bias=head)
+
+
+def sparse_layers(c: Reader, mixture: FeedForward) -> list[FeedForward]:
+    """Qwen's rule: a mixture in every ``decoder_sparse_step``-th layer, except where listed."""
+    step, layers = c.size_or("decoder_sparse_step", default=1), c.layers()
+    only = c.numbers("mlp_only_layers") or []
+    if any(index >= layers for index in only):
+        c.stop(f"mlp_only_layers names layer {max(only)}, but there are only {layers}, counted from 0")
+    sparse = [index not in only and (index + 1) % step == 0 for index in range(layers)]
+    if all(sparse):
+        c.unused("intermediate_size")
+        return [mixture] * layers
+    plain = dense(c.size("intermediate_size"))
+    return [mixture if one else plain for one in sparse]
+
+
+def qwen2_moe(c: Reader) -> Architecture:
+    """Qwen1.5-MoE and Qwen2-MoE: a shared expert behind a gate, biases of queries, keys and values."""
+    mixture = experts(
+        c,
+        c.size("moe_intermediate_size"),
+        count_keys=("num_experts",),
+        shared=c.size("shared_expert_intermediate_size"),
+        shared_gate=True,
+    )
+    kv = whole_groups(c, heads(c), c.size("num_key_value_heads"))
+    bias = c.flag("qkv_bias", default=True)
+    layers = [
+        Layer(grouped_query(c, kv=kv, window=window, qkv_bias=bias), part)
+        for window, part in zip(qwen_windows(c), sparse_layers(c, mixture), strict=True)
+    ]
+    return architecture(c, layers)
+
+
+def qwen3_moe(c: Reader) -> Architecture:
+    """Qwen3-MoE: norms of queries and keys, no shared expert."""
+    c.only("use_sliding_window", False)
+    c.unused("sliding_window", "max_window_layers")
+    bias = c.flag("attention_bias", default=False)
+    kv = kv_heads(c, default=4)
+    attention = grouped_query(c, kv=kv, qkv_bias=bias, output_bias=bias, qk_norm="per_head")
+    mixture = experts(c, c.size("moe_intermediate_size"), count_keys=("num_experts", "num_local_experts"))
+    return architecture(c, [Layer(attention, part) for part in sparse_layers(c, mixture)])
+
+
+def gpt_oss(c: Reader) -> Architecture:
+    """gpt-oss: biases everywhere, a sink per head, every other layer slides, the first one too."""
+    bias = c.flag("attention_bias", default=True)
+    mixture = experts(
+        c,
+        c.size("intermediate_size"),
+        count_keys=("num_local_experts", "num_experts"),
+        active_keys=("num_experts_per_tok", "experts_per_token"),
+        bias=True,
+        router_bias=True,
+    )
+    width, kv = head_dim(c, default=64), kv_heads(c, default=8)
+    layers = [
+        Layer(grouped_query(c, kv=kv, width=width, window=window, qkv_bias=bias, output_bias=bias, sinks=True), mixture)
+        for window in windows(c, [index % 2 == 0 for index in range(c.layers())])
+    ]
+    return architecture(c, layers)
+
+
+def minimax_m2(c: Reader) -> Architecture:
+    """MiniMax-M2: norms of the whole width of queries and keys; ``intermediate_size`` is that of one expert."""
+    c.only("use_qk_norm", True)
+    c.only("qk_norm_type", "per_layer")
+    c.only("shared_intermediate_size", 0)
+    c.only("attention_bias", False)
+    c.skip("use_routing_bias", "use_mtp", "mtp_transformer_layers", "shared_moe_mode", "layernorm_full_attention_beta")
+    c.unused("max_model_len", "sliding_window")
+    layers = c.layers()
+    kinds = c.numbers("attn_type_list")
+    if kinds is not None and kinds != [1] * layers:
+        c.stop(f"attn_type_list must hold 1 (full attention) for each of {layers} layers, got {kinds}")
+    c.words("layer_types", ("full_attention",), layers)
+    attention = grouped_query(c, kv=kv_heads(c, default=8), width=head_dim(c, default=128), qk_norm="full")
+    mixture = experts(c, c.size("intermediate_size"), count_keys=("num_local_experts", "num_experts"))
+    return architecture(c, [Layer(attention, mixture)] * layers, mtp_layers=c.whole("num_mtp_modules"))
+
+
+def llama4(c: Reader) -> Architecture:
+    """Llama 4: a shared expert that no key states, dense layers between, attention in chunks."""
+    bias = c.flag("attention_bias", default=False)
+    c.skip("use_qk_norm", "for_llm_compressor")  # its norm of queries and keys has no weights
+    layers, step = c.layers(), c.size_or("interleave_moe_layer_step", default=1)
+    listed = c.numbers("moe_layers")
+    sparse = set(range(step - 1, layers, step) if listed is None else listed)
+    if any(index >= layers for index in sparse):
+        c.stop(f"moe_layers names layer {max(sparse)}, but there are only {layers}, counted from 0")
+    width = c.size("intermediate_size")
+    mixture = experts(c, width, count_keys=("num_local_experts",), shared=width)
+    plain = dense(c.size("intermediate_size_mlp")) if len(sparse) < layers else None
+    c.unused("intermediate_size_mlp")
+    head, kv = head_dim(c, default=128), kv_heads(c, default=8)
+    chunk = c.size_or("attention_chunk_size", default=8192)
+    full = grouped_query(c, kv=kv, width=head, qkv_bias=bias, output_bias=bias)
+    local = grouped_query(c, kv=kv, width=head, chunk=chunk, qkv_bias=bias, output_bias=bias)
+    return architecture(
+        c,
+        [
+            Layer(local if chunked else full, mixture if plain is None or index in sparse else plain)
+            for index, chunked in enumerate(_chunked(c, layers))
+        ],
+    )
+
+
+def _chunked(c: Reader, layers: int) -> list[bool]:
+    """Layers with rotary positions attend within chunks; every fourth has none and attends to all."""
+    kinds = c.words("layer_types", ("chunked_attention", "full_attention"), layers)
+    rotary = c.numbers("no_rope_layers")
+    period = c.size_or("no_rope_layer_interval", default=4)
+    if kinds is not None:
+        return [kind == "chunked_attention" for kind in kinds]
+    if not rotary:
+        return [(index + 1) % period != 0 for index in range(layers)]
+    if len(rotary) != layers:
+        c.stop(f"no_rope_layers has {len(rotary)} entries for {layers} layers")
+    return [one != 0 for one in rotary]
+
+
+def glm4_moe(c: Reader) -> Architecture:
+    """GLM-4.5 to 4.7: biases of queries, keys and values, norms where stated, dense layers first."""
+    norm: QkNorm = "per_head" if c.flag("use_qk_norm", default=False) else "none"
+    attention = grouped_query(
+        c, kv=kv_heads(c, default=8), qkv_bias=c.flag("attention_bias", default=False), qk_norm=norm
+    )
+    return architecture(
+        c,
+        [Layer(attention, part) for part in dense_first(c, default_first=1)],
+        mtp_layers=c.whole("num_nextn_predict_layers", "num_mtp_layers"),
+    )
+
+
+def dense_first(c: Reader, default_first: int) -> list[FeedForward]:
+    """DeepSeek's rule: the first ``first_k_dense_replace`` layers dense, then routed and shared experts.
+
+    ``mlp_layer_types`` states the same per layer.
+    """
+    layers = c.layers()
+    c.only("moe_layer_freq", 1)
+    c.only("mlp_bias", False)
+    first = c.whole("first_k_dense_replace", default=default_first)
+    if first > layers:
+        c.stop(f"first_k_dense_replace is {first}, but there are only {layers} layers")
+    kinds = c.words("mlp_layer_types", ("dense", "sparse"), layers)
+    sparse = [index >= first for index in range(layers)] if kinds is None else [kind == "sparse" for kind in kinds]
+    plain = None if all(sparse) else dense(c.size("intermediate_size"))
+    c.unused("intermediate_size")
+    width, count = c.size("moe_intermediate_size"), c.whole("n_shared_experts", "num_shared_experts")
+    mixture = experts(c, width, count_keys=_ROUTED, shared=count * width or None)
+    return [mixture if plain is None or one else plain for one in sparse]
+
+
+def mimo_v2_flash(c: Reader) -> Architecture:
+    """MiMo-V2-Flash: sliding layers with more key-value heads and sinks; values narrower than keys."""
+    layers = c.layers()
+    slides = _mimo_slides(c, layers)
+    head, value = head_dim(c, default=192), c.size_or("v_head_dim", default=128)
+    full_kv = kv_heads(c, default=4)
+    local_kv = whole_groups(c, heads(c), c.size_or("swa_num_key_value_heads", default=2 * full_kv))
+    for key, same in (("swa_head_dim", head), ("swa_v_head_dim", value), ("swa_num_attention_heads", heads(c))):
+        c.only(key, same)
+    c.only("add_full_attention_sink_bias", False)
+    sinks = c.flag("add_swa_attention_sink_bias", default=True)
+    bias = c.flag("attention_bias", default=False)
+    # The class adds the token itself to sliding_window_size; the published window does not.
+    window = c.size_or("sliding_window_size", "sliding_window", default=128)
+    c.skip("attention_chunk_size", "hybrid_block_size", "attention_projection_layout")
+    full = grouped_query(c, kv=full_kv, width=head, qkv_bias=bias, value_head_dim=value)
+    local = grouped_query(c, kv=local_kv, width=head, window=window, qkv_bias=bias, value_head_dim=value, sinks=sinks)
+    parts = _mimo_feed_forward(c, layers)
+    return architecture(c, [Layer(local if slide else full, part) for slide, part in zip(slides, parts, strict=True)])
+
+
+def _mimo_slides(c: Reader, layers: int) -> list[bool]:
+    kinds = c.words("layer_types", ("sliding_attention", "full_attention"), layers)
+    pattern = c.numbers("hybrid_layer_pattern")
+    if pattern is not None and (len(pattern) != layers or not set(pattern) <= {0, 1}):
+        c.stop(f"hybrid_layer_pattern must have 0 (full) or 1 (sliding) for each of {layers} layers, got {pattern}")
+    if kinds is not None:
+        return [kind == "sliding_attention" for kind in kinds]
+    if pattern is not None:
+        return [one == 1 for one in pattern]
+    return [index > 0 and (index + 1) % 6 != 0 for index in range(layers)]
+
+
+def _mimo_feed_forward(c: Reader, layers: int) -> list[FeedForward]:
+    kinds = c.words("mlp_layer_types", ("dense", "sparse"), layers)
+    pattern = c.numbers("moe_layer_freq")
+    if pattern is not None and (len(pattern) != layers or not set(pattern) <= {0, 1}):
+        c.stop(f"moe_layer_freq must have 0 (dense) or 1 (experts) for each of {layers} layers, got {pattern}")
+    if kinds is not None:
+        sparse = [kind == "sparse" for kind in kinds]
+    else:
+        sparse = [index > 0 for index in range(layers)] if pattern is None else [one == 1 for one in pattern]
+    c.only("n_shared_experts", 0)
+    plain = dense(c.size("intermediate_size"))
+    mixture = experts(c, c.size("moe_intermediate_size"), count_keys=_ROUTED)
+    return [mixture if one else plain for one in sparse]

@@ -1,0 +1,332 @@
+"""Number formats of the groups of weights, from the dtype and what quantised them."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inference_econ.errors import SpecError
+from inference_econ.inputs.dtype import Dtype
+
+_DTYPES: Mapping[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float8_e4m3fn": "fp8"}
+_MODELOPT: Mapping[str, Dtype] = {
+    "FP8": "fp8",
+    "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
+    "FP8_PB_WO": "fp8_block",
+    "FP8_BLOCK_SCALES": "fp8_block",
+    "MXFP8": "mxfp8",
+    "NVFP4": "nvfp4",
+    "NVFP4_AWQ": "nvfp4",
+    "MXFP4": "mxfp4",
+    "W4A16_AWQ": "int4",
+    "W4A8_AWQ": "int4",
+    "INT4_AWQ": "int4",
+    "W8A16": "int8",
+    "W8A8_SQ_PER_CHANNEL": "int8",
+    "INT8": "int8",
+}
+#: By type, bits, and elements that share a scale along a row; None: a scale per row or per tensor.
+_GROUPED: Mapping[tuple[str, int, int | None], Dtype] = {
+    ("int", 4, 128): "int4",
+    ("int", 4, 32): "int4_g32",
+    ("int", 4, None): "int4_channel",
+    ("int", 8, 128): "int8_g128",
+    ("int", 8, None): "int8",
+    ("float", 8, 32): "mxfp8",
+    ("float", 8, None): "fp8",
+    ("float", 4, 16): "nvfp4",
+    ("float", 4, 32): "mxfp4",
+}
+#: By the rows and columns of a block.
+_BLOCKED: Mapping[tuple[int, int], Dtype] = {(128, 128): "fp8_block", (1, 32): "mxfp8"}
+
+#: Names that modules of a group have in published checkpoints; a group keeps its format if all of one
+#: naming are excluded. ``{}`` is the number of a layer.
+_ATTENTION = (
+    ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"),
+    ("self_attn.q_a_proj", "self_attn.q_b_proj", "self_attn.kv_a_proj_with_mqa", "self_attn.kv_b_proj"),
+    ("mixer.in_proj", "mixer.out_proj"),
+)
+_ATTENTION_OUTPUT = (("self_attn.o_proj",), ("mixer.out_proj",))
+_EXPERTS = (
+    ("mlp.experts.0.down_proj",),
+    ("mlp.experts",),
+    ("block_sparse_moe.experts.0.w2",),
+    ("feed_forward.experts.0.down_proj",),
+    ("mixer.experts.0.down_proj",),
+)
+_SHARED = (
+    ("mlp.shared_experts.down_proj",),
+    ("mlp.shared_expert.down_proj",),
+    ("feed_forward.shared_expert.down_proj",),
+    ("mixer.shared_experts.down_proj",),
+)
+_DENSE = (("mlp.down_proj",), ("feed_forward.down_proj",), ("mixer.down_proj",))
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """Number formats, and where they are stated.
+
+    Attributes
+    ----------
+    weights : str
+        Of everything that no other field names.
+    attention, attention_output, experts, shared_experts, embeddings : str
+        Of these groups; of attention without, and of its output projections.
+    kv : str or None
+        Of the cache, where the files state one.
+    where, kind : str
+        For the source.
+    """
+
+    weights: Dtype
+    attention: Dtype
+    attention_output: Dtype
+    experts: Dtype
+    shared_experts: Dtype
+    embeddings: Dtype
+    kv: Dtype | None
+    where: str
+    kind: str = "published"
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantisation:
+    dtype: Dtype
+    excluded: tuple[str, ...]
+    only_experts: bool = False
+    expert_dtype: Dtype | None = None
+    kv: Dtype | None = None
+
+
+def formats(
+    levels: tuple[Mapping[str, Any], ...], beside: Mapping[str, Any] | None, layers: int, file: str, beside_file: str
+) -> Formats:
+    """Number formats of a published model.
+
+    Parameters
+    ----------
+    levels : tuple of mapping
+        The configuration, its text part first; keys may stand at either level.
+    beside : mapping or None
+        ``hf_quant_config.json``.
+    layers : int
+        Number of layers.
+    file, beside_file : str
+        Paths of the two files, for messages; their names are told as the source.
+
+    Raises
+    ------
+    SpecError
+        If a format or a quantiser is unknown, or the two files disagree.
+    """
+    base, where, kind = _base(levels, file)
+    key, inside = _quantiser(levels)
+    scheme = None if inside is None else _scheme(inside, f"{file}: {key}")
+    if beside is not None:
+        apart = _modelopt(_mapping(beside.get("quantization"), f"{beside_file}: quantization"), beside_file)
+        if scheme is not None and apart is not None and scheme.dtype != apart.dtype:
+            raise SpecError(
+                [f"{file}: quantization_config says {scheme.dtype} but {beside_file} says {apart.dtype}; keep one"]
+            )
+        if apart is not None:
+            scheme, where = apart, f"{where}, {Path(beside_file).name} quantization"
+    if scheme is None:
+        return Formats(base, base, base, base, base, base, None, where, kind)
+    if inside is not None:
+        where += f", {key}"
+    stated = next((found for level in levels if (found := level.get("expert_dtype")) is not None), None)
+    experts = _expert_dtype(stated, scheme.dtype, file) or scheme.expert_dtype or scheme.dtype
+    if scheme.only_experts:
+        return Formats(base, base, base, experts, base, base, scheme.kv, where)
+    middle = layers // 2
+
+    def group(names: tuple[tuple[str, ...], ...], layer: int, narrow: Dtype) -> Dtype:
+        return base if _excluded(names, layer, layers, scheme.excluded) else narrow
+
+    return Formats(
+        weights=group(_DENSE, middle, scheme.dtype),
+        attention=group(_ATTENTION, middle, scheme.dtype),
+        attention_output=group(_ATTENTION_OUTPUT, middle, scheme.dtype),
+        experts=group(_EXPERTS, middle, experts),
+        shared_experts=group(_SHARED, middle, scheme.dtype),
+        embeddings=base,  # quantisers leave embeddings, and by default the output head, as they are
+        kv=scheme.kv,
+        where=where,
+    )
+
+
+def _quantiser(levels: tuple[Mapping[str, Any], ...]) -> tuple[str, object]:
+    """The description of the quantiser, under its present or its former name."""
+    for level in levels:
+        for key in ("quantization_config", "compression_config"):
+            if level.get(key) is not None:
+                return key, level[key]
+    return "quantization_config", None
+
+
+def _base(levels: tuple[Mapping[str, Any], ...], file: str) -> tuple[Dtype, str, str]:
+    for level in levels:
+        for key in ("dtype", "torch_dtype"):
+            value = level.get(key)
+            if value is None:
+                continue
+            if not isinstance(value, str) or value not in _DTYPES:
+                raise SpecError([f"{file}: {key} is {value!r}; understood: {', '.join(_DTYPES)}"])
+            return _DTYPES[value], f"{Path(file).name} {key}", "published"
+    return "bf16", f"{Path(file).name} has no torch_dtype; bf16 is assumed", "assumed"
+
+
+def _scheme(found: object, place: str) -> _Quantisation | None:
+    data = _mapping(found, place)
+    method = data.get("quant_method", "modelopt" if "quant_algo" in data else None)
+    excluded = _list(data, "modules_to_not_convert", place) + _list(data, "ignored_layers", place)
+    if method in ("fp8", "fbgemm_fp8"):
+        blocks = data.get("weight_block_size")
+        dtype: Dtype = "fp8" if blocks is None else _blocked(blocks, f"{place}: weight_block_size")
+        return _Quantisation(dtype, excluded, expert_dtype=_expert_dtype(data.get("expert_dtype"), dtype, place))
+    if method == "mxfp8":
+        return _Quantisation("mxfp8", excluded)
+    if method == "mxfp4":
+        return _Quantisation("mxfp4", excluded, only_experts=True)
+    if method in ("gptq", "awq"):
+        return _Quantisation(_integers(data, str(method), place), excluded)
+    if method == "modelopt":
+        return _modelopt(data, place)
+    if method in ("compressed-tensors", "compressed_tensors"):
+        return _compressed_tensors(data, place)
+    raise SpecError(
+        [
+            f"{place}: quant_method {method!r} is not understood; "
+            "understood: fp8, fbgemm_fp8, mxfp8, mxfp4, gptq, awq, modelopt, compressed-tensors"
+        ]
+    )
+
+
+def _integers(data: Mapping[str, Any], method: str, place: str) -> Dtype:
+    """GPTQ and AWQ: integers with a scale, and perhaps a zero point, per group of 128 unless stated."""
+    for key in ("modules_in_block_to_quantize", "dynamic"):
+        if data.get(key):
+            raise SpecError([f"{place}: {key} is not understood: modules of one kind would have several formats"])
+    bits = data.get("bits", data.get("w_bit"))
+    if bits not in (4, 8):
+        raise SpecError([f"{place}: {method} with {bits!r} bits; understood: 4, 8"])
+    size = data.get("group_size", data.get("q_group_size", 128))
+    symmetric = data.get("sym", True) if method == "gptq" else not data.get("zero_point", True)
+    return _grouped("int", bits, size, bool(symmetric), place)
+
+
+def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: str) -> Dtype:
+    """The format of elements that share a scale per group; groups of another size have other true bytes."""
+    group = None if size in (None, -1) else size
+    for known, dtype in _GROUPED.items():
+        if (kind, bits, group) == known and not (isinstance(bits, bool) or isinstance(group, bool)):
+            if dtype == "int4_g32" and not symmetric:
+                raise SpecError([f"{place}: zero points for groups of 32 are not understood; a symmetric scheme is"])
+            return dtype
+    sizes = [str(known[2]) if known[2] else "a scale per row" for known in _GROUPED if (kind, bits) == known[:2]]
+    hint = f"; understood: {', '.join(sizes)}" if sizes else ""
+    raise SpecError([f"{place}: {bits!r}-bit {kind!r} in groups of {size!r} is not understood{hint}"])
+
+
+def _blocked(blocks: object, place: str) -> Dtype:
+    for known, dtype in _BLOCKED.items():
+        if blocks == list(known):
+            return dtype
+    raise SpecError([f"{place} is {blocks!r}; understood: {', '.join(str(list(known)) for known in _BLOCKED)}"])
+
+
+def _modelopt(data: Mapping[str, Any], place: str) -> _Quantisation | None:
+    algorithm, cache = data.get("quant_algo"), data.get("kv_cache_quant_algo")
+    kv = None if cache is None else _MODELOPT.get(str(cache))
+    if cache is not None and kv is None:
+        raise SpecError(
+            [f"{place}: kv_cache_quant_algo {cache!r} is not understood; understood: {', '.join(_MODELOPT)}"]
+        )
+    if algorithm is None:
+        return None
+    if not isinstance(algorithm, str) or algorithm not in _MODELOPT:
+        raise SpecError([f"{place}: quant_algo {algorithm!r} is not understood; understood: {', '.join(_MODELOPT)}"])
+    dtype = _MODELOPT[algorithm]
+    if dtype == "int4":
+        dtype = _grouped("int", 4, data.get("group_size", 128), True, place)
+    excluded = _list(data, "exclude_modules", place) or _list(data, "ignore", place)
+    return _Quantisation(dtype, excluded, kv=kv or _cache_format(data, place))
+
+
+def _compressed_tensors(data: Mapping[str, Any], place: str) -> _Quantisation:
+    groups = _mapping(data.get("config_groups"), f"{place}: config_groups")
+    found = {_weights_of(_mapping(group, place), data.get("format"), place) for group in groups.values()}
+    if len(found) != 1:
+        raise SpecError([f"{place}: config_groups has {len(found)} formats of weights; one is understood"])
+    return _Quantisation(found.pop(), _list(data, "ignore", place), kv=_cache_format(data, place))
+
+
+def _weights_of(group: Mapping[str, Any], packing: object, place: str) -> Dtype:
+    if group.get("targets") not in (None, ["Linear"]):
+        raise SpecError([f"{place}: targets {group.get('targets')!r} are not understood; understood: ['Linear']"])
+    weights = _mapping(group.get("weights"), f"{place}: weights")
+    packing = str(group.get("format") or packing)
+    kind = "float" if packing.startswith(("mxfp4", "nvfp4", "float")) else "int"
+    return _typed({"type": kind, **weights}, place)
+
+
+def _cache_format(data: Mapping[str, Any], place: str) -> Dtype | None:
+    cache = data.get("kv_cache_scheme")
+    return None if cache is None else _typed(_mapping(cache, f"{place}: kv_cache_scheme"), f"{place}: kv_cache_scheme")
+
+
+def _typed(scheme: Mapping[str, Any], place: str) -> Dtype:
+    kind, bits = scheme.get("type", "int"), scheme.get("num_bits")
+    if scheme.get("strategy") == "block" and (kind, bits) == ("float", 8):
+        return _blocked(scheme.get("block_structure"), f"{place}: block_structure")
+    return _grouped(kind, bits, scheme.get("group_size"), scheme.get("symmetric") is not False, place)
+
+
+def _expert_dtype(value: object, dtype: Dtype, place: str) -> Dtype | None:
+    """Format of the routed experts beside others in blocks of 8 bits (DeepSeek-V4); None if not stated."""
+    if value is None:
+        return None
+    if value not in ("fp4", "fp8"):
+        raise SpecError([f"{place}: expert_dtype is {value!r}; understood: fp4, fp8"])
+    return "mxfp4" if value == "fp4" else dtype  # e2m1 with an 8-bit scale per 32 elements
+
+
+def _excluded(names: tuple[tuple[str, ...], ...], layer: int, layers: int, patterns: tuple[str, ...]) -> bool:
+    """Whether a group stays as it was: most names of some naming are excluded, in this and the next layer."""
+    for naming in names:
+        for prefix in ("model.layers", "model.language_model.layers", "language_model.model.layers", "backbone.layers"):
+            full = [f"{prefix}.{n}.{name}" for n in {layer, min(layer + 1, layers - 1)} for name in naming]
+            if 2 * sum(any(_matches(name, pattern) for pattern in patterns) for name in full) > len(full):
+                return True
+    return False
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Whether a pattern (a regular expression after ``re:``, a wildcard, or a part of the path) names a module."""
+    if pattern.startswith("re:"):
+        try:
+            return re.match(pattern.removeprefix("re:"), name) is not None
+        except re.error as error:
+            raise SpecError([f"quantization_config: {pattern!r} is no regular expression: {error}"]) from error
+    if fnmatch.fnmatchcase(name, pattern):
+        return True
+    return f".{pattern.strip('.')}." in f".{name}." or ("*" in pattern and fnmatch.fnmatchcase(name, f"{pattern}.*"))
+
+
+def _list(data: Mapping[str, Any], key: str, place: str) -> tuple[str, ...]:
+    names = data.get(key) or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise SpecError([f"{place}: {key} must be a list of names of modules"])
+    return tuple(names)
+
+
+def _mapping(value: object, place: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SpecError([f"{place} must be a JSON object, got {type(value).__name__}"])
+    return value

@@ -1,0 +1,267 @@
+"""Families whose layers differ in kind: recurrent mixers beside attention, and searched architectures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs.huggingface._experts import sparse_layers
+from inference_econ.inputs.huggingface._layers import (
+    Architecture,
+    Layer,
+    architecture,
+    dense,
+    experts,
+    grouped_query,
+    head_dim,
+    heads,
+    hidden_size,
+    kv_heads,
+    whole_groups,
+)
+from inference_econ.inputs.huggingface._reader import Reader
+from inference_econ.inputs.model import Attention, FeedForward, NoAttention, NoFeedForward, RecurrentMixer
+
+_STATE_FORMATS: dict[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+_NEMOTRON_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+_NEMOTRON_WORDS = {"linear_attention": "mamba", "full_attention": "attention"}
+
+
+def qwen3_next(c: Reader) -> Architecture:
+    """Qwen3-Next: Gated DeltaNet in most layers, gated attention in the others, mixtures of experts."""
+    mixture = experts(
+        c,
+        c.size("moe_intermediate_size"),
+        count_keys=("num_experts",),
+        shared=c.size("shared_expert_intermediate_size"),
+        shared_gate=True,
+    )
+    return _gated_delta_model(c, sparse_layers(c, mixture))
+
+
+def qwen3_5(c: Reader) -> Architecture:
+    """Qwen3.5, dense."""
+    c.only("attn_output_gate", True)
+    if c.numbers("mlp_only_layers"):
+        c.stop("mlp_only_layers must be empty: every layer is dense")
+    return _gated_delta_model(c, [dense(c.size("intermediate_size"))] * c.layers())
+
+
+def qwen3_5_moe(c: Reader) -> Architecture:
+    """Qwen3.5 with mixtures of experts in every layer."""
+    c.only("attn_output_gate", True)
+    c.only("decoder_sparse_step", 1)
+    if c.numbers("mlp_only_layers"):
+        c.stop("mlp_only_layers must be empty: every layer has experts")
+    c.unused("intermediate_size")
+    mixture = experts(
+        c,
+        c.size("moe_intermediate_size"),
+        count_keys=("num_experts",),
+        shared=c.size("shared_expert_intermediate_size"),
+        shared_gate=True,
+    )
+    return _gated_delta_model(c, [mixture] * c.layers())
+
+
+def _gated_delta_model(c: Reader, parts: list[FeedForward]) -> Architecture:
+    bias = c.flag("attention_bias", default=False)
+    c.skip("mtp_use_dedicated_embeddings", "mlp_only_layers")
+    full = grouped_query(
+        c,
+        kv=kv_heads(c, default=2)
+        if c.family == "qwen3_next"
+        else whole_groups(c, heads(c), c.size("num_key_value_heads")),
+        width=head_dim(c, default=256),
+        qkv_bias=bias,
+        output_bias=bias,
+        qk_norm="per_head",
+        output_gate=True,
+    )
+    linear = RecurrentMixer(
+        kind="recurrent",
+        variant="gated_delta",
+        value_heads=c.size("linear_num_value_heads"),
+        value_head_dim=c.size("linear_value_head_dim"),
+        key_heads=c.size("linear_num_key_heads"),
+        key_head_dim=c.size("linear_key_head_dim"),
+        convolution=c.size("linear_conv_kernel_dim"),
+        state_dtype=_state_format(c, "mamba_ssm_dtype"),
+    )
+    if linear.value_heads % linear.key_heads:
+        c.stop(f"linear_num_value_heads {linear.value_heads} is no multiple of linear_num_key_heads {linear.key_heads}")
+    layers = [Layer(full if one else linear, part) for one, part in zip(_full_layers(c), parts, strict=True)]
+    return architecture(c, layers, mtp_layers=c.whole("mtp_num_hidden_layers", "num_nextn_predict_layers"))
+
+
+def _full_layers(c: Reader) -> list[bool]:
+    """Which layers attend to all tokens: as listed, or each ``full_attention_interval``-th."""
+    layers, period = c.layers(), c.size_or("full_attention_interval", default=4)
+    kinds = c.words("layer_types", ("linear_attention", "full_attention"), layers)
+    if kinds is None:
+        return [(index + 1) % period == 0 for index in range(layers)]
+    return [kind == "full_attention" for kind in kinds]
+
+
+def _state_format(c: Reader, key: str) -> Dtype:
+    _, value = c.find(key)
+    if value is None:
+        return "fp32"
+    if not isinstance(value, str) or value not in _STATE_FORMATS:
+        c.stop(f"{key} is {value!r}; understood: {', '.join(_STATE_FORMATS)}")
+    return _STATE_FORMATS[value]
+
+
+def nemotron_h(c: Reader) -> Architecture:
+    """Nemotron-H and Nemotron 3: every layer is one of Mamba-2, attention, feed-forward or experts."""
+    c.only("attention_bias", False)
+    c.only("mlp_bias", False)
+    c.skip(
+        "chunk_size", "expand", "mamba_hidden_act", "mlp_hidden_act", "num_logits_to_keep", "rescale_prenorm_residual"
+    )
+    c.skip("time_step_floor", "time_step_limit", "time_step_max", "time_step_min", "time_step_rank")
+    c.skip("use_mamba_kernels", "sliding_window", "moe_shared_expert_overlap", "mtp_layers_block_type")
+    c.skip("mtp_hybrid_override_pattern", "mamba_chunk_size", "mamba_expand", "mamba_dt_min", "mamba_dt_max")
+    c.skip("mamba_dt_limit", "mamba_dt_init_floor")
+    kinds = _nemotron_kinds(c)
+    makers = {"mamba": _mamba, "attention": _nemotron_attention, "mlp": _nemotron_mlp, "moe": _nemotron_experts}
+    made = {kind: makers[kind](c) for kind in sorted(set(kinds))}
+    _skip_unused(c)
+    return architecture(c, [made[kind] for kind in kinds], mtp_layers=c.whole("num_nextn_predict_layers"))
+
+
+def _nemotron_kinds(c: Reader) -> list[str]:
+    _, pattern = c.find("hybrid_override_pattern")
+    stated = c.size_if("num_hidden_layers")
+    _, words = c.find("layers_block_type", "layer_types")
+    if isinstance(words, list):
+        kinds = [_NEMOTRON_WORDS.get(str(word), str(word)) for word in words]
+        for kind in kinds:
+            if kind not in _NEMOTRON_LETTERS.values():
+                c.stop(f"layers_block_type has the entry {kind!r}; understood: {', '.join(_NEMOTRON_LETTERS.values())}")
+    elif isinstance(pattern, str):
+        for letter in pattern:
+            if letter not in _NEMOTRON_LETTERS:
+                c.stop(f"hybrid_override_pattern has {letter!r}; understood: {' '.join(_NEMOTRON_LETTERS)}")
+        kinds = [_NEMOTRON_LETTERS[letter] for letter in pattern]
+    else:
+        c.stop("neither hybrid_override_pattern nor layers_block_type says what each layer is")
+    if not kinds or (stated is not None and stated != len(kinds)):
+        c.stop(f"the layer pattern has {len(kinds)} entries, but num_hidden_layers is {stated}")
+    return kinds
+
+
+def _mamba(c: Reader) -> Layer:
+    bias, width = c.flag("use_bias", default=False), c.size("mamba_num_heads") * c.size("mamba_head_dim")
+    groups = c.size("n_groups", "mamba_n_groups")
+    if width % groups or c.size("mamba_num_heads") % groups:
+        c.stop(f"n_groups is {groups}, but {c.size('mamba_num_heads')} Mamba heads do not split so")
+    mixer = RecurrentMixer(
+        kind="recurrent",
+        variant="mamba2",
+        value_heads=c.size("mamba_num_heads"),
+        value_head_dim=c.size("mamba_head_dim"),
+        key_heads=groups,
+        key_head_dim=c.size("ssm_state_size"),
+        convolution=c.size("conv_kernel", "mamba_d_conv"),
+        convolution_bias=c.flag("use_conv_bias", default=True),
+        input_bias=bias,
+        output_bias=bias,
+        state_dtype=_state_format(c, "mamba_ssm_cache_dtype"),
+    )
+    c.only("mamba_proj_bias", bias)
+    return Layer(mixer, NoFeedForward(kind="none"), norms=1)
+
+
+def _nemotron_attention(c: Reader) -> Layer:
+    width = c.size_or("head_dim", "attention_head_dim", default=128)
+    attention = grouped_query(c, kv=kv_heads(c, default=8), width=width)
+    return Layer(attention, NoFeedForward(kind="none"), norms=1)
+
+
+def _nemotron_mlp(c: Reader) -> Layer:
+    return Layer(NoAttention(kind="none"), dense(c.size("intermediate_size"), gated=False), norms=1)
+
+
+def _nemotron_experts(c: Reader) -> Layer:
+    c.only("n_shared_experts", 1)
+    mixture = experts(
+        c,
+        c.size("moe_intermediate_size"),
+        count_keys=("n_routed_experts", "num_local_experts"),
+        shared=c.size("moe_shared_expert_intermediate_size"),
+        gated=False,
+        latent_size=c.size_if("moe_latent_size"),
+    )
+    return Layer(NoAttention(kind="none"), mixture, norms=1)
+
+
+def _skip_unused(c: Reader) -> None:
+    """Sizes of kinds of layers that the pattern does not have."""
+    c.skip("use_conv_bias", "use_bias", "mamba_proj_bias", "mamba_ssm_cache_dtype")
+    c.unused("mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel")
+    c.unused("num_attention_heads", "num_key_value_heads", "head_dim", "attention_head_dim", "intermediate_size")
+    c.unused("moe_intermediate_size", "moe_shared_expert_intermediate_size", "moe_latent_size")
+    c.unused("n_routed_experts", "n_shared_experts", "num_experts_per_tok")
+
+
+def nemotron_nas(c: Reader) -> Architecture:
+    """Llama-Nemotron (Super, Ultra): a searched width for each layer, some without attention or feed-forward."""
+    c.only("attention_bias", False)
+    c.only("mlp_bias", False)
+    c.only("num_key_value_heads")
+    c.only("intermediate_size")
+    layers = c.layers()
+    _, blocks = c.find("block_configs")
+    if not isinstance(blocks, list) or len(blocks) != layers:
+        count = len(blocks) if isinstance(blocks, list) else "no"
+        c.stop(f"block_configs has {count} entries for {layers} layers")
+    return architecture(c, [_searched(c, index, block) for index, block in enumerate(blocks)])
+
+
+def _searched(c: Reader, index: int, block: Any) -> Layer:
+    place = f"block_configs[{index}]"
+    if (
+        not isinstance(block, dict)
+        or not isinstance(block.get("attention"), dict)
+        or not isinstance(block.get("ffn"), dict)
+    ):
+        c.stop(f"{place} needs 'attention' and 'ffn'")
+    inner = Reader(block["attention"], c.file, f"{c.family}, {place}.attention")
+    outer = Reader(block["ffn"], c.file, f"{c.family}, {place}.ffn")
+    attention, feed_forward = _searched_attention(c, inner), _searched_feed_forward(c, outer)
+    norms = (attention.kind != "none") + (feed_forward.kind != "none")
+    for reader in (inner, outer):
+        reader.only("replace_with_linear", False)
+        reader.only("sparsify")
+        reader.finish()
+    return Layer(attention, feed_forward, norms)
+
+
+def _searched_attention(c: Reader, r: Reader) -> Attention:
+    for key in ("num_sink_tokens", "window_length"):
+        r.only(key)
+    for key in ("unshifted_sink", "use_prefill_window_in_sink_attention"):
+        r.only(key, False)
+    if r.flag("no_op", default=False):
+        r.skip("n_heads_in_group")
+        return NoAttention(kind="none")
+    group = r.size("n_heads_in_group")
+    return grouped_query(c, kv=whole_groups(c, heads(c), _divided(c, heads(c), group)))
+
+
+def _divided(c: Reader, queries: int, group: int) -> int:
+    if queries % group:
+        c.stop(f"{queries} query heads do not split into groups of {group}")
+    return queries // group
+
+
+def _searched_feed_forward(c: Reader, r: Reader) -> FeedForward:
+    if r.flag("no_op", default=False):
+        r.skip("ffn_mult")
+        return NoFeedForward(kind="none")
+    _, multiple = r.find("ffn_mult")
+    if isinstance(multiple, bool) or not isinstance(multiple, (int, float)) or not 0 < multiple < 100:
+        r.stop(f"ffn_mult must be a number > 0 and < 100, got {multiple!r}")
+    width = int(2 * multiple * hidden_size(c) / 3)
+    return dense(-(-width // 256) * 256)  # the class rounds up to a multiple of 256

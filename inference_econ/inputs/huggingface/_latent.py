@@ -1,0 +1,149 @@
+"""Families with a compressed cache: multi-head latent attention, and DeepSeek-V4's pooled keys."""
+
+from __future__ import annotations
+
+from inference_econ.inputs.huggingface._experts import dense_first
+from inference_econ.inputs.huggingface._layers import Architecture, Layer, architecture, experts, heads
+from inference_econ.inputs.huggingface._reader import Reader
+from inference_econ.inputs.model import CompressedAttention, LatentAttention
+
+_STRIDES = (0, 4, 128)
+_KIND_OF_STRIDE = {
+    "sliding_attention": 0,
+    "compressed_sparse_attention": 4,
+    "heavily_compressed_attention": 128,
+}
+
+
+def deepseek(c: Reader) -> Architecture:
+    """DeepSeek-V2 and V3, Kimi K2: latent attention in every layer."""
+    return _latent_model(c, [_latent(c)] * c.layers(), first=0 if c.family == "deepseek_v2" else 3)
+
+
+def glm4_moe_lite(c: Reader) -> Architecture:
+    """GLM-4.7-Flash: latent attention, one dense layer first."""
+    return _latent_model(c, [_latent(c)] * c.layers(), first=1)
+
+
+def deepseek_v32(c: Reader) -> Architecture:
+    """DeepSeek-V3.2: an indexer in every layer picks the tokens that are attended to."""
+    return _latent_model(c, [_latent(c, indexed="full")] * c.layers(), first=3)
+
+
+def glm_moe_dsa(c: Reader) -> Architecture:
+    """GLM-5: as DeepSeek-V3.2; some layers may use the pick of an earlier layer's indexer."""
+    kinds = _indexer_kinds(c)
+    made = {kind: _latent(c, indexed=kind) for kind in set(kinds)}
+    return _latent_model(c, [made[kind] for kind in kinds], first=3)
+
+
+def _indexer_kinds(c: Reader) -> list[str]:
+    layers = c.layers()
+    kinds = c.words("indexer_types", ("full", "shared"), layers)
+    _, pattern = c.find("index_topk_pattern")
+    period = c.size_or("index_topk_freq", default=1)
+    offset = c.whole("index_skip_topk_offset", default=2)
+    if kinds is not None:
+        return kinds
+    if pattern is not None:
+        if not isinstance(pattern, str) or len(pattern) != layers or not set(pattern) <= {"F", "S"}:
+            c.stop(f"index_topk_pattern must have F (own indexer) or S (shared) for each of {layers} layers")
+        return ["full" if letter == "F" else "shared" for letter in pattern]
+    return ["full" if max(index - offset + 1, 0) % period == 0 else "shared" for index in range(layers)]
+
+
+def _latent(c: Reader, indexed: str | None = None) -> LatentAttention:
+    c.only("attention_bias", False)
+    c.unused("head_dim", "num_key_value_heads")  # implied by the widths of the parts
+    c.only("qk_head_dim", c.size("qk_nope_head_dim") + c.size("qk_rope_head_dim"))
+    top_k = c.size("index_topk") if indexed else None
+    own = indexed == "full"
+    index_heads, index_width = (c.size("index_n_heads"), c.size("index_head_dim")) if indexed else (None, None)
+    query_rank = c.size_if("q_lora_rank")
+    if own and query_rank is None:
+        c.stop("q_lora_rank is null or missing; the indexer reads the compressed query")
+    return LatentAttention(
+        kind="latent",
+        query_heads=heads(c),
+        kv_rank=c.size("kv_lora_rank"),
+        query_rank=query_rank,
+        nope_head_dim=c.size("qk_nope_head_dim"),
+        rope_head_dim=c.size("qk_rope_head_dim"),
+        value_head_dim=c.size("v_head_dim"),
+        index_heads=index_heads if own else None,
+        index_head_dim=index_width if own else None,
+        index_top_k=top_k,
+    )
+
+
+def _latent_model(c: Reader, attentions: list[LatentAttention], first: int) -> Architecture:
+    if "q_lora_rank" not in c.data:
+        c.stop("q_lora_rank is missing; null means that queries are not compressed")
+    c.words("layer_types", ("full_attention", "indexed_attention"), c.layers())
+    parts = dense_first(c, default_first=first)
+    layers = [Layer(attention, part) for attention, part in zip(attentions, parts, strict=True)]
+    mtp = c.whole("num_nextn_predict_layers", "num_mtp_layers")
+    return architecture(c, layers, mtp_layers=mtp)
+
+
+def deepseek_v4(c: Reader) -> Architecture:
+    """DeepSeek-V4: pooled keys in two strides, experts in every layer, a residual stream of several copies."""
+    c.only("attention_bias", False)
+    c.only("mlp_bias", False)
+    c.only("num_key_value_heads", 1)
+    # The first layers look their experts up by token, but their router still weighs the experts.
+    c.skip("mlp_layer_types", "compress_rope_theta", "hc_sinkhorn_iters", "expert_dtype")
+    c.unused("num_hash_layers", "qk_rope_head_dim")
+    made = {stride: _compressed(c, stride) for stride in _STRIDES}
+    width = c.size("moe_intermediate_size")
+    count = c.whole("n_shared_experts", default=1)
+    c.only("intermediate_size", width)
+    mixture = experts(c, width, count_keys=("n_routed_experts", "num_local_experts"), shared=count * width or None)
+    return architecture(
+        c,
+        [Layer(made[stride], mixture) for stride in _strides(c)],
+        mtp_layers=c.whole("num_nextn_predict_layers"),
+        residual_streams=c.size("hc_mult"),
+    )
+
+
+def _strides(c: Reader) -> list[int]:
+    """Stride of each layer; a published list has one more entry for each multi-token-prediction layer."""
+    layers, mtp = c.layers(), c.whole("num_nextn_predict_layers")
+    kinds = c.words("layer_types", tuple(_KIND_OF_STRIDE), layers)
+    _, rates = c.find("compress_rates")
+    if rates is not None and rates != {kind: stride for kind, stride in _KIND_OF_STRIDE.items() if stride}:
+        c.stop(f"compress_rates is {rates!r}; only strides of 4 and 128 are understood")
+    ratios = c.numbers("compress_ratios")
+    if kinds is not None:
+        return [_KIND_OF_STRIDE[kind] for kind in kinds]
+    if ratios is None:
+        c.stop("neither compress_ratios nor layer_types says how each layer compresses")
+    if len(ratios) not in (layers, layers + mtp):
+        c.stop(f"compress_ratios has {len(ratios)} entries for {layers} layers and {mtp} for multi-token prediction")
+    for ratio in ratios:
+        if ratio not in _STRIDES:
+            c.stop(f"compress_ratios has the entry {ratio}; understood: {', '.join(map(str, _STRIDES))}")
+    return ratios[:layers]
+
+
+def _compressed(c: Reader, stride: int) -> CompressedAttention:
+    queries, width, groups = heads(c), c.size("head_dim"), c.size("o_groups")
+    if (queries * width) % groups:
+        c.stop(f"o_groups is {groups}, but {queries} heads of {width} do not split so")
+    indexed = stride == 4
+    index = (c.size("index_n_heads"), c.size("index_head_dim"), c.size("index_topk"))
+    return CompressedAttention(
+        kind="compressed",
+        query_heads=queries,
+        head_dim=width,
+        query_rank=c.size("q_lora_rank"),
+        output_groups=groups,
+        output_rank=c.size("o_lora_rank"),
+        window=c.size("sliding_window"),
+        stride=stride or None,
+        overlap=2 if indexed else 1,
+        index_heads=index[0] if indexed else None,
+        index_head_dim=index[1] if indexed else None,
+        index_top_k=index[2] if indexed else None,
+    )

@@ -1,0 +1,97 @@
+"""Families of Mamba-2 layers, alone or beside attention."""
+
+from __future__ import annotations
+
+from inference_econ.inputs.huggingface._layers import (
+    Architecture,
+    Layer,
+    architecture,
+    dense,
+    experts,
+    grouped_query,
+    hidden_size,
+)
+from inference_econ.inputs.huggingface._reader import Reader
+from inference_econ.inputs.model import FeedForward, NoFeedForward, RecurrentMixer
+
+_FULL = ("attention", "full_attention")
+_KINDS = (*_FULL, "mamba", "linear_attention")
+
+
+def mamba2(c: Reader) -> Architecture:
+    """Mamba-2: a recurrent mixer behind one norm is all of a layer."""
+    c.only("rms_norm", True)
+    c.skip("chunk_size", "norm_before_gate", "rescale_prenorm_residual")
+    c.skip(*(key for key in c.data if key.startswith("time_step_")))
+    bias = c.flag("use_bias", default=False)
+    mixer = _mixer(
+        c,
+        (c.size("num_heads"), c.size("head_dim"), c.size_or("expand", default=2)),
+        (c.size("n_groups"), c.size("state_size"), c.size("conv_kernel")),
+        convolution_bias=c.flag("use_conv_bias", default=True),
+        bias=bias,
+    )
+    return architecture(c, [Layer(mixer, NoFeedForward(kind="none"), norms=1)] * c.layers())
+
+
+def granitemoehybrid(c: Reader) -> Architecture:
+    """Granite 4: Mamba-2 in most layers, attention in the others, each before experts or one wide block."""
+    layers = c.layers()
+    c.only("normalization_function", "rmsnorm")
+    c.skip("init_method", "position_embedding_type", "logits_to_keep", "num_logits_to_keep", "mamba_chunk_size")
+    c.skip("time_step_limit", "time_step_min", "time_step_max")
+    kinds = c.words("layer_types", _KINDS, layers) or c.words("layers_block_type", _KINDS, layers)
+    if kinds is None:
+        c.stop("layer_types is missing; it says which layers are attention")
+    c.skip("layers_block_type")
+    bias = c.flag("attention_bias", default=False)
+    attention = grouped_query(c, qkv_bias=bias, output_bias=bias)
+    heads = c.size("mamba_n_heads")
+    _, stated = c.find("mamba_d_head")
+    width = hidden_size(c) * c.size_or("mamba_expand", default=2) // heads if stated == "auto" else None
+    mixer = _mixer(
+        c,
+        (heads, width or c.size("mamba_d_head"), c.size_or("mamba_expand", default=2)),
+        (c.size("mamba_n_groups"), c.size("mamba_d_state"), c.size("mamba_d_conv")),
+        convolution_bias=c.flag("mamba_conv_bias", default=True),
+        bias=c.flag("mamba_proj_bias", default=False),
+    )
+    part = _granite_feed_forward(c)
+    return architecture(c, [Layer(attention if kind in _FULL else mixer, part) for kind in kinds])
+
+
+def _granite_feed_forward(c: Reader) -> FeedForward:
+    shared = c.size("shared_intermediate_size")
+    if c.whole("num_local_experts", default=8):
+        return experts(c, c.size("intermediate_size"), count_keys=("num_local_experts",), shared=shared)
+    c.unused("intermediate_size", "num_experts_per_tok")
+    return dense(shared)
+
+
+def _mixer(
+    c: Reader,
+    heads: tuple[int, int, int],
+    state: tuple[int, int, int],
+    *,
+    convolution_bias: bool,
+    bias: bool,
+) -> RecurrentMixer:
+    """Heads, their width and the widening; groups, state and convolution."""
+    count, width, expand = heads
+    groups, size, convolution = state
+    if count * width != expand * hidden_size(c):
+        c.stop(f"{count} heads of {width} are not {expand} times hidden_size {hidden_size(c)}")
+    if count % groups:
+        c.stop(f"{count} Mamba heads do not split into {groups} groups")
+    return RecurrentMixer(
+        kind="recurrent",
+        variant="mamba2",
+        value_heads=count,
+        value_head_dim=width,
+        key_heads=groups,
+        key_head_dim=size,
+        convolution=convolution,
+        convolution_bias=convolution_bias,
+        input_bias=bias,
+        output_bias=bias,
+    )

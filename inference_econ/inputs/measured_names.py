@@ -1,0 +1,49 @@
+"""How measurements write the names of models, chips and engines."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from inference_econ.inputs._base import Spec
+
+Spellings = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
+
+
+class MeasuredNames(Spec):
+    """Spellings found in measurements, by the name that the catalogue has for the same thing."""
+
+    models: dict[str, Spellings]
+    """Catalogue name of a model to its other names."""
+    hardware: dict[str, Spellings]
+    """Catalogue name of a chip to its other names."""
+    within_source: dict[str, dict[str, str]]
+    """Source to what a name of hardware means there, as a catalogue name."""
+    checkpoints: dict[str, dict[str, str]]
+    """Model to number format to the model's file for checkpoints of that format."""
+    speculation: dict[str, dict[str, str]]
+    """Model to engine and version to the speculation that runs of a collection had which does not record it."""
+    kv_formats: dict[str, dict[str, str]]
+    """Model to engine and chip to the format of the KV cache in runs of a collection which does not record it."""
+    look_steps: dict[str, dict[str, Annotated[tuple[int, int, int], Field(strict=False)]]]
+    """Model to engine and chip to decode steps between looks at requests: below a number of them, that, from there."""
+    balance_steps: dict[str, dict[str, int]]
+    """Model to engine to the most decode steps that prompts wait until every group of attention ranks has one."""
+    gather_steps: dict[str, dict[str, Annotated[tuple[int, int, int, int], Field(strict=False)]]]
+    """Model to engine and chip to the input and output length, the accelerators below which, and the decode steps that
+    prompts wait for others."""
+    step_tokens: dict[str, dict[str, int]]
+    """Model to engine and chip to the prompt tokens of a step at most."""
+    single_prompts: dict[str, Spellings]
+    """Model to engines and versions that were told to read no more than one prompt in a step."""
+    prefill_first: Spellings
+    """Engines, or versions of them by their beginning, that read all prompts before they go on decoding."""
+    compiled: Spellings
+    """Engines, or versions of them by their beginning, whose models are compiled as a whole."""
+    eager: Spellings
+    """Sources whose engines launched the kernels of decode steps one by one, without graphs."""
+    equal_lengths: Spellings
+    """Sources whose requests are all equally long."""
+    engines: dict[str, Spellings]
+    """Engine to the texts that give it away, the engine to look for first first."""

@@ -1,0 +1,100 @@
+"""Questions as files: what to compute, and how to show it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from inference_econ.inputs._base import SourcedSpec, Spec
+from inference_econ.inputs.asks import Ask, AssessAsk, LatentVariantsAsk, Positive, Printed, RunaheadAsk, ToyAsk
+
+ColumnKey = Literal[
+    "tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch", "mfu", "milliseconds"
+]
+
+
+class Column(Spec):
+    """One column of a table."""
+
+    key: ColumnKey
+    """Which quantity."""
+    title: str
+    """What the head of the column says."""
+
+
+class TableSpec(Spec):
+    """One row per series, taken from one point of its frontier."""
+
+    point: Literal["fastest", "preferred"]
+    """Which point."""
+    exponent: Positive = 3
+    """Exponent of the preference (eq. 45) [1]."""
+    columns: Annotated[tuple[Column, ...], Field(min_length=1, strict=False)]
+    """What is shown of it."""
+    printed: dict[str, dict[ColumnKey, Printed]] = Field(default_factory=dict)
+    """Published cells by series and column, as text so that their digits count: expectations, never results."""
+
+    @model_validator(mode="after")
+    def _printed_cells_have_a_column(self) -> Self:
+        shown = [column.key for column in self.columns]
+        for row, cells in self.printed.items():
+            for key in cells:
+                if key not in shown:
+                    raise ValueError(f"printed cell {key!r} of {row!r} is no column; columns: {', '.join(shown)}")
+        return self
+
+
+class FigureSpec(Spec):
+    """How frontiers are drawn."""
+
+    title: str
+    """Above the axes."""
+    x: tuple[float, float] | None = Field(default=None, strict=False)
+    """Limits of the horizontal axis."""
+    y: tuple[float, float] | None = Field(default=None, strict=False)
+    """Limits of the vertical axis, which is logarithmic."""
+
+    @model_validator(mode="after")
+    def _limits_ascend(self) -> Self:
+        for axis, limits in (("x", self.x), ("y", self.y)):
+            if limits is not None and not limits[0] < limits[1]:
+                raise ValueError(f"the limits of {axis} must ascend, got {limits[0]:g} and {limits[1]:g}")
+        if self.y is not None and self.y[0] <= 0:
+            raise ValueError(f"the limits of y must be > 0 on a logarithmic axis, got {self.y[0]:g}")
+        return self
+
+
+class Scenario(SourcedSpec):
+    """One question with the ways to show its answer."""
+
+    ask: Ask
+    """What is computed."""
+    table: TableSpec | None = None
+    """Show it as a table."""
+    figure: FigureSpec | None = None
+    """Show it as a figure."""
+
+    @model_validator(mode="after")
+    def _rows_exist(self) -> Self:
+        labels = [series.label for series in getattr(self.ask, "series", ())]
+        repeated = sorted({label for label in labels if labels.count(label) > 1})
+        if repeated:
+            raise ValueError(f"two series have the label {repeated[0]!r}; a label names one series")
+        for row in self.table.printed if self.table is not None else ():
+            if row not in labels:
+                raise ValueError(f"printed row {row!r} is no series; series: {', '.join(labels)}")
+        return self
+
+    @model_validator(mode="after")
+    def _a_table_has_rows(self) -> Self:
+        if isinstance(self.ask, (AssessAsk, LatentVariantsAsk, RunaheadAsk)) and self.table is not None:
+            raise ValueError(f"a scenario of the kind {self.ask.kind!r} has its own tables; leave 'table' out")
+        return self
+
+    @model_validator(mode="after")
+    def _columns_are_known(self) -> Self:
+        toy = isinstance(self.ask, ToyAsk)
+        if toy and self.table is not None and any(column.key == "mfu" for column in self.table.columns):
+            raise ValueError("the toy model knows no MFU; leave the column 'mfu' out")
+        return self

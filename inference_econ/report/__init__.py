@@ -1,0 +1,1 @@
+"""Answers as tables, data, pictures and documents."""

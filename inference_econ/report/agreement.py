@@ -1,0 +1,129 @@
+"""Pictures of predictions against measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from inference_econ.calibration.validation import Point, Report
+from inference_econ.errors import InputError
+from inference_econ.report.figures import COLOURS, MARKERS, STYLE, save
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: From the least to the largest value of an axis, below which it is short [1].
+_SHORT = 30.0
+
+
+def draw_reports(reports: Sequence[Report], path: Path | str) -> None:
+    """Draw predictions against measurements, a panel for each report and each of its assumptions.
+
+    Parameters
+    ----------
+    reports : sequence of Report
+        What was compared.
+    path : Path or str
+        Where to, ending in .svg, .png or .pdf.
+
+    Raises
+    ------
+    InputError
+        If the path cannot be written, or nothing was predicted.
+    """
+    panels = [
+        (f"{report.dataset}: {name}", points)
+        for report in reports
+        for name in report.assumptions
+        if (points := [point for point in report.points if point.assumptions == name and point.log_error is not None])
+    ]
+    if not panels:
+        raise InputError("nothing was predicted, so that there is nothing to draw")
+    series = list(dict.fromkeys(point.series for _, points in panels for point in points))
+    with rc_context(STYLE):
+        figure = Figure(figsize=(4.4 * max(len(panels), 2), 4.4 + 0.11 * len(series)), layout="constrained")
+        places = figure.subplots(1, len(panels), squeeze=False)[0]
+        for axes, (title, points) in zip(places, panels, strict=True):
+            _agreement(axes, points, series, title)
+        handles = {
+            label: handle for axes in places for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=3, fontsize=8.5)
+        save(figure, [path])
+
+
+def draw_panels(panels: Sequence[tuple[str, Sequence[Point]]], path: Path | str, *, width: int = 4) -> None:
+    """Draw predictions against measurements, so many panels in a row, with bands of 10 and 20 % around equality.
+
+    Parameters
+    ----------
+    panels : sequence of (str, sequence of Point)
+        Titles and pairs.
+    path : Path or str
+        Where to, ending in .svg, .png or .pdf.
+    width : int
+        Panels in a row [1].
+
+    Raises
+    ------
+    InputError
+        If the path cannot be written, or there are no panels.
+    """
+    if not panels:
+        raise InputError("nothing was predicted, so that there is nothing to draw")
+    series = list(dict.fromkeys(point.series for _, points in panels for point in points))
+    columns, rows = min(width, len(panels)), -(-len(panels) // width)
+    with rc_context({**STYLE, "lines.markeredgewidth": 0.0}):
+        figure = Figure(figsize=(4.0 * max(columns, 2), 4.1 * rows + 0.4 + 0.07 * len(series)), layout="constrained")
+        places = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, (title, points) in zip(places, panels, strict=False):
+            _agreement(axes, points, series, title, bands=(0.1, 0.2), size=3.0)
+        for axes in places[len(panels) :]:
+            axes.set_axis_off()
+        handles = {
+            label: handle for axes in places for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4, fontsize=8.5)
+        save(figure, [path])
+
+
+def _agreement(
+    axes: Axes,
+    points: Sequence[Point],
+    series: Sequence[str],
+    title: str,
+    *,
+    bands: Sequence[float] = (),
+    size: float = 4.5,
+) -> None:
+    """Measured to the right, predicted upwards, with lines where both are equal and where one is twice the other."""
+    for index, name in enumerate(series):
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index // len(COLOURS) % len(MARKERS)]
+        some = [point for point in points if point.series == name]
+        for fitted, fill in ((False, "full"), (True, "none")):
+            x, y = ([getattr(one, key) for one in some if one.fitted == fitted] for key in ("measured", "predicted"))
+            if x:
+                axes.plot(x, y, marker, color=colour, markersize=size, fillstyle=fill, label=name, zorder=2.0)
+    numbers = [number for point in points for number in (point.measured, point.predicted) if number is not None]
+    line = np.array([min(numbers) / 2, max(numbers) * 2])
+    for share in bands:
+        axes.fill_between(line, line * (1.0 - share), line * (1.0 + share), color="black", alpha=0.12, linewidth=0.0)
+    for factor, dash in ((1.0, "-"), (2.0, ":"), (0.5, ":")):
+        axes.plot(line, factor * line, color="black", linewidth=0.8, linestyle=dash)
+    unit = ", ".join(dict.fromkeys(point.unit for point in points))
+    axes.set(xscale="log", yscale="log", xlim=line, ylim=line, aspect="equal")
+    # Powers of ten alone would leave a short axis with one number or none.
+    marked = (1.0, 2.0, 5.0) if line[1] < _SHORT * line[0] else (1.0,)
+    for axis, word in ((axes.xaxis, "measured"), (axes.yaxis, "predicted")):
+        axis.set_major_locator(LogLocator(subs=marked, numticks=8))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+        axis.set_label_text(f"{word} [{unit}]")
+    hollow = any(point.fitted for point in points)
+    axes.set_title(f"{title}\n(hollow: fitted to these rows)" if hollow else title)

@@ -1,0 +1,110 @@
+"""The catalogue as tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from inference_econ.inputs import catalog
+from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.catalog import Kind
+from inference_econ.inputs.hardware import HardwareSpec
+from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.scenario import Scenario
+from inference_econ.report.table import Table
+
+
+def listing(kind: Kind) -> list[dict[str, object]]:
+    """One record per entry of the catalogue."""
+    return [{"name": name, **_summary(_read(kind, name))} for name in catalog.names(kind)]
+
+
+def listing_table(kind: Kind, records: Sequence[Mapping[str, object]]) -> Table:
+    """The same for people."""
+    columns = tuple(records[0])
+    rows = tuple(tuple(_text(record[column]) for column in columns) for record in records)
+    return Table(f"{len(records)} {kind}", columns, rows)
+
+
+def detail(kind: Kind, name: str) -> dict[str, object]:
+    """Everything about one entry as plain data, derived counts included."""
+    spec = _read(kind, name)
+    record: dict[str, object] = spec.model_dump(mode="json", exclude_none=True)
+    if isinstance(spec, ModelSpec):
+        record["total_parameters"] = spec.total_parameters
+        record["active_parameters"] = spec.active_parameters
+        record["kv_elements_per_token"] = spec.kv_elements_per_token
+        record["parameter_parts"] = {part: round(count) for part, count in spec.parameter_parts().items()}
+    return record
+
+
+def detail_table(kind: Kind, name: str, record: Mapping[str, object]) -> Table:
+    """The same for people: one line per number, with its source."""
+    sources = record.get("sources")
+    known = sources if isinstance(sources, Mapping) else {}
+    leaves = _leaves({key: item for key, item in record.items() if key != "sources"}, "")
+    rows = tuple((path, _text(value), _source(path, known)) for path, value in leaves)
+    return Table(f"{kind} {name}", ("field", "value", "source"), rows)
+
+
+def _read(kind: Kind, name: str) -> HardwareSpec | ModelSpec | Scenario | Assumptions:
+    if kind == "hardware":
+        return catalog.hardware(name)
+    if kind == "models":
+        return catalog.model(name)
+    if kind == "scenarios":
+        return catalog.scenario(name)
+    return catalog.assumptions(name)
+
+
+def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions) -> dict[str, object]:
+    if isinstance(spec, HardwareSpec):
+        peaks = spec.dense_flops_per_second
+        wide = peaks.get("bf16", peaks.get("fp16", 0.0))
+        narrow = peaks.get("fp8", peaks.get("int8"))
+        link = spec.link_bytes_per_second_one_way
+        return {
+            "full name": spec.name,
+            "16-bit TFLOP/s": wide / 1e12,
+            "8-bit TFLOP/s": None if narrow is None else narrow / 1e12,
+            "HBM GB": spec.hbm_bytes / 1e9,
+            "HBM TB/s": spec.hbm_bytes_per_second / 1e12,
+            "link GB/s": None if link is None else link / 1e9,
+            "domain": spec.link_domain,
+            "$/h": spec.prices[0].dollars_per_accelerator_hour if spec.prices else None,
+        }
+    if isinstance(spec, ModelSpec):
+        return {
+            "full name": spec.name + (" (rumoured)" if spec.rumoured and "rumour" not in spec.name else ""),
+            "parameters (10^9)": spec.total_parameters / 1e9,
+            "active (10^9)": spec.active_parameters / 1e9,
+            "KV elements per token": spec.kv_elements_per_token,
+            "layers": spec.layers,
+            "published in": ", experts ".join(filter(None, (spec.weights, spec.expert_weights))),
+        }
+    return {"description": " ".join(spec.description.split())}
+
+
+def _leaves(value: object, path: str) -> list[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        return [leaf for key, item in value.items() for leaf in _leaves(item, f"{path}.{key}" if path else str(key))]
+    if isinstance(value, list):
+        return [leaf for index, item in enumerate(value) for leaf in _leaves(item, f"{path}.{index}")]
+    return [(path, value)]
+
+
+def _source(path: str, sources: Mapping[object, object]) -> str:
+    parts = path.split(".")
+    for end in range(len(parts), 0, -1):
+        found = sources.get(".".join(parts[:end]))
+        if isinstance(found, Mapping):
+            return f"{found['kind']}: {found['ref']}, {found['where']}"
+    return ""
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}" if value < 1e6 else f"{value:.6g}"
+    return value if isinstance(value, str) else json.dumps(value)

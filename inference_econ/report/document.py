@@ -1,0 +1,242 @@
+"""The report on how predictions fare against measured servers, as one document."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ.calibration.measurements import Measurement
+from inference_econ.calibration.validation.bound import Violation
+from inference_econ.calibration.validation.rows import QUANTITIES, Quantity, Row, Servers
+from inference_econ.calibration.validation.servers import scores
+from inference_econ.inputs import catalog
+from inference_econ.report.held_out import (
+    ENOUGH,
+    MAIN,
+    alike,
+    intervals,
+    left_out,
+    reached,
+    side_by_side,
+    undetermined,
+    worst,
+)
+from inference_econ.report.servers import LEGEND, NOTES, beyond, coverage, errors, missing
+from inference_econ.report.table import Table
+
+_KEYS = ("dataset", "hardware", "model", "engine", "load")
+_TTFT = Quantity("ttft", "TTFT", "ttft_seconds")
+
+
+class Slice(NamedTuple):
+    """Rows that are like those that other tools are held against."""
+
+    title: str
+    beside: str
+    takes: Callable[[Measurement], bool]
+    quantities: tuple[Quantity, ...]
+
+
+_TPOT, _REQUEST, _OUTPUT = (
+    next(one for one in QUANTITIES if one.name == name) for name in ("tpot", "request_latency", "output_rate")
+)
+_SLICES = (
+    Slice(
+        "InferenceX runs on one machine",
+        "AIConfigurator, AISimulate",
+        lambda row: row.dataset in ("serving_points", "inferencemax_aggregated") and row.decode is None,
+        (_TPOT, _TTFT),
+    ),
+    Slice(
+        "vLLM on H100 and A100",
+        "BLIS, and Vidur",
+        lambda row: row.engine == "vllm" and row.hardware.startswith(("h100", "a100")),
+        (_REQUEST, _TTFT, _TPOT),
+    ),
+    Slice("A100", "LLMCompass", lambda row: row.hardware.startswith("a100"), (_REQUEST, _TPOT)),
+    Slice("RTX PRO 6000", "LLMServingSim", lambda row: row.hardware == "rtx_pro_6000", (_TPOT, _OUTPUT)),
+)
+
+_HOW = """\
+Every row of the files in `scenarios/measured` goes through the service model that answers questions: the same steps,
+the same prompts between them, the same queues. Nothing in a prediction looks at what was measured in that row. The
+constants of a profile were fitted to a part of the rows, though, and its `calibration` block says to which
+deployments: a row counts as not fitted if neither its profile nor one that this extends has seen its deployment.
+
+- A **closed loop** keeps a number of requests under way. All come at once at the beginning of a run; where the length
+  of the run is known, they count in its mean TTFT. Engines that read all prompts before they go on decoding (SGLang)
+  serve equally long requests in rounds. What the scripts of InferenceX tell an engine of its scheduling holds for
+  their rows: steps between looks at new requests, prompt tokens of a step, waiting for prompts of others.
+- **Random arrivals** are played from the first to the last, where their number is known; otherwise they go on for ever.
+- A **batch** begins and ends together, in rounds if its cache does not fit.
+- **Saturated** servers hold as many requests as fit their memory, or vLLM's own limit; servers with promises to keep as
+  many as keep them. If the layout is not recorded, the one that serves most is taken.
+- **Disaggregated** servers have a queue for prompts and a pool that only decodes.
+"""
+_SEEN = (
+    "Rows that were not fitted are few and no fair sample: older collections, chips without a profile, servers whose "
+    "workers were not recorded, and runs that the fits left out on purpose since something held them back. So the "
+    "errors of fits that left out chips, models or traffic stand beside theirs."
+)
+_ALIKE = (
+    "Each cell: rows, median and 90th percentile of the errors, and how many are inside of their interval of 80 %. "
+    "Outside of the fitted range an interval need not hold what it says: that is what the flag is for."
+)
+_LEFT_OUT = (
+    "The profile of all engines and chips, fitted again without each chip, each model, and each engine on a chip with "
+    "a model, predicts what it did not see; medians of the errors:"
+)
+_INTERVALS = (
+    "Intervals of 80 % are made from the errors of such fits: for a chip or model that was not measured (new), or for "
+    "other traffic of what was (traffic). Each cell: median and 90th percentile of the errors of rows left out, and "
+    "how many are inside of an interval made from the other groups."
+)
+_UNKNOWN = (
+    "What would have to be known to do better. The engines, chips and models that are farthest off, of many rows "
+    "first, and in what they are unlike the rows that were fitted:"
+)
+_CONSTANTS = "Constants that the rows of some profiles do not determine, whose value is mostly that of the base:"
+
+
+def document(report: Servers, others: Sequence[Servers], found: Sequence[Violation], picture: str, command: str) -> str:
+    """The report as Markdown.
+
+    Parameters
+    ----------
+    report : Servers
+        Every shipped file under the usual assumptions.
+    others : sequence of Servers
+        The same under others.
+    found : sequence of Violation
+        What beats the bound.
+    picture : str
+        Where the figure is, seen from the document.
+    command : str
+        What generates the document again.
+    """
+    which = dict(report.split())
+    which.pop("fitted", None)
+    parts = [
+        "# Predictions against measured servers",
+        f"Generated by `{command}`; never edited by hand. Kernels and networks are in [collectives](collectives.md).",
+        "## What is reached",
+        *_shown(reached(report)),
+        _SEEN,
+        f"![Predicted and measured: bands of 10 and 20 %, dotted lines at half and twice]({picture})",
+        *_brief(errors(report)),
+        *_shown(_compared([report, *others])),
+        "## What other tools say of themselves",
+        "No two of these numbers measure the same thing. The closest to this report are AIConfigurator's and "
+        "AISimulate's, which are held against InferenceX too; they know each run's speculation and have kernels "
+        "measured for its engine.",
+        *_shown(_ours(report)),
+        *_shown(tools()),
+        "## On rows that were not fitted",
+        _ALIKE,
+        *_filled(alike(report)),
+        _LEFT_OUT,
+        *_filled(left_out()),
+        _INTERVALS,
+        *_filled(intervals()),
+        _UNKNOWN,
+        *_filled(worst(report)),
+        f"{_CONSTANTS} {'; '.join(undetermined()) or 'the profiles do not say'}.",
+        "## Errors by group",
+        "Each cell: predictions, median error, bias. Groups of fewer than five are in the CSV file only.",
+        *(line for key in _KEYS for line in (f"### By {key}", *_shown(side_by_side(which, key, MAIN)))),
+        "## How rows are predicted",
+        _HOW,
+        "## What takes part",
+        *_shown(coverage(report)),
+        *(f"- {note}" for note in NOTES),
+        "## Speculation",
+        "Runs with speculation, recorded or suspected, predicted without it; not counted above.",
+        *_shown(side_by_side({"speculation": report.speculative()}, "model", MAIN)),
+        "## Not predicted",
+        *_shown(missing(report)),
+        "## Faster than the bound",
+        "The preset `ideal` has full peaks, no launches and free communication. What beats it by more than 3 % is a "
+        "wrong fact, a wrong row, or something that the row does not record.",
+        *_shown(beyond(found)),
+    ]
+    return "\n".join(_spaced(parts)).rstrip() + "\n"
+
+
+def tools() -> Table:
+    """What is published on the accuracy of other tools."""
+    path, references = catalog.measured_files()["tool_errors"], catalog.references()
+    with path.open(encoding="utf-8", newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    rows = tuple(
+        (line["tool"], line["error"], line["of"], line["against"],
+         f"[{line['ref']}]({references[line['ref']]['url']}): {line['where']}")
+        for line in lines
+    )  # fmt: skip
+    return Table("", ("tool", "error", "what it is", "against what", "source"), rows)
+
+
+def _compared(reports: Sequence[Servers]) -> Table:
+    """Median errors under several assumptions."""
+    rows = []
+    for quantity in QUANTITIES:
+        cells = [next(iter(scores(report.counted(), quantity).values()), None) for report in reports]
+        if any(cell is not None for cell in cells):
+            medians = (
+                "-" if cell is None or cell.median is None else f"{cell.median:.3f}, {cell.bias:+.3f}" for cell in cells
+            )
+            rows.append((quantity.title, *medians))
+    return Table("", ("median error, bias", *(report.assumptions for report in reports)), tuple(rows))
+
+
+def _ours(report: Servers) -> Table:
+    """Mean absolute percentage errors where other tools give theirs: of all rows, and of those not fitted."""
+    lines = []
+    parts = report.split()
+    for one in _SLICES:
+        for quantity in one.quantities:
+            cells = [_shares(parts.get(which, ()), one, quantity) for which in ("all", "not fitted")]
+            if int(cells[0][0] or 0) >= ENOUGH:
+                lines.append((one.title, one.beside, quantity.title, *cells[0], *cells[1]))
+    heads = ("rows", "mean absolute error", "median")
+    columns = ("here", "beside", "quantity", *heads, *(f"{head}, not fitted" for head in heads))
+    return Table("", columns, tuple(lines))
+
+
+def _shares(rows: Iterable[Row], one: Slice, quantity: Quantity) -> tuple[str, str, str]:
+    """Number, mean and median of |predicted / measured - 1| [1]."""
+    pairs = [
+        (row.measured(quantity), row.predicted(quantity))
+        for row in rows
+        if row.measurement is not None and one.takes(row.measurement)
+    ]
+    shares = [abs(guess / real - 1.0) for real, guess in pairs if real is not None and guess is not None]
+    if not shares:
+        return "", "", ""
+    return str(len(shares)), f"{100 * np.mean(shares):.0f} %", f"{100 * np.median(shares):.0f} %"
+
+
+def _brief(table: Table) -> list[str]:
+    """Without the sentences that say the same."""
+    return [table.text("markdown"), LEGEND]
+
+
+def _filled(table: Table) -> list[str]:
+    return _shown(table) if table.rows else ["The profiles do not say; fit them again."]
+
+
+def _shown(table: Table) -> list[str]:
+    notes = [note for note in table.notes if note != LEGEND or "quantity" in table.columns]
+    return [table.text("markdown"), *notes]
+
+
+def _spaced(parts: Iterable[str]) -> Iterator[str]:
+    """A blank line between parts, none between the items of a list."""
+    before = ""
+    for part in parts:
+        if not (before.startswith("- ") and part.startswith("- ")) and before:
+            yield ""
+        yield part.rstrip("\n")
+        before = part

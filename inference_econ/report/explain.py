@@ -1,0 +1,213 @@
+"""One explained step as a table and as data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+
+import numpy as np
+
+from inference_econ.answers.explain import Explanation
+from inference_econ.engine.operator_costs import OperatorCosts
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import StepCosts
+from inference_econ.inputs.calibration import Quantity
+from inference_econ.report import caveats
+from inference_econ.report.table import PART_NAMES, Table, dollars, formats_label, layout_label, remarks
+
+
+def explain_table(explanation: Explanation) -> Table:
+    """The parts of one step, largest first."""
+    costs = explanation.costs
+    total = float(costs.seconds.ravel()[0])
+    found = sorted(_single(costs).items(), key=lambda item: -item[1])
+    rows = tuple(
+        (PART_NAMES[name], f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}")
+        for name, seconds in found
+        if seconds > 0
+    )
+    rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
+    return Table(explanation.title, ("part", "ms", "share %"), rows, _explain_notes(explanation))
+
+
+def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
+    """What a step means for users, money and memory."""
+    question, needed = explanation.question, explanation.memory
+    weights, cache, available = needed.of_one_plan()
+    kind = "output" if explanation.prompt is None else "prompt"
+    workspace = float(np.ravel(needed.workspace_bytes)[0])
+    cost = (
+        "no price known"
+        if explanation.dollars is None
+        else f"${dollars(explanation.dollars)} per million {kind} tokens"
+    )
+    speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
+    length = f"context {question.context:g}"
+    if explanation.prompt is not None:
+        speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
+        length = f"{length} cached before"
+    replicas = float(explanation.layout["dp"])
+    each = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
+    return (
+        f"Layout {layout_label(explanation.layout)}, batch {explanation.batch:g}{each}, {length}, "
+        f"{formats_label(question.precision)}, KV {question.precision.kv}. "
+        f"Assumptions: {question.assumptions.name}.",
+        f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
+        f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
+        f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
+        + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else "."),
+        _interval(explanation),
+        *caveats.extrapolations(asked(explanation)),
+        *remarks(question),
+    )
+
+
+def asked(explanation: Explanation) -> caveats.Asked:
+    """A step, to be told how far off it may be."""
+    question, prompt = explanation.question, explanation.prompt
+    isl = None if prompt is None else question.context + prompt
+    return caveats.Asked(question, [explanation.accelerators], [explanation.batch], isl)
+
+
+def _quantities(explanation: Explanation) -> tuple[Quantity, ...]:
+    """What of a server has the errors of such a step: nothing does for prefill."""
+    return ("tpot",) if explanation.prompt is None else ()
+
+
+def _interval(explanation: Explanation) -> str:
+    question, quantities, ms = asked(explanation), _quantities(explanation), 1e3 * explanation.seconds
+    if not quantities and question.question.assumptions.calibration is not None:
+        return "No interval: TTFTs were measured under load, and their errors are not those of a prefill step alone."
+    around, spread = caveats.around(question, "tpot"), caveats.spread(question, quantities)
+    if around is None:
+        return spread
+    return f"Step {ms:.4g} ms, {ms * around.low:.4g} to {ms * around.high:.4g} ms with such errors: {spread}"
+
+
+def _single(costs: StepCosts) -> dict[str, float]:
+    return {name: float(np.ravel(value)[0]) for name, value in costs.parts.items()}
+
+
+def operator_table(explanation: Explanation) -> Table:
+    """The operator table of a step: what each row does, and what bounds it."""
+    question = explanation.question
+    rows = tuple(
+        (
+            one.name,
+            f"{one.repeats:g}",
+            _amount(one.flop / 1e9),
+            _amount(one.moved_bytes / 1e6),
+            _amount(one.flop / one.moved_bytes) if one.moved_bytes else "-",
+            f"{ridge(question, one.unit):.0f} {one.unit}",
+            *(f"{seconds * 1e3:.3f}" for seconds in (one.seconds, one.network_seconds, one.launch_seconds)),
+            one.bound,
+            f"{100 * one.achieved:.0f}",
+        )
+        for one in explanation.operators
+    )
+    columns = (
+        *("operator", "times", "GFLOP", "MB", "FLOP/B", "ridge", "ms", "net", "launch"),
+        *("bound", "peak %"),
+    )
+    notes = [
+        "Per accelerator, all repeats of a step. Ridge: FLOP per byte at the peaks of the chip, on the row's unit.",
+        "ms: the longer of arithmetic and memory traffic, then network and launches; bound: the longest of the four.",
+        "Peak %: arithmetic or memory traffic, whichever is nearer to what the chip could do in the row's time.",
+    ]
+    apart = sum(one.seconds for one in explanation.operators)
+    if not math.isclose(apart, explanation.seconds, rel_tol=1e-9):
+        notes.append(
+            f"One after the other the rows take {1e3 * apart:.3f} ms, and the step {1e3 * explanation.seconds:.3f} ms: "
+            "see what the assumptions say of overlaps and of the host."
+        )
+    return Table("Operators", columns, rows, tuple(notes))
+
+
+#: What takes the memory of an accelerator, as people read it.
+_HELD_NAMES = {
+    "attention": "attention weights",
+    "feed_forward": "other layers' weights",
+    "shared_experts": "shared experts",
+    "experts": "routed experts",
+    "embeddings": "embeddings",
+    "kv_cache": "KV cache",
+    "state": "states of recurrent layers",
+    "workspace": "workspace of a step",
+    "head_room": "head-room",
+    "free": "free",
+}
+
+
+def memory_table(explanation: Explanation) -> Table:
+    """What takes the memory of each accelerator."""
+    held, total = explanation.held, sum(explanation.held.values())
+    parts = [(text, held[name]) for name, text in _HELD_NAMES.items() if held[name]]
+    rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
+    notes = ("Averages over the accelerators; copies of weights and cache are counted.",)
+    return Table("Memory of an accelerator", ("what", "GB", "share %"), rows, notes)
+
+
+def operator_csv(explanation: Explanation) -> str:
+    """The operator table as CSV: the fields of :class:`OperatorCosts` in base units, and what follows from them."""
+    records = [_operator_record(one) for one in explanation.operators]
+    rows = (tuple("" if value is None else str(value) for value in record.values()) for record in records)
+    return Table("Operators", tuple(records[0]), tuple(rows)).text("csv")
+
+
+def _operator_record(one: OperatorCosts) -> dict[str, object]:
+    return {
+        **asdict(one),
+        "flop_per_byte": one.flop / one.moved_bytes if one.moved_bytes else None,
+        "seconds": one.seconds,
+        "bound": one.bound,
+    }
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def ridge(question: Question, unit: str) -> float:
+    """Arithmetic intensity at which a maths unit and the memory take equally long, at their peaks [FLOP/B]."""
+    return question.peaks[unit] / question.hardware.hbm_bytes_per_second
+
+
+def explain_record(explanation: Explanation) -> dict[str, object]:
+    """One explained step as plain data."""
+    costs = explanation.costs
+    weights, cache, available = explanation.memory.of_one_plan()
+    units = dict.fromkeys(one.unit for one in explanation.operators)
+    ends = caveats.PREFILL if explanation.prompt is not None else caveats.ends(asked(explanation), caveats.STEP)
+    record = {
+        "model": explanation.question.model.name,
+        "hardware": explanation.question.hardware.name,
+        "assumptions": explanation.question.assumptions.name,
+        "weights": explanation.question.precision.weights,
+        "formats": asdict(explanation.question.precision),
+        "math_unit": explanation.question.unit(explanation.question.precision.weights),
+        "calibration": caveats.calibration_record(asked(explanation), _quantities(explanation)),
+        "context": explanation.question.context,
+        "batch": explanation.batch,
+        "prompt": explanation.prompt,
+        "layout": dict(explanation.layout),
+        "step_seconds": float(np.ravel(costs.seconds)[0]),
+        "seconds_by_part": _single(costs),
+        "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
+        "limited_by": explanation.limited_by,
+        "operators": [_operator_record(one) for one in explanation.operators],
+        "tokens_per_second_per_user": explanation.tokens_per_second,
+        f"dollars_per_million_{'output' if explanation.prompt is None else 'input'}_tokens": explanation.dollars,
+        "ridge_flop_per_byte": {unit: ridge(explanation.question, unit) for unit in units},
+        "mfu": explanation.mfu,
+        "weight_bytes": weights,
+        "kv_bytes": cache,
+        "available_bytes": available,
+        "workspace_bytes": float(np.ravel(explanation.memory.workspace_bytes)[0]),
+        "bytes_per_accelerator": dict(explanation.held),
+    }
+    return caveats.bounded(record, ends)
+
+
+def named_parts(explanation: Explanation) -> dict[str, float]:
+    """Seconds by part under the names that people read."""
+    return {PART_NAMES[name]: seconds for name, seconds in _single(explanation.costs).items()}

@@ -1,0 +1,74 @@
+"""Write files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from inference_econ.errors import InputError
+
+
+@contextmanager
+def whole_file(path: Path | str) -> Iterator[Path]:
+    """A temporary path beside ``path`` that takes its place when the block ends well.
+
+    A link is followed, and what is no ordinary file (a pipe, a device) is written to directly.
+
+    Raises
+    ------
+    InputError
+        If the place cannot be written; nothing is left behind.
+    """
+    if not str(path):
+        raise InputError("the name of the file to write is empty")
+    given = Path(path)
+    try:
+        with suppress(FileNotFoundError):
+            given.stat()  # a circle of links shows here; a missing file may be made
+        target = given.resolve()
+        if target.is_dir():
+            raise InputError(f"{given}: cannot be written: Is a directory")
+        if given.exists() and not given.is_file():
+            yield given
+            return
+        if target.exists() and not target.stat().st_mode & 0o222:
+            raise InputError(f"{given}: cannot be written: the file is read-only")
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
+        os.close(handle)
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(name).chmod(0o666 & ~umask)
+    except OSError as error:
+        raise InputError(f"{given}: cannot be written: {error.strerror or error}") from error
+    try:
+        yield Path(name)
+        Path(name).replace(target)
+    except OSError as error:
+        raise InputError(f"{given}: cannot be written: {error.strerror or error}") from error
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def check_place(path: Path | str) -> None:
+    """Refuse a place that cannot be written, before anything is calculated for it, or anything else is written.
+
+    Raises
+    ------
+    InputError
+        As :func:`whole_file` would; nothing is left behind.
+    """
+    with suppress(_Unused), whole_file(path):
+        raise _Unused
+
+
+class _Unused(Exception):  # noqa: N818 - no error: nothing is to be written
+    pass
+
+
+def write_text(path: Path | str, text: str) -> None:
+    """Write a text file whole or not at all."""
+    with whole_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -1,0 +1,120 @@
+"""Make every table and figure of the published study, and compare cell by cell."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+from inference_econ.report import figures, files
+from inference_econ.report import scenario as scenario_tables
+from inference_econ.report.table import Table
+from inference_econ.search.frontier import Progress
+from inference_econ.studies import scenario as study
+from inference_econ.studies.exhibits import Cell
+from inference_econ.studies.scenario import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """What :func:`reproduce` made.
+
+    Attributes
+    ----------
+    cells : tuple of Cell
+        Every published cell beside ours.
+    files : tuple of Path
+        Figures, and the CSV behind each figure and table.
+    seconds : float
+        Time it took [s].
+    """
+
+    cells: tuple[Cell, ...]
+    files: tuple[Path, ...]
+    seconds: float
+
+    def record(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+        return {"cells": [cell.record() for cell in self.cells], "seconds": round(self.seconds, 3)}
+
+    def table(self) -> Table:
+        """The report for people."""
+        rows = tuple(
+            (one.item, one.row, one.column, one.printed, f"{one.ours:.5g}", "yes" if one.match else "NO", one.note)
+            for one in self.cells
+        )
+        matched = sum(cell.match for cell in self.cells)
+        notes = (
+            f"{matched} of {len(self.cells)} printed cells match.",
+            f"{len(self.files)} files written in {self.seconds:.1f} s.",
+        )
+        return Table(
+            "Reproduction of Erdil (2025), Tables 1-6",
+            ("item", "row", "column", "printed", "ours", "match", "note"),
+            rows,
+            notes,
+        )
+
+
+def scenario_names() -> list[str]:
+    """Scenarios of the study, tables before figures, in the order of their numbers."""
+    found = [name for name in catalog.names("scenarios") if name.startswith("paper/")]
+    return sorted(found, key=lambda name: (name.startswith("paper/figure"), int(name.rsplit("_", 1)[1])))
+
+
+def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reproduction:
+    """Compute every scenario of the study, and fill a folder with figures and data.
+
+    Parameters
+    ----------
+    folder : Path or str
+        Where to; made if it is missing.
+    progress : callable, optional
+        Told the share of the work done, and which item is being made.
+
+    Returns
+    -------
+    Reproduction
+        The cells and the files.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written.
+    """
+    start = time.perf_counter()
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be made: {error.strerror or error}") from error
+    cells: list[Cell] = []
+    written: list[Path] = []
+    names = scenario_names()
+    # Drawing takes about as long as computing, so that a second process draws what has been computed.
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as artist:
+        drawings = []
+        for index, name in enumerate(names):
+            if progress is not None:
+                progress(index / len(names), name.removeprefix("paper/"))
+            result = study.run(name)
+            cells += scenario_tables.cells(result)
+            drawings.append(artist.submit(write, result, target / name.removeprefix("paper/")))
+        for drawing in drawings:
+            written += drawing.result()
+    return Reproduction(tuple(cells), tuple(written), time.perf_counter() - start)
+
+
+def write(result: Result, stem: Path) -> list[Path]:
+    """Write the figure (SVG and PNG) of a scenario if it has one, and the data behind figure or table as CSV."""
+    data = stem.with_suffix(".csv")
+    files.write_text(data, scenario_tables.result_csv(result))
+    if result.scenario.figure is None:
+        return [data]
+    pictures = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
+    figures.save(figures.draw(result), pictures)
+    return [*pictures, data]

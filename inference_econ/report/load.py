@@ -1,0 +1,221 @@
+"""Loads and frontiers of services as tables, data and charts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from inference_econ.answers.load import Point
+from inference_econ.answers.recommend import Targets
+from inference_econ.report import caveats
+from inference_econ.report.service import (
+    SEEN,
+    asked,
+    bounded_load,
+    finite,
+    fleet_label,
+    milliseconds,
+    service_record,
+    service_title,
+)
+from inference_econ.report.table import Table, dollars
+from inference_econ.serving.simulation.trace import Trace
+from inference_econ.studies.exhibits import Chart, Line
+
+_PERCENTILES = ("p50", "p99")
+
+
+def load_table(points: Sequence[Point], targets: Targets, dollars_per_accelerator_hour: float) -> Table:
+    """What users see and what tokens cost, one row per load."""
+    promised = points[0].kept is not None
+    columns = [
+        *("requests/s", "busy %", "in flight"),
+        *(f"TTFT {name} ms" for name in _PERCENTILES),
+        *(f"TPOT {name} ms" for name in _PERCENTILES),
+        *(("kept %", "good/s") if promised else ()),
+        *("$/M tokens", "$/M output"),
+    ]
+    rows = []
+    for point in points:
+        load = point.load
+        row = [f"{point.requests_per_second:.4g}", f"{100 * load.utilization:.0f}", f"{load.in_flight:.1f}"]
+        row += [_or_without_end(load.ttft_seconds[name]) for name in _PERCENTILES]
+        row += [milliseconds(load.tpot_seconds[name]) for name in _PERCENTILES]
+        if point.kept is not None and point.good_per_second is not None:
+            row += [f"{100 * point.kept:.1f}", f"{point.good_per_second:.3g}"]
+        row += [dollars(point.sheet.dollars_per_million_tokens), dollars(point.dollars_per_million_output_tokens)]
+        rows.append(tuple(row))
+    first = points[0]
+    fleet = fleet_label(first.sheet.service, first.sheet.replicas)
+    notes = [
+        f"{fleet}, at ${dollars_per_accelerator_hour:g} per GPU-hour: ${first.sheet.dollars_per_hour:,.2f} per hour, "
+        f"idle or not. Assumptions: {first.sheet.service.question.assumptions.name}.",
+        *_saturation(points),
+    ]
+    if promised:
+        notes.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
+    notes += caveats.remarks(asked([(point.sheet.service, point.load) for point in points]), SEEN)
+    return Table(service_title(first.sheet.service), tuple(columns), tuple(rows), tuple(notes))
+
+
+def _saturation(points: Sequence[Point]) -> list[str]:
+    """From which load on the fleet is saturated, in words."""
+    sheet = points[0].sheet
+    most = sheet.replicas * sheet.service.most_requests_per_second
+    saturated = [point for point in points if point.load.saturated]
+    if not saturated:
+        return [f"It completes {most:.4g} requests/s at most."]
+    rates = ", ".join(f"{point.requests_per_second:.4g}" for point in saturated)
+    return [
+        f"SATURATED at {rates} requests/s: it completes {most:.4g} at most, queues grow without end, and the rest is "
+        "not served."
+    ]
+
+
+def _promises(targets: Targets) -> str:
+    named = (("TTFT", targets.ttft_seconds), ("TPOT", targets.tpot_seconds))
+    return " and ".join(f"{name} <= {milliseconds(value)} ms" for name, value in named if value < math.inf)
+
+
+def _or_without_end(seconds: float) -> str:
+    return milliseconds(seconds) if math.isfinite(seconds) else "grows"
+
+
+def simulation_table(points: Sequence[Point]) -> Table:
+    """The closed forms beside the simulation, one row per load that was simulated."""
+    columns = (
+        "requests/s",
+        "in flight",
+        "sim.",
+        *("TTFT", "sim.", "±", "p99", "sim."),
+        *("TPOT", "sim.", "±", "p99", "sim."),
+    )
+    rows = []
+    for point in points:
+        load, trace = point.load, point.simulated
+        assert trace is not None
+        found = trace.summary()
+        row = [f"{point.requests_per_second:.4g}", f"{load.in_flight:.1f}", f"{trace.in_flight:.1f}"]
+        for ours, simulated in ((load.ttft_seconds, found["ttft"]), (load.tpot_seconds, found["tpot"])):
+            if math.isfinite(ours["mean"]):
+                mean, tail = simulated["mean"], simulated["p99"]
+                row += [
+                    _shown(1e3 * one) for one in (ours["mean"], mean.value, mean.half_width, ours["p99"], tail.value)
+                ]
+            else:
+                row += ["grows", "grows", "", "grows", "grows"]
+        rows.append(tuple(row))
+    first = points[0].simulated
+    count = 0 if first is None else first.ttft.size
+    notes = [
+        f"Simulated: {count} random requests per load and instance, one by one, with the same step times; ± is half "
+        "of the 95 % confidence interval."
+    ]
+    if points[0].sheet.service.speculation is not None:
+        notes.append("Rounds of speculation are simulated as steps of one token each, so that first tokens come early.")
+    return Table("The same loads in the simulation (sim.): means and p99 in ms", columns, tuple(rows), tuple(notes))
+
+
+def _shown(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.4g}"
+
+
+def load_sweep_record(
+    points: Sequence[Point], targets: Targets, dollars_per_accelerator_hour: float
+) -> dict[str, object]:
+    """A fleet and its loads as plain data; latencies without end are null."""
+    first = points[0].sheet
+    return {
+        **service_record(first.service, first.replicas, *(point.load for point in points)),
+        "dollars_per_accelerator_hour": dollars_per_accelerator_hour,
+        "dollars_per_hour": first.dollars_per_hour,
+        "targets": finite({"ttft_seconds": targets.ttft_seconds, "tpot_seconds": targets.tpot_seconds}),
+        "points": [_point_record(point) for point in points],
+    }
+
+
+def _point_record(point: Point) -> dict[str, object]:
+    record: dict[str, object] = {
+        **bounded_load(point.sheet.service, point.load, point.sheet.replicas),
+        "kept_share": point.kept,
+        "good_requests_per_second": point.good_per_second,
+        "dollars_per_million_tokens": point.sheet.dollars_per_million_tokens,
+        "dollars_per_million_output_tokens": point.dollars_per_million_output_tokens,
+    }
+    if point.simulated is not None:
+        record["simulated"] = _simulated_record(point.simulated, saturated=point.load.saturated)
+    return record
+
+
+def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
+    summary = trace.summary()
+    record: dict[str, object] = {
+        "requests": trace.ttft.size,
+        "completed_requests_per_second_per_instance": trace.requests_per_second,
+        "in_flight_per_instance": trace.in_flight,
+        "busy": trace.busy,
+    }
+    for name in ("ttft", "tpot"):
+        endless = saturated and name == "ttft"
+        record[f"{name}_seconds"] = {
+            statistic: None if endless else _plain(found.value) for statistic, found in summary[name].items()
+        }
+        record[f"{name}_half_widths"] = {
+            statistic: None if endless else _plain(found.half_width) for statistic, found in summary[name].items()
+        }
+    return record
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def load_csv(points: Sequence[Point]) -> str:
+    """Every load as CSV, one row each, unrounded."""
+    flat = [_flat(_point_record(point)) for point in points]
+    columns = tuple(flat[0])
+    return Table("", columns, tuple(tuple(row[column] for column in columns) for row in flat)).text("csv")
+
+
+def _flat(record: Mapping[str, Any], before: str = "") -> dict[str, str]:
+    """Nested names joined by underscores; null is empty."""
+    found: dict[str, str] = {}
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{before}{name}_")
+        else:
+            found[f"{before}{name}"] = "" if value is None else str(value)
+    return found
+
+
+def load_charts(points: Sequence[Point]) -> list[Chart]:
+    """TTFT, TPOT and cost against the load; what was simulated as points."""
+    rates = [point.requests_per_second for point in points]
+    sheet = points[0].sheet
+    mark = {"completes at most": sheet.replicas * sheet.service.most_requests_per_second}
+    costs = (
+        Line("$/M of all tokens", rates, [point.sheet.dollars_per_million_tokens for point in points]),
+        Line("$/M of output tokens", rates, [point.dollars_per_million_output_tokens for point in points]),
+    )
+    x_label, y_label = "requests per second", "milliseconds"
+    return [
+        Chart("time to first token", x_label, y_label, tuple(_latencies(points, rates, "ttft")), "y", mark),
+        Chart("time per output token", x_label, y_label, tuple(_latencies(points, rates, "tpot")), "y", mark),
+        Chart("cost", x_label, "US dollars per million tokens", costs, "y", mark),
+    ]
+
+
+def _latencies(points: Sequence[Point], rates: Sequence[float], name: str) -> Iterator[Line]:
+    for statistic in _PERCENTILES:
+        seconds = [getattr(point.load, f"{name}_seconds")[statistic] for point in points]
+        yield Line(statistic, rates, [1e3 * value if math.isfinite(value) else math.nan for value in seconds])
+    for statistic in _PERCENTILES:
+        found = [
+            1e3 * point.simulated.summary()[name][statistic].value
+            if point.simulated is not None and not (point.load.saturated and name == "ttft")
+            else math.nan
+            for point in points
+        ]
+        if not all(map(math.isnan, found)):
+            yield Line(f"{statistic}, simulated", rates, found, points=True)

@@ -1,0 +1,333 @@
+"""Measured servers beside predictions, as tables, plain data, and rows for spreadsheets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+
+from inference_econ.calibration.accuracy import Accuracy, number, percent
+from inference_econ.calibration.validation.bound import Violation
+from inference_econ.calibration.validation.rows import QUANTITIES, Quantity, Row, Servers
+from inference_econ.calibration.validation.servers import BY_HARDWARE, inside, scores
+from inference_econ.report.table import Table
+
+#: Rows that are named one by one; of more, the first and the last are.
+_NAMED = 3
+#: So many rows that count are shown one by one.
+_FEW = 10
+_ERRORS = ("rows", "predicted", "median", "mean", "p90", "bias")
+LEGEND = "Errors are |ln(predicted / measured)|: 0.1 is about 10 %, 0.69 a factor of two; the bias keeps the sign."
+#: How rows are counted and predicted, for people.
+NOTES = (
+    "Counted are rows that are understood, once each: repeats of a run count once, and runs with speculation, recorded "
+    "or suspected, count apart, since a step is predicted that yields one token.",
+    "Without load are TTFTs of a batch of one, of at most one request per replica at a time, and of random arrivals "
+    "whose prompts take less than a tenth of the server's time; all others are under load.",
+    "TTFTs of closed loops are predicted with the round in which all requests come at once, where a run's length is "
+    "known; means and medians as they were measured.",
+)
+#: Unit of latencies in a kind of file, and seconds times this are it.
+_UNITS = {"InferenceMAX runs": ("s", 1.0)}
+_MILLISECONDS = ("ms", 1e3)
+_LATENCIES = {"ttft": "ttft_seconds", "tpot": "tpot_seconds", "request": "request_seconds"}
+_RATES = {
+    "output_tok_per_s_per_gpu": "output_tokens_per_second_per_accelerator",
+    "total_tok_per_s_per_gpu": "total_tokens_per_second_per_accelerator",
+}
+#: Fields that the column ``value`` of a kind of file can hold, the first that is measured counts.
+_VALUES = (
+    "output_tokens_per_second_per_accelerator", "input_tokens_per_second_per_accelerator",
+    "total_tokens_per_second_per_accelerator", "request_seconds", "ttft_seconds", "tpot_seconds",
+)  # fmt: skip
+
+
+def tables(report: Servers, by: Sequence[str] = ()) -> list[Table]:
+    """What a report says: who takes part, errors, errors by groups, and what could not be predicted.
+
+    Parameters
+    ----------
+    report : Servers
+        What was compared.
+    by : sequence of str
+        What to group by, each by itself.
+    """
+    shown = [coverage(report), errors(report)]
+    if 0 < len(report.counted()) <= _FEW:
+        shown.append(row_by_row(report))
+    shown += [grouped(report, key) for key in by]
+    if any(row.assumed for row in report.counted()):
+        shown.append(_assumed(report))
+    if report.speculative():
+        shown.append(_speculative(report))
+    if report.reasons():
+        shown.append(missing(report))
+    return shown
+
+
+def coverage(report: Servers) -> Table:
+    """Rows by file: read, understood, counted, predicted."""
+    names: list[str | None] = [*report.datasets]
+    if len(names) > 1:
+        names.append(None)
+    rows = []
+    for name in names:
+        one = report.coverage(name)
+        numbers = (one.read, one.mapped, one.repeats, one.speculative, one.plain, one.predicted, one.assumed)
+        share = f"{100 * one.predicted / one.plain:.0f}" if one.plain else "-"
+        rows.append((name or "all", *map(str, numbers), share))
+    columns = (
+        "dataset", "rows", "understood", "repeats", "with speculation", "counted", "predicted", "of these assumed",
+        "covered %",
+    )  # fmt: skip
+    return Table(f"Measured servers under {_named(report)}: rows", columns, tuple(rows))
+
+
+def errors(report: Servers) -> Table:
+    """Errors of all that count, by quantity, and of those that the assumptions were and were not fitted to."""
+    rows = [
+        (quantity.title, which, *_numbers(found), share_inside(some, quantity))
+        for quantity in QUANTITIES
+        for which, some in report.split().items()
+        for found in scores(some, quantity).values()
+    ]
+    notes = tuple(_reading(title, found) for title, found in _overall(report.counted()) if found.median is not None)
+    columns = ("quantity", "which", *_ERRORS, "in 80 % interval")
+    return Table(f"Errors under {_named(report)}", columns, tuple(rows), (*notes, LEGEND))
+
+
+def row_by_row(report: Servers) -> Table:
+    """What was measured and predicted of each row that counts, and why some are unlike what was fitted."""
+    rows = [
+        (row.id, *_compared(row, quantity))
+        for row in report.counted()
+        for quantity in QUANTITIES
+        if row.measured(quantity) is not None
+    ]
+    notes = tuple(f"{row.id}: {'; '.join(reasons)}." for row in report.counted() if (reasons := _outside(report, row)))
+    columns = ("row", "quantity", "measured", "predicted", "off by", "80 % interval")
+    return Table(f"Rows under {_named(report)}", columns, tuple(rows), notes)
+
+
+def _compared(row: Row, quantity: Quantity) -> tuple[str, ...]:
+    unit, factor = (" [ms]", 1e3) if quantity.field.endswith("_seconds") else ("", 1.0)
+    measured, predicted, where = row.measured(quantity), row.predicted(quantity), row.interval(quantity.field)
+    off = "-" if not measured or predicted is None else f"{100 * (predicted / measured - 1):+.0f} %"
+    ends = "-" if where is None else f"{number(factor * where.low)} to {number(factor * where.high)}"
+    values = ("-" if value is None else number(factor * value) for value in (measured, predicted))
+    return (quantity.title + unit, *values, off, ends)
+
+
+def share_inside(rows: Iterable[Row], quantity: Quantity) -> str:
+    """Share of the measured values that are in the intervals of their predictions, in per cent; "-" without any."""
+    held, known = inside(rows, quantity)
+    return f"{100 * held / known:.0f} %" if known else "-"
+
+
+def grouped(report: Servers, key: str, quantities: Iterable[Quantity] = QUANTITIES) -> Table:
+    """Errors by the values of one key, quantity after quantity."""
+    rows = [
+        (value, quantity.title, *_numbers(found))
+        for quantity in quantities
+        for (value,), found in scores(report.counted(), quantity, (key,)).items()
+    ]
+    return Table(f"Errors by {key} under {_named(report)}", (key, "quantity", *_ERRORS), tuple(rows))
+
+
+def missing(report: Servers) -> Table:
+    """Why rows have no prediction."""
+    rows = []
+    for reason, some in report.reasons().items():
+        ids = [row.id for row in some]
+        which = ", ".join(ids) if len(ids) <= _NAMED else f"{ids[0]} to {ids[-1]}"
+        rows.append((str(len(some)), reason, ", ".join(dict.fromkeys(row.dataset for row in some)), which))
+    return Table("Not predicted", ("rows", "because", "dataset", "which"), tuple(rows))
+
+
+def beyond(found: Sequence[Violation]) -> Table:
+    """Measurements that beat the bound, and why."""
+    rows = tuple(
+        (one.row.id, one.row.dataset, one.quantity.title, f"{one.measured:.4g}", f"{one.bound:.4g}",
+         f"{one.factor:.2f}", one.why)
+        for one in found
+    )  # fmt: skip
+    columns = ("row", "dataset", "quantity", "measured", "bound", "factor", "diagnosis")
+    reading = f"{len({one.row.id for one in found})} rows are faster than the preset ideal lets them be."
+    return Table("Beyond the bound", columns, rows, (reading, "In seconds and tokens/s per accelerator."))
+
+
+def record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]:
+    """A report as plain data."""
+    groups = [
+        {key: value, "quantity": quantity.name, **_record(found)}
+        for key in by
+        for quantity in QUANTITIES
+        for (value,), found in scores(report.counted(), quantity, (key,)).items()
+    ]
+    return {
+        "dataset": "servers",
+        "assumptions": report.assumptions,
+        "datasets": {name: asdict(report.coverage(name)) for name in report.datasets},
+        "coverage": asdict(report.coverage()),
+        "errors": {quantity.name: _record(found) for quantity, found in _by_quantity(report.counted())},
+        "parts": {
+            which: {quantity.name: _part(some, quantity, found) for quantity, found in _by_quantity(some)}
+            for which, some in report.split().items()
+        },
+        "speculative": {quantity.name: _record(found) for quantity, found in _by_quantity(report.speculative())},
+        "groups": groups,
+        "skipped": {reason: len(rows) for reason, rows in report.reasons().items()},
+        "rows": list(_lines(report)),
+        "notes": list(NOTES),
+    }
+
+
+def bound_record(found: Sequence[Violation]) -> dict[str, object]:
+    """Measurements that beat the bound as plain data."""
+    return {
+        "dataset": "bound",
+        "beyond": [
+            {"id": one.row.id, "dataset": one.row.dataset, "quantity": one.quantity.name, "measured": one.measured,
+             "bound": one.bound, "factor": one.factor, "diagnosis": one.why}
+            for one in found
+        ],
+    }  # fmt: skip
+
+
+def predictions(reports: Sequence[Servers]) -> Table:
+    """One line for every row of the input, in its order: predictions in the units of their files, or why there is none.
+
+    Intervals hold 80 % of such measurements; they are empty for quantities that the assumptions were not fitted to.
+    ``outside`` says why a row is unlike what they were fitted to. With several reports, one block follows the other.
+    """
+    lines = [line for report in reports for line in _lines(report)]
+    columns = tuple(dict.fromkeys(name for line in lines for name in line))
+    rows = tuple(tuple(_plain(line.get(name)) for name in columns) for line in lines)
+    return Table("Predictions", columns, rows)
+
+
+def _lines(report: Servers) -> Iterator[dict[str, object]]:
+    cells = [(file.kind, cell) for file in report.files for cell in file.cells]
+    units = list(dict.fromkeys(_UNITS.get(file.kind, _MILLISECONDS) for file in report.files))
+    points = any(file.kind == "points" for file in report.files)
+    for row, (kind, cell) in zip(report.rows, cells, strict=True):
+        line: dict[str, object] = {"id": row.id, "row": row.number, "dataset": row.dataset}
+        line |= {name: getattr(row.measurement, name, None) for name in ("model", "hardware")}
+        line["assumptions"] = _assumptions(report, row)
+        for unit in units:
+            in_it = unit == _UNITS.get(kind, _MILLISECONDS)
+            for name, field in _LATENCIES.items():
+                line |= _cells(row, f"{name}_{unit[0]}", field, unit[1]) if in_it else _empty(f"{name}_{unit[0]}")
+        for name, field in _RATES.items():
+            line |= _cells(row, name, field, 1.0)
+        if points:
+            line |= _value(row, cell) if kind == "points" else _empty("value")
+            line["unit"] = cell.get("unit", "")
+        skipped = bool(row.skipped)
+        line |= {"assumed": row.assumed, "fitted": row.fitted, "outside": "; ".join(_outside(report, row))}
+        yield {**line, "skipped": skipped, "counted": not (skipped or row.apart), "reason": row.skipped or row.apart}
+
+
+def _cells(row: Row, name: str, field: str, factor: float) -> dict[str, float | None]:
+    value = None if row.prediction is None else getattr(row.prediction, field)
+    measured = None if row.measurement is None else getattr(row.measurement, field)
+    where = row.interval(field)
+    return {
+        f"measured_{name}": None if measured is None else factor * measured,
+        f"predicted_{name}": None if value is None else factor * value,
+        f"predicted_{name}_low": None if where is None else factor * where.low,
+        f"predicted_{name}_high": None if where is None else factor * where.high,
+    }
+
+
+def _empty(name: str) -> dict[str, float | None]:
+    return dict.fromkeys((f"measured_{name}", *(f"predicted_{name}{end}" for end in ("", "_low", "_high"))))
+
+
+def _value(row: Row, cell: dict[str, str]) -> dict[str, float | None]:
+    """A prediction and its interval in the unit of the column ``value``."""
+    for field in _VALUES:
+        measured = None if row.measurement is None else getattr(row.measurement, field)
+        if measured is None:
+            continue
+        value = float(cell["value"].replace(",", ""))
+        if not (field.endswith("_seconds") and cell["unit"].lower().startswith("tok")):
+            return _cells(row, "value", field, value / measured)
+        # The speed of one user: tokens per second, of a time per token; the slowest is the longest.
+        found = _cells(row, "value", field, 1.0 / (value * measured))
+        low, high = "predicted_value_low", "predicted_value_high"
+        found[low], found[high] = found[high], found[low]
+        return {name: None if time is None else 1.0 / time for name, time in found.items()}
+    return _empty("value")
+
+
+def _assumptions(report: Servers, row: Row) -> str:
+    """What a row is predicted under; empty if that depends on what nobody understood."""
+    if report.assumptions != BY_HARDWARE:
+        return report.assumptions
+    return "" if row.assumptions is None else row.assumptions.name
+
+
+def _outside(report: Servers, row: Row) -> list[str]:
+    """Why a row is unlike what its assumptions were fitted to, if they were."""
+    if row.assumptions is None or row.assumptions.calibration is not None:
+        return row.outside
+    chosen = report.assumptions != BY_HARDWARE
+    unfitted = f"{row.assumptions.name} was fitted to no measured server" if chosen else "no profile for the chip"
+    return [unfitted, *row.outside]
+
+
+def _by_quantity(rows: Sequence[Row]) -> Iterator[tuple[Quantity, Accuracy]]:
+    for quantity in QUANTITIES:
+        for found in scores(rows, quantity).values():
+            yield quantity, found
+
+
+def _overall(rows: Sequence[Row]) -> list[tuple[str, Accuracy]]:
+    return [(quantity.title, found) for quantity, found in _by_quantity(rows)]
+
+
+def _speculative(report: Servers) -> Table:
+    rows = [(title, *_numbers(found)) for title, found in _overall(report.speculative())]
+    reading = "Predicted without speculation: how far that is off is what speculation gains, and not counted above."
+    return Table(f"Rows with speculation under {_named(report)}", ("quantity", *_ERRORS), tuple(rows), (reading,))
+
+
+def _assumed(report: Servers) -> Table:
+    some = [row for row in report.counted() if row.assumed]
+    rows = [(title, *_numbers(found)) for title, found in _overall(some)]
+    reading = "Their rows do not say how many workers there were, or how they shared the work; they count above too."
+    title = f"Rows with an assumed layout or numbers of workers under {_named(report)}"
+    return Table(title, ("quantity", *_ERRORS), tuple(rows), (reading,))
+
+
+def _reading(title: str, found: Accuracy) -> str:
+    half = percent(found.median or 0.0)
+    which = "the prediction is" if found.predicted == 1 else f"half of the {found.predicted} predictions are"
+    return f"{title[0].upper()}{title[1:]}: {which} within {half}."
+
+
+def _numbers(found: Accuracy) -> tuple[str, ...]:
+    sizes = ("-" if value is None else f"{value:.3f}" for value in (found.median, found.mean, found.p90))
+    return (str(found.rows), str(found.predicted), *sizes, "-" if found.bias is None else f"{found.bias:+.3f}")
+
+
+def _record(found: Accuracy) -> dict[str, object]:
+    return {**found._asdict(), "coverage": found.coverage}
+
+
+def _part(rows: Sequence[Row], quantity: Quantity, found: Accuracy) -> dict[str, object]:
+    held, known = inside(rows, quantity)
+    return {**_record(found), "with_interval": known, "inside": held}
+
+
+def _named(report: Servers) -> str:
+    return "the profiles of their hardware" if report.assumptions == BY_HARDWARE else report.assumptions
+
+
+def _plain(value: object) -> str:
+    """A value for spreadsheets."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,147 @@
+"""Frontiers of services as tables, data and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
+from inference_econ.report import caveats
+from inference_econ.report.service import SERVED, milliseconds
+from inference_econ.report.table import Table, bounded_frame, dollars, layout_label, size
+from inference_econ.search.fastest import Chosen
+from inference_econ.search.frontier import layout_record
+from inference_econ.studies.exhibits import Chart, Line
+
+#: What a metric is called: in a table, and on an axis.
+NAMES: dict[Metric, tuple[str, str]] = {
+    "cost": ("$/M tokens", "US dollars per million tokens, input and output"),
+    "throughput": ("tok/s per GPU", "output tokens per second per GPU"),
+    "power": ("tok/s per MW", "output tokens/s per megawatt"),
+}
+
+
+def layout_of(front: ServiceFrontier, index: int) -> dict[str, float | str]:
+    """The degrees of a point, under the names that people use."""
+    question = front.deployments.question
+    return layout_record(question, Chosen(front.plan(index), question.assumptions.tensor_layouts[0]))
+
+
+def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) -> Table:
+    """A frontier for people: some points, evenly spaced in speed.
+
+    Parameters
+    ----------
+    front : ServiceFrontier
+        The frontier.
+    y : str
+        What is held against speed.
+    rows : int
+        Points to show at most [1].
+
+    Raises
+    ------
+    InputError
+        If the hardware file has no watts, and power is asked for.
+    """
+    speed, metric = front.tokens_per_second_per_user, front.metric(y)
+    wanted = np.linspace(speed[0], speed[-1], rows)
+    shown = sorted({int(np.argmin(np.abs(speed - one))) for one in wanted})
+    columns = ["tokens/s per user", NAMES[y][0], "$/M output", "TTFT ms", "TPOT ms", "GPUs", "layout", "in flight"]
+    lines = [
+        (
+            f"{speed[index]:.1f}",
+            dollars(float(metric[index])) if y == "cost" else f"{metric[index]:,.0f}",
+            dollars(float(front.dollars_per_million_output_tokens[index])),
+            milliseconds(float(front.ttft_seconds[index])),
+            milliseconds(float(front.tpot_seconds[index])),
+            size(float(front.plans.accelerators[index])),
+            layout_label(layout_of(front, index)),
+            f"{front.concurrency[index]:.1f}",
+        )
+        for index in shown
+    ]
+    notes = (
+        f"{len(shown)} of {len(front)} points. Continuous batching with so many requests in flight all the time; the "
+        "prefill of others is in TTFT and TPOT, a queue is not: see 'inference-econ load'. Assumptions: "
+        f"{front.deployments.question.assumptions.name}.",
+        *caveats.remarks(_asked(front, shown), SERVED),
+    )
+    return Table(service_frontier_title(front), tuple(columns), tuple(lines), notes)
+
+
+def _asked(front: ServiceFrontier, shown: Sequence[int]) -> caveats.Asked:
+    found = front.deployments
+    return caveats.Asked(
+        found.question,
+        [float(front.plans.accelerators[index]) for index in shown],
+        [float(front.concurrency[index]) for index in shown],
+        found.requests.isl.mean,
+        found.requests.osl.mean,
+        speculates=found.speculation is not None,
+    )
+
+
+def service_frontier_title(front: ServiceFrontier) -> str:
+    """Model, hardware, lengths and formats in one line."""
+    found = front.deployments
+    question, requests = found.question, found.requests
+    cached = f", {requests.cached:g} of it cached" if requests.cached else ""
+    return (
+        f"{question.model.name} on {question.hardware.name}: {requests.isl.mean:g} input tokens{cached}, "
+        f"{requests.osl.mean:g} output tokens, weights {question.precision.weights}, KV {question.precision.kv}, "
+        f"${front.dollars_per_accelerator_hour:.4g} per GPU-hour"
+    )
+
+
+def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
+    """A frontier as plain data, the fastest point last; null where the hardware file has no watts."""
+    found = front.deployments
+    question, requests = found.question, found.requests
+    every = _asked(front, range(len(front)))
+    columns = caveats.bounded(front.columns(), caveats.ends(every, caveats.FULL))
+    return {
+        "model": question.model.name,
+        "hardware": question.hardware.name,
+        "assumptions": question.assumptions.name,
+        "weights": question.precision.weights,
+        "expert_weights": question.precision.experts,
+        "activations": question.precision.activations,
+        "kv": question.precision.kv,
+        "isl": requests.isl.mean,
+        "osl": requests.osl.mean,
+        "cached": requests.cached,
+        "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
+        "calibration": caveats.calibration_record(every, SERVED),
+        "points": [
+            {
+                **{name: None if values is None else float(values[index]) for name, values in columns.items()},
+                "layout": layout_of(front, index),
+            }
+            for index in range(len(front))
+        ],
+    }
+
+
+def service_frontier_csv(front: ServiceFrontier) -> str:
+    """Every point as CSV."""
+    frame = front.to_frame()
+    frame = bounded_frame(frame, caveats.ends(_asked(front, range(len(front))), caveats.FULL))
+    frame["layout"] = [layout_label(layout_of(front, index)) for index in range(len(front))]
+    return str(frame.to_csv(index=False, lineterminator="\n"))
+
+
+def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
+    """What is held against speed, and the time to first token of the same points."""
+    speed, metric = front.tokens_per_second_per_user.tolist(), front.metric(y)
+    label = NAMES[y][1]
+    if y == "power":
+        metric, label = metric / 1e3, f"thousand {label}"
+    line = Line("frontier", speed, metric.tolist())
+    waits = Line("time to first token of its points", speed, (1e3 * front.ttft_seconds).tolist(), points=True)
+    x_label = "tokens per second per user"
+    return [
+        Chart(label, x_label, label, (line,), "y" if y == "cost" else ""),
+        Chart("time to first token", x_label, "milliseconds", (waits,), "y"),
+    ]

@@ -1,0 +1,197 @@
+"""Results as tables: for people, for spreadsheets and for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from inference_econ.answers.sources import UsedSource, question_sources
+from inference_econ.engine.setup import Question
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
+from inference_econ.inputs.precision import Precision
+from inference_econ.report import caveats
+from inference_econ.studies.scenario import Curve
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TextFormat = Literal["csv", "markdown"]
+
+#: What each part of a step is called.
+PART_NAMES = {
+    "compute": "arithmetic",
+    "weights": "weight reads",
+    "activations": "activation traffic",
+    "kv_cache": "KV cache reads",
+    "all_reduce_latency": "all-reduce latency",
+    "all_reduce_bandwidth": "all-reduce bandwidth",
+    "all_to_all_latency": "all-to-all latency",
+    "all_to_all_bandwidth": "all-to-all bandwidth",
+    "pipeline": "pipeline hand-offs",
+    "launches": "kernel launches",
+    "host": "host per step",
+    "draft": "draft model",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under a head, ready to be shown.
+
+    Attributes
+    ----------
+    title : str
+        Above the table.
+    columns : tuple of str
+        The head; units are part of it.
+    rows : tuple of tuple of str
+        One text per column.
+    notes : tuple of str
+        Below the table.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def frame(self) -> pd.DataFrame:
+        """The table as a DataFrame of text."""
+        import pandas as pd
+
+        return pd.DataFrame([list(row) for row in self.rows], columns=list(self.columns))
+
+    def text(self, form: TextFormat) -> str:
+        """The table as CSV or Markdown."""
+        if form == "csv":
+            return str(self.frame().to_csv(index=False, lineterminator="\n"))
+        lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
+        return "".join(f"| {' | '.join(map(_markdown_cell, line))} |\n" for line in lines)
+
+
+def _markdown_cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def layout_label(layout: Mapping[str, float | str]) -> str:
+    """A layout as people write it: ``tp8``, ``tp4pp2``, ``dp16ep16``, ``tp8 attn4`` where half of the chips wait.
+
+    Examples
+    --------
+    >>> layout_label({"tp": 4.0, "dp": 1.0, "pp": 2.0, "stage": 4.0, "cut": "1d"})
+    'tp4pp2'
+    >>> layout_label({"tp": 2.0, "dp": 8.0, "pp": 1.0, "ep": 4.0, "moe_tp": 4.0, "stage": 16.0, "cut": "1d"})
+    'tp2dp8ep4'
+    """
+    attention, groups, stage = float(layout["tp"]), float(layout["dp"]), float(layout["stage"])
+    waiting = not math.isclose(attention * groups, stage)
+    degrees = [
+        ("tp", stage if waiting else attention),
+        ("dp", groups),
+        ("pp", float(layout["pp"])),
+        ("ep", float(layout.get("ep", 1.0))),
+    ]
+    label = "".join(f"{name}{size(value)}" for name, value in degrees if value != 1.0) or "tp1"
+    if waiting:
+        label += f" attn{size(attention)}"
+    if layout["cut"] == "2d":
+        label += " 2d"
+    if "draft_tokens" in layout:
+        label += f" +{layout['draft_tokens']} drafted"
+    return label
+
+
+def formats_label(precision: Precision) -> str:
+    """Number formats of the weights, and of the groups of them that have another.
+
+    Examples
+    --------
+    >>> formats_label(Precision("bf16", "bf16", "mxfp4", "bf16", "bf16", "bf16", "bf16"))
+    'weights bf16, experts mxfp4'
+    """
+    groups = {
+        "attention": precision.attention,
+        "attention output": precision.attention_output,
+        "experts": precision.experts,
+        "shared experts": precision.shared_experts,
+        "embeddings": precision.embeddings,
+    }
+    if precision.attention_output == precision.attention:
+        del groups["attention output"]
+    others = (f"{name} {dtype}" for name, dtype in groups.items() if dtype != precision.weights)
+    return ", ".join((f"weights {precision.weights}", *others))
+
+
+def remarks(question: Question) -> list[str]:
+    """What a reader must know about the model, the formats and the what-ifs of a question."""
+    model, precision = question.model, question.precision
+    notes = []
+    for dtype, name in {precision.experts: "experts", precision.weights: "weights"}.items():
+        unit = question.unit(dtype)
+        if BYTES_PER_ELEMENT[unit] > 1.5 * BYTES_PER_ELEMENT[dtype]:
+            notes.append(f"{dtype} {name} run on the {unit} units of this chip.")
+    if model.max_context is not None and question.context > model.max_context:
+        notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
+    changed = [used.source.where for used in question_sources(question) if used.source.where.startswith("--set")]
+    if changed:
+        notes.append(f"What if: {', '.join(changed)}.")
+    if model.rumoured:
+        notes.append("The architecture of this model is a rumour.")
+    return notes
+
+
+def assumptions_label(questions: Iterable[Question]) -> str:
+    """Write the assumptions of some questions, by chip if they differ."""
+    found = {question.hardware.name: question.assumptions.name for question in questions}
+    if len(set(found.values())) == 1:
+        return next(iter(found.values()))
+    return ", ".join(f"{name} ({chip})" for chip, name in found.items())
+
+
+def size(value: float) -> str:
+    """Write a number of chips or sequences: whole if it is, three digits of a fraction."""
+    return f"{value:.0f}" if value == round(value) or value >= 1000 else f"{value:.3g}"
+
+
+def dollars(value: float) -> str:
+    """Write an amount with three digits, and cents from ten dollars on."""
+    return f"{value:.2f}" if value >= 10 else f"{value:#.3g}"
+
+
+def source_records(used: Sequence[UsedSource]) -> list[dict[str, str]]:
+    """Sources as plain data."""
+    return [one.record() for one in used]
+
+
+def curve_frame(curves: Sequence[Curve]) -> pd.DataFrame:
+    """All points of some curves, one row each: the data behind a figure."""
+    import pandas as pd
+
+    frames = [
+        pd.DataFrame(
+            {
+                "series": curve.label,
+                "tokens_per_second_per_user": curve.tokens_per_second,
+                "dollars_per_million_output_tokens": curve.dollars,
+                "accelerators": curve.accelerators,
+                "batch": curve.batch,
+            }
+        )
+        for curve in curves
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def bounded_frame(frame: pd.DataFrame, factors: caveats.Ends) -> pd.DataFrame:
+    """A frame with columns beside others for where measured values lie."""
+    import pandas as pd
+
+    return pd.DataFrame(caveats.bounded({str(name): column for name, column in frame.items()}, factors))
+
+
+def to_json(record: object) -> str:
+    """Plain data as JSON text; NaN and infinity never appear in results."""
+    return json.dumps(record, indent=2, allow_nan=False) + "\n"

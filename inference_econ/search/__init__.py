@@ -1,0 +1,1 @@
+"""The layouts that nothing beats."""

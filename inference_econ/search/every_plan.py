@@ -1,0 +1,367 @@
+"""Every plan of a grid, not only the best of each instance, and why the others cannot run."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.engine import memory
+from inference_econ.engine.layouts.grids import Grid, WholeLayouts
+from inference_econ.engine.layouts.plans import Plans, indivisible
+from inference_econ.engine.memory import NOTHING, Taken
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import step_seconds
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import money, pareto, speculation
+from inference_econ.inputs.assumptions import TensorLayout
+from inference_econ.search.fastest import fastest
+from inference_econ.search.speculative import Draft, memory_taken
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+#: Instances laid out together.
+_CHUNK = 2048
+#: A longer list is of no use to anybody, and would fill the memory.
+_MOST_PLANS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTable:
+    """Every feasible plan of a grid, in arrays of shape (n,).
+
+    Attributes
+    ----------
+    question : Question
+        What, on what, how.
+    plans : Plans
+        Sizes, batches and degrees.
+    cut : ndarray of str
+        How matrices are cut.
+    drafted : ndarray
+        Draft length that is best for the plan; 0 without speculation [1].
+    seconds, dollars : ndarray
+        Time per token [s] and cost [USD per 1e6 tokens].
+    dominated : ndarray of bool
+        Another plan is at least as good in speed and cost, and better in one.
+    infeasible : mapping of str to int
+        Plans that cannot run, by reason.
+    """
+
+    question: Question
+    plans: Plans
+    cut: npt.NDArray[np.str_]
+    drafted: Indices
+    seconds: Array
+    dollars: Array
+    dominated: npt.NDArray[np.bool_]
+    infeasible: Mapping[str, int]
+
+    def __len__(self) -> int:
+        return self.seconds.size
+
+    @property
+    def tokens_per_second(self) -> Array:
+        """Speed of one user [tokens/s]."""
+        return 1.0 / self.seconds
+
+    def records(self) -> list[dict[str, object]]:
+        """Plain data, one entry per plan, for JSON."""
+        columns = self._columns()
+        layout = layout_columns(self.question, self.plans, self.cut)
+        rows: list[dict[str, object]] = []
+        for index, (drafted, dominated) in enumerate(zip(self.drafted.tolist(), self.dominated.tolist(), strict=True)):
+            record: dict[str, object] = {name: values[index] for name, values in layout.items()}
+            if drafted:
+                record["draft_tokens"] = drafted
+            row = {name: values[index] for name, values in columns.items()}
+            rows.append({**row, "layout": record, "dominated": dominated})
+        return rows
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per plan."""
+        import pandas as pd
+
+        columns = {**self._columns(), **layout_columns(self.question, self.plans, self.cut)}
+        if self.drafted.any():
+            columns["draft_tokens"] = self.drafted.tolist()
+        return pd.DataFrame({**columns, "dominated": self.dominated})
+
+    def _columns(self) -> dict[str, list[float] | list[str]]:
+        return {
+            "tokens_per_second_per_user": self.tokens_per_second.tolist(),
+            "dollars_per_million_output_tokens": self.dollars.tolist(),
+            "accelerators": self.plans.accelerators.tolist(),
+            "batch": self.plans.batch.tolist(),
+        }
+
+
+def every_plan(
+    question: Question,
+    grid: Grid,
+    dollars_per_accelerator_hour: float,
+    *,
+    draft: Draft | None = None,
+    max_tokens_per_second: float | None = None,
+) -> PlanTable:
+    """Evaluate every plan of a whole-number grid.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how.
+    grid : Grid
+        Instances and layouts to consider.
+    dollars_per_accelerator_hour : float
+        Price [USD/h].
+    draft : Draft, optional
+        Speculate with this model where it helps.
+    max_tokens_per_second : float, optional
+        Demand: instances that would sell more in their fastest layout are left out [tokens/s].
+
+    Returns
+    -------
+    PlanTable
+        Instance by instance, dominated plans included.
+
+    Raises
+    ------
+    InputError
+        If the grid is the study's, or has more feasible plans than a list is good for.
+    NothingFitsError
+        If no plan is feasible.
+    """
+    if not isinstance(grid.layouts, WholeLayouts):
+        raise InputError("plans can be listed on the grid 'whole'; the study's has millions of them")
+    taken = memory_taken(question, draft)
+    proposing = None if draft is None else _proposing(draft, grid)
+    infeasible: Counter[str] = Counter()
+    parts: list[_Part] = []
+    for some in candidates(question, grid, taken):
+        infeasible += some.infeasible()
+        parts.append(_evaluated(question, some, draft, proposing))
+        if sum(part.seconds.size for part in parts) > _MOST_PLANS:
+            raise InputError(
+                f"more than {_MOST_PLANS:,} plans are feasible; pin a degree (tp, dp, pp, ep, batch, accelerators) or "
+                "lower max_accelerators to list fewer"
+            )
+    if max_tokens_per_second is not None:
+        quickest = np.full(grid.accelerators.size * grid.batch.size, np.inf)
+        for part in parts:
+            np.minimum.at(quickest, part.instances, part.seconds)
+        sold = [part.plans.batch <= max_tokens_per_second * quickest[part.instances] for part in parts]
+        infeasible[too_much(max_tokens_per_second)] = sum(int((~some).sum()) for some in sold)
+        parts = [part.at(np.flatnonzero(some)) for part, some in zip(parts, sold, strict=True)]
+    seconds = np.concatenate([np.empty(0), *(part.seconds for part in parts)])
+    if seconds.size == 0:
+        raise NothingFitsError(why_nothing_fits(question, grid, max_tokens_per_second, taken))
+    plans = Plans.joined([part.plans for part in parts])
+    dollars = money.dollars_per_million_tokens(plans.accelerators, seconds, plans.batch, dollars_per_accelerator_hour)
+    return PlanTable(
+        question,
+        plans,
+        np.concatenate([np.full(part.seconds.shape, part.cut) for part in parts]),
+        np.concatenate([part.drafted for part in parts]),
+        seconds,
+        dollars,
+        pareto.dominated(seconds, dollars),
+        +infeasible,
+    )
+
+
+class Candidates(NamedTuple):
+    """Some plans of a grid, feasible or not, cut in one way."""
+
+    instances: Indices
+    """Positions in the flattened grid, shape (n,)."""
+    plans: Plans
+    """Of shape (..., n)."""
+    cut: TensorLayout
+    """How matrices are cut."""
+    codes: Indices
+    """Why each plan cannot run, see :data:`inference_econ.engine.memory.REASONS`; shape (..., n)."""
+
+    def infeasible(self) -> Counter[str]:
+        """Plans by reason; degrees that do not divide a stage make no plan of it."""
+        plans = self.plans
+        if plans.whole:
+            made = np.mod(plans.stage, plans.attention_ranks) == 0
+            if plans.ep is not None:
+                made = made & (np.mod(plans.stage, plans.ep) == 0)
+            codes = self.codes[np.broadcast_to(made, self.codes.shape)]
+        else:
+            codes = self.codes.ravel()
+        counts = np.bincount(codes, minlength=len(memory.REASONS)).tolist()
+        return Counter({memory.REASONS[code]: n for code, n in enumerate(counts) if n and code != memory.FITS})
+
+
+def candidates(question: Question, grid: Grid, taken: Taken = NOTHING) -> Iterator[Candidates]:
+    """Every plan of a grid, some instances of one pipeline depth at a time.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how.
+    grid : Grid
+        Instances and layouts.
+    taken : Taken
+        Memory that a draft model takes.
+
+    Yields
+    ------
+    Candidates
+        Plans with the reasons why they cannot run.
+    """
+    sizes, batches = grid.pairs()
+    shape = (grid.accelerators.size, grid.batch.size)
+    model, assumptions = question.model, question.assumptions
+    for depth in grid.layouts.depths(model, assumptions, sizes, batches):
+        index = np.flatnonzero(np.broadcast_to(depth > 0, shape))
+        for start in range(0, index.size, _CHUNK):
+            part = index[start : start + _CHUNK]
+            size, batch, pp = (np.broadcast_to(axis, shape).ravel()[part] for axis in (sizes, batches, depth))
+            plans = grid.layouts.variants(model, assumptions, Plans.of(size, batch, pp))
+            for cut in assumptions.tensor_layouts:
+                codes = np.broadcast_to(question.reasons(plans, cut, taken), plans.shape)
+                yield Candidates(part, plans, cut, codes)
+
+
+class _Part(NamedTuple):
+    """Some feasible plans with their times, flat."""
+
+    instances: Indices
+    plans: Plans
+    cut: TensorLayout
+    seconds: Array
+    drafted: Indices
+
+    def at(self, index: Indices) -> _Part:
+        return _Part(self.instances[index], self.plans.at((index,)), self.cut, self.seconds[index], self.drafted[index])
+
+
+def _evaluated(question: Question, some: Candidates, draft: Draft | None, proposing: Array | None) -> _Part:
+    """Time per token of the feasible ones among some plans, speculating where that helps."""
+    feasible = np.nonzero(some.codes == memory.FITS)
+    instances = some.instances[feasible[-1]]
+    plans, cut = some.plans.at(feasible), question.assumptions.tensor_layouts.index(some.cut)
+    seconds = np.array(step_seconds(question, plans)[cut])
+    drafted = np.zeros(seconds.shape, dtype=np.intp)
+    if draft is not None and proposing is not None and draft.acceptance > 0.0:
+        proposal = proposing[instances]
+        for one in draft.rounds():
+            verify = step_seconds(question, plans.verifying(one.verified))[cut]
+            speculated = speculation.seconds_per_token(verify, proposal, one.drafted, one.tokens)
+            better = speculated < seconds
+            seconds[better], drafted[better] = speculated[better], one.drafted
+    return _Part(instances, plans, some.cut, seconds, drafted)
+
+
+def _proposing(draft: Draft, grid: Grid) -> Array:
+    """Time of a step of the draft model on every instance of a grid, flat [s]."""
+    sizes, batches = grid.pairs()
+    return fastest(draft.question, sizes, batches, grid.layouts.unpinned()).seconds.ravel()
+
+
+def layout_columns(question: Question, plans: Plans, cut: npt.NDArray[np.str_]) -> dict[str, list[float] | list[str]]:
+    """The degrees of n plans, under the names that pins have, so that a layout can be given back.
+
+    A stage has tp x dp = moe_tp x ep chips; in the published study only tp of them work on attention and the others
+    wait, so that moe_tp x ep is more.
+    """
+    parallel = question.assumptions.attention_groups == "data_parallel"
+    stage, ranks, ep = plans.stage, plans.attention_ranks, plans.ep
+    groups = stage / ranks if parallel else np.ones(plans.shape)
+    columns = {"tp": ranks, "dp": groups, "pp": plans.pp}
+    if ep is not None:
+        columns |= {"ep": ep, "moe_tp": stage / ep}
+    return {**{name: values.tolist() for name, values in columns.items()}, "stage": stage.tolist(), "cut": cut.tolist()}
+
+
+def why_nothing_fits(
+    question: Question, grid: Grid, max_tokens_per_second: float | None = None, taken: Taken = NOTHING
+) -> str:
+    """One message: how often each reason applies, and how many accelerators would do.
+
+    ``taken`` is memory that a draft model takes.
+    """
+    infeasible: Counter[str] = Counter()
+    fitting = 0
+    for some in candidates(question, grid, taken):
+        infeasible += some.infeasible()
+        fitting += int((some.codes == memory.FITS).sum())
+    listed = [f"{reason}: {infeasible[reason]}" for reason in memory.REASONS if infeasible[reason]]
+    if max_tokens_per_second is not None and fitting:
+        listed.append(f"{too_much(max_tokens_per_second)}: {fitting}")
+    ones = np.ones(1)
+    needed = question.memory(Plans.of(ones, ones, ones), taken)
+    weights, cache, available = needed.of_one_plan()
+    found = (
+        f"nothing fits: {question.model.name} ({question.precision.weights}) on {question.hardware.name}, "
+        f"{infeasible.total() + fitting} plans considered; {'; '.join(listed) or 'the grid is empty'}. "
+    )
+    if fitting:
+        return f"{found}Every deployment that fits in memory produces more than is asked for"
+    if available <= 0:
+        return found + no_room(question, needed, 1)
+    return (
+        f"{found}Weights need {weights / 1e9:.1f} GB, a sequence of {question.context:g} tokens {cache / 1e9:.2f} GB, "
+        f"an accelerator has {available / 1e9:.1f} GB for them: at least {int(np.ceil((weights + cache) / available))} "
+        "accelerators are needed"
+    )
+
+
+def no_room(question: Question, needed: memory.Memory, accelerators: float) -> str:
+    """What to do where the workspace leaves nothing of the memory."""
+    workspace = float(np.ravel(needed.workspace_bytes)[0]) / accelerators
+    assumed = question.assumptions
+    usable = question.hardware.hbm_bytes * assumed.usable_memory
+    return (
+        f"The workspace of a step of {assumed.workspace_tokens:g} tokens takes {workspace / 1e9:.3g} GB, and "
+        f"an accelerator has {usable / 1e9:.3g} GB: assumptions.workspace_tokens can be lowered"
+    )
+
+
+def too_much(max_tokens_per_second: float) -> str:
+    """The reason of a plan that sells more than is asked for."""
+    return f"more than {max_tokens_per_second:g} tokens/s are produced"
+
+
+def common_problems(question: Question, grid: Grid) -> list[str]:
+    """What no whole-number plan of a grid divides, whatever the memory; nothing if one divides everything.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how.
+    grid : Grid
+        Instances and layouts.
+
+    Returns
+    -------
+    list of str
+        What all plans have in common, or else the most frequent problem.
+    """
+    total, counts = 0, Counter[str]()
+    for some in candidates(question, grid):
+        problems: dict[str, npt.NDArray[np.bool_]] = {}
+        for text, uneven in indivisible(
+            question.model, some.plans, some.cut, question.assumptions, question.precision.blocks
+        ):
+            problems[text] = uneven | problems.get(text, np.zeros((), dtype=bool))
+        if not np.all(np.broadcast_to(functools.reduce(np.logical_or, problems.values()), some.codes.shape)):
+            return []
+        total += some.codes.size
+        for text, uneven in problems.items():
+            counts[text] += int(np.broadcast_to(uneven, some.codes.shape).sum())
+    if not total:
+        return [f"no number of stages divides the {question.model.layers} layers, the accelerators and the batch"]
+    return [text for text, count in counts.items() if count == total] or [counts.most_common(1)[0][0]]

@@ -1,0 +1,392 @@
+"""Choose: the plans that nothing beats in both speed and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.engine.layouts.grids import Grid
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import evaluate, mfu
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import money, pareto
+from inference_econ.inputs.traffic import Traffic
+from inference_econ.search.every_plan import PlanTable, every_plan, layout_columns, why_nothing_fits
+from inference_econ.search.fastest import Chosen, fastest
+from inference_econ.search.speculative import Draft, memory_taken, token_seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+#: Called with the share of the work done, 0 to 1, and what is being done.
+Progress = Callable[[float, str], None]
+
+#: Largest exponent of the preference rule; beyond, speed^a leaves the range of numbers.
+_LARGEST_EXPONENT = 100
+#: Every so many sizes and batches make the coarse grid that finds a first frontier.
+_COARSE = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """A logarithmic scan of latency limits instead of the exact frontier.
+
+    Attributes
+    ----------
+    points : int
+        Limits [1].
+    decades : float
+        Their span [1].
+    """
+
+    points: int
+    decades: float
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One deployment on a frontier.
+
+    Attributes
+    ----------
+    tokens_per_second_per_user : float
+        Speed [tokens/s].
+    dollars_per_million_output_tokens : float
+        Cost [USD per 1e6 tokens].
+    accelerators, batch : float
+        Instance size and sequences served together [1].
+    layout : dict
+        pp, attention ranks, expert-parallel ranks, cut, and draft length [1].
+    mfu : float
+        Useful arithmetic over the theoretical peak [1].
+    bandwidth_utilization : float
+        Weights and cache read over what the theoretical memory bandwidth could read in the time [1].
+    limited_by : str
+        The largest part of a step.
+    parts : dict
+        Seconds per token by part [s].
+    """
+
+    tokens_per_second_per_user: float
+    dollars_per_million_output_tokens: float
+    accelerators: float
+    batch: float
+    layout: Mapping[str, float | str]
+    mfu: float
+    bandwidth_utilization: float
+    limited_by: str
+    parts: Mapping[str, float]
+
+    def record(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+        return {
+            "tokens_per_second_per_user": self.tokens_per_second_per_user,
+            "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
+            "accelerators": self.accelerators,
+            "batch": self.batch,
+            "layout": dict(self.layout),
+            "mfu": self.mfu,
+            "bandwidth_utilization": self.bandwidth_utilization,
+            "limited_by": self.limited_by,
+            "seconds_per_token": dict(self.parts),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """A cost-speed frontier, slowest and cheapest point first.
+
+    Attributes
+    ----------
+    question : Question
+        What, on what, how.
+    draft : Draft or None
+        The speculation, if any.
+    grid : Grid
+        Where the points come from.
+    dollars_per_accelerator_hour : float
+        [USD/h]
+    seconds, dollars : ndarray, shape (n,)
+        Time per token [s] and cost [USD per 1e6 tokens], both strictly ordered.
+    accelerators, batch : ndarray, shape (n,)
+        [1]
+    max_tokens_per_second : float or None
+        Demand, if it is limited [tokens/s].
+    traffic : Traffic or None
+        What was asked for; None if only the context is known.
+    """
+
+    question: Question
+    draft: Draft | None
+    grid: Grid
+    dollars_per_accelerator_hour: float
+    seconds: Array
+    dollars: Array
+    accelerators: Array
+    batch: Array
+    max_tokens_per_second: float | None = None
+    traffic: Traffic | None = None
+
+    def __len__(self) -> int:
+        return self.seconds.size
+
+    @property
+    def tokens_per_second(self) -> Array:
+        """Speed of one user [tokens/s], shape (n,)."""
+        return 1.0 / self.seconds
+
+    @property
+    def mfu(self) -> Array:
+        """Useful arithmetic over the theoretical peak [1], shape (n,)."""
+        return mfu(self.question, self.accelerators, self.batch, self.seconds)
+
+    def point(self, index: int) -> Point:
+        """One point with its layout and the parts of its step."""
+        return _describe(self, np.arange(len(self))[index : index + 1 or None])[0]
+
+    def points(self, chosen: Sequence[int] | None = None) -> list[Point]:
+        """Every point with its layout, the fastest last; or some of them, by position."""
+        return _describe(self, np.arange(len(self)) if chosen is None else np.asarray(chosen))
+
+    def fastest(self) -> Point:
+        """The fastest point."""
+        return self.point(len(self) - 1)
+
+    def preferred(self, exponent: float = 3.0) -> Point:
+        """The point that maximises speed^exponent / cost (eq. 45)."""
+        return self.point(self.preferred_index(exponent))
+
+    def preferred_index(self, exponent: float = 3.0) -> int:
+        """Where :meth:`preferred` is.
+
+        Raises
+        ------
+        InputError
+            If the exponent is not from 0 to 100.
+        """
+        if not 0 <= exponent <= _LARGEST_EXPONENT:
+            raise InputError(f"the exponent must be from 0 to {_LARGEST_EXPONENT}, got {exponent:g}")
+        return int(np.argmax(money.preference(self.tokens_per_second, self.dollars, exponent)))
+
+    def cheapest(self, tokens_per_second: float = 0.0) -> Point:
+        """The cheapest point at or above a speed.
+
+        Raises
+        ------
+        InputError
+            If no point is that fast.
+        """
+        fast_enough = np.flatnonzero(self.tokens_per_second >= tokens_per_second)
+        if fast_enough.size == 0:
+            raise InputError(
+                f"no deployment reaches {tokens_per_second:g} tokens/s per user; "
+                f"the fastest has {self.tokens_per_second[-1]:.1f}"
+            )
+        return self.point(int(fast_enough[0]))
+
+    def plans(self) -> PlanTable:
+        """Every feasible plan of the grid, dominated ones included; see :func:`alternatives.every_plan`."""
+        return every_plan(
+            self.question,
+            self.grid,
+            self.dollars_per_accelerator_hour,
+            draft=self.draft,
+            max_tokens_per_second=self.max_tokens_per_second,
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """All points as a table, one row each."""
+        import pandas as pd
+
+        rows = []
+        for point in self.points():
+            row = point.record()
+            layout, parts = row.pop("layout"), row.pop("seconds_per_token")
+            assert isinstance(layout, dict) and isinstance(parts, dict)
+            rows.append({**row, **layout, **{f"{name}_seconds": value for name, value in parts.items()}})
+        return pd.DataFrame(rows)
+
+
+def compute(
+    question: Question,
+    grid: Grid,
+    dollars_per_accelerator_hour: float,
+    *,
+    draft: Draft | None = None,
+    max_tokens_per_second: float | None = None,
+    sampling: Sampling | None = None,
+    traffic: Traffic | None = None,
+    progress: Progress | None = None,
+) -> Frontier:
+    """The frontier of a grid of instances, each in its fastest layout.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how.
+    grid : Grid
+        Instances and layouts to consider.
+    dollars_per_accelerator_hour : float
+        Price [USD/h].
+    draft : Draft, optional
+        Speculate with this model where it helps.
+    max_tokens_per_second : float, optional
+        Demand: instances that would sell more are left out [tokens/s].
+    sampling : Sampling, optional
+        Keep only what a logarithmic scan visits, as the published study does.
+    traffic : Traffic, optional
+        What the context of the question is the mean of; kept for what is said of the answer.
+    progress : callable, optional
+        Told the share of the work done.
+
+    Returns
+    -------
+    Frontier
+        Exact for the grid.
+
+    Raises
+    ------
+    NothingFitsError
+        If no instance is feasible, with the counts of the reasons.
+
+    Notes
+    -----
+    Cheap bounds first: a coarse part of the grid gives a first frontier; with cost proportional to time, each
+    instance has a time above which it is behind that frontier, and layouts whose lower bound is above that time
+    are not evaluated. The result is the same as without.
+    """
+    sizes, batches = grid.pairs()
+    search = _FrontierSearch(question, grid, dollars_per_accelerator_hour, draft, max_tokens_per_second)
+    for share, what, step in ((0.0, "a coarse grid", _COARSE), (0.1, "all instances", 1)):
+        if progress is not None:
+            progress(share, what)
+        search.evaluate(sizes[::step], batches[:, ::step])
+    if progress is not None:
+        progress(1.0, "done")
+    if search.seconds.size == 0:
+        taken = memory_taken(question, draft)
+        raise NothingFitsError(why_nothing_fits(question, grid, max_tokens_per_second, taken))
+    chosen = np.arange(search.seconds.size)
+    if sampling is not None:
+        chosen = pareto.sampled(search.seconds, sampling.points, sampling.decades)
+    chosen = chosen[::-1]
+    return Frontier(
+        question,
+        draft,
+        grid,
+        dollars_per_accelerator_hour,
+        search.seconds[chosen],
+        search.dollars[chosen],
+        search.accelerators[chosen],
+        search.batch[chosen],
+        max_tokens_per_second,
+        traffic,
+    )
+
+
+class _FrontierSearch:
+    """The best points found so far, ascending in seconds."""
+
+    def __init__(
+        self,
+        question: Question,
+        grid: Grid,
+        dollars_per_accelerator_hour: float,
+        draft: Draft | None,
+        max_tokens_per_second: float | None,
+    ) -> None:
+        self.question, self.grid, self.draft = question, grid, draft
+        self.price, self.demand = dollars_per_accelerator_hour, max_tokens_per_second
+        self.seconds = self.dollars = self.accelerators = self.batch = np.empty(0)
+
+    def evaluate(self, accelerators: Array, batch: Array) -> None:
+        """Evaluate instances and merge those that are not behind into the best so far."""
+        rate = money.dollars_per_million_tokens(accelerators, 1.0, batch, self.price)
+        # A hair above, so that rounding never drops a point of the frontier itself.
+        ceiling = pareto.ceiling(self.seconds, self.dollars, rate) * (1.0 + 1e-12)
+        seconds = token_seconds(
+            self.question, accelerators, batch, self.grid.layouts, draft=self.draft, ceiling=ceiling
+        ).seconds
+        kept = np.isfinite(seconds)
+        if self.demand is not None:
+            kept &= batch <= self.demand * seconds
+        sizes, batches = (np.broadcast_to(array, kept.shape)[kept] for array in (accelerators, batch))
+        dollars = money.dollars_per_million_tokens(sizes, seconds[kept], batches, self.price)
+        before = (self.seconds, self.dollars, self.accelerators, self.batch)
+        merged = [np.concatenate(pair) for pair in zip(before, (seconds[kept], dollars, sizes, batches), strict=True)]
+        best = pareto.undominated(merged[0], merged[1])
+        self.seconds, self.dollars, self.accelerators, self.batch = (column[best] for column in merged)
+
+
+def _describe(front: Frontier, chosen: Indices) -> list[Point]:
+    """Layouts and parts of some points: the same search again, on these instances only."""
+    question, layouts = front.question, front.grid.layouts
+    sizes, batches = front.accelerators[chosen], front.batch[chosen]
+    drafted = token_seconds(question, sizes, batches, layouts, draft=front.draft).drafted
+    taken = memory_taken(question, front.draft)
+    rounds = {one.drafted: one for one in front.draft.rounds()} if front.draft is not None else {}
+    cuts, useful = question.assumptions.tensor_layouts, front.mfu
+    points: list[Point | None] = [None] * chosen.size
+    for length in np.unique(drafted):
+        part = np.flatnonzero(drafted == length)
+        one = rounds.get(int(length))
+        new_tokens, tokens = (1, 1.0) if one is None else (one.verified, one.tokens)
+        found = fastest(question, sizes[part], batches[part], layouts, new_tokens=new_tokens, taken=taken)
+        for number in np.unique(found.cut):
+            cut, these = cuts[number], np.flatnonzero(found.cut == number)
+            plans = found.plans.at((these,))
+            parts = {name: seconds / tokens for name, seconds in evaluate(question, plans, cut).parts.items()}
+            read = _read_seconds(question, plans) / tokens
+            degrees = layout_columns(question, plans, np.full(these.shape, cut))
+            for row, index in enumerate(part[these]):
+                of_row = {name: float(seconds[row]) for name, seconds in parts.items()}
+                layout: dict[str, float | str] = {name: values[row] for name, values in degrees.items()}
+                at = int(chosen[index])
+                points[index] = _point(front, at, of_row, layout, int(length), float(useful[at]), float(read[row]))
+    return [point for point in points if point is not None]
+
+
+def _read_seconds(question: Question, plans: Plans) -> Array:
+    """Time in which the memory would read a step's weights and cache at its theoretical bandwidth [s]."""
+    work = question.work(plans)
+    read = sum(row.repeats * (row.weight_bytes + row.kv_bytes_per_sequence * work.sequences) for row in work.operators)
+    return np.broadcast_to(read / question.hardware.hbm_bytes_per_second, plans.shape)
+
+
+def _point(
+    front: Frontier,
+    index: int,
+    parts: dict[str, float],
+    layout: dict[str, float | str],
+    drafted: int,
+    useful: float,
+    read: float,
+) -> Point:
+    seconds = float(front.seconds[index])
+    if drafted:
+        parts["draft"] = seconds - sum(parts.values())
+        layout["draft_tokens"] = drafted
+    return Point(
+        tokens_per_second_per_user=1.0 / seconds,
+        dollars_per_million_output_tokens=float(front.dollars[index]),
+        accelerators=float(front.accelerators[index]),
+        batch=float(front.batch[index]),
+        layout=layout,
+        mfu=useful,
+        bandwidth_utilization=read / seconds,
+        limited_by=max(parts, key=parts.__getitem__),
+        parts=parts,
+    )
+
+
+def layout_record(question: Question, chosen: Chosen) -> dict[str, float | str]:
+    """The degrees of a single plan, under the names that people use."""
+    columns = layout_columns(question, chosen.plans, np.array([chosen.layout]))
+    return {name: values[0] for name, values in columns.items()}

@@ -1,0 +1,1 @@
+"""Steps into what requests see."""

@@ -1,0 +1,1 @@
+"""A server played event by event."""

@@ -1,0 +1,118 @@
+"""Streams of requests: when they arrive, and how long they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.errors import InputError
+
+Array = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+#: Lengths of some requests [tokens], from how many there are and a source of randomness.
+LengthLaw = Callable[[int, np.random.Generator], Counts]
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What arrives.
+
+    Attributes
+    ----------
+    arrival : ndarray, shape (n,)
+        Times of arrival, ascending [s].
+    isl, osl : ndarray of int, shape (n,)
+        Prompt tokens, and output tokens, at least 1 each [tokens].
+    """
+
+    arrival: Array
+    isl: Counts
+    osl: Counts
+
+    def __post_init__(self) -> None:
+        """Refuse what is no stream of requests."""
+        if not self.arrival.shape == self.isl.shape == self.osl.shape or self.arrival.ndim != 1:
+            raise InputError(
+                "arrival, isl and osl must be lists of the same length, got the shapes "
+                f"{self.arrival.shape}, {self.isl.shape} and {self.osl.shape}"
+            )
+        if not np.isfinite(self.arrival).all() or (np.diff(self.arrival) < 0.0).any():
+            raise InputError("times of arrival must be finite and ascending")
+        for name, lengths in (("isl", self.isl), ("osl", self.osl)):
+            if self.arrival.size and lengths.min() < 1:
+                raise InputError(f"{name} must be at least 1 token, got {lengths.min()}")
+
+
+def fixed(tokens: int) -> LengthLaw:
+    """Every request alike."""
+    return lambda count, _: np.full(count, tokens, dtype=np.int64)
+
+
+def uniform(low: int, high: int) -> LengthLaw:
+    """Whole numbers from ``low`` to ``high``, both included, equally likely."""
+    if not low <= high:
+        raise InputError(f"uniform lengths need low <= high, got {low} and {high}")
+    return lambda count, random: random.integers(low, high, count, endpoint=True)
+
+
+def lognormal(mean: float, scv: float) -> LengthLaw:
+    """Log-normal lengths of a mean [tokens] and squared coefficient of variation [1], rounded, at least 1."""
+    if not (mean > 0.0 and scv >= 0.0):
+        raise InputError(f"log-normal lengths need a mean > 0 and a squared variation >= 0, got {mean:g} and {scv:g}")
+    sigma = math.sqrt(math.log1p(scv))
+    return lambda count, random: _whole(random.lognormal(math.log(mean) - sigma**2 / 2.0, sigma, count))
+
+
+def samples(lengths: Sequence[int]) -> LengthLaw:
+    """Drawn from a list of observed lengths [tokens], each equally likely."""
+    if not len(lengths):
+        raise InputError("no lengths to draw from; give at least one")
+    return lambda count, random: random.choice(np.asarray(lengths, dtype=np.int64), count)
+
+
+def _whole(lengths: Array) -> Counts:
+    return np.maximum(np.rint(lengths), 1.0).astype(np.int64)
+
+
+def draw(
+    count: int, requests_per_second: float, isl: LengthLaw, osl: LengthLaw, *, scv: float = 1.0, seed: int = 0
+) -> Requests:
+    """A stream of random requests, the same for the same seed.
+
+    Parameters
+    ----------
+    count : int
+        Requests [1].
+    requests_per_second : float
+        Arrivals, on average [1/s].
+    isl, osl : callable
+        Laws of the lengths: :func:`fixed`, :func:`uniform`, :func:`lognormal`, :func:`samples`.
+    scv : float
+        Squared coefficient of variation of the times between arrivals [1]: 1 makes them Poisson, 0 regular, more
+        bursty (gamma-distributed times).
+    seed : int
+        Of the random numbers.
+
+    Returns
+    -------
+    Requests
+        For :func:`simulate`.
+
+    Raises
+    ------
+    InputError
+        If a number is not allowed.
+    """
+    if count < 1:
+        raise InputError(f"count must be at least 1 request, got {count}")
+    if not (0.0 < requests_per_second < math.inf):
+        raise InputError(f"requests_per_second must be a positive number, got {requests_per_second:g}")
+    if not (0.0 <= scv < math.inf):
+        raise InputError(f"scv must be a number >= 0, got {scv:g}")
+    times, prompts, outputs = (np.random.default_rng([seed, stream]) for stream in range(3))
+    gaps = np.full(count, 1.0) if scv == 0.0 else times.gamma(1.0 / scv, scv, count)
+    return Requests(np.cumsum(gaps) / requests_per_second, isl(count, prompts), osl(count, outputs))

@@ -1,0 +1,375 @@
+"""A server with continuous batching, played step by step: a second opinion on the formulas of a queue.
+
+Every request is followed from its arrival to its last token. Where the closed forms of
+:mod:`inference_econ.formulas.queueing` hold, the simulation agrees with them within its confidence; beyond them it
+knows what they leave out: prefill that holds up the decode steps of others, steps that must end before a newcomer
+is looked at, and contexts that grow.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.errors import InputError
+from inference_econ.serving.simulation.arrivals import Requests
+from inference_econ.serving.simulation.trace import Trace, trace
+
+if TYPE_CHECKING:
+    import simpy
+
+Policy = Literal["prefill_first", "chunked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What serves the requests.
+
+    Attributes
+    ----------
+    decode_step_seconds : callable
+        (requests decoded together, their mean context in tokens) -> seconds of one step [s].
+    prefill_seconds : callable
+        (new tokens of one prompt, tokens of it that are cached) -> seconds to process them, alone [s].
+    slots : int
+        Requests in flight at most, the one being prefilled included [1].
+    policy : str
+        ``prefill_first``: while a prompt waits and a slot is free, decoding pauses and prompts are prefilled one
+        after another. ``chunked``: every step carries one token of each decoding request and up to ``chunk`` prompt
+        tokens, in the order of arrival, and lasts as long as both together.
+    chunk : int
+        Prompt tokens of a step [tokens]; without effect on ``prefill_first``.
+    chip_seconds : callable, optional
+        As ``prefill_seconds``: for how much of it the chips work [s]; always, if not given. The rest they wait for the
+        host to launch kernels, once for all prompts of a step, and decode meanwhile (``chunked``).
+    together : callable, optional
+        Prompts that share a step -> share of their ``chip_seconds`` that it takes, as weights are read once for all
+        [1]; 1 if not given.
+    groups : float
+        Prompts that are read beside each other, each of which counts for its share of the time [1].
+    steps_ahead : int
+        Steps that are prepared while one runs, and that no newcomer can join; an idle server has none [1].
+    """
+
+    decode_step_seconds: Callable[[int, float], float]
+    prefill_seconds: Callable[[int, int], float]
+    slots: int
+    policy: Policy = "prefill_first"
+    chunk: int = 512
+    chip_seconds: Callable[[int, int], float] | None = None
+    together: Callable[[float], float] | None = None
+    groups: float = 1.0
+    steps_ahead: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        if self.slots < 1:
+            raise InputError(f"slots must be at least 1, got {self.slots}")
+        if self.policy not in ("prefill_first", "chunked"):
+            raise InputError(f"policy must be 'prefill_first' or 'chunked', got {self.policy!r}")
+        if self.chunk < 1:
+            raise InputError(f"chunk must be at least 1 token, got {self.chunk}")
+        if not self.groups >= 1.0:
+            raise InputError(f"groups must be at least 1, got {self.groups:g}")
+        if self.steps_ahead < 0:
+            raise InputError(f"steps_ahead must be at least 0, got {self.steps_ahead}")
+
+
+class StepTable:
+    """Step times between the points of a table: linear in batch and context, and beyond its ends in context.
+
+    Parameters
+    ----------
+    batches, contexts : sequence of float
+        Ascending: requests [1] and tokens.
+    seconds : array_like, shape (batches, contexts)
+        Step times [s].
+
+    Examples
+    --------
+    >>> table = StepTable([1, 3], [0, 1000], [[0.010, 0.020], [0.030, 0.060]])
+    >>> table(2, 500.0)
+    0.03
+    """
+
+    def __init__(self, batches: Sequence[float], contexts: Sequence[float], seconds: npt.ArrayLike) -> None:
+        values = np.asarray(seconds, dtype=float)
+        if values.shape != (len(batches), len(contexts)) or not values.size:
+            raise InputError(
+                f"a table of step times for {len(batches)} batches and {len(contexts)} contexts needs that shape, "
+                f"got {values.shape}"
+            )
+        if (np.diff(batches) <= 0).any() or (np.diff(contexts) <= 0).any():
+            raise InputError("the batches and contexts of a table of step times must ascend")
+        # Plain numbers: a simulation asks often, for one value at a time.
+        self._batches, self._contexts = [float(one) for one in batches], [float(one) for one in contexts]
+        self._seconds: list[list[float]] = values.tolist()
+
+    def __call__(self, batch: int, context: float) -> float:
+        """Seconds of a step [s]."""
+        if not self._batches[0] <= batch <= self._batches[-1]:
+            raise InputError(
+                f"the table of step times is for batches from {self._batches[0]:g} to {self._batches[-1]:g}, "
+                f"got {batch}"
+            )
+        row, share = _between(self._batches, batch)
+        column, along = _between(self._contexts, context)
+        low, high = (_mix(self._seconds[index], column, along) for index in (row, min(row + 1, len(self._batches) - 1)))
+        return low + share * (high - low)
+
+
+def _between(points: list[float], at: float) -> tuple[int, float]:
+    """The point below a value, and the share of the way to the next."""
+    if len(points) == 1:
+        return 0, 0.0
+    index = min(max(bisect_right(points, at) - 1, 0), len(points) - 2)
+    return index, (at - points[index]) / (points[index + 1] - points[index])
+
+
+def _mix(values: list[float], index: int, share: float) -> float:
+    return values[index] if share == 0.0 else values[index] + share * (values[index + 1] - values[index])
+
+
+def simulate(server: Server, requests: Requests, *, warm_up: float = 0.1, cool_down: float = 0.05) -> Trace:
+    """Play a stream of requests through a server.
+
+    Parameters
+    ----------
+    server : Server
+        What serves.
+    requests : Requests
+        What arrives.
+    warm_up, cool_down : float
+        Shares of the requests, by arrival, that are not measured: the first find the server too empty, and the last
+        are joined by nobody [1].
+
+    Returns
+    -------
+    Trace
+        What happened in between.
+
+    Raises
+    ------
+    InputError
+        If the shares leave nothing to measure, or a step time is negative or not finite.
+
+    Notes
+    -----
+    Decode steps between two events (an arrival that finds a slot, the end of a request) are taken at once. That is
+    exact where the time of a step is linear in the mean context of a batch that stays the same, as reading the cache
+    is; otherwise the context's part of the sum is a trapezium rule. The prompts' first token comes with the prefill.
+    """
+    import simpy
+
+    count = requests.arrival.size
+    first, last = math.floor(warm_up * count), count - math.floor(cool_down * count)
+    if not (warm_up >= 0.0 and cool_down >= 0.0) or last - first < 2:
+        raise InputError(
+            f"warm_up {warm_up:g} and cool_down {cool_down:g} leave {max(last - first, 0)} of {count} requests to "
+            "measure; at least 2 are needed"
+        )
+    environment = simpy.Environment()
+    engine = _Engine(environment, server, requests)
+    environment.process(engine.arrivals())
+    environment.run(until=environment.process(engine.serve()))
+    started, first_token, finished = (
+        np.array(times) for times in (engine.started, engine.first_token, engine.finished)
+    )
+    return trace(requests, started, first_token, finished, server.slots, slice(first, last))
+
+
+class _Engine:
+    """The state of a server while requests are played through it."""
+
+    def __init__(self, environment: simpy.Environment, server: Server, requests: Requests) -> None:
+        self.environment, self.server = environment, server
+        self.times: list[float] = requests.arrival.tolist()
+        self.isl: list[int] = requests.isl.tolist()
+        self.osl: list[int] = requests.osl.tolist()
+        count = len(self.times)
+        self.started, self.first_token, self.finished = [0.0] * count, [0.0] * count, [0.0] * count
+        self.to_come, self.left = count, count
+        self.waiting: deque[int] = deque()
+        #: Requests with a slot whose prompt is still to be looked at, and the step that is the first they can join.
+        self.admitted: deque[tuple[int, int]] = deque()
+        #: Prompts that are part of the way through: request and tokens done (chunked prefill).
+        self.prompts: deque[list[int]] = deque()
+        #: Decoding requests by the number of the step that ends them.
+        self.decoding: list[tuple[int, int]] = []
+        self.steps, self.context = 0, 0
+        #: Steps of any kind, those that an idle server need not take included.
+        self.taken = 0
+        self.arrived = environment.event()
+
+    def arrivals(self) -> Generator[simpy.Event]:
+        """Put each request into the queue when its time has come."""
+        for request, time in enumerate(self.times):
+            yield self.environment.timeout(max(time - self.environment.now, 0.0))
+            self.waiting.append(request)
+            self.to_come -= 1
+            if not self.arrived.triggered:
+                self.arrived.succeed()
+
+    def serve(self) -> Generator[simpy.Event]:
+        """Until every request has its last token: prefill, decode, or wait for work."""
+        while self.left:
+            self._admit()
+            if self.prompts or self._next_is_due():
+                yield from self._mixed_step() if self.server.policy == "chunked" else self._prefill()
+            elif self.decoding:
+                yield from self._decode()
+            else:
+                yield self._next_arrival()
+
+    def _slot_is_free(self) -> bool:
+        return len(self.decoding) + len(self.prompts) + len(self.admitted) < self.server.slots
+
+    def _admit(self) -> None:
+        """Give free slots to those who wait, from the first step on that is not prepared yet."""
+        while self.waiting and self._slot_is_free():
+            self.admitted.append((self.waiting.popleft(), self.taken + self.server.steps_ahead))
+        if self.admitted and not (self.decoding or self.prompts):
+            # An idle server has prepared nothing.
+            self.taken = self.admitted[-1][1]
+
+    def _next_is_due(self) -> bool:
+        return bool(self.admitted) and self.admitted[0][1] <= self.taken
+
+    def _next_arrival(self) -> simpy.Event:
+        self.arrived = self.environment.event()
+        return self.arrived
+
+    def _prefill(self) -> Generator[simpy.Event]:
+        """One prompt, alone."""
+        request, _ = self.admitted.popleft()
+        self.started[request] = self.environment.now
+        yield self.environment.timeout(self._prompt_seconds(self.isl[request], 0))
+        self.taken += 1
+        self._answer(request)
+
+    def _mixed_step(self) -> Generator[simpy.Event]:
+        """One token of each decoding request, and a chunk of the prompts."""
+        budget, decoding, groups = self.server.chunk, 0.0, self.server.groups
+        ready: list[int] = []
+        if self.decoding:
+            decoding = self._step_seconds(len(self.decoding), self.context / len(self.decoding))
+        # What prompts add: the work of chips, and what is launched for longer than it takes to decode.
+        working, waits, prompts = 0.0, list[float](), 0.0
+        for entry in self._prompts_in_order():
+            request, done = entry
+            whole = min(self.server.chunk, self.isl[request] - done)
+            taken = min(budget, whole)
+            # What is begun because there is room left takes its part of the time.
+            part, alone = taken / whole, self._prompt_seconds(whole, done)
+            working += part * self._chip_seconds(whole, done, alone)
+            prompts += part
+            waits.append(max(part * alone - decoding / groups, 0.0))
+            entry[1] += taken
+            budget -= taken
+            if entry[1] == self.isl[request]:
+                ready.append(request)
+            if not budget:
+                break
+        if self.server.together is not None:
+            working *= self.server.together(prompts)
+        yield self.environment.timeout(decoding + max(working, min(sum(waits), groups * max(waits))))
+        self.taken += 1
+        if self.decoding:
+            self._advance(1)
+        for request in ready:
+            self.prompts.popleft()
+            self._answer(request)
+
+    def _prompts_in_order(self) -> Generator[list[int]]:
+        """Prompts that have begun, then those that can join the step."""
+        yield from list(self.prompts)
+        while self._next_is_due():
+            request, _ = self.admitted.popleft()
+            self.started[request] = self.environment.now
+            self.prompts.append([request, 0])
+            yield self.prompts[-1]
+
+    def _decode(self) -> Generator[simpy.Event]:
+        """Steps until a request ends or can join, or until the one in which an arrival finds a free slot."""
+        now, batch = self.environment.now, len(self.decoding)
+        steps = self.decoding[0][0] - self.steps
+        if self.admitted:
+            steps = min(steps, self.admitted[0][1] - self.taken)
+        mean = self.context / batch
+        first = self._step_seconds(batch, mean)
+        growth = 0.0 if steps == 1 else (self._step_seconds(batch, mean + steps - 1) - first) / (steps - 1)
+        end = self.environment.timeout(_sum(first, growth, steps))
+        if self._slot_is_free() and self.to_come:
+            arrival = self._next_arrival()
+            yield arrival | end
+            if not end.processed:
+                steps = min(_steps_begun(first, growth, self.environment.now - now), steps)
+                left = now + _sum(first, growth, steps) - self.environment.now
+                yield self.environment.timeout(max(left, 0.0))
+        else:
+            yield end
+        self.taken += steps
+        self._advance(steps)
+
+    def _advance(self, steps: int) -> None:
+        """Count decode steps that have been taken, and let go of the requests that they end."""
+        self.steps += steps
+        self.context += steps * len(self.decoding)
+        while self.decoding and self.decoding[0][0] == self.steps:
+            _, request = heapq.heappop(self.decoding)
+            self.context -= self.isl[request] + self.osl[request]
+            self._finish(request)
+
+    def _answer(self, request: int) -> None:
+        """Note the first token, which comes with the prefill, and begin to decode."""
+        self.first_token[request] = self.environment.now
+        if self.osl[request] == 1:
+            self._finish(request)
+            return
+        self.context += self.isl[request] + 1
+        heapq.heappush(self.decoding, (self.steps + self.osl[request] - 1, request))
+
+    def _finish(self, request: int) -> None:
+        self.finished[request] = self.environment.now
+        self.left -= 1
+
+    def _step_seconds(self, batch: int, context: float) -> float:
+        seconds = float(self.server.decode_step_seconds(batch, context))
+        return _checked(seconds, f"decode_step_seconds for a batch of {batch} at {context:g} tokens of context")
+
+    def _prompt_seconds(self, tokens: int, cached: int) -> float:
+        seconds = float(self.server.prefill_seconds(tokens, cached))
+        return _checked(seconds, f"prefill_seconds for {tokens} tokens after {cached} cached ones")
+
+    def _chip_seconds(self, tokens: int, cached: int, alone: float) -> float:
+        if self.server.chip_seconds is None:
+            return alone
+        seconds = float(self.server.chip_seconds(tokens, cached))
+        return _checked(seconds, f"chip_seconds for {tokens} tokens after {cached} cached ones")
+
+
+def _sum(first: float, growth: float, steps: int) -> float:
+    """Time of some steps, each longer than the one before by the same amount [s]."""
+    return steps * (first + growth * (steps - 1) / 2.0)
+
+
+def _steps_begun(first: float, growth: float, seconds: float) -> int:
+    """Steps that have begun after some time: the inverse of :func:`_sum`, rounded up, at least one."""
+    half = first - growth / 2.0
+    root = math.sqrt(max(half**2 + 2.0 * growth * seconds, 0.0))
+    below = half + root
+    return max(math.ceil(2.0 * seconds / below - 1e-9), 1) if below > 0.0 else 1
+
+
+def _checked(seconds: float, what: str) -> float:
+    if not 0.0 <= seconds < math.inf:
+        raise InputError(f"{what} must be a finite time >= 0 s, got {seconds:g}")
+    return seconds

@@ -1,0 +1,172 @@
+"""What requests saw of a server, and how sure the numbers of a simulation are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.serving.simulation.arrivals import Requests
+
+Array = npt.NDArray[np.float64]
+
+#: Batches of the method of batch means, and the 97.5 % quantile of Student's t with one less degrees of freedom.
+_BATCHES, _STUDENT_T = 20, 2.093
+
+
+class Estimate(NamedTuple):
+    """A number from a simulation with its uncertainty."""
+
+    value: float
+    """The estimate."""
+    half_width: float
+    """Half the width of its 95 % confidence interval; NaN with fewer requests than batches."""
+
+    def agrees(self, expected: float, slack: float = 0.0) -> bool:
+        """Whether a value lies in the interval, widened by a share of that value."""
+        return abs(self.value - expected) <= self.half_width + slack * abs(expected)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What happened to the measured requests, in the order of their arrival.
+
+    Attributes
+    ----------
+    wait : ndarray, shape (n,)
+        From arrival until the prompt is looked at [s].
+    ttft : ndarray, shape (n,)
+        From arrival to the first token [s].
+    tpot : ndarray, shape (n,)
+        Mean time between two tokens [s]; NaN for requests of one token.
+    e2e : ndarray, shape (n,)
+        From arrival to the last token [s].
+    seconds : float
+        From the first to the last measured arrival: the window of what follows [s].
+    in_flight_shares : ndarray, shape (slots + 1,)
+        Share of the window with 0, 1, .. slots requests in flight [1].
+    busy : float
+        Share of the window with at least one request in flight [1].
+    in_flight, waiting : float
+        Mean numbers of requests in flight and waiting [1].
+    requests_per_second, tokens_per_second : float
+        Completed requests [1/s], and their output tokens [tokens/s].
+    backlog : int
+        Requests that wait when the window ends [1]; many of them show a server that is saturated.
+    """
+
+    wait: Array
+    ttft: Array
+    tpot: Array
+    e2e: Array
+    seconds: float
+    in_flight_shares: Array
+    busy: float
+    in_flight: float
+    waiting: float
+    requests_per_second: float
+    tokens_per_second: float
+    backlog: int
+
+    def summary(self) -> dict[str, dict[str, Estimate]]:
+        """Mean and percentiles of ``wait``, ``ttft``, ``tpot`` and ``e2e`` with 95 % confidence [s]."""
+        statistics: dict[str, Callable[[Array], float]] = {
+            "mean": lambda values: float(np.mean(values)),
+            **{f"p{share}": lambda values, q=share: float(np.percentile(values, q)) for share in (50, 90, 99)},  # type: ignore[misc]
+        }
+        return {
+            name: {key: estimate(getattr(self, name), statistic) for key, statistic in statistics.items()}
+            for name in ("wait", "ttft", "tpot", "e2e")
+        }
+
+
+def estimate(values: Array, statistic: Callable[[Array], float]) -> Estimate:
+    """A statistic of correlated values with its confidence, by the method of batch means.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+        In the order of time; NaN are left out.
+    statistic : callable
+        From values to one number.
+
+    Returns
+    -------
+    Estimate
+        The statistic of all values; its interval is that of the mean over 20 batches, in the statistic's unit.
+
+    Notes
+    -----
+    Law, "Simulation Modeling and Analysis" (2015), section 9.5.3: the batches must be long against the time over
+    which values depend on each other, which a nearly saturated server makes long.
+    """
+    known = values[~np.isnan(values)]
+    if not known.size:
+        return Estimate(math.nan, math.nan)
+    if known.size < _BATCHES:
+        return Estimate(statistic(known), math.nan)
+    batches = [statistic(batch) for batch in np.array_split(known, _BATCHES)]
+    return Estimate(statistic(known), _STUDENT_T * float(np.std(batches, ddof=1)) / math.sqrt(_BATCHES))
+
+
+def trace(
+    requests: Requests, started: Array, first_token: Array, finished: Array, slots: int, measured: slice
+) -> Trace:
+    """What the measured requests saw, and what the server did meanwhile.
+
+    Parameters
+    ----------
+    requests : Requests
+        What arrived.
+    started, first_token, finished : ndarray, shape (n,)
+        When each prompt was looked at, its first token came, and its last [s].
+    slots : int
+        Requests in flight at most [1].
+    measured : slice
+        Which requests count, by arrival.
+
+    Returns
+    -------
+    Trace
+        The window of the shares and rates ends with the last measured arrival, or, where all arrive at once, with
+        the last token.
+    """
+    arrival, osl = requests.arrival, requests.osl
+    begin, end = float(arrival[measured][0]), float(arrival[measured][-1])
+    window = (begin, end if end > begin else max(float(finished.max()), begin + np.finfo(float).tiny))
+    seconds = window[1] - window[0]
+    shares = _shares(started, finished, window, slots)
+    done = (finished > window[0]) & (finished <= window[1])
+    waiting = np.clip(started, *window) - np.clip(arrival, *window)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tpot = np.where(osl > 1, (finished - first_token) / (osl - 1), np.nan)
+    return Trace(
+        wait=(started - arrival)[measured],
+        ttft=(first_token - arrival)[measured],
+        tpot=tpot[measured],
+        e2e=(finished - arrival)[measured],
+        seconds=seconds,
+        in_flight_shares=shares,
+        busy=1.0 - float(shares[0]),
+        in_flight=float(shares @ np.arange(slots + 1)),
+        waiting=float(waiting.sum() / seconds),
+        requests_per_second=float(done.sum() / seconds),
+        tokens_per_second=float(osl[done].sum() / seconds),
+        backlog=int(((arrival <= window[1]) & (started > window[1])).sum()),
+    )
+
+
+def _shares(started: Array, finished: Array, window: tuple[float, float], slots: int) -> Array:
+    """Share of a window with each number of requests in flight."""
+    times = np.concatenate((np.clip(started, *window), np.clip(finished, *window)))
+    changes = np.repeat([1, -1], started.size)
+    order = np.argsort(times, kind="stable")
+    # A slot that is freed and taken at the same time counts for no time, whatever the order.
+    in_flight = np.clip(np.cumsum(changes[order])[:-1], 0, slots)
+    held = np.bincount(in_flight, weights=np.diff(times[order]), minlength=slots + 1)
+    held[0] += max(window[1] - window[0] - held.sum(), 0.0)
+    return np.asarray(held / held.sum())

@@ -1,0 +1,336 @@
+"""From steps to requests: prefill, continuous batching in steady state, and what a user sees."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.engine.collectives import Network, collective_seconds
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.operators.table import Collective
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds
+from inference_econ.inputs import counting
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
+from inference_econ.inputs.traffic import Requests
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """Time to read one prompt on an instance.
+
+    Attributes
+    ----------
+    seconds : ndarray, shape (...)
+        From start to first token if nothing else runs [s].
+    busy_seconds : ndarray, shape (...)
+        Time of the whole instance that one prompt takes up: less than ``seconds`` where groups of chips or pipeline
+        stages work on other prompts meanwhile [s].
+    chunks : int
+        Steps that it takes [1].
+    chip_share : ndarray, shape (...)
+        Share of its time that the chips work: for short prompts they wait for the host to launch kernels [1].
+    """
+
+    seconds: Array
+    busy_seconds: Array
+    chunks: int
+    chip_share: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """An instance with a constant number of requests in flight; every array has shape (...).
+
+    Attributes
+    ----------
+    batch : ndarray
+        Requests that a decode step works on, as one of them sees it [1].
+    concurrency : ndarray
+        Requests in flight, those in prefill included [1].
+    ttft_seconds, tpot_seconds : ndarray
+        Time to first token, and per output token after it [s].
+    requests_per_second : ndarray
+        Completed by the instance [1/s].
+    decode_seconds : ndarray
+        A decode step without prefill; of speculation a round over the tokens that it gives [s].
+    prefill_share : ndarray
+        Share of the instance's time that prefill takes [1].
+    queue_seconds, running_seconds : ndarray
+        Parts of the TTFT that vary from request to request: prompts ahead, and the rest of the running step; means
+        [s].
+    prefill : Prefill
+        Of one prompt.
+    """
+
+    batch: Array
+    concurrency: Array
+    ttft_seconds: Array
+    tpot_seconds: Array
+    requests_per_second: Array
+    decode_seconds: Array
+    prefill_share: Array
+    queue_seconds: Array
+    running_seconds: Array
+    prefill: Prefill
+
+    @property
+    def tokens_per_second(self) -> Array:
+        """Speed of one user while tokens arrive [tokens/s]."""
+        with np.errstate(divide="ignore"):
+            return 1.0 / self.tpot_seconds
+
+
+def prefill(question: Question, plans: Plans, tokens: float, cached: float = 0.0) -> Prefill:
+    """Time to read a prompt of ``tokens`` new tokens after ``cached`` ones.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how; its context does not count.
+    plans : Plans
+        Deployments, shape (...); their batch does not count.
+    tokens, cached : float
+        New tokens of the prompt, and tokens of it that are in the cache [tokens].
+
+    Returns
+    -------
+    Prefill
+        Each group of attention ranks, and each pipeline stage, works on a prompt of its own; with
+        ``prefill_split: context`` the groups share one.
+
+    Notes
+    -----
+    Causal attention: a new token attends to what is cached and to the new ones before it. With
+    ``prefill_chunk`` a prompt is read in equal chunks, each of which reads the cache of those before.
+    """
+    limit = question.assumptions.prefill_chunk
+    chunks = max(1, math.ceil(tokens / limit)) if limit else 1
+    each = tokens / chunks
+    asked = replace(question, context=cached + (tokens - each) / 2.0)
+    together, gathering = prompts_together(question, plans), np.zeros(())
+    if question.assumptions.prefill_split == "context":
+        gathering, together = _gathering(question, plans, each), plans.pp
+    reading = replace(plans, batch=together, new_tokens=each, prefill=True)
+    step = fastest_cut(asked, reading) + gathering
+    share = (_chip_seconds(asked, reading, step - gathering) + gathering) / step
+    # Chunks follow each other through the stages of a pipeline.
+    return Prefill(step * (1.0 + (chunks - 1.0) / plans.pp), step * (chunks / together), chunks, share)
+
+
+def _chip_seconds(question: Question, plans: Plans, seconds: Array) -> Array:
+    """Time of a step without what its chips wait for the host to launch kernels [s]."""
+    host = host_seconds(question, question.work(plans)) + overhead_seconds(question, plans)
+    if np.all(seconds > host * (1.0 + 1e-9)):
+        return seconds
+    return fastest_cut(unhindered(question), plans)
+
+
+def unhindered(question: Question) -> Question:
+    """The same question for a host that launches kernels in no time."""
+    return replace(question, assumptions=question.assumptions.model_copy(update={"launch": 0.0}))
+
+
+def _gathering(question: Question, plans: Plans, tokens: float) -> Array:
+    """Seconds to gather the cache entries of new tokens over the groups that share a prompt, in every layer [s]."""
+    groups = np.asarray(plans.stage / plans.attention_ranks)
+    spread = np.minimum(groups, np.ceil(plans.stage / question.hardware.link_domain))
+    network, total = Network.of(question.hardware, question.assumptions), np.zeros(())
+    width = BYTES_PER_ELEMENT[question.precision.kv]
+    for block in question.model.blocks:
+        entries = counting.cached_elements(block.attention) + counting.index_elements(block.attention)
+        gather = Collective("all_to_all", groups, spread, np.full((), entries * width))
+        total = total + block.layers * collective_seconds(network, gather, np.full((), tokens))
+    return total
+
+
+def prompts_together(question: Question, plans: Plans) -> Array:
+    """Prompts that an instance reads at the same time: one per group of attention ranks and stage [1]."""
+    if question.assumptions.attention_groups == "idle":
+        return plans.pp
+    return np.asarray(plans.accelerators / plans.attention_ranks)
+
+
+def fastest_cut(question: Question, plans: Plans) -> Array:
+    """Time of a step under the better way to cut matrices [s]."""
+    times = step_seconds(question, plans)
+    return times[0] if len(times) == 1 else np.minimum.reduce(times)
+
+
+def steady(question: Question, plans: Plans, requests: Requests) -> Steady:
+    """Continuous batching in steady state, from the batch that decode steps work on.
+
+    Parameters
+    ----------
+    question : Question
+        What, on what, how, at the mean context of the requests (:attr:`Requests.mean_context`).
+    plans : Plans
+        Deployments, shape (...); the batch is what one of its requests sees, itself included. Batches below one
+        sequence per group and stage leave chips without work.
+    requests : Requests
+        Lengths and cached tokens.
+
+    Returns
+    -------
+    Steady
+        What users see, and what the instance completes.
+
+    Notes
+    -----
+    While a request decodes, each of the B - 1 others ends once per ``decode_steps`` steps, and is followed by the
+    prefill of a new one, for which decoding waits (or by which steps get longer, with chunks: the mean is the same). A
+    step thus takes T(B) + (B - 1) / decode_steps x P. Where prompts share steps with decoding, P is what chips work
+    for it, or what is left of the time that the host launches it: see :func:`_beside`. The number in flight follows
+    from the share of its time that a request decodes, as an arriving one finds the others (Reiser and Lavenberg,
+    1980), but no instance is more than busy. A new prompt waits for the rest of the running step and for prompts
+    before it: see :func:`_waits`.
+    """
+    together = prompts_together(question, plans)
+    batch = np.broadcast_to(plans.batch, plans.shape)
+    # The fullest group sets the pace: none has less than one sequence.
+    decode = fastest_cut(question, replace(plans, batch=np.maximum(batch, together)))
+    return balanced(question, requests, batch, decode, prefill(question, plans, requests.new_tokens, requests.cached))
+
+
+def balanced(
+    question: Question, requests: Requests, batch: Array, decode: Array, reading: Prefill, tokens: Array | float = 1.0
+) -> Steady:
+    """The steady state that follows from the times of a decode step and of a prompt; see :func:`steady`.
+
+    Parameters
+    ----------
+    question : Question
+        Its assumptions count.
+    requests : Requests
+        Lengths.
+    batch : ndarray, shape (...)
+        Requests that a decode step works on, as one of them sees it [1].
+    decode : ndarray, shape (...)
+        A decode step without prefill, or a round of speculation [s].
+    reading : Prefill
+        Of one prompt.
+    tokens : ndarray, shape (...), or float
+        Tokens that a step gives each request on average [1].
+    """
+    steps, others = requests.decode_steps / tokens, batch - 1.0
+    own, prompt, idle = reading.seconds, reading.busy_seconds, np.zeros(())
+    if question.assumptions.prefill_chunk:
+        # Decoding beside it is work for the chips while the host launches kernels.
+        own = reading.chip_share * own + np.minimum(others, 1.0) * reading.chunks * decode
+        idle = np.maximum(reading.seconds - own, 0.0)
+        waiting = prompt - decode * reading.chunks * prompt / reading.seconds
+        prompt = _beside(question, requests, reading, waiting, others / np.maximum(steps, 1.0))
+    # All steps of an answer, and the prompts of others between them.
+    answer = steps * decode + others * prompt
+    share = others * prompt / np.maximum(answer, np.finfo(float).tiny)
+    queue, step = _waits(question, replace(reading, busy_seconds=prompt), decode, share, requests)
+    # Nobody waits for more than all others.
+    most = others * prompt
+    ahead, running = np.minimum(queue, most), np.minimum(others, 1.0) * np.minimum(step, decode + most) / 2.0
+    # What prompts before it have in the steps that were prepared when it came: one after the other, that is counted.
+    prepared = decode
+    if _several_fit(question, requests):
+        # Of prompts in the same step only the work of chips counts, and not while they wait for the host anyway.
+        ahead = np.maximum(ahead * reading.chip_share * reading.busy_seconds / prompt - idle, 0.0)
+        prepared = decode + others / np.maximum(steps, 1.0) * prompt
+    own = own + idle + question.assumptions.request_overhead
+    if requests.decode_steps > 0:
+        own = own + question.assumptions.steps_ahead * np.minimum(others, 1.0) * prepared
+    ttft = own + ahead + running
+    cycle = ttft + answer
+    rate = 1.0 / cycle + others / np.maximum(answer, np.finfo(float).tiny)
+    rate = np.minimum(rate, batch / (steps * decode + batch * prompt))
+    tpot = answer / requests.decode_steps if requests.decode_steps > 0 else np.zeros_like(answer)
+    busy = rate * prompt
+    return Steady(batch, rate * cycle, ttft, tpot, rate, decode / tokens, busy, ahead, running, reading)
+
+
+def _beside(question: Question, requests: Requests, reading: Prefill, waiting: Array, prompts: Array) -> Array:
+    """What each prompt adds to the steps that it shares with decoding and with other prompts: a mean [s].
+
+    Parameters
+    ----------
+    question : Question
+        Its assumptions count.
+    requests : Requests
+        Lengths.
+    reading : Prefill
+        Of one prompt.
+    waiting : ndarray, shape (...)
+        What a single prompt would add if only the host counted, which launches its kernels, W [s].
+    prompts : ndarray, shape (...)
+        That begin per step, on average [1].
+
+    Notes
+    -----
+    The host launches once for all prompts of a step, while each of N has work C for the chips: max(W, N C), or nothing
+    where N is 0. By chance N is Poisson-distributed; groups that read beside each other count as one.
+    """
+    from scipy.special import pdtr
+
+    working = reading.chip_share * reading.busy_seconds
+    if reading.chunks > 1:
+        return np.maximum(working, waiting)
+    mean = np.maximum(prompts * reading.busy_seconds / reading.seconds, 1e-6)
+    # So many have less work for the chips than for the host.
+    few = np.maximum(np.floor(waiting / working), 0.0)
+    launching = waiting * (pdtr(few, mean) - np.exp(-mean)) / mean
+    added = launching + working * np.where(few > 0.0, 1.0 - pdtr(np.maximum(few - 1.0, 0.0), mean), 1.0)
+    # No more of them than the tokens of a step allow.
+    least = waiting * min(requests.new_tokens / question.assumptions.prefill_chunk, 1.0)
+    return np.asarray(np.maximum(added, least))
+
+
+def _several_fit(question: Question, requests: Requests) -> bool:
+    """Whether several prompts can be read in the same step, beside decoding."""
+    return 2.0 * requests.new_tokens <= question.assumptions.prefill_chunk
+
+
+def _waits(
+    question: Question, reading: Prefill, decode: Array, share: Array, requests: Requests
+) -> tuple[Array, Array]:
+    """What a new prompt finds before it: the prompts that wait, and the running step; means [s].
+
+    Parameters
+    ----------
+    question : Question
+        Whether prompts are read beside decoding.
+    reading : Prefill
+        Of one prompt: P.
+    decode : ndarray, shape (...)
+        A decode step without prefill, D [s].
+    share : ndarray, shape (...)
+        Share of the time that prefill takes, r [1].
+    requests : Requests
+        Lengths; the squared coefficient of variation of the prompts is c2.
+
+    Returns
+    -------
+    (ndarray, ndarray), shape (...)
+        Time that the prompts before it take, and the length of the step that it meets [s].
+
+    Notes
+    -----
+    Prompts that pause decoding: Pollaczek and Khinchine, P (1 + c2) / 2 x r / (1 - r), and the step is D.
+
+    Prompts that ride along in one chunk, so that a step serves all that came during the one before (gated service:
+    Takagi, 1991): the mean step is D / (1 - r); the one that a prompt meets, more likely a long one,
+    (D + P r (1 + c2) / (1 + r)) / (1 - r). Those that come in the same step, before or after, take r times that,
+    and all get their first token at the end of the next one.
+
+    Prompts of which no two fit a step, or of several chunks, take turns of their chunks with the decode steps beside
+    them: Pollaczek and Khinchine.
+    """
+    alone, limit, scv = reading.busy_seconds, question.assumptions.prefill_chunk, requests.isl.scv
+    chunked = limit > 0
+    if _several_fit(question, requests):
+        step = (decode + alone * share * (1.0 + scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
+        return share * step, step
+    turn = alone + reading.chunks * decode if chunked else alone
+    taken = np.minimum(share * turn / alone, 1.0)
+    return turn * (1.0 + scv) / 2.0 * taken / np.maximum(1.0 - taken, 1e-9), decode

@@ -1,0 +1,167 @@
+"""Several frontiers side by side: hardware, models, formats or assumptions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from inference_econ.errors import InputError
+from inference_econ.inputs.asks import Settings
+from inference_econ.inputs.scenario import Scenario
+from inference_econ.search.frontier import Progress
+from inference_econ.studies import scenario as study
+from inference_econ.studies.scenario import Result
+
+#: A name, or several to compare.
+Names = str | Sequence[str]
+
+
+def compare(
+    models: Names = (),
+    hardware: Names = (),
+    *,
+    weights: Names = (),
+    activations: Names = (),
+    kv: Names = (),
+    assumptions: Names = (),
+    price: float | Mapping[str, float] | None = None,
+    series: Mapping[str, Settings] | None = None,
+    progress: Progress | None = None,
+    **common: object,
+) -> Result:
+    """Frontiers of every combination of what is given, and of further series (``inference_econ.compare``).
+
+    Parameters
+    ----------
+    models, hardware : str or sequence of str
+        Names or paths.
+    weights, activations, kv : str or sequence of str
+        Number formats.
+    assumptions : str or sequence of str
+        Presets, names or paths; by default the profile of each chip's generation.
+    price : float, or mapping of str to float, optional
+        Of one accelerator [USD/h], of all hardware or of some; otherwise the first of each file.
+    series : mapping of str to Settings, optional
+        Further series by label; what they leave out is common to all.
+    progress : callable, optional
+        Told the share of the work done.
+    **common : object
+        Other fields of :class:`inference_econ.inputs.asks.Settings`, for all series.
+
+    Returns
+    -------
+    Result
+        One curve per series; series that fit nowhere are in ``missing``, with the reason.
+
+    Raises
+    ------
+    InputError
+        If a name or setting cannot be used, or there is nothing to compare.
+    NothingFitsError
+        If no series fits.
+
+    Examples
+    --------
+    >>> result = compare("llama_3_8b", ["h100_sxm", "h200_sxm"], weights="fp8", max_accelerators=2)
+    >>> [curve.label for curve in result.curves]
+    ['h100_sxm', 'h200_sxm']
+    """
+    axes = {
+        name: [values] if isinstance(values, str) else list(values)
+        for name, values in {
+            "model": models,
+            "hardware": hardware,
+            "weights": weights,
+            "activations": activations,
+            "kv": kv,
+            "assumptions": assumptions,
+        }.items()
+    }
+    scenario = comparison_scenario(axes, price, {} if series is None else series, common)
+    return study.run(scenario, keep_going=True, progress=progress)
+
+
+def comparison_scenario(
+    axes: Mapping[str, Sequence[str]],
+    price: float | Mapping[str, float] | None,
+    series: Mapping[str, Settings],
+    common: Mapping[str, object],
+) -> Scenario:
+    """The scenario that compares every combination of some settings, and further series.
+
+    Parameters
+    ----------
+    axes : mapping of str to sequence of str
+        Values by field of the settings: with one it is common, with several it is compared.
+    price : float, or mapping of str to float, optional
+        Of one accelerator [USD/h], for all hardware or by its name.
+    series : mapping of str to Settings
+        Further series by label.
+    common : mapping of str to object
+        Other settings of all series.
+
+    Returns
+    -------
+    Scenario
+        Of the kind ``frontier``.
+
+    Raises
+    ------
+    InputError
+        If a value is given twice or cannot be used, or there is nothing to compare.
+    """
+    for name, values in axes.items():
+        twice = next((value for value in values if list(values).count(value) > 1), None)
+        if twice is not None:
+            raise InputError(f"{name}: {twice} is given twice")
+    shared: dict[str, object] = {name: values[0] for name, values in axes.items() if len(values) == 1}
+    prices = price if isinstance(price, Mapping) else {}
+    for name in prices:
+        if name not in axes["hardware"]:
+            given = ", ".join(axes["hardware"]) or "none"
+            raise InputError(f"price: {name!r} is not among the hardware that is compared: {given}")
+    if isinstance(price, (int, float)):
+        shared["price"] = price
+    listed = [_series(label, settings.model_dump(exclude_unset=True)) for label, settings in series.items()]
+    if axes["model"] and axes["hardware"]:
+        listed = _product(axes, prices) + listed
+    if not listed:
+        raise InputError("nothing to compare: name models and hardware, or series that name their own")
+    settings: dict[str, object] = {**common, **shared}
+    data: dict[str, object] = {
+        "name": "Comparison",
+        "description": "Cost-speed frontiers side by side.",
+        "ask": {"kind": "frontier", "common": settings, "series": listed},
+        "figure": {"title": _title(axes)},
+        "sources": {"ask": {"ref": "user", "where": "the comparison that was asked for", "kind": "assumed"}},
+    }
+    return Scenario.build(data, origin="comparison")
+
+
+def _title(axes: Mapping[str, Sequence[str]]) -> str:
+    """What all combinations have in common."""
+    return ", ".join(_short(values[0]) for values in axes.values() if len(values) == 1) or "Comparison"
+
+
+def _product(axes: Mapping[str, Sequence[str]], prices: Mapping[str, float]) -> list[dict[str, object]]:
+    """Every combination of the axes that have several values, labelled by what differs."""
+    several = {name: values for name, values in axes.items() if len(values) > 1}
+    found = []
+    for combination in itertools.product(*several.values()):
+        settings: dict[str, object] = dict(zip(several, combination, strict=True))
+        chip = str(settings.get("hardware", axes["hardware"][0]))
+        if chip in prices:
+            settings["price"] = prices[chip]
+        label = ", ".join(map(_short, combination)) or f"{_short(axes['model'][0])} on {_short(chip)}"
+        found.append(_series(label, settings))
+    return found
+
+
+def _series(label: str, settings: Mapping[str, object]) -> dict[str, object]:
+    return {"label": label, "settings": dict(settings)}
+
+
+def _short(name: str) -> str:
+    """A path as its last part."""
+    return PurePath(name).stem if name.endswith((".yaml", ".yml", ".json")) else name

@@ -1,0 +1,220 @@
+"""Prefill over a chain of processes against all-gathers, beside published times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from inference_econ.errors import InputError
+from inference_econ.formulas import kv_runahead as formulas
+from inference_econ.formulas.attention import grouped_query_flop
+from inference_econ.formulas.kv_runahead import LayerWork, Machine
+from inference_econ.inputs import catalog
+from inference_econ.inputs.asks import Chain, RunaheadAsk
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
+from inference_econ.inputs.model import ModelSpec
+from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Line
+
+#: What the ways to prefill are called, by the field of a printed value where it has one.
+METHODS: Mapping[str, str] = {
+    "one_process": "one process",
+    "all_gather": "all-gather",
+    "even": "even parts",
+    "searched": "searched parts",
+    "interpolated": "interpolated parts",
+}
+#: Points of a line.
+_POINTS = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The ways compared.
+
+    Attributes
+    ----------
+    tables : tuple of CellTable
+        Published times beside ours; times and partitions of all ways.
+    charts : tuple of Chart
+        Time to the first token over the prompt, one chart per chain of several processes.
+    models : tuple of ModelSpec
+        What the numbers rest on.
+    """
+
+    tables: tuple[CellTable, ...]
+    charts: tuple[Chart, ...]
+    models: tuple[ModelSpec, ...]
+
+
+def compare(asked: RunaheadAsk) -> Answer:
+    """Compare ways to prefill over several processes.
+
+    Parameters
+    ----------
+    asked : RunaheadAsk
+        Which chains, prompts and assumptions.
+
+    Returns
+    -------
+    Answer
+        Times to the first token.
+
+    Raises
+    ------
+    InputError
+        If a model is not of one kind of layer, with grouped-query attention and a dense feed-forward block.
+    """
+    models = {chain.model: catalog.model(chain.model) for chain in asked.chains}
+    players = [_Player(asked, chain, models[chain.model]) for chain in asked.chains]
+    times = {(one.chain.label, context): one.seconds(context) for one in players for context in asked.contexts}
+    tables = (_published(asked, times), _by_method(asked, players, times))
+    charts = tuple(one.chart(asked.contexts) for one in players if one.chain.processes > 1)
+    return Answer(tables, charts, tuple(models.values()))
+
+
+class _Player:
+    """One chain with its look-up table of partitions."""
+
+    def __init__(self, asked: RunaheadAsk, chain: Chain, model: ModelSpec) -> None:
+        self.chain = chain
+        self.work = layer_work(model, BYTES_PER_ELEMENT[asked.kv])
+        link = float("inf") if chain.link is None else chain.link
+        self.machine = Machine(asked.matmul, asked.attention, asked.overhead, link, asked.latency)
+        self.lookup = asked.lookup
+        self.known = np.array([self._searched(context) for context in asked.lookup])
+
+    def _searched(self, context: float) -> formulas.Array:
+        return formulas.searched_partition(self.work, self.machine, context, self.chain.processes)
+
+    def partitions(self, context: float) -> dict[str, formulas.Array]:
+        """Parts of a prompt by the method that chooses them [tokens]."""
+        return {
+            "even": formulas.even_partition(context, self.chain.processes),
+            "searched": self._searched(context),
+            "interpolated": formulas.interpolated_partition(self.lookup, self.known, context),
+        }
+
+    def seconds(self, context: float) -> dict[str, float]:
+        """Time to the first token by method [s]."""
+        found = {"one_process": float(formulas.single_seconds(self.work, self.machine, context))}
+        if self.chain.processes == 1:
+            return found
+        gathered = formulas.all_gather_seconds(self.work, self.machine, context, self.chain.processes)
+        chained = {
+            name: float(formulas.chain_seconds(self.work, self.machine, parts))
+            for name, parts in self.partitions(context).items()
+        }
+        return {**found, "all_gather": float(gathered), **chained}
+
+    def chart(self, contexts: tuple[int, ...]) -> Chart:
+        """Times over the prompt, with published ones as points."""
+        prompts = [float(one) for one in np.geomspace(contexts[0], contexts[-1], _POINTS)]
+        times = [self.seconds(one) for one in prompts]
+        lines = [Line(title, prompts, [one[name] for one in times]) for name, title in METHODS.items()]
+        for name in ("all_gather", "searched"):
+            points = {one.context: float(text) for one in self.chain.printed if (text := getattr(one, name))}
+            if points:
+                label = f"published, {METHODS[name]}"
+                lines.append(Line(label, list(points), list(points.values()), points=True))
+        return Chart(self.chain.label, "prompt (tokens)", "time to first token (s)", tuple(lines))
+
+
+def layer_work(model: ModelSpec, bytes_per_element: float) -> LayerWork:
+    """What a layer of a model computes and caches.
+
+    Raises
+    ------
+    InputError
+        If the layers are of several kinds, or are no grouped-query attention with a dense feed-forward block.
+    """
+    block = model.blocks[0]
+    attention, feed_forward = block.attention, block.feed_forward
+    if len(model.blocks) > 1 or attention.kind != "grouped_query" or feed_forward.kind != "dense":
+        kinds = ", ".join(f"{one.attention.kind} with {one.feed_forward.kind}" for one in model.blocks)
+        raise InputError(
+            f"a kv_runahead needs a model whose layers all are grouped_query attention with a dense feed-forward "
+            f"block; {model.name} has {kinds}"
+        )
+    queries, keys = attention.query_heads * attention.head_dim, attention.kv_heads * attention.head_dim
+    matrices = (feed_forward.input_matrices + feed_forward.output_matrices) * feed_forward.intermediate_size
+    return LayerWork(
+        layers=model.layers,
+        projection_flop=2.0 * model.hidden_size * (queries + 2 * keys),
+        other_flop=2.0 * model.hidden_size * (queries + matrices),
+        pair_flop=grouped_query_flop(attention.query_heads, attention.head_dim),
+        kv_bytes=2 * keys * bytes_per_element,
+    )
+
+
+Times = Mapping[tuple[str, int], Mapping[str, float]]
+
+
+def _published(asked: RunaheadAsk, times: Times) -> CellTable:
+    """Every printed value beside ours."""
+    columns = ("TTFT s", "speed-up")
+    rows = []
+    for chain in asked.chains:
+        for one in chain.printed:
+            ours = times[chain.label, one.context]
+            for name in ("one_process", "all_gather", "searched"):
+                texts = (getattr(one, name), one.speedup if name == "searched" else None)
+                printed = {column: text for column, text in zip(columns, texts, strict=True) if text is not None}
+                if printed:
+                    values = (ours[name], _speedup(ours) if columns[1] in printed else "")
+                    rows.append(CellRow((chain.label, one.context, METHODS[name]), values, printed))
+    names = ("processes", "prompt", "method")
+    notes = (*_summaries(columns, rows), *asked.notes)
+    return CellTable("Published times to the first token", names, columns, tuple(rows), notes, errors=True)
+
+
+def _speedup(times: Mapping[str, float]) -> float:
+    return times["all_gather"] / times["searched"]
+
+
+def _summaries(columns: tuple[str, ...], rows: list[CellRow]) -> list[str]:
+    """How far ours are from the published values, by chain and in all."""
+    errors: dict[str, list[float]] = {}
+    for row in rows:
+        for column, value in zip(columns, row.values, strict=True):
+            if column in row.printed and not isinstance(value, str):
+                errors.setdefault(str(row.names[0]), []).append(100.0 * (value / float(row.printed[column]) - 1.0))
+    found = [
+        f"{label}: ours are {min(some):+.0f} to {max(some):+.0f} % off, {median(map(abs, some)):.0f} % in the median."
+        for label, some in errors.items()
+    ]
+    sizes = [abs(one) for some in errors.values() for one in some]
+    if sizes:
+        near = sum(size <= 10.0 for size in sizes)
+        found.append(
+            f"{near} of {len(sizes)} published values are met within 10 %; the median is {median(sizes):.0f} %."
+        )
+    return found
+
+
+def _by_method(asked: RunaheadAsk, players: list[_Player], times: Times) -> CellTable:
+    """Times of all ways, and what the search found."""
+    rows = []
+    for one in players:
+        for context in asked.contexts:
+            ours = times[one.chain.label, context]
+            several = one.chain.processes > 1
+            shares = 100.0 * one.partitions(context)["searched"] / context if several else np.zeros(0)
+            rows.append(
+                CellRow(
+                    (one.chain.label, context),
+                    (
+                        *(ours.get(name, "") for name in METHODS),
+                        _speedup(ours) if several else "",
+                        " ".join(f"{share:.0f}" for share in shares),
+                    ),
+                )
+            )
+    columns = (*(f"{title} s" for title in METHODS.values()), "speed-up", "searched parts %")
+    note = (
+        "Even, searched and interpolated parts are those of a chain; the speed-up is that of searched parts over the "
+        f"all-gather. Parts are interpolated between those searched for {', '.join(map(str, asked.lookup))} tokens."
+    )
+    return CellTable("Time to the first token by method", ("processes", "prompt"), columns, tuple(rows), (note,))

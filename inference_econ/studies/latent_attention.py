@@ -1,0 +1,340 @@
+"""Latent attention three ways: what each keeps, computes and takes, by batch, context and new tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from inference_econ.answers.frontier import ask as question_of
+from inference_econ.engine import memory
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.operator_costs import operator_costs
+from inference_econ.engine.operators.attention import mixer
+from inference_econ.engine.operators.table import Table
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import step_seconds
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+from inference_econ.inputs.asks import LatentVariant, LatentVariantsAsk, WholeStep
+from inference_econ.inputs.model import LatentAttention, ModelSpec
+from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Line
+
+#: What the variants of ``Assumptions.latent_attention`` are called.
+NAMES: Mapping[LatentVariant, str] = {
+    "decompressed": "decompressed",
+    "decompressed_per_step": "per step",
+    "absorbed": "absorbed",
+}
+_LEGEND = (
+    "decompressed: keys and values of all heads are cached; per step: the latent is cached, and decompressed in every "
+    "step, one layer at a time; absorbed: the latent is key and value of every head."
+)
+_DOES_NOT_FIT = "does not fit"
+_Y_LABEL = "attention of one layer (us)"
+#: Points of a line.
+_POINTS = 40
+#: More new tokens per sequence are not tried [tokens].
+_MOST_NEW_TOKENS = 2**20
+
+Seconds = Callable[[LatentVariant, float, float, float], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The variants compared.
+
+    Attributes
+    ----------
+    tables : tuple of CellTable
+        Per token and layer; by batch and context; by new tokens; break-even; whole steps if they were asked for.
+    charts : tuple of Chart
+        Attention of one layer over the context, and over the new tokens.
+    questions : tuple of Question
+        What the numbers rest on.
+    """
+
+    tables: tuple[CellTable, ...]
+    charts: tuple[Chart, ...]
+    questions: tuple[Question, ...]
+
+
+def compare(asked: LatentVariantsAsk) -> Answer:
+    """Compare the variants of latent attention.
+
+    Parameters
+    ----------
+    asked : LatentVariantsAsk
+        What, on what, where.
+
+    Returns
+    -------
+    Answer
+        Times are those of the engine's operator table under ``overlap: operator``.
+
+    Raises
+    ------
+    InputError
+        If the model has other attention than latent, or the assumptions overlap more than an operator.
+    """
+    whole = _questions(asked, catalog.model(asked.model), asked.hardware)
+    question = whole["absorbed"]
+    _latent(question.model)  # refuses a model with other attention
+    if question.assumptions.overlap != "operator":
+        raise InputError(
+            f"attention alone is timed row by row, which needs assumptions with overlap: operator; "
+            f"{question.assumptions.name} has {question.assumptions.overlap}"
+        )
+    alone = _questions(asked, _one_layer(question.model), asked.hardware)
+
+    def one_layer(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:
+        at, plans = replace(alone[variant], context=context), _plans(1, 1, 1, batch, new_tokens)
+        return _attention_seconds(at, plans) if _fits(at, plans) else None
+
+    where = f"Attention of one layer of {question.model.name} on one {question.hardware.name}"
+    tables = [
+        _per_token(asked, whole),
+        _by_context(f"{where}, one decode step", "us", 1e6, one_layer, asked.batches, asked.contexts),
+        _by_new_tokens(where, one_layer, asked),
+        _break_even(asked, whole, one_layer),
+    ]
+    charts = [
+        _over_context(one_layer, batch, asked.contexts)
+        for batch in (asked.batches if asked.drawn_batches is None else asked.drawn_batches)
+    ]
+    charts.append(_over_new_tokens(one_layer, asked))
+    if asked.whole_step is None:
+        return Answer(tuple(tables), tuple(charts), (question,))
+    step = asked.whole_step
+    deployed = _questions(asked, question.model, step.hardware)
+    tables.append(_whole_steps(step, deployed))
+    return Answer(tuple(tables), tuple(charts), (question, deployed["absorbed"]))
+
+
+def _questions(asked: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[LatentVariant, Question]:
+    """One question per variant, without context."""
+    return {
+        variant: question_of(
+            model,
+            hardware,
+            0.0,
+            assumptions=catalog.assumptions(asked.assumptions, changes=[f"latent_attention={variant}"]),
+            kv=asked.kv,
+        )
+        for variant in NAMES
+    }
+
+
+def _latent(model: ModelSpec) -> LatentAttention:
+    """The attention that all layers have."""
+    found = {block.attention for block in model.blocks}
+    first = model.blocks[0].attention
+    if len(found) > 1 or not isinstance(first, LatentAttention):
+        kinds = ", ".join(dict.fromkeys(block.attention.kind for block in model.blocks))
+        raise InputError(
+            f"variants of latent attention need a model whose layers all have the same; {model.name}: {kinds}"
+        )
+    return first
+
+
+def _one_layer(model: ModelSpec) -> ModelSpec:
+    """The attention of one layer, and nothing else of a model."""
+    block = model.blocks[0].replace(layers=1, feed_forward={"kind": "none"})
+    sources = {key: source for key, source in model.sources.items() if not key.startswith("blocks.")}
+    return model.replace(blocks=(block,), vocab_size=0, sources=sources)
+
+
+def _plans(tp: float, dp: float, ep: float, batch: float, new_tokens: float = 1) -> Plans:
+    one = np.ones(1)
+    return Plans(one * tp * dp, one * batch, one, one * tp, one * ep, new_tokens=new_tokens, whole=True)
+
+
+def _fits(question: Question, plans: Plans) -> bool:
+    """Whether weights, cache and what a step decompresses fit."""
+    code = int(np.ravel(question.reasons(plans, question.assumptions.tensor_layouts[0]))[0])
+    if code == memory.DIVIDE:
+        raise InputError(f"batch {plans.batch[0]:g} of {question.model.name}: {memory.REASONS[code]}")
+    return code == memory.FITS
+
+
+def _attention_seconds(question: Question, plans: Plans) -> float:
+    """Seconds of the rows that attention has in the operator table [s]."""
+    table = Table(
+        question.model,
+        question.precision,
+        plans,
+        question.context,
+        question.hardware.link_domain,
+        question.assumptions,
+    )
+    names = {row.name for block in question.model.blocks for row in mixer(table, block)}
+    rows = operator_costs(question, plans, question.assumptions.tensor_layouts[0])
+    return sum(
+        max(row.compute_seconds, row.memory_seconds) + row.network_seconds + row.launch_seconds
+        for row in rows
+        if row.name in names
+    )
+
+
+def _flop(question: Question, context: float, new_tokens: float = 1) -> float:
+    """Arithmetic of a step of one sequence over all layers [FLOP]."""
+    work = replace(question, context=context).work(_plans(1, 1, 1, 1, new_tokens))
+    return sum(
+        float(np.ravel(row.repeats * (row.flop_per_token * new_tokens + row.flop_per_sequence))[0])
+        for row in work.operators
+    )
+
+
+def _cache_bytes(question: Question, context: float) -> float:
+    """Cache of one sequence over all layers [B]."""
+    return replace(question, context=context).memory(_plans(1, 1, 1, 1)).of_one_plan()[1]
+
+
+def _per_token(asked: LatentVariantsAsk, questions: Mapping[LatentVariant, Question]) -> CellTable:
+    """What one more token of context adds to cache and arithmetic of a layer."""
+    rows = []
+    for one in asked.rows:
+        question = questions[one.latent_attention]
+        # Cache comes in blocks of tokens.
+        block = float(question.assumptions.kv_block)
+        added = _cache_bytes(question, 2 * block) - _cache_bytes(question, block)
+        flop = _flop(question, 2 * block) - _flop(question, block)
+        share = 1.0 / (block * question.model.layers)
+        values = (share * added / 1e3, share * flop / 1e6)
+        printed = {str(column): text for column, text in one.printed.items()}
+        rows.append(CellRow((one.label, NAMES[one.latent_attention]), values, printed))
+    model = questions["absorbed"].model.name
+    title = f"{model}: cache (10^3 B) and arithmetic of a decode step that a token of context adds per layer"
+    return CellTable(title, ("implementation", "variant"), ("kB", "MFLOP"), tuple(rows), tuple(asked.notes))
+
+
+def _times(
+    seconds: Seconds, scale: float, batch: float, context: float, new_tokens: float = 1
+) -> tuple[float | str, ...]:
+    """Time of each variant, and the name of the fastest."""
+    found = {variant: seconds(variant, batch, context, new_tokens) for variant in NAMES}
+    quick = {variant: time for variant, time in found.items() if time is not None}
+    fastest = NAMES[min(quick, key=quick.__getitem__)] if quick else ""
+    return (*(_DOES_NOT_FIT if time is None else scale * time for time in found.values()), fastest)
+
+
+def _heads(unit: str) -> tuple[str, ...]:
+    return (*(f"{name}, {unit}" for name in NAMES.values()), "fastest")
+
+
+def _by_context(
+    title: str, unit: str, scale: float, seconds: Seconds, batches: tuple[int, ...], contexts: tuple[int, ...]
+) -> CellTable:
+    times = {(b, c): _times(seconds, scale, b, c) for b in batches for c in contexts}
+    rows = tuple(CellRow((batch, context), found) for (batch, context), found in times.items())
+    return CellTable(title, ("batch", "context"), _heads(unit), rows, (_LEGEND, _verdict(list(times.values()))))
+
+
+def _verdict(times: list[tuple[float | str, ...]]) -> str:
+    """What the rows say about the order that was measured."""
+    names = list(NAMES.values())
+    cached, step = names.index(NAMES["decompressed"]), names.index(NAMES["decompressed_per_step"])
+    both = [(a, b) for row in times if not isinstance(a := row[cached], str) and not isinstance(b := row[step], str)]
+    quicker, best = sum(a < b for a, b in both), sum(row[-1] == NAMES["absorbed"] for row in times)
+    return (
+        f"A decompressed cache is faster than decompression per step in {quicker} of the {len(both)} rows where both "
+        f"fit; absorbed is fastest in {best} of {len(times)} rows."
+    )
+
+
+def _by_new_tokens(where: str, seconds: Seconds, asked: LatentVariantsAsk) -> CellTable:
+    batch, context = asked.verification.batch, asked.verification.context
+    rows = tuple(CellRow((new,), _times(seconds, 1e6, batch, context, new)) for new in asked.verification.new_tokens)
+    title = f"{where}, {batch} x context {context}: a step that verifies drafts or reads a chunk of a prompt"
+    return CellTable(title, ("new tokens per sequence",), _heads("us"), rows)
+
+
+def _least(reached: Callable[[float], bool]) -> float | str:
+    """Fewest new tokens at which something that stays true becomes true, or that there are none."""
+    high = 1
+    while not reached(high):
+        high *= 2
+        if high > _MOST_NEW_TOKENS:
+            return "never"
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return float(high)
+
+
+def _faster_from(variant: LatentVariant, seconds: Seconds, batch: float, context: float) -> float | str:
+    """New tokens from which on a variant is not slower than absorbed projections."""
+    if seconds(variant, batch, context, 1) is None:
+        return _DOES_NOT_FIT
+
+    def reached(new_tokens: float) -> bool:
+        own, absorbed = (seconds(which, batch, context, new_tokens) for which in (variant, "absorbed"))
+        return own is not None and absorbed is not None and own <= absorbed
+
+    return _least(reached)
+
+
+def _break_even(asked: LatentVariantsAsk, questions: Mapping[LatentVariant, Question], seconds: Seconds) -> CellTable:
+    """New tokens from which on absorbed projections are not the best way any more."""
+    batch = asked.verification.batch
+    step, absorbed = questions["decompressed_per_step"], questions["absorbed"]
+
+    def less(context: float) -> float | str:
+        return _least(lambda new: _flop(step, context, new) <= _flop(absorbed, context, new))
+
+    def quicker(context: float) -> list[float | str]:
+        return [_faster_from(which, seconds, batch, context) for which in ("decompressed_per_step", "decompressed")]
+
+    rows = tuple(CellRow((context,), (less(context), *quicker(context))) for context in asked.contexts)
+    columns = ("per step: less arithmetic from", "per step: faster from", "decompressed: faster from")
+    title = f"New tokens per sequence from which on another variant beats absorbed projections, batch {batch}"
+    note = "Prefill steps of the engine decompress what is cached, once, whatever decode does."
+    return CellTable(title, ("context",), columns, rows, (note,))
+
+
+def _whole_steps(step: WholeStep, questions: Mapping[LatentVariant, Question]) -> CellTable:
+    """The same for whole decode steps of the whole model."""
+
+    def seconds(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:
+        question = replace(questions[variant], context=context)
+        plans = _plans(step.tp, step.dp, step.ep, batch, new_tokens)
+        return float(step_seconds(question, plans)[0][0]) if _fits(question, plans) else None
+
+    question = questions["absorbed"]
+    layout = f"tp{step.tp} dp{step.dp} ep{step.ep}"
+    title = f"{question.model.name} on {step.tp * step.dp} x {question.hardware.name} ({layout}), one decode step"
+    return _by_context(title, "ms", 1e3, seconds, step.batches, step.contexts)
+
+
+def _lines(x: list[float], seconds: Callable[[LatentVariant, float], float | None]) -> tuple[Line, ...]:
+    return tuple(
+        Line(name, x, [float("nan") if (time := seconds(variant, at)) is None else 1e6 * time for at in x])
+        for variant, name in NAMES.items()
+    )
+
+
+def _between(first: float, last: float) -> list[float]:
+    return [float(value) for value in np.unique(np.round(np.geomspace(first, last, _POINTS)))]
+
+
+def _over_context(seconds: Seconds, batch: int, contexts: tuple[int, ...]) -> Chart:
+    lines = _lines(_between(min(contexts), max(contexts)), lambda variant, at: seconds(variant, batch, at, 1))
+    ends = any(math.isnan(value) for line in lines for value in line.y)
+    title = f"Batch {batch}" + (" (lines end where memory does)" if ends else "")
+    return Chart(title, "context (tokens)", _Y_LABEL, lines)
+
+
+def _over_new_tokens(seconds: Seconds, asked: LatentVariantsAsk) -> Chart:
+    at = asked.verification
+    first, last = min(at.new_tokens), max(at.new_tokens)
+    lines = _lines(_between(first, last), lambda variant, new: seconds(variant, at.batch, at.context, new))
+    marks = {}
+    for variant in ("decompressed", "decompressed_per_step"):
+        new_tokens = _faster_from(variant, seconds, at.batch, at.context)
+        if not isinstance(new_tokens, str) and first <= new_tokens <= last:
+            marks[f"{NAMES[variant]} from {new_tokens:g}"] = new_tokens
+    title = f"Batch {at.batch}, context {at.context}: several new tokens"
+    return Chart(title, "new tokens per sequence", _Y_LABEL, lines, marks=marks)

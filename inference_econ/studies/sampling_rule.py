@@ -1,0 +1,263 @@
+"""The rule that accepts or rejects proposals, tried on known distributions."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.errors import InputError
+from inference_econ.formulas import speculation as formulas
+from inference_econ.serving.simulation.trace import Estimate
+
+Array = npt.NDArray[np.float64]
+
+#: Tokens that are expected less often than this share a cell of the chi-square test (Cochran, 1954) [1].
+_FEWEST = 5.0
+#: The 97.5 % quantile of the normal distribution [1].
+_NORMAL = 1.959963984540054
+#: Random numbers that are held at a time [1].
+_AT_ONCE = 4_000_000
+_MOST_TOKENS, _MOST_ROUNDS = 10_000, 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How well drawn tokens agree with a distribution: Pearson's chi-square test.
+
+    Attributes
+    ----------
+    tokens : int
+        Drawn [1].
+    statistic : float
+        Sum of (observed - expected)^2 / expected [1]; infinite if a token of no probability was drawn.
+    degrees : int
+        Of freedom [1].
+    """
+
+    tokens: int
+    statistic: float
+    degrees: int
+
+    @property
+    def p_value(self) -> float:
+        """Probability of such a difference or a larger one if the distributions are equal [1]."""
+        return _tail(self.statistic, self.degrees)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What rounds of speculative sampling gave, beside what they should.
+
+    Attributes
+    ----------
+    vocabulary, draft_length, rounds : int
+        Tokens, proposals per round, and rounds [1].
+    fits : tuple of Fit
+        Of the tokens at each position of a round, against the target's distribution there.
+    acceptance : ndarray, shape (k,)
+        Sum of min(p, q) by position [1].
+    accepted : tuple of Estimate
+        Share of the proposals accepted at each position whose predecessors were [1].
+    expected_tokens : float
+        By formula [1].
+    tokens : Estimate
+        Per round, drawn [1].
+    """
+
+    vocabulary: int
+    draft_length: int
+    rounds: int
+    fits: tuple[Fit, ...]
+    acceptance: Array
+    accepted: tuple[Estimate, ...]
+    expected_tokens: float
+    tokens: Estimate
+
+    @property
+    def fit(self) -> Fit:
+        """All positions together."""
+        return Fit(
+            sum(one.tokens for one in self.fits),
+            math.fsum(one.statistic for one in self.fits),
+            sum(one.degrees for one in self.fits),
+        )
+
+
+def check(
+    target: npt.ArrayLike, draft: npt.ArrayLike, draft_length: int, *, rounds: int = 100_000, seed: int = 0
+) -> Check:
+    """Draw tokens by speculative sampling, and compare them with the target and with the formulas.
+
+    Parameters
+    ----------
+    target, draft, draft_length
+        See :func:`inference_econ.formulas.speculation.speculative_sample`.
+    rounds : int
+        Rounds [1].
+    seed : int
+        Of the random numbers.
+
+    Returns
+    -------
+    Check
+        Equal numbers for equal seeds.
+
+    Raises
+    ------
+    InputError
+        If a distribution cannot be, or a number is too small or too large.
+
+    Notes
+    -----
+    Tokens at a position have the target's distribution there, whether a round got so far or not: appendix A.1 of
+    Leviathan et al. (2023). Their number per round has the mean 1 + a_1 + a_1 a_2 + .., with a_i the sum of min(p, q).
+    """
+    if not 1 <= rounds <= _MOST_ROUNDS:
+        raise InputError(f"rounds must be from 1 to {_MOST_ROUNDS:,}, got {rounds}")
+    if seed < 0:
+        raise InputError(f"the seed must not be negative, got {seed}")
+    if draft_length < 1:
+        raise InputError(f"the draft length must be at least 1, got {draft_length}")
+    random = np.random.default_rng(seed)
+    p = np.asarray(target, dtype=float)
+    size = p.shape[-1] if p.ndim else 0
+    counts = np.zeros((draft_length + 1, size), dtype=np.int64)
+    lengths = np.zeros(draft_length + 2, dtype=np.int64)
+    left = rounds
+    while left:
+        some = min(left, max(1, _AT_ONCE // max(size, draft_length)))
+        drawn = formulas.speculative_sample(p, draft, draft_length, random, some)
+        lengths += np.bincount(drawn.produced, minlength=draft_length + 2)
+        for position in range(draft_length + 1):
+            tokens = drawn.tokens[:, position]
+            counts[position] += np.bincount(tokens[tokens >= 0], minlength=size)
+        left -= some
+    by_position = np.broadcast_to(p, (draft_length + 1, size))
+    chances = np.broadcast_to(formulas.acceptance_probability(by_position[:-1], draft), (draft_length,))
+    return Check(
+        size,
+        draft_length,
+        rounds,
+        tuple(_fit(*pair) for pair in zip(counts, by_position, strict=True)),
+        chances,
+        tuple(_shares(lengths)),
+        float(formulas.expected_tokens_by_position(chances)),
+        _mean(np.arange(draft_length + 2.0), lengths),
+    )
+
+
+def random_distributions(vocabulary: int, draft_length: int, seed: int) -> tuple[Array, Array]:
+    """A target and a draft that agrees with it by about three quarters, different at every position.
+
+    Returns
+    -------
+    (ndarray, ndarray), shapes (k + 1, vocabulary) and (k, vocabulary)
+        Probabilities: uniform on the simplex, the draft half the target and half of its own [1].
+
+    Raises
+    ------
+    InputError
+        If the vocabulary or the draft length is too small or too large.
+    """
+    if not 2 <= vocabulary <= _MOST_TOKENS:
+        raise InputError(f"the vocabulary must have from 2 to {_MOST_TOKENS} tokens, got {vocabulary}")
+    if draft_length < 1:
+        raise InputError(f"the draft length must be at least 1, got {draft_length}")
+    random = np.random.default_rng([seed, vocabulary, draft_length])
+    target = random.dirichlet(np.ones(vocabulary), draft_length + 1)
+    return target, (target[:-1] + random.dirichlet(np.ones(vocabulary), draft_length)) / 2.0
+
+
+def read(path: Path | str) -> tuple[Array, Array]:
+    """A target and a draft from a CSV file: the columns ``target`` and ``draft``, one line per token.
+
+    Returns
+    -------
+    (ndarray, ndarray), shape (vocabulary,)
+        Probabilities, the same at every position [1].
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, lacks a column or lines, or has an entry that is no number.
+    """
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.DictReader(stream, restval="", skipinitialspace=True)
+            names = tuple(reader.fieldnames or ())
+            lines = [(reader.line_num, cells) for cells in reader]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: not a CSV file in UTF-8 ({error})") from error
+    missing = [name for name in ("target", "draft") if name not in names]
+    if missing:
+        raise InputError(
+            f"{path}: no column {' and no column '.join(missing)}; needed are target and draft, the probabilities "
+            f"of each token, got {', '.join(names) or 'nothing'}"
+        )
+    if not lines:
+        raise InputError(f"{path}: no tokens below the head of the table; give a line for each")
+    columns = [[_number(path, line, name, cells[name]) for line, cells in lines] for name in ("target", "draft")]
+    return np.array(columns[0]), np.array(columns[1])
+
+
+def _number(path: Path | str, line: int, name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InputError(f"{path}:{line}: {name} must be a number, got {text!r}") from error
+
+
+def _fit(counts: npt.NDArray[np.int64], chances: Array) -> Fit:
+    total = int(counts.sum())
+    if np.any(counts[chances == 0.0]):
+        return Fit(total, math.inf, max(chances.size - 1, 1))
+    expected = total * chances / chances.sum()
+    often = expected >= _FEWEST
+    seen, due = counts[often].astype(float), expected[often]
+    if expected[~often].sum() > 0.0:
+        seen, due = np.append(seen, counts[~often].sum()), np.append(due, expected[~often].sum())
+    return Fit(total, float(((seen - due) ** 2 / due).sum()), due.size - 1)
+
+
+def _tail(statistic: float, degrees: int) -> float:
+    """Probability that a chi-square variable exceeds a value: Abramowitz and Stegun (1964), 26.4.4 and 26.4.5 [1]."""
+    if degrees == 0:
+        return 1.0
+    if not math.isfinite(statistic):
+        return 0.0
+    half = statistic / 2.0
+    if half == 0.0:
+        return 1.0
+    odd = degrees % 2
+    start = math.erfc(math.sqrt(half)) if odd else 0.0
+    powers = np.arange(degrees // 2) + odd / 2.0
+    logs = powers * math.log(half) - half - np.array([math.lgamma(power + 1.0) for power in powers])
+    return min(start + math.fsum(np.exp(logs)), 1.0)
+
+
+def _shares(lengths: npt.NDArray[np.int64]) -> list[Estimate]:
+    """Acceptance at each position, from how many rounds produced 1, 2, .. tokens."""
+    found = []
+    for position in range(1, lengths.size - 1):
+        reached, accepted = int(lengths[position:].sum()), int(lengths[position + 1 :].sum())
+        share = accepted / reached if reached else math.nan
+        width = _NORMAL * math.sqrt(share * (1.0 - share) / reached) if reached else math.nan
+        found.append(Estimate(share, width))
+    return found
+
+
+def _mean(values: Array, counts: npt.NDArray[np.int64]) -> Estimate:
+    """The mean of values that occurred so many times, with its 95 % confidence interval."""
+    total = int(counts.sum())
+    mean = float(values @ counts) / total
+    if total < 2:
+        return Estimate(mean, math.nan)
+    variance = float((values - mean) ** 2 @ counts) / (total - 1)
+    return Estimate(mean, _NORMAL * math.sqrt(variance / total))

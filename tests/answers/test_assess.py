@@ -1,0 +1,313 @@
+"""A measured deployment held against frontiers and the bound."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import inference_econ as ie
+from inference_econ.answers.frontier import ask
+from inference_econ.engine.step import mfu
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.report import assess as assessment_tables
+
+SHORT = ie.Traffic(context=500)
+
+
+def assess(traffic: ie.Traffic = SHORT, **given: Any) -> ie.Assessment:
+    return ie.assess("llama_3_70b", "h100_sxm", traffic, **{"accelerators": 8, "assumptions": "deployable", **given})
+
+
+def predicted_speed(batch: float, tp: int = 8, pp: int = 1) -> float:
+    found = ie.explain("llama_3_70b", "h100_sxm", batch=batch, context=500, tp=tp, pp=pp, assumptions="deployable")
+    return found.tokens_per_second
+
+
+def test_from_a_utilisation_the_batch_follows() -> None:
+    # 15 % of 8 x 989.4 TFLOP/s is 1187 TFLOP/s; a token of 70.6e9 parameters is 2 x 69.5e9 flop without the input
+    # embedding, and 500 tokens of context add 1.3e9: 8.46e3 tokens/s, 121 users at 70 tokens/s.
+    point = assess(tokens_per_second=70, utilization=0.15).measured
+    assert point.throughput == pytest.approx(0.15 * 8 * 989.4e12 / (2 * 69.5e9 + 1.3e9), rel=0.003)
+    assert point.batch == pytest.approx(point.throughput / 70)
+    assert point.dollars_per_million_output_tokens == pytest.approx(8 * 2.95 / 3600 / point.throughput * 1e6)
+
+
+@pytest.mark.parametrize("name", ["utilization", "batch", "throughput"])
+def test_any_of_the_three_gives_the_same_point(name: str) -> None:
+    first = assess(tokens_per_second=40, batch=96).measured
+    values: dict[str, Any] = {"utilization": first.mfu, "batch": first.batch, "throughput": first.throughput}
+    again = assess(tokens_per_second=40, **{name: values[name]}).measured
+    assert dataclasses.astuple(again) == pytest.approx(dataclasses.astuple(first))
+    question = ask("llama_3_70b", "h100_sxm", 500, assumptions="deployable")
+    assert first.mfu == pytest.approx(float(mfu(question, 8, 96, 1 / 40)))
+
+
+def test_a_point_behind_the_frontier() -> None:
+    found = assess(tokens_per_second=40, batch=64)
+    for gap, chips in ((found.anywhere, None), (found.same_size, 8), (found.ideal, 8)):
+        assert gap.verdict == "behind"
+        assert gap.faster is not None and gap.cheaper is not None
+        assert gap.speed_factor is not None and gap.cost_factor is not None and gap.speed_lost is not None
+        assert gap.speed_factor == pytest.approx(gap.faster.tokens_per_second_per_user / 40)
+        assert gap.speed_lost == pytest.approx(gap.faster.tokens_per_second_per_user - 40)
+        assert gap.faster.dollars_per_million_output_tokens <= found.measured.dollars_per_million_output_tokens
+        assert gap.cheaper == gap.frontier.cheapest(40)
+        assert gap.dollars_lost == pytest.approx(
+            found.measured.dollars_per_million_output_tokens * (1 - 1 / gap.cost_factor)
+        )
+        assert 0 < gap.on_it_seconds < found.measured.seconds
+        if chips is not None:
+            assert gap.faster.accelerators == gap.cheaper.accelerators == chips
+    assert found.anywhere.on_it_seconds <= found.same_size.on_it_seconds
+    assert found.ideal.on_it_seconds < found.same_size.on_it_seconds
+
+
+def test_a_point_that_does_what_is_predicted_is_explained_and_not_ahead() -> None:
+    # 97 is not on the grid of batches.
+    speed = predicted_speed(97)
+    found = assess(tokens_per_second=speed, batch=97, tp=8)
+    assert found.unexplained_seconds == pytest.approx(0, abs=1e-12)
+    assert found.same_size.verdict in ("on", "behind")
+    assert found.same_size.speed_factor is not None and found.same_size.speed_factor >= 1 - 1e-9
+    assert "nothing is unexplained" in " ".join(assessment_tables.findings(found))
+
+
+def test_the_best_layout_is_taken_where_it_is_open() -> None:
+    found = assess(tokens_per_second=40, batch=128)
+    assert found.predicted is not None
+    given = assess(tokens_per_second=40, batch=128, tp=8)
+    assert given.predicted is not None
+    assert given.predicted.layout["tp"] == 8
+    assert found.predicted.tokens_per_second_per_user > given.predicted.tokens_per_second_per_user
+    assert given.predicted.tokens_per_second_per_user == pytest.approx(predicted_speed(128))
+    piped = assess(tokens_per_second=40, batch=127, tp=4, pp=2)
+    assert piped.predicted is not None
+    # One of the two micro-batches has 64 sequences, and sets the pace.
+    assert (piped.predicted.batch, piped.predicted.layout["pp"]) == (128, 2)
+    assert piped.predicted.tokens_per_second_per_user == pytest.approx(predicted_speed(128, tp=4, pp=2))
+
+
+def test_parts_add_up_to_what_was_measured() -> None:
+    found = assess(tokens_per_second=40, batch=64)
+    assert found.predicted is not None
+    assert math.fsum(part.seconds for part in found.parts) == pytest.approx(1 / 40)
+    assert found.parts[-1].name == "unexplained"
+    left = 1 / 40 - 1 / found.predicted.tokens_per_second_per_user
+    assert found.unexplained_seconds == pytest.approx(left)
+    # With its own batch among those tried, the ideal step is the bound for the same chips and batch.
+    assert math.fsum(part.ideal_seconds for part in found.parts) == pytest.approx(found.ideal.on_it_seconds)
+
+
+def test_a_part_closes_at_most_its_excess_and_at_most_the_gap() -> None:
+    found = assess(tokens_per_second=40, batch=64)
+    gap = found.ideal
+    for part in found.parts:
+        share = part.closes(gap)
+        assert 0 <= share <= 1
+        if 0 < share < 1:
+            assert share * gap.seconds == pytest.approx(part.seconds - part.ideal_seconds)
+    ahead = assess(tokens_per_second=80, batch=64)
+    assert ahead.anywhere.seconds < 0
+    assert {part.closes(ahead.anywhere) for part in ahead.parts} == {0.0}
+
+
+def test_a_point_ahead_of_the_frontier_is_said_to_be() -> None:
+    found = assess(tokens_per_second=80, batch=100)
+    assert (found.anywhere.verdict, found.same_size.verdict, found.ideal.verdict) == ("ahead", "ahead", "behind")
+    assert found.unexplained_seconds is not None and found.unexplained_seconds < 0
+    said = " ".join(assessment_tables.findings(found))
+    assert "It is better than every deployment under deployable" in said
+    assert "speculates" in said
+    assert "the server is faster than predicted by" in said
+
+
+def test_a_point_ahead_of_the_ideal_bound_is_said_to_be() -> None:
+    found = assess(tokens_per_second=250, batch=8)
+    assert found.ideal.verdict == "ahead"
+    assert (found.ideal.cheaper, found.ideal.cost_factor, found.ideal.dollars_lost) == (None, None, None)
+    said = " ".join(assessment_tables.findings(found))
+    assert "It is better than the ideal bound for 8 GPUs" in said
+    assert "nothing is as fast" in said
+    assert "Only speculation or shared prefixes allow that" in said
+
+
+def test_more_arithmetic_than_the_chips_can_do_is_a_finding() -> None:
+    found = assess(tokens_per_second=70, batch=2000)
+    assert found.measured.mfu > 1
+    assert (found.ideal.faster, found.ideal.speed_factor, found.ideal.speed_lost) == (None, None, None)
+    said = " ".join(assessment_tables.findings(found))
+    assert "That is 248 % of what the arithmetic units of 8 GPUs can do" in said
+
+
+def test_a_batch_that_does_not_fit_is_a_finding() -> None:
+    found = assess(ie.Traffic(context=8000), tokens_per_second=30, batch=512)
+    short = found.shortage
+    assert short is not None
+    assert (found.predicted, found.parts, found.unexplained_seconds) == (None, (), None)
+    # 141.1 GB of weights and 512 caches of 8000 tokens of 327,680 B.
+    assert short.needed_bytes == pytest.approx(141.1e9 + 512 * 8000 * 327680, rel=1e-3)
+    assert short.needed_bytes > short.available_bytes
+    assert short.most == int((short.available_bytes - 141.1e9) / (8000 * 327680))
+    fits = assess(ie.Traffic(context=8000), tokens_per_second=30, batch=short.most)
+    assert fits.shortage is None
+    said = " ".join(assessment_tables.findings(found))
+    assert "A batch of 512 needs 1483 GB, and 8 GPUs have 609 GB: 178 sequences fit" in said
+    assert assessment_tables.step_table(found) is None
+
+
+def test_prompts_take_time_that_no_part_counts() -> None:
+    found = assess(ie.Traffic(isl=2000, osl=500), tokens_per_second=40, batch=64, tp=8)
+    assert found.prompt_seconds is not None
+    # 64 answers of 500 tokens come with 64 prompts in 500 steps.
+    prompt = ie.explain("llama_3_70b", "h100_sxm", tp=8, prompt=2000, assumptions="deployable").seconds
+    assert found.prompt_seconds == pytest.approx(prompt * 64 / 500, rel=1e-6)
+    assert "Prompts of 2000 tokens for every 500 of output are not in the step" in " ".join(
+        assessment_tables.findings(found)
+    )
+    assert assess(tokens_per_second=40, batch=64).prompt_seconds is None
+
+
+def test_a_point_on_the_frontier_is_said_to_be() -> None:
+    front = ie.frontier("llama_3_70b", "h100_sxm", SHORT, assumptions="deployable")
+    point = front.preferred()
+    found = assess(
+        tokens_per_second=point.tokens_per_second_per_user, batch=point.batch, accelerators=int(point.accelerators)
+    )
+    assert found.anywhere.verdict == "on"
+    assert found.anywhere.speed_factor == pytest.approx(1)
+    assert found.anywhere.cost_factor == pytest.approx(1)
+    assert "It lies on the frontier of deployable, within 2 %." in assessment_tables.findings(found)
+
+
+def test_the_price_moves_costs_and_no_factor() -> None:
+    cheap, dear = (assess(tokens_per_second=40, batch=64, price=price) for price in (1.0, 3.0))
+    ratio = dear.measured.dollars_per_million_output_tokens / cheap.measured.dollars_per_million_output_tokens
+    assert ratio == pytest.approx(3)
+    for one, other in ((cheap.anywhere, dear.anywhere), (cheap.ideal, dear.ideal)):
+        assert one.speed_factor == pytest.approx(other.speed_factor)
+        assert one.cost_factor == pytest.approx(other.cost_factor)
+        assert one.on_it_seconds == pytest.approx(other.on_it_seconds)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.floats(5, 300), st.floats(1, 600))
+def test_speed_and_cost_agree_on_where_a_point_lies(speed: float, batch: float) -> None:
+    found = ie.assess(
+        "llama_3_8b", "h100_sxm", ie.Traffic(context=1000), tokens_per_second=speed, batch=batch, accelerators=2
+    )
+    for gap in (found.anywhere, found.same_size, found.ideal):
+        inside = [factor is not None and factor >= 1 - 1e-8 for factor in (gap.speed_factor, gap.cost_factor)]
+        assert inside[0] == inside[1] == (gap.seconds >= -1e-9 * found.measured.seconds)
+    assert found.ideal.on_it_seconds <= found.same_size.on_it_seconds * (1 + 1e-9)
+    assert found.anywhere.on_it_seconds <= found.same_size.on_it_seconds * (1 + 1e-9)
+
+
+def test_more_chips_than_the_usual_grid_are_assessed_too() -> None:
+    found = ie.assess(
+        "deepseek_v3", "h200_sxm", ie.Traffic(context=2000), tokens_per_second=20, batch=2048, accelerators=128
+    )
+    assert found.anywhere.frontier.grid.accelerators[-1] == 128
+    assert found.anywhere.on_it_seconds <= found.same_size.on_it_seconds
+    assert found.predicted is not None and found.predicted.accelerators == 128
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "give one of utilization, batch and throughput .*, got none"),
+        ({"batch": 8, "throughput": 70}, "give one of .*, got batch and throughput"),
+        ({"utilization": 15}, r"utilization must be above 0 and at most 1 \(0.15 is 15 %\), got 15"),
+        ({"utilization": 0}, "utilization must be above 0"),
+        ({"utilization": math.nan}, "utilization must be above 0 .*, got nan"),
+        ({"batch": 0}, r"batch must be positive and at most 1e\+09, got 0"),
+        ({"throughput": math.inf}, "throughput must be positive .*, got inf"),
+        ({"tokens_per_second": 0, "batch": 8}, "tokens_per_second must be positive .*, got 0"),
+        ({"tokens_per_second": -5, "batch": 8}, "tokens_per_second must be positive .*, got -5"),
+        ({"batch": 0.4}, "batch=0.4 at 70 tokens/s .* means a batch of 0.4, less than one sequence"),
+        ({"throughput": 60}, "throughput=60 .* means a batch of 0.86, less than one sequence"),
+        ({"utilization": 0.0001}, "utilization=0.0001 .* means a batch of 0.081, less than one sequence"),
+        ({"batch": 8, "accelerators": 0}, "accelerators must be positive"),
+        ({"batch": 8, "accelerators": 7.5}, "accelerators must be a whole number .*, got 7.5"),
+        ({"batch": 8, "tp": 4, "dp": 1, "pp": 1}, "accelerators=8 contradicts tp=4, dp=1, pp=1: tp x dp x pp is 4"),
+        ({"batch": 8, "tp": 3}, "accelerators=8 contradicts tp=3: a multiple of 3 is needed"),
+        ({"batch": 8, "tp": 6, "accelerators": 6}, "cannot be laid out with tp=6: 64 query heads do not split"),
+        ({"batch": 8, "ep": 2}, "has no experts, so ep must be 1, got 2"),
+        ({"batch": 8, "price": -1}, "the price must be a positive number"),
+        ({"batch": 8, "assumptions": "hopeful"}, "unknown assumptions 'hopeful'"),
+    ],
+)
+def test_input_that_cannot_be_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        assess(**{"tokens_per_second": 70, **given})
+
+
+def test_a_model_that_does_not_fit_is_told_apart() -> None:
+    with pytest.raises(NothingFitsError, match=r"weights exceed the memory.* at least 2 accelerators are needed"):
+        assess(tokens_per_second=70, batch=8, accelerators=1)
+    with pytest.raises(NothingFitsError, match="weights exceed the memory"):
+        ie.assess(
+            "llama_3_405b",
+            "h100_sxm",
+            SHORT,
+            tokens_per_second=20,
+            batch=8,
+            accelerators=16,
+            weights="fp8",
+            tp=1,
+            dp=16,
+        )
+
+
+def test_the_record_has_every_number() -> None:
+    found = assess(ie.Traffic(isl=2000, osl=500), tokens_per_second=40, batch=64)
+    record: Any = assessment_tables.assessment_record(found)
+    assert record["measured"]["throughput"] == 2560
+    for name, gap in (("any_size", found.anywhere), ("same_size", found.same_size), ("ideal", found.ideal)):
+        one = record["frontiers"][name]
+        assert one["verdict"] == "behind"
+        assert one["speed_factor"] == gap.speed_factor
+        assert one["tokens_per_second_lost"] == gap.speed_lost
+        assert one["dollars_lost"] == gap.dollars_lost
+        assert gap.cheaper is not None and gap.cheaper.record().items() <= one["equal_speed"].items()
+    assert [part["name"] for part in record["parts"]] == [part.name for part in found.parts]
+    assert {"closes_of_any_size", "closes_of_same_size", "closes_of_ideal"} <= set(record["parts"][0])
+    assert record["unexplained_seconds"] == found.unexplained_seconds
+    assert record["sources"]
+
+
+def test_the_chart_has_two_frontiers_and_the_bound_and_the_point() -> None:
+    found = assess(tokens_per_second=40, batch=64)
+    chart = assessment_tables.assessment_chart(found)
+    labels = [line.label for line in chart.lines]
+    assert labels == ["deployable, any size", "deployable, 8 GPUs", "ideal, 8 GPUs", "measured: 40 tokens/s, $2.56"]
+    point = chart.lines[-1]
+    assert (list(point.x), point.points) == ([40], True)
+    assert list(point.y) == [found.measured.dollars_per_million_output_tokens]
+
+
+def test_another_verdict_among_deployments_of_the_same_size_is_said() -> None:
+    subject = "gpt_oss_120b", "h100_sxm", SHORT
+    found = ie.assess(*subject, tokens_per_second=100, batch=64, accelerators=2, assumptions="deployable")
+    assert (found.anywhere.verdict, found.same_size.verdict) == ("behind", "ahead")
+    assert "Among deployments on 2 GPUs it is ahead of all: at this cost " in " ".join(
+        assessment_tables.findings(found)
+    )
+    # 2 GPUs of a model whose frontier asks for more.
+    front = ie.frontier(*subject, accelerators=2, assumptions="deployable")
+    point = front.preferred()
+    own = ie.assess(
+        *subject,
+        tokens_per_second=point.tokens_per_second_per_user,
+        batch=point.batch,
+        accelerators=2,
+        assumptions="deployable",
+    )
+    assert (own.anywhere.verdict, own.same_size.verdict) == ("behind", "on")
+    assert "Among deployments on 2 GPUs it lies on the frontier, within 2 %" in " ".join(
+        assessment_tables.findings(own)
+    )

@@ -1,0 +1,261 @@
+"""One decode step of one deployment, taken apart."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+import inference_econ as ie
+from inference_econ.engine.step import PARTS
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import catalog
+from inference_econ.report import explain
+from inference_econ.report import table as tables
+
+NO_NETWORK = catalog.hardware("l40s").model_copy(update={"nic_bytes_per_second_one_way": None})
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware", "degrees"),
+    [
+        ("llama_3_70b", "h100_sxm", {"tp": 8}),
+        ("llama_3_70b", "h100_sxm", {"tp": 4, "pp": 4, "batch": 64}),
+        ("llama_3_70b", "h100_sxm", {"tp": 4, "cut": "2d"}),
+        ("llama_3_70b", "a100_sxm_80", {"tp": 8, "weights": "int4", "assumptions": "paper"}),
+        ("mixtral_8x22b", "h200_sxm", {"tp": 8, "ep": 2, "batch": 256}),
+        ("deepseek_v3", "gb200_nvl72", {"tp": 32, "batch": 1024, "assumptions": "ideal"}),
+        ("gpt_oss_120b", "mi300x", {"tp": 8, "context": 100_000}),
+    ],
+)
+def test_parts_add_up_and_the_speed_follows(model: str, hardware: str, degrees: dict[str, object]) -> None:
+    found = ie.explain(model, hardware, **{"batch": 16, "context": 1000.0, **degrees})  # type: ignore[arg-type]
+    assert set(found.costs.parts) == set(PARTS)
+    assert sum(float(part[0]) for part in found.costs.parts.values()) == pytest.approx(found.seconds, rel=1e-12)
+    assert found.tokens_per_second == pytest.approx(1 / found.seconds)
+    assert found.limited_by == max(found.costs.parts, key=lambda name: found.costs.parts[name][0])
+    assert 0 < found.mfu < 1
+    assert found.accelerators == float(found.layout["tp"]) * float(found.layout["dp"]) * float(found.layout["pp"])
+
+
+@pytest.mark.parametrize("model", ["llama_3_70b", "mixtral_8x22b"])
+def test_the_points_of_a_frontier_are_explained_as_they_are_there(model: str) -> None:
+    front = ie.frontier(model, "h100_sxm", ie.Traffic(context=1000), max_accelerators=16)
+    for point in front.points():
+        degrees = {name: int(point.layout[name]) for name in ("tp", "dp", "pp", "ep")}
+        found = ie.explain(model, "h100_sxm", **degrees, batch=point.batch, context=1000)  # type: ignore[arg-type]
+        assert found.layout == point.layout
+        assert found.tokens_per_second == pytest.approx(point.tokens_per_second_per_user, rel=1e-12)
+        assert found.dollars == pytest.approx(point.dollars_per_million_output_tokens, rel=1e-12)
+        assert found.mfu == pytest.approx(point.mfu, rel=1e-12)
+        assert {name: float(part[0]) for name, part in found.costs.parts.items()} == pytest.approx(dict(point.parts))
+
+
+def test_dollars_are_chips_times_time_times_price_over_tokens() -> None:
+    found = ie.explain("llama_3_70b", "h100_sxm", tp=4, pp=2, batch=32, context=500, price=3.6)
+    assert found.dollars == pytest.approx(8 * found.seconds / 32 * (3.6 / 3600) * 1e6, rel=1e-12)
+    assert found.dollars is not None
+    by_default = ie.explain("llama_3_70b", "h100_sxm", tp=4, pp=2, batch=32, context=500)
+    listed = ie.hardware("h100_sxm").prices[0].dollars_per_accelerator_hour
+    assert by_default.dollars == pytest.approx(found.dollars * listed / 3.6, rel=1e-12)
+
+
+def test_without_a_price_there_are_no_dollars() -> None:
+    found = ie.explain("llama_3_70b", "tpu_v7", tp=4, batch=8)
+    assert found.dollars is None
+    assert explain.explain_record(found)["dollars_per_million_output_tokens"] is None
+    assert "no price known" in explain.explain_table(found).notes[1]
+    priced = ie.explain("llama_3_70b", "tpu_v7", tp=4, batch=8, price=1.0)
+    assert priced.dollars is not None
+
+
+def test_memory_is_weights_and_cache_of_what_there_is() -> None:
+    found = ie.explain("paper/llama_3_70b", "paper/h100", tp=8, batch=10, context=1000, assumptions="paper")
+    model = ie.model("paper/llama_3_70b")
+    assert found.memory.weight_bytes == pytest.approx(2 * model.total_parameters, rel=1e-9)
+    # 80 layers, 8 KV heads of 128, keys and values in 2 bytes each: 320 KiB per token.
+    assert np.ravel(found.memory.kv_bytes).tolist() == [10 * 1000 * 80 * 8 * 128 * 2 * 2]
+    assert np.ravel(found.memory.available_bytes).tolist() == [8 * 80e9]
+    narrow = ie.explain(
+        "paper/llama_3_70b", "paper/h100", tp=8, batch=10, context=1000, weights="int8", kv="fp8", assumptions="paper"
+    )
+    assert narrow.memory.weight_bytes == pytest.approx(found.memory.weight_bytes / 2, rel=1e-9)
+    assert narrow.memory.kv_bytes == pytest.approx(found.memory.kv_bytes / 2, rel=1e-9)
+
+
+def test_experts_are_spread_as_far_as_they_and_the_chips_divide() -> None:
+    assert ie.explain("mixtral_8x22b", "h100_sxm", tp=16).layout["ep"] == 8
+    assert ie.explain("mixtral_8x22b", "h100_sxm", tp=4).layout["ep"] == 4
+    assert ie.explain("mixtral_8x22b", "h100_sxm", tp=8, ep=2).layout["ep"] == 2
+    assert ie.explain("llama_3_70b", "h100_sxm", tp=8).layout["ep"] == 1
+    assert ie.explain("llama_3_70b", "h100_sxm", tp=8, ep=1).layout["ep"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tp": 3}, r"Llama 3.1 70B: 64 query heads do not split over the attention ranks \(tp=3, pp=1"),
+        ({"pp": 7, "batch": 14}, r"Llama 3.1 70B: 80 layers do not split into the pipeline's stages \(tp=8, pp=7"),
+        ({"cut": "2d"}, r"Llama 3.1 70B: a 2-D cut needs a square number of ranks \(tp=8, pp=1"),
+        ({"cut": "3d"}, "cut: got '3d'; allowed: 1d, 2d"),
+        ({"ep": 2}, "Llama 3.1 70B has no experts, so ep must be 1, got 2"),
+        ({"model": "mixtral_8x22b", "ep": 3}, r"8 experts do not split over the expert-parallel ranks \(tp=8.*ep=3\)"),
+        (
+            {"model": "mixtral_8x22b", "tp": 4, "ep": 8},
+            r"the stage does not split over the expert-parallel ranks .*ep=8",
+        ),
+        ({"tp": "8"}, "tp must be a number, got '8'"),
+        ({"tp": 0}, r"tp must be positive and at most 1e\+09, got 0"),
+        ({"tp": -8}, "tp must be positive .* got -8"),
+        ({"tp": 10**20}, r"tp must be positive and at most 1e\+09, got 1e\+20"),
+        ({"pp": 0}, "pp must be positive .* got 0"),
+        ({"ep": 0}, "ep must be positive .* got 0"),
+        ({"batch": 0}, "batch must be positive .* got 0"),
+        ({"batch": -1}, "batch must be positive .* got -1"),
+        ({"batch": float("nan")}, "batch must be positive .* got nan"),
+        ({"batch": float("inf")}, "batch must be positive .* got inf"),
+        ({"context": -1}, "the context must be a number of tokens from 0 .* got -1"),
+        ({"context": float("nan")}, "the context must be a number of tokens from 0 .* got nan"),
+        ({"price": 0}, "the price must be a positive number .* got 0"),
+        ({"price": float("nan")}, "the price must be a positive number .* got nan"),
+        ({"weights": "fp7"}, "weights: unknown number format 'fp7'"),
+        (
+            {"hardware": "v100_sxm2_32"},
+            "V100 SXM2 32GB has no peak for bf16 nor for a wider one of its kind; it has: fp32, fp16",
+        ),
+        ({"kv": "nvfp4"}, "H100 SXM5 80GB cannot hold a KV cache of nvfp4: it has no fp4 units; kv can be fp32, bf16"),
+        ({"model": "llama_3"}, "unknown model 'llama_3'; did you mean"),
+    ],
+)
+def test_explain_refuses(changes: dict[str, object], message: str) -> None:
+    given = {"model": "llama_3_70b", "hardware": "h100_sxm", "tp": 8, "batch": 16}
+    with pytest.raises(InputError, match=message):
+        ie.explain(**{**given, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"tp": 1},
+            "Llama 3.1 70B on 1 x NVIDIA H100 SXM5 80GB: weights exceed the memory: 141.1 GB of weights and 10.5 GB of "
+            "KV cache > 85.5 GB; at least 2 accelerators would do",
+        ),
+        (
+            {"tp": 2, "batch": 100},
+            "on 2 x NVIDIA H100 SXM5 80GB: weights and KV cache exceed the memory: 141.1 GB of weights and 65.5 GB of "
+            "KV cache > 171.0 GB; at least 3 accelerators would do",
+        ),
+        (
+            {"hardware": NO_NETWORK, "tp": 8},
+            "on 8 x NVIDIA L40S 48GB: no network between link domains in the hardware file",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_told_with_numbers(changes: dict[str, object], message: str) -> None:
+    given: dict[str, object] = {"model": "llama_3_70b", "hardware": "h100_sxm", "tp": 8, "batch": 16, "context": 2000}
+    given["assumptions"] = "paper"  # which leaves no memory free
+    with pytest.raises(NothingFitsError) as found:
+        ie.explain(**{**given, **changes})  # type: ignore[arg-type]
+    assert message in str(found.value)
+
+
+def test_where_the_workspace_leaves_no_room_it_is_to_blame() -> None:
+    formats = {"weights": "int8", "activations": "fp16"}
+    said = (
+        r"The workspace of a step of 8192 tokens takes 0\.\d+ GB, and an accelerator has 0\.207 GB: "
+        r"assumptions\.workspace_tokens can be lowered"
+    )
+    with pytest.raises(NothingFitsError, match=rf"weights exceed the memory\. {said}"):
+        ie.explain("llama_3_8b", "groq_lpu", tp=8, **formats)  # type: ignore[arg-type]
+    with pytest.raises(NothingFitsError, match=rf"weights exceed the memory: \d+.*\. {said}"):
+        ie.frontier("llama_3_8b", "groq_lpu", ie.Traffic(context=100), price=1.0, **formats)  # type: ignore[arg-type]
+
+
+def test_the_table_shows_every_part_and_their_sum() -> None:
+    found = ie.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, context=2000, weights="nvfp4")
+    table = explain.explain_table(found)
+    assert table.title == "One decode step of Llama 3.1 70B on 8 x NVIDIA H100 SXM5 80GB"
+    *parts, total = table.rows
+    assert total == ("step", f"{1e3 * found.seconds:.3f}", "100.0")
+    milliseconds = [float(row[1]) for row in parts]
+    assert milliseconds == sorted(milliseconds, reverse=True)
+    # Three decimals each.
+    assert sum(milliseconds) == pytest.approx(1e3 * found.seconds, abs=0.0005 * len(parts) + 1e-9)
+    assert sum(float(row[2]) for row in parts) == pytest.approx(100, abs=0.05 * len(parts) + 1e-9)
+    assert table.notes[-1] == "nvfp4 weights run on the bf16 units of this chip."
+    assert "Layout tp8, batch 32, context 2000, weights nvfp4" in table.notes[0]
+    assert "GB of weights and 21.0 GB of KV cache of " in table.notes[2]
+
+
+def test_the_record_is_json() -> None:
+    found = ie.explain("mixtral_8x22b", "h100_sxm", tp=8, batch=32, context=2000)
+    record = json.loads(tables.to_json(explain.explain_record(found)))
+    assert record["model"] == "Mixtral 8x22B"
+    assert {"tp": 8.0, "dp": 1.0, "pp": 1.0, "ep": 8.0, "moe_tp": 1.0, "cut": "1d"}.items() <= record["layout"].items()
+    assert sum(record["seconds_by_part"].values()) == pytest.approx(record["step_seconds"], rel=1e-12)
+    assert record["weight_bytes"] + record["kv_bytes"] < record["available_bytes"]
+    named = explain.named_parts(found)
+    assert named["weight reads"] == record["seconds_by_part"]["weights"]
+    assert len(named) == len(PARTS)
+
+
+def test_what_takes_the_memory_of_an_accelerator() -> None:
+    found = ie.explain("deepseek_v3", "gb200_nvl72", tp=2, dp=16, ep=32, batch=320, context=4000)
+    held, model = found.held, ie.model("deepseek_v3")
+    assert sum(held.values()) == pytest.approx(found.question.hardware.hbm_bytes)
+    block = 1 + 4 / 128**2
+    # Attention is cut over two ranks, and every pair has all of it; of 256 experts there are eight; a shared one is cut
+    # like attention. A latent is copied by both ranks of a pair, which has 20 sequences.
+    attention = model.parameter_parts()["attention"]
+    one_expert = 3 * 7168 * 2048
+    assert held["attention"] == pytest.approx(attention * block / 2, rel=1e-12)
+    assert held["experts"] == pytest.approx(58 * 8 * one_expert * block, rel=1e-12)
+    assert held["shared_experts"] == pytest.approx(58 * one_expert * block / 2, rel=1e-12)
+    assert held["embeddings"] == pytest.approx(2 * 129280 * 7168 * 2 / 32, rel=1e-12)
+    assert held["kv_cache"] == 20 * 4000 * 61 * 576 * 2
+    assert held["state"] == 0
+    assert held["head_room"] == pytest.approx(0.1 * found.question.hardware.hbm_bytes)
+    weights = sum(held[name] for name in ("attention", "experts", "shared_experts", "embeddings", "feed_forward"))
+    assert 32 * weights == pytest.approx(np.ravel(found.memory.weight_bytes)[0])
+    assert 32 * held["workspace"] == pytest.approx(np.ravel(found.memory.workspace_bytes)[0])
+    table = explain.memory_table(found)
+    assert table.rows[-1] == ("all", f"{found.question.hardware.hbm_bytes / 1e9:.3f}", "100.0")
+    assert ("KV cache", "5.622", "2.8") in table.rows
+    assert "states of recurrent layers" not in [row[0] for row in table.rows]
+
+
+def test_states_of_recurrent_layers_stand_apart_from_the_cache() -> None:
+    found = ie.explain("qwen3_next_80b_a3b", "h100_sxm", tp=4, batch=32, context=32000)
+    # Two KV heads on four ranks: every one is held twice.
+    assert found.held["kv_cache"] == pytest.approx(32 * 32000 * 12288 * 2 * 2 / 4)
+    assert 32 * 20_054_016 * 2 / 4 < found.held["state"] <= 32 * 20_054_016 * 4 / 4
+    prompt = ie.explain("qwen3_next_80b_a3b", "h100_sxm", tp=4, batch=1, prompt=4096)
+    assert prompt.held["kv_cache"] == pytest.approx(4096 * 12288 * 2 * 2 / 4)
+
+
+def test_formats_of_groups_replicas_and_what_ifs_are_told() -> None:
+    oss = explain.explain_table(ie.explain("gpt_oss_120b", "h100_sxm", tp=2, dp=4, batch=32)).notes
+    assert "batch 32 (8 for each of 4 replicas of attention), context 2000, weights bf16, experts mxfp4, KV " in oss[0]
+    assert "mxfp4 experts run on the bf16 units of this chip." in oss
+    plain = explain.explain_table(ie.explain("deepseek_v3", "h200_sxm", tp=8, batch=8)).notes
+    assert "weights fp8_block, embeddings bf16, KV bf16" in plain[0]
+    assert not any("units of this chip" in note for note in plain)
+    longer = explain.explain_table(ie.explain("llama_2_7b", "h100_sxm", tp=1, context=9000)).notes
+    assert "The model was made for 4,096 tokens of context at most." in longer
+
+
+def test_rows_that_do_not_follow_each_other_are_told_to() -> None:
+    study = ie.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, assumptions="paper")
+    assert explain.operator_table(study).notes[-1].startswith("One after the other the rows take 11.")
+
+
+def test_the_operator_table_as_csv_is_in_base_units() -> None:
+    found = ie.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, assumptions="deployable")
+    lines = list(csv.DictReader(io.StringIO(explain.operator_csv(found))))
+    assert [line["name"] for line in lines] == [one.name for one in found.operators]
+    assert sum(float(line["seconds"]) for line in lines) == pytest.approx(found.seconds)
+    assert float(lines[0]["flop"]) == pytest.approx(2 * 8192 * 10240 * 80 * 32 / 8)

@@ -1,0 +1,335 @@
+"""One question from Python: frontiers, and seconds of a step in the fastest layout."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import inference_econ as ie
+from inference_econ.answers import frontier
+from inference_econ.errors import InputError, NothingFitsError, UnknownNameError
+from inference_econ.inputs import catalog
+from inference_econ.search.frontier import Sampling
+
+TRAFFIC = ie.Traffic(isl=2000, osl=500)
+
+
+def _small(**changes: object) -> ie.Frontier:
+    settings: dict[str, object] = {"model": "llama_3_8b", "hardware": "h100_sxm", "traffic": TRAFFIC}
+    return ie.frontier(**{**settings, "max_accelerators": 8, **changes})  # type: ignore[arg-type]
+
+
+# best_step_seconds
+
+
+def test_best_step_seconds_broadcasts_and_masks_what_does_not_fit() -> None:
+    found = ie.best_step_seconds("paper/llama_3_70b", "paper/h100", [[1], [4], [8]], [1, 16], context=0)
+    assert isinstance(found, np.ma.MaskedArray)
+    assert found.shape == (3, 2)
+    # 141 GB of weights against 80 GB.
+    assert np.ma.getmaskarray(found).tolist() == [[True, True], [False, False], [False, False]]
+    assert (found[1] > found[2]).all()
+    assert (found[:, 0] < found[:, 1]).compressed().all()
+
+
+def test_best_step_seconds_takes_scalars_fractions_and_nothing() -> None:
+    def one(size: object, batch: object) -> np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]:
+        return ie.best_step_seconds("paper/llama_3_70b", "paper/h100", size, batch, context=0)  # type: ignore[arg-type]
+
+    assert one(8, 16).shape == ()
+    assert one([], []).shape == (0,)
+    assert one(np.empty((0, 3)), 1).shape == (0, 3)
+    assert one([2.5], 3.5).shape == (1,)
+    assert float(one(7.75, 16)) > float(one(8, 16))
+    assert one(np.array([8], dtype=np.int8), np.array([16], dtype=np.uint16))[0] == float(one(8, 16))
+
+
+@settings(max_examples=20, deadline=None)
+@given(size=st.floats(2.5, 200.0), batch=st.floats(1.0, 1e4), tokens=st.integers(1, 6))
+def test_a_batch_of_pairs_equals_its_pairs_one_by_one(size: float, batch: float, tokens: int) -> None:
+    def best(sizes: object, batches: object, new_tokens: int, *, pipeline: bool = False) -> list[float | None]:
+        found = ie.best_step_seconds(
+            "paper/llama_3_70b",
+            "paper/h100",
+            sizes,  # type: ignore[arg-type]
+            batches,  # type: ignore[arg-type]
+            context=5,
+            new_tokens=new_tokens,
+            pipeline=pipeline,
+        )
+        seconds = found.tolist()
+        return seconds if isinstance(seconds, list) else [seconds]
+
+    (alone,) = best(size, batch, tokens)
+    first, second, third = best([size, 64.0, 1.0], [batch, 32.0, 1.0], tokens)
+    assert first == alone is not None
+    assert second is not None
+    assert third is None
+    # A pipeline is one more choice, and more tokens are more work.
+    (with_pipeline,), (one_token,) = best(size, batch, tokens, pipeline=True), best(size, batch, 1)
+    assert with_pipeline is not None
+    assert with_pipeline <= alone
+    assert one_token is not None
+    assert one_token <= alone
+
+
+def test_specs_and_names_are_the_same() -> None:
+    by_name = ie.best_step_seconds("llama_3_8b", "h100_sxm", 2, 4, context=10, assumptions="deployable")
+    by_spec = ie.best_step_seconds(
+        ie.model("llama_3_8b"),
+        ie.hardware("h100_sxm"),
+        2,
+        4,
+        context=10,
+        assumptions=ie.assumptions("deployable"),
+    )
+    assert float(by_name) == float(by_spec)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"accelerators": [1, 2], "batch": [1, 2, 3]}, "accelerators and batch must be numbers that broadcast to one"),
+        ({"accelerators": "eight"}, "must be numbers that broadcast to one shape: could not convert string to float"),
+        ({"accelerators": 8 + 1j}, "must be numbers that broadcast to one shape"),
+        ({"accelerators": [8, float("nan")]}, r"accelerators must be positive and at most 1e\+12"),
+        ({"accelerators": -8}, "accelerators must be positive"),
+        ({"accelerators": 1e300}, r"accelerators must be positive and at most 1e\+12"),
+        ({"batch": 0}, "batch must be positive"),
+        ({"batch": float("inf")}, "batch must be positive"),
+        ({"new_tokens": 0}, "new_tokens must be a whole number from 1 on, got 0"),
+        ({"new_tokens": 1.5}, "new_tokens must be a whole number from 1 on, got 1.5"),
+        ({"new_tokens": float("nan")}, "new_tokens must be a whole number from 1 on, got nan"),
+        ({"context": -1}, r"the context must be a number of tokens from 0 to 1e\+12, got -1"),
+        ({"context": float("nan")}, "the context must be a number of tokens .* got nan"),
+        ({"context": 1e15}, r"the context must be a number of tokens from 0 to 1e\+12, got 1e\+15"),
+        ({"weights": "fp7"}, "weights: unknown number format 'fp7'; known: fp32, bf16"),
+        ({"activations": "fp7"}, "activations: unknown number format 'fp7'"),
+        ({"kv": "fp7"}, "kv: unknown number format 'fp7'"),
+        ({"model": "llama_3_70"}, "unknown model 'llama_3_70'; did you mean llama_3_70b"),
+        ({"hardware": "h100_sx"}, "unknown hardware 'h100_sx'; did you mean h100_sxm"),
+        ({"assumptions": "papr"}, "unknown assumptions 'papr'; did you mean paper"),
+    ],
+)
+def test_best_step_seconds_refuses(changes: dict[str, object], message: str) -> None:
+    given = {"model": "paper/llama_3_70b", "hardware": "paper/h100", "accelerators": 8, "batch": 16, "context": 0}
+    with pytest.raises(InputError, match=message):
+        ie.best_step_seconds(**{**given, **changes})  # type: ignore[arg-type]
+
+
+# frontier
+
+
+def test_the_function_stays_a_function_when_its_module_is_imported() -> None:
+    module = importlib.import_module("inference_econ.search.frontier")
+    assert callable(ie.frontier)
+    assert ie.frontier is frontier.solve
+    assert module.Frontier is ie.Frontier
+    assert set(ie.__all__) <= set(dir(ie))
+    for name in ie.__all__:
+        assert getattr(ie, name) is not None
+    with pytest.raises(AttributeError, match="module 'inference_econ' has no attribute 'nonsense'"):
+        _ = ie.nonsense
+
+
+def test_points_are_ordered_and_nothing_beats_another() -> None:
+    front = _small()
+    assert len(front) == len(front.points()) > 10
+    assert (np.diff(front.tokens_per_second) > 0).all()
+    assert (np.diff(front.dollars) > 0).all()
+    points = front.points()
+    assert [point.tokens_per_second_per_user for point in points] == front.tokens_per_second.tolist()
+    assert points[-1] == front.fastest() == front.point(-1)
+    assert points[0] == front.cheapest() == front.point(0)
+
+
+def test_cheapest_fastest_and_preferred() -> None:
+    front = _small()
+    for speed in (10.0, 100.0, 200.0):
+        point = front.cheapest(tokens_per_second=speed)
+        assert point.tokens_per_second_per_user >= speed
+        assert point.dollars_per_million_output_tokens == front.dollars[front.tokens_per_second >= speed].min()
+    # A buyer who does not care for speed takes the cheapest; the more one cares, the faster.
+    assert front.preferred(exponent=0.0) == front.cheapest()
+    speeds = [front.preferred(exponent).tokens_per_second_per_user for exponent in (0.5, 1, 2, 3, 5, 9)]
+    assert speeds == sorted(speeds)
+    best = front.preferred()
+    worth = front.tokens_per_second**3 / front.dollars
+    assert best.tokens_per_second_per_user == front.tokens_per_second[worth.argmax()]
+
+
+def test_layouts_deploy_and_parts_add_up() -> None:
+    for point in _small().points():
+        tp, dp, pp, ep, moe_tp, stage = (
+            float(point.layout[one]) for one in ("tp", "dp", "pp", "ep", "moe_tp", "stage")
+        )
+        assert stage * pp == point.accelerators <= 8
+        assert tp * dp == moe_tp * ep == stage
+        assert sum(point.parts.values()) == pytest.approx(1 / point.tokens_per_second_per_user, rel=1e-9)
+        assert point.limited_by == max(point.parts, key=point.parts.__getitem__)
+        assert 0 < point.mfu < 1
+        assert 0 < point.bandwidth_utilization < 1
+
+
+def test_the_frame_has_one_row_per_point() -> None:
+    front = _small()
+    frame = front.to_frame()
+    assert len(frame) == len(front)
+    assert frame["tokens_per_second_per_user"].tolist() == front.tokens_per_second.tolist()
+    assert frame["dollars_per_million_output_tokens"].tolist() == front.dollars.tolist()
+    assert not frame.isna().any().any()
+    assert {"accelerators", "batch", "tp", "pp", "mfu", "limited_by", "weights_seconds"} <= set(frame.columns)
+
+
+@settings(max_examples=10, deadline=None)
+@given(price=st.floats(0.01, 1000.0))
+def test_cost_is_linear_in_the_price(price: float) -> None:
+    one, other = _small(price=1.0), _small(price=price)
+    assert other.dollars == pytest.approx(price * one.dollars, rel=1e-12)
+    assert other.seconds.tolist() == one.seconds.tolist()
+    assert other.batch.tolist() == one.batch.tolist()
+
+
+def test_the_first_price_of_the_file_is_the_default() -> None:
+    front = _small()
+    assert front.dollars_per_accelerator_hour == ie.hardware("h100_sxm").prices[0].dollars_per_accelerator_hour
+
+
+def test_isl_and_osl_mean_the_context_halfway_through_the_answer() -> None:
+    by_lengths = _small(traffic=ie.Traffic(isl=2000, osl=500))
+    by_context = _small(traffic=ie.Traffic(context=2250))
+    assert by_lengths.dollars.tolist() == by_context.dollars.tolist()
+
+
+def test_demand_caps_what_an_instance_sells() -> None:
+    front = _small(traffic=ie.Traffic(isl=2000, osl=500, max_tokens_per_second=1000))
+    assert (front.batch * front.tokens_per_second <= 1000 * (1 + 1e-12)).all()
+    assert front.dollars[0] > _small().dollars[0]
+
+
+def test_the_presets_follow_the_grid() -> None:
+    assert _small().question.assumptions == ie.assumptions("profiles/hopper").for_family("h100")
+    assert _small(hardware="tpu_v6e").question.assumptions == ie.assumptions("deployable").for_family("tpu")
+    assert _small(grid="paper").question.assumptions.name == "paper"
+    assert _small(grid="paper", assumptions="ideal").question.assumptions.name == "ideal"
+
+
+def test_whole_instances_may_be_capped_between_two_whole_numbers() -> None:
+    front = _small(model="llama_3_70b", max_accelerators=3.9)
+    assert set(front.accelerators) <= {2.0, 3.0}
+    assert len(_small(max_accelerators=float("inf"))) >= len(_small())
+
+
+def test_a_draft_model_helps_or_is_left_out() -> None:
+    draft = ie.DraftModel(ie.model("llama_3_8b"), acceptance=0.8, longest=4)
+    target = {"model": "llama_3_70b", "weights": "fp8"}
+    without, with_draft = _small(**target), _small(**target, draft=draft)
+    assert with_draft.tokens_per_second[-1] > 1.2 * without.tokens_per_second[-1]
+    fastest = with_draft.fastest()
+    assert 1 <= float(fastest.layout["draft_tokens"]) <= 4
+    assert fastest.parts["draft"] > 0
+    hopeless = _small(**target, draft=ie.DraftModel(ie.model("llama_3_8b"), acceptance=0.0))
+    # The draft's weights take memory all the same.
+    assert hopeless.tokens_per_second[-1] == pytest.approx(without.tokens_per_second[-1], rel=1e-12)
+
+
+def test_progress_is_told_shares_of_the_work() -> None:
+    told: list[tuple[float, str]] = []
+    _small(progress=lambda share, what: told.append((share, what)))
+    shares = [share for share, _ in told]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"price": 0}, InputError, "the price must be a positive number of USD per hour, from 1e-09 to .*, got 0"),
+        ({"price": -1}, InputError, "the price must be a positive number .*, got -1"),
+        ({"price": float("nan")}, InputError, "the price must be a positive number .*, got nan"),
+        ({"price": float("inf")}, InputError, "the price must be a positive number .*, got inf"),
+        ({"price": 1e308}, InputError, r"the price must be a positive number .*, got 1e\+308"),
+        ({"hardware": "tpu_v7", "weights": "bf16"}, InputError, r"Ironwood\) lists no price; give one, .*--price 2.50"),
+        ({"grid": "hole"}, InputError, "grid: got 'hole'; allowed: whole, paper"),
+        ({"grid": "hole", "assumptions": "paper"}, InputError, "grid: got 'hole'; allowed: whole, paper"),
+        ({"max_accelerators": 0}, InputError, "max_accelerators must be positive, got 0"),
+        ({"max_accelerators": float("nan")}, InputError, "max_accelerators must be positive, got nan"),
+        ({"sampling": Sampling(0, 2.0)}, InputError, "a sampling needs points >= 1 and decades > 0, got Sampling"),
+        ({"sampling": Sampling(9, float("nan"))}, InputError, "a sampling needs points >= 1 and decades > 0"),
+        ({"model": "llama_3"}, UnknownNameError, "unknown model 'llama_3'; did you mean llama_3_"),
+        (
+            {"draft": ie.DraftModel(ie.model("qwen3_8b"), 1.5)},
+            InputError,
+            "acceptance must be a probability .* got 1.5",
+        ),
+        ({"draft": ie.DraftModel(ie.model("qwen3_8b"), longest=0)}, InputError, "longest draft must be from 1 to 64"),
+        (
+            {"model": "llama_3_405b"},
+            NothingFitsError,
+            r"nothing fits: Llama 3.1 405B \(bf16\) needs 811.7 GB for its weights, at least 11 accelerators of "
+            r"76.97 usable GB \(NVIDIA H100 SXM5 80GB\); at most 8 are allowed",
+        ),
+        (
+            # Half of 16 GB would do for the weights, but there is no half chip.
+            {"model": "llama_3_70b", "max_accelerators": 1.9},
+            NothingFitsError,
+            "needs 141.1 GB for its weights, at least 2 accelerators .* at most 1.9 are allowed",
+        ),
+        (
+            {"traffic": ie.Traffic(context=1e8)},
+            NothingFitsError,
+            r"plans considered; weights and KV cache exceed the memory: \d+; .*a sequence of 1e\+08 tokens 13107.20 "
+            r"GB, an accelerator has 76.2 GB for them: at least 173 accelerators are needed",
+        ),
+    ],
+)
+def test_frontier_refuses(changes: dict[str, object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        _small(**changes)
+
+
+def test_a_model_that_no_grid_holds() -> None:
+    tiny = ie.hardware("h100_sxm").replace(hbm_bytes=1e-9)
+    with pytest.raises(NothingFitsError, match=r"at least 1\.78\d*e\+19 accelerators .* at most 262144 are"):
+        _small(hardware=tiny, max_accelerators=None)
+    small = ie.hardware("h100_sxm").replace(hbm_bytes=1e4)
+    with pytest.raises(
+        NothingFitsError, match=r"at least 1784503 accelerators of 9e-06 usable GB .* at most 262144 are allow"
+    ):
+        _small(hardware=small, max_accelerators=None)
+
+
+@pytest.mark.parametrize(
+    ("model", "preset", "sparsity"),
+    [
+        ("paper/deepseek_v3", "paper", 28),  # 256 over 9, rounded down
+        ("deepseek_v3", "deployable", 32),
+        ("llama_3_8b", "paper", 1),
+    ],
+)
+def test_the_studys_grid_ends_at_2_to_the_18_chips_and_as_many_sequences_per_expert(
+    model: str, preset: str, sparsity: int
+) -> None:
+    grid = frontier.make_grid(frontier.ask(model, "h200_sxm", 0, assumptions=preset), "paper", pipeline=False)
+    assert grid.accelerators.size == grid.batch.size == 400
+    assert grid.accelerators[-1] == 2.0**18
+    assert grid.batch[[0, -1]] == pytest.approx([1.0, 2.0**18 * sparsity], rel=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.4, 0.75, 0.95])
+def test_bandwidth_utilisation_counts_bytes_whatever_share_of_the_bandwidth_each_kind_gets(share: float) -> None:
+    opinions = catalog.assumptions("deployable", changes=(f"kv_hbm_efficiency={share}",))
+    front = ie.frontier(
+        "llama_3_8b", "h100_sxm", ie.Traffic(context=2000), assumptions=opinions, tp=1, dp=1, pp=1, batch=64
+    )
+    (point,) = front.points()
+    model, chip = ie.model("llama_3_8b"), ie.hardware("h100_sxm")
+    # All weights but the input embedding and the norms, and 64 caches.
+    matrices = model.total_parameters - model.parameter_parts()["norms"] - model.vocab_size * model.hidden_size
+    read = 2.0 * (matrices + 64 * 2000 * model.kv_elements_per_token)
+    seconds = 1.0 / point.tokens_per_second_per_user
+    assert point.bandwidth_utilization == pytest.approx(read / seconds / chip.hbm_bytes_per_second, rel=1e-9)

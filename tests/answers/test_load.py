@@ -1,0 +1,187 @@
+"""Sweeps of load: what is in their points, and how they are shown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+
+from inference_econ.answers.load import SHARES, Point, sweep, usual_service
+from inference_econ.answers.price import sheet
+from inference_econ.answers.recommend import Targets
+from inference_econ.errors import InputError
+from inference_econ.report.load import load_charts, load_csv, load_sweep_record, load_table, simulation_table
+from inference_econ.serving.goodput import kept_share
+from tests.offered import offer_of, service_of
+
+PROMISED = Targets(ttft_seconds=0.1, tpot_seconds=0.02)
+
+
+@cache
+def points(*, promised: bool = True, simulate: bool = False, replicas: int = 1) -> tuple[Point, ...]:
+    targets, rates = PROMISED if promised else None, (3.0, 15.0, 60.0) if simulate else None
+    return tuple(sweep(service_of(), 2.0, rates, replicas=replicas, targets=targets, simulate=simulate))
+
+
+def test_loads_up_to_a_fifth_beyond_what_it_completes() -> None:
+    most = service_of().most_requests_per_second
+    found = points()
+    np.testing.assert_allclose([point.requests_per_second / most for point in found], SHARES, rtol=1e-3)
+    assert [point.load.saturated for point in found] == [share >= 1.0 for share in SHARES]
+    np.testing.assert_allclose([point.load.utilization for point in found], SHARES, rtol=1e-3)
+
+
+def test_a_point_is_a_priced_load() -> None:
+    service = service_of()
+    for point in points():
+        again = sheet(service, point.requests_per_second, 2.0)
+        assert point.load == again.load
+        assert point.sheet.dollars_per_million_tokens == again.dollars_per_million_tokens
+        hourly = 3600.0 * point.completed_per_second * 200.0
+        assert point.dollars_per_million_output_tokens == pytest.approx(1e6 * 2.0 / hourly)
+        kept = kept_share(service, point.requests_per_second, ttft_seconds=0.1, tpot_seconds=0.02)
+        assert point.kept == kept
+        assert point.good_per_second == pytest.approx(kept * point.completed_per_second)
+
+
+def test_idle_chips_cost_too_and_goodput_has_a_peak() -> None:
+    found = points()
+    costs = [point.sheet.dollars_per_million_tokens for point in found]
+    assert all(more >= less * (1 - 1e-12) for more, less in itertools.pairwise(costs))
+    good = [point.good_per_second or 0.0 for point in found]
+    peak = int(np.argmax(good))
+    assert 0 < peak < len(good) - 1
+    assert good[-1] == 0.0
+
+
+def test_instances_share_the_load() -> None:
+    one, three = points(), points(replicas=3)
+    for single, fleet in zip(one, three, strict=True):
+        assert fleet.requests_per_second == pytest.approx(3.0 * single.requests_per_second, rel=2e-3)
+        assert fleet.load.utilization == pytest.approx(single.load.utilization, rel=2e-3)
+        assert fleet.sheet.dollars_per_hour == 3.0 * single.sheet.dollars_per_hour
+
+
+def test_without_promises_nothing_is_kept_or_broken() -> None:
+    assert {point.kept for point in points(promised=False)} == {None}
+    assert points(promised=False)[0].good_per_second is None
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[float, str]] = []
+    sweep(service_of(), 2.0, [1.0, 2.0], progress=lambda share, what: told.append((share, what)))
+    assert told == [(0.0, "1 requests/s"), (0.5, "2 requests/s")]
+
+
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        ([], "no request rates are given; write for example --rates 1,2,5,10"),
+        ([1.0, 0.0], "request rates must be positive, got 0"),
+        ([-1.0], "request rates must be positive, got -1"),
+        ([math.nan], "request rates must be positive, got nan"),
+        ([math.inf], "request rates must be positive, got inf"),
+    ],
+)
+def test_impossible_loads(rates: list[float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        sweep(service_of(), 2.0, rates)
+
+
+def test_the_usual_layout_completes_most_per_chip() -> None:
+    offer = offer_of(most=4)
+    found = offer.deployments
+    each = found.states.requests_per_second[:, -1] / found.plans.accelerators
+    free = usual_service(offer, Targets())
+    assert free.requests_per_second[-1] / free.accelerators == pytest.approx(each.max())
+    quick = usual_service(offer, Targets(tpot_seconds=0.007))
+    assert quick.tpot_seconds[0] <= 0.007
+    # Promises that nothing keeps leave the choice open: the sweep shows that none is kept.
+    never = usual_service(offer, Targets(tpot_seconds=1e-6))
+    assert never.accelerators == free.accelerators
+
+
+# Shown
+
+
+def test_the_table_says_what_is_saturated_and_kept() -> None:
+    table = load_table(points(), PROMISED, 2.0)
+    assert table.columns == (
+        *("requests/s", "busy %", "in flight", "TTFT p50 ms", "TTFT p99 ms", "TPOT p50 ms", "TPOT p99 ms"),
+        *("kept %", "good/s", "$/M tokens", "$/M output"),
+    )
+    assert [row[1] for row in table.rows] == [f"{100 * share:.0f}" for share in SHARES]
+    assert [row[3] for row in table.rows[-2:]] == ["grows", "grows"]
+    text = "\n".join(table.notes)
+    assert "1 x NVIDIA H100 SXM5 80GB, tp1, at $2 per GPU-hour: $2.00 per hour, idle or not" in text
+    assert "SATURATED at " in text
+    assert "queues grow without end" in text
+    assert "Kept: requests with TTFT <= 100 ms and TPOT <= 20 ms" in text
+    assert table.title.startswith("Llama 3.1 8B: 1000 input tokens, 200 output tokens")
+
+
+def test_a_table_without_saturation_and_promises() -> None:
+    service = service_of()
+    few = sweep(service, 2.0, [1.0, 2.0])
+    table = load_table(few, Targets(), 2.0)
+    assert "kept %" not in table.columns
+    assert f"It completes {service.most_requests_per_second:.4g} requests/s at most." in table.notes
+    assert not any("SATURATED" in note for note in table.notes)
+
+
+def test_the_simulation_stands_beside_the_closed_forms() -> None:
+    found = points(simulate=True)
+    table = simulation_table(found)
+    assert len(table.rows) == 3
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+    for row, point in zip(table.rows[:2], found, strict=False):
+        assert point.simulated is not None
+        closed, simulated, spread = (float(row[table.columns.index("TPOT") + shift]) for shift in (0, 1, 2))
+        assert closed == pytest.approx(1e3 * point.load.tpot_seconds["mean"], rel=1e-3)
+        assert abs(closed - simulated) <= spread + 0.03 * simulated
+    assert table.rows[2].count("grows") == 4
+    assert "random requests per load and instance" in table.notes[0]
+
+
+def test_records_hold_all_that_is_known() -> None:
+    record = load_sweep_record(points(simulate=True), PROMISED, 2.0)
+    assert record["targets"] == {"ttft_seconds": 0.1, "tpot_seconds": 0.02}
+    assert record["dollars_per_hour"] == 2.0
+    found = record["points"]
+    assert isinstance(found, list)
+    assert {
+        *("request_rate", "utilization", "saturated", "in_flight_per_instance", "ttft_seconds", "tpot_seconds"),
+        *("kept_share", "good_requests_per_second", "dollars_per_million_tokens", "simulated"),
+        "dollars_per_million_output_tokens",
+    } <= found[0].keys()
+    assert found[2]["saturated"] is True
+    assert set(found[2]["ttft_seconds"].values()) == {None}
+    assert set(found[2]["simulated"]["ttft_seconds"].values()) == {None}
+    assert found[0]["simulated"]["ttft_half_widths"]["mean"] > 0.0
+    assert found[0]["simulated"]["in_flight_per_instance"] == pytest.approx(
+        found[0]["in_flight_per_instance"], rel=0.05
+    )
+
+
+def test_csv_is_flat_and_unrounded() -> None:
+    rows = list(csv.DictReader(io.StringIO(load_csv(points()))))
+    assert len(rows) == len(SHARES)
+    assert float(rows[0]["ttft_seconds_p99"]) == points()[0].load.ttft_seconds["p99"]
+    assert rows[-1]["ttft_seconds_p99"] == ""
+    assert rows[-1]["saturated"] == "True"
+
+
+def test_charts_of_latencies_and_cost() -> None:
+    first, each, cost = load_charts(points(simulate=True))
+    assert [line.label for line in first.lines] == ["p50", "p99", "p50, simulated", "p99, simulated"]
+    assert math.isnan(first.lines[0].y[-1])
+    assert math.isnan(first.lines[2].y[-1])
+    assert each.lines[1].y[0] == pytest.approx(1e3 * points(simulate=True)[0].load.tpot_seconds["p99"])
+    assert not math.isnan(each.lines[2].y[-1])
+    assert list(cost.marks.values()) == [service_of().most_requests_per_second]
+    assert len(load_charts(points())[0].lines) == 2

@@ -1,0 +1,99 @@
+"""Every result says what its numbers rest on."""
+
+from __future__ import annotations
+
+import pytest
+
+import inference_econ as ie
+from inference_econ.answers.sources import UsedSource
+from inference_econ.inputs import catalog
+from inference_econ.studies import scenario
+
+#: References that need no entry: a value from the command line, and one that a formula gave.
+WITHOUT_ENTRY = {"user", "derived"}
+
+
+def _known(used: tuple[UsedSource, ...]) -> None:
+    assert used
+    for one in used:
+        assert one.source.ref in WITHOUT_ENTRY or one.source.ref in catalog.references(), one
+        assert one.field
+        assert one.source.where
+        assert set(one.record()) >= {"file", "field", "ref", "where", "kind"}
+        assert all(isinstance(value, str) for value in one.record().values())
+    assert len(set(used)) == len(used)
+
+
+def test_a_frontier_rests_on_model_hardware_assumptions_and_a_price() -> None:
+    traffic = ie.Traffic(context=100)
+    front = ie.frontier("llama_3_8b", "h100_sxm", traffic, max_accelerators=2, assumptions="deployable")
+    used = scenario.sources(front)
+    _known(used)
+    files = {one.file for one in used}
+    assert files == {"model: Llama 3.1 8B", "hardware: NVIDIA H100 SXM5 80GB", "assumptions: deployable"}
+    (price,) = (one for one in used if one.field == "prices")
+    assert price.source.ref == catalog.hardware("h100_sxm").prices[0].ref
+    # What had no part in the numbers is not named.
+    assert not {one.field for one in used} & {"watts", "year", "max_context"}
+
+
+def test_a_given_price_is_the_users() -> None:
+    front = ie.frontier("llama_3_8b", "h100_sxm", ie.Traffic(context=100), max_accelerators=2, price=1.2345)
+    (price,) = (one for one in scenario.sources(front) if "dollars_per_accelerator_hour" in one.field)
+    assert (price.source.ref, price.source.where, price.source.kind) == ("user", "1.2345 USD/h", "assumed")
+
+
+def test_what_ifs_are_the_users() -> None:
+    chip = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=6.7 TB/s"])
+    used = scenario.sources(ie.frontier("llama_3_8b", chip, ie.Traffic(context=100), max_accelerators=2))
+    _known(used)
+    (changed,) = (one for one in used if one.field == "hbm_bytes_per_second")
+    assert changed.source.ref == "user"
+    assert changed.source.where == "--set hardware.hbm_bytes_per_second=6.7 TB/s"
+
+
+def test_a_draft_model_is_named_too() -> None:
+    draft = ie.DraftModel(ie.model("qwen3_8b"))
+    used = scenario.sources(
+        ie.frontier("qwen3_32b", "h100_sxm", ie.Traffic(context=100), max_accelerators=4, draft=draft)
+    )
+    _known(used)
+    assert "draft model: Qwen3 8B" in {one.file for one in used}
+
+
+def test_a_scaled_model_is_derived_and_costs_more() -> None:
+    model = ie.model("llama_3_8b")
+    larger = ie.scaled(model, 3.0)
+    settings = {"hardware": "h100_sxm", "traffic": ie.Traffic(context=100), "grid": "paper", "max_accelerators": 64}
+    fronts = [
+        ie.frontier(one, **settings)  # type: ignore[arg-type]
+        for one in (model, ie.scaled(model, 1.0), larger)
+    ]
+    assert fronts[1].dollars.tolist() == fronts[0].dollars.tolist()
+    assert fronts[2].tokens_per_second[-1] < fronts[0].tokens_per_second[-1]
+    assert fronts[2].dollars[0] > fronts[0].dollars[0]
+    used = scenario.sources(fronts[2])
+    _known(used)
+    derived = [one for one in used if one.source.ref == "derived"]
+    assert {one.field for one in derived} == {"hidden_size", "blocks"}
+    assert {one.source.where for one in derived} == {"Llama 3.1 8B scaled by 3"}
+
+
+@pytest.mark.parametrize("name", ["paper/table_1", "paper/table_4", "paper/figure_1", "paper/figure_2"])
+def test_scenarios_name_the_sources_of_all_their_series_once(name: str) -> None:
+    result = scenario.run(name)
+    _known(result.sources)
+    files = {one.file for one in result.sources}
+    assert f"scenario: {result.scenario.name}" in files
+    if name == "paper/table_4":
+        assert {f"hardware: {chip}" for chip in _names("a100", "h100", "v100")} <= files
+
+
+def _names(*chips: str) -> list[str]:
+    return [catalog.hardware(f"paper/{chip}").name for chip in chips]
+
+
+def test_toy_scenarios_name_the_models_and_chips_they_used() -> None:
+    files = {one.file for one in scenario.run("paper/table_1").sources}
+    assert f"hardware: {catalog.hardware('paper/h100').name}" in files
+    assert f"model: {catalog.model('paper/gpt_4').name}" in files

@@ -1,0 +1,732 @@
+"""Measurements: files of every kind to one form, and a reason for every row that is none."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import math
+import shutil
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from inference_econ.calibration import measurements
+from inference_econ.calibration.measurements import Measurement, Pool, Skipped
+from inference_econ.calibration.prediction import predict
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+
+CONFIGS = Path(__file__).parents[2] / "fixtures" / "hf_configs"
+SERVING = "id,backend,backend_version,model_path,system,precision,mode,isl,osl,silicon_ttft_ms,silicon_tpot_ms"
+LAYOUT = "silicon_concurrency,batch_size,tp_size,pp_size,attention_dp_size,moe_tp_size,moe_ep_size"
+POINTS = (
+    "id,model,hardware,n_gpus,tp,pp,ep,dp,weight_dtype,kv_dtype,isl,osl,batch_or_concurrency,batch_kind,metric,value,"
+    "unit,spec_decode,engine,source_id,quality,notes,tpot_ms_equiv,tier"
+)
+POINT = {
+    "id": "p",
+    "model": "Llama-3.1-8B",
+    "hardware": "H100-80GB SXM",
+    "n_gpus": "2.0",
+    "tp": "2.0",
+    "weight_dtype": "fp8 (native ckpt)",
+    "isl": "1024",
+    "osl": "128",
+    "batch_or_concurrency": "8",
+    "batch_kind": "closed_loop_max_concurrency",
+    "metric": "TPOT_median",
+    "value": "9.5",
+    "unit": "ms",
+    "spec_decode": "none",
+    "engine": "vLLM 0.7.3 (CUDA)",
+}
+
+
+def _read(path: Path, header: str, *rows: dict[str, str]) -> list[Measurement | Skipped]:
+    columns = header.split(",")
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+    return measurements.read(path)
+
+
+def _point(tmp_path: Path, **changes: str) -> Measurement:
+    (found,) = _read(tmp_path / "mine.csv", POINTS, {**POINT, **changes})
+    assert isinstance(found, Measurement), found
+    return found
+
+
+def _reason(tmp_path: Path, **changes: str) -> str:
+    (found,) = _read(tmp_path / "mine.csv", POINTS, {**POINT, **changes})
+    assert isinstance(found, Skipped), found
+    assert (found.id, found.dataset) == ("p", "mine")
+    return found.reason
+
+
+def _served(tmp_path: Path, **changes: str) -> Measurement:
+    row = {
+        "id": "s", "backend": "trtllm", "model_path": "deepseek-ai/DeepSeek-R1", "system": "b200_sxm",
+        "precision": "fp8", "mode": "agg", "isl": "1024", "osl": "1024", "silicon_ttft_ms": "200",
+        "silicon_tpot_ms": "10", "silicon_concurrency": "64", "batch_size": "64", "tp_size": "8.0", "pp_size": "1.0",
+        "attention_dp_size": "1.0", "moe_tp_size": "8.0", "moe_ep_size": "1.0",
+    }  # fmt: skip
+    further = "".join(f",{column}" for column in changes if column not in row and column != "source")
+    (found,) = _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source{further}", {**row, **changes})
+    assert isinstance(found, Measurement), found
+    return found
+
+
+# The shipped files.
+
+
+@cache
+def _shipped() -> tuple[Measurement | Skipped, ...]:
+    return tuple(measurements.shipped())
+
+
+def test_nearly_every_shipped_row_is_a_measurement() -> None:
+    every = _shipped()
+    assert len(every) == 3195
+    reasons = Counter(one.reason for one in every if isinstance(one, Skipped))
+    assert reasons == {
+        "isl is not recorded": 25,
+        "the number of accelerators is not recorded": 5,
+        "unknown hardware 'AMD MI250'": 3,
+        "unknown hardware 'SambaNova SN40L'": 3,
+    }
+    for dataset, rows in Counter(one.dataset for one in every).items():
+        measured = sum(isinstance(one, Measurement) and one.dataset == dataset for one in every)
+        assert measured / rows > 0.95, dataset
+
+
+def test_shipped_measurements_are_possible() -> None:
+    for one in _shipped():
+        if isinstance(one, Measurement):
+            assert one.model in catalog.names("models")
+            assert one.hardware in catalog.names("hardware")
+            for field in dataclasses.fields(one):
+                value = getattr(one, field.name)
+                least = 0.0 if field.name in ("spread", "wait_steps") else 1e-300
+                assert not isinstance(value, float) or least <= value < 1e7, (one.id, field.name, value)
+            if one.tp is not None and one.dp is not None and one.pp is not None:
+                assert one.tp * one.dp * one.pp == one.accelerators
+
+
+def test_ids_are_those_of_the_files() -> None:
+    served = [one for one in _shipped() if one.dataset == "serving_points"]
+    with catalog.measured_files()["serving_points"].open(encoding="utf-8", newline="") as stream:
+        assert [one.id for one in served] == [row["id"] for row in csv.DictReader(stream)]
+    assert next(one for one in _shipped() if one.dataset == "poisson_load_a100").id == "row 1"
+
+
+def test_a_shipped_server_by_hand() -> None:
+    one = next(one for one in _shipped() if one.id == "dsr1_h200_sglang_fp8_agg_1024x1024_c4_cfg81")
+    assert isinstance(one, Measurement)
+    assert (one.engine, one.engine_version, one.model, one.hardware) == ("sglang", "0.5.9", "deepseek_v3", "h200_sxm")
+    assert (one.accelerators, one.tp, one.dp, one.pp, one.ep) == (8, 8, 1, 1, 1)
+    # Nominally 1024; InferenceX draws lengths between 0.8 and 1.0 of that.
+    assert (one.isl, one.osl, one.load, one.concurrency) == (921.6, 921.6, "concurrency", 4.0)
+    assert one.weights is None  # as published: fp8 is what the model comes in
+    assert one.ttft_seconds == pytest.approx(0.2599114292766899, rel=1e-12)
+    assert one.tpot_seconds == pytest.approx(0.01029225441516629, rel=1e-12)
+    assert one.mean_context == pytest.approx(1382.4, rel=1e-12)
+
+
+def test_an_inferencemax_run_by_hand() -> None:
+    one = next(one for one in _shipped() if one.dataset == "inferencemax_aggregated")
+    assert isinstance(one, Measurement)
+    assert (one.engine, one.hardware, one.accelerators, one.tp, one.ep, one.speculation) == (
+        *("sglang", "h200_sxm", 8, 8, 1, "none"),
+    )
+    # Lengths between 0.8 and 1.0 of the nominal 1024; the measured times agree: 926 tokens.
+    assert one.isl == one.osl == pytest.approx(921.6, rel=1e-12)
+    assert one.request_seconds is not None
+    assert one.tpot_seconds is not None
+    assert one.ttft_seconds is not None
+    assert 1 + (one.request_seconds - one.ttft_seconds) / one.tpot_seconds == pytest.approx(921.6, rel=0.01)
+    assert one.output_tokens_per_second_per_accelerator == pytest.approx(39.408806500398576, rel=1e-12)
+
+
+def test_a_server_under_poisson_load_by_hand() -> None:
+    one = next(one for one in _shipped() if one.dataset == "poisson_load_a100")
+    assert isinstance(one, Measurement)
+    assert (one.engine, one.model, one.hardware, one.weights) == ("vllm", "llama_3_8b", "a100_pcie_80", "fp16")
+    assert (one.load, one.requests_per_second, one.concurrency) == ("rate", 100.0, None)
+    assert one.tpot_seconds == pytest.approx(0.07971859145686275, rel=1e-12)
+
+
+def test_disaggregated_servers_have_pools() -> None:
+    one = next(one for one in _shipped() if one.id == "dsr1_h200_trtllm_fp8_disagg_1024x1024_c1152_cfg321")
+    assert isinstance(one, Measurement)
+    assert one.prefill == Pool(workers=1, tp=1, dp=8, pp=1, ep=8)
+    assert one.decode == Pool(workers=9, tp=1, dp=8, pp=1, ep=8)
+    assert (one.accelerators, one.tp) == (80, None)
+
+
+def test_pools_without_workers_are_those_of_the_same_run() -> None:
+    # The same server, passed on without workers and with attention-DP taken for tp.
+    name = "2026_03_25_deepseek_r1_h200_sxm_trtllm_fp8_disagg_1024x1024_c1152_tp8_0_ep8_0_406"
+    one = next(one for one in _shipped() if one.id == name)
+    assert isinstance(one, Measurement)
+    assert one.decode == Pool(workers=9, tp=1, dp=8, pp=1, ep=8)
+    assert "pools of dsr1_h200_trtllm_fp8_disagg_1024x1024_c1152_cfg321, which is as fast" in one.remarks
+    unknown = [one for one in _shipped() if isinstance(one, Measurement) and one.accelerators is None]
+    assert len(unknown) == 159
+    assert all(one.decode is not None and one.decode.accelerators is None for one in unknown)
+
+
+def test_the_batch_of_one_decode_worker_says_how_many_there_are(tmp_path: Path) -> None:
+    row = {
+        "mode": "disagg", "silicon_concurrency": "768", "prefill_tp_size": "8", "decode_tp_size": "1",
+        "decode_attention_dp_size": "8", "decode_moe_tp_size": "1", "decode_moe_ep_size": "8",
+    }  # fmt: skip
+    assert _served(tmp_path, **row).decode == Pool(workers=None, tp=1, dp=8, pp=1, ep=8)
+    one = _served(tmp_path, **row, decode_batch_size="32.0")
+    assert one.decode == Pool(workers=3, tp=1, dp=8, pp=1, ep=8)
+    assert (one.prefill, one.accelerators) == (Pool(workers=None, tp=8, dp=1, pp=1, ep=None), None)
+    assert one.remarks == ("decode_num_workers 3 is inferred from the batch of one",)
+
+
+def test_repeats_count_once() -> None:
+    served = [one for one in _shipped() if isinstance(one, Measurement) and one.dataset == "serving_points"]
+    kept = measurements.distinct(served)
+    assert (len(served), len(kept)) == (1598, 1189)
+    assert measurements.distinct(kept) == kept
+
+
+def test_runs_that_must_have_speculated_are_suspected() -> None:
+    suspected = [one for one in _shipped() if isinstance(one, Measurement) and one.speculation == "suspected"]
+    assert {one.model for one in suspected} == {"deepseek_v3", "deepseek_v3_nvfp4"}
+    assert all(any("times as fast as a run" in remark for remark in one.remarks) for one in suspected)
+    known = Counter(one.speculation for one in _shipped() if isinstance(one, Measurement) and one.engine_version)
+    assert known["MTP"] == 88
+
+
+def test_a_busier_server_that_is_faster_is_suspected(tmp_path: Path) -> None:
+    row = {
+        "backend": "vllm", "model_path": "Llama-3-8B", "system": "h100", "mode": "agg", "isl": "9", "osl": "9",
+        "silicon_ttft_ms": "9", "tp_size": "1",
+    }  # fmt: skip
+    plain, noise, fast, other = _read(
+        tmp_path / "mine.csv",
+        f"{SERVING},{LAYOUT}",
+        {**row, "silicon_concurrency": "4", "silicon_tpot_ms": "10"},
+        {**row, "silicon_concurrency": "4", "silicon_tpot_ms": "9.5"},
+        {**row, "silicon_concurrency": "8", "silicon_tpot_ms": "8"},
+        {**row, "silicon_concurrency": "2", "silicon_tpot_ms": "8"},
+    )
+    assert [getattr(one, "speculation", "") for one in (plain, noise, other)] == ["unrecorded"] * 3
+    assert isinstance(fast, Measurement)
+    assert fast.speculation == "suspected"
+    assert fast.remarks == ("1.2 times as fast as a run of the same description that was no busier",)
+
+
+def test_a_source_may_mean_something_else_by_a_name() -> None:
+    chips = {
+        one.hardware
+        for one in _shipped()
+        if isinstance(one, Measurement) and one.source == "llm_inference_bench" and one.hardware.startswith("a100")
+    }
+    assert chips == {"a100_sxm_40"}
+
+
+# Layouts.
+
+
+@pytest.mark.parametrize(
+    ("changes", "layout"),
+    [
+        ({}, (8, 8, 1, 1)),
+        ({"tp_size": "8", "moe_tp_size": "1", "moe_ep_size": "8"}, (8, 8, 1, 8)),
+        ({"tp_size": "1", "attention_dp_size": "8", "moe_tp_size": "1", "moe_ep_size": "8"}, (8, 1, 8, 8)),
+        # Both degrees of one run multiplied.
+        ({"id": "x_c64_tp8_ep8_937", "tp_size": "64", "moe_ep_size": "8"}, (8, 8, 1, 8)),
+        ({"id": "cfg191", "tp_size": "1", "attention_dp_size": "64", "moe_ep_size": "8"}, (8, 1, 8, 8)),
+        ({"id": "x_tp2_0_ep2_0_1", "tp_size": "4", "moe_tp_size": "2", "moe_ep_size": "2"}, (2, 2, 1, 2)),
+        # A real one: started with tp 4 and ep 2.
+        ({"id": "x_tp4_ep2_1", "tp_size": "4", "moe_tp_size": "2", "moe_ep_size": "2"}, (4, 4, 1, 2)),
+        # Attention-DP that is not recorded: from the experts, and from the batch of one rank.
+        ({"attention_dp_size": "", "tp_size": "2", "moe_tp_size": "4"}, (4, 2, 2, 1)),
+        ({"attention_dp_size": "", "batch_size": "8", "moe_tp_size": "1", "moe_ep_size": "8"}, (8, 1, 8, 8)),
+        ({"attention_dp_size": "", "moe_tp_size": "1", "moe_ep_size": "1", "tp_size": "4"}, (4, 4, 1, 1)),
+    ],
+)
+def test_layouts_of_whole_servers(tmp_path: Path, changes: dict[str, str], layout: tuple[int, ...]) -> None:
+    one = _served(tmp_path, **changes)
+    assert (one.accelerators, one.tp, one.dp, one.ep) == layout
+    assert one.concurrency == 64.0
+
+
+def test_concurrency_for_want_of_a_column(tmp_path: Path) -> None:
+    changes = {"silicon_concurrency": "", "batch_size": "4", "tp_size": "1", "attention_dp_size": "8"}
+    assert _served(tmp_path, **changes, moe_tp_size="1", moe_ep_size="8").concurrency == 32.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "layout"),
+    [
+        ({}, (2, 2, 1, 1, None)),
+        ({"tp": "", "n_gpus": "8"}, (8, None, None, None, None)),
+        ({"n_gpus": "8"}, (8, 2, 4, 1, None)),
+        ({"n_gpus": "8", "tp": "1", "dp": "8", "ep": "8"}, (8, 1, 8, 1, 8)),
+        ({"n_gpus": "8", "tp": "2", "pp": "4"}, (8, 2, 1, 4, None)),
+        ({"n_gpus": "", "tp": "4"}, (4, 4, 1, 1, None)),
+        ({"n_gpus": "", "tp": "", "hardware": "8x H100-80GB SXM"}, (8, None, None, None, None)),
+    ],
+)
+def test_layouts_of_points(tmp_path: Path, changes: dict[str, str], layout: tuple[int | None, ...]) -> None:
+    one = _point(tmp_path, **changes)
+    assert (one.accelerators, one.tp, one.dp, one.pp, one.ep) == layout
+
+
+# Values.
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "field", "value"),
+    [
+        ("TPOT_median", "ms", "tpot_seconds", 9.5e-3),
+        ("ITL_mean", "us", "tpot_seconds", 9.5e-6),
+        ("elapsed/osl (approx TPOT incl. prefill share)", "ms", "tpot_seconds", 9.5e-3),
+        ("prompt_time(TTFT, whole batch)", "ms", "ttft_seconds", 9.5e-3),
+        ("elapsed (prefill, 1 output token)", "s", "ttft_seconds", 9.5),
+        ("e2e_batch_latency", "s", "request_seconds", 9.5),
+        ("tok_s_per_user", "tok/s/user", "tpot_seconds", 1 / 9.5),
+        ("output_tok_s_total", "tok/s", "output_tokens_per_second_per_accelerator", 9.5 / 2),
+        ("output_tok_s_per_gpu", "tok/s/GPU", "output_tokens_per_second_per_accelerator", 9.5),
+        ("input_tok_s_per_gpu", "tokens/s/GPU", "input_tokens_per_second_per_accelerator", 9.5),
+        ("total token throughput", "tokens/s", "total_tokens_per_second_per_accelerator", 9.5 / 2),
+    ],
+)
+def test_metrics_and_units(tmp_path: Path, metric: str, unit: str, field: str, value: float) -> None:
+    one = _point(tmp_path, metric=metric, unit=unit)
+    assert getattr(one, field) == pytest.approx(value, rel=1e-12)
+    assert one.statistic == ("median" if "median" in metric else "mean")
+
+
+@pytest.mark.parametrize(
+    ("kind", "demand", "load", "concurrency", "rate"),
+    [
+        ("static_batch", "64", "batch", 64.0, None),
+        ("closed_loop_max_concurrency", "1,024", "concurrency", 1.0, None),
+        ("concurrent multi-turn users", "4", "concurrency", 4.0, None),
+        ("poisson_rate", "6.0 req/s", "rate", None, 6.0),
+        ("open_loop_rate", "10 req/s offered (max_num_seqs 128)", "rate", 128.0, 10.0),
+        ("offline_max_throughput", "unknown (offline)", "saturated", None, None),
+        ("static_batch", "128/GPU (x2 simulated)", "batch", 256.0, None),
+        ("static_batch", "16384 tokens/GPU", "batch", 32.0, None),
+        ("production", "production", "unknown", None, None),
+        ("mlperf_server", "unknown (max under SLA)", "limited", None, None),
+    ],
+)
+def test_loads(
+    tmp_path: Path, kind: str, demand: str, load: str, concurrency: float | None, rate: float | None
+) -> None:
+    one = _point(tmp_path, batch_kind=kind, batch_or_concurrency=demand)
+    assert (one.load, one.concurrency, one.requests_per_second) == (load, concurrency, rate)
+
+
+def test_limits_that_a_load_had_to_keep(tmp_path: Path) -> None:
+    notes = "Server; p99 TTFT<=2 s, TPOT<=200 ms; best of 2"
+    one = _point(tmp_path, batch_kind="mlperf_server", batch_or_concurrency="", notes=notes)
+    assert (one.ttft_limit_seconds, one.tpot_limit_seconds) == (2.0, 0.2)
+
+
+def test_lengths_in_remarks(tmp_path: Path) -> None:
+    assert _point(tmp_path, isl="", notes="mean input not in logs (a summary says 222)").isl == 222.0
+    one = _point(tmp_path, isl="4989", osl="", notes="isl field = average KV length")
+    assert one.context == one.mean_context == 4989.0
+
+
+@pytest.mark.parametrize(
+    ("written", "model", "hardware", "weights"),
+    [
+        ("fp8 (native ckpt)", "Llama-3.1-8B", "H100", "fp8"),
+        ("bfloat16", "Llama-3.1-8B", "H100", "bf16"),
+        ("bf16 (Llama) / mxfp4 (gpt-oss)", "Llama-3.1-8B", "H100", "bf16"),
+        ("bf16 (Llama) / mxfp4 (gpt-oss)", "gpt-oss-20b", "H100", None),
+        ("fp4/fp8 (not in export)", "Llama-2-70B", "B200", "nvfp4"),
+        ("fp4/fp8 (not in export)", "Llama-2-70B", "MI355X", "mxfp4"),
+        ("fp4/fp8 (not in export)", "Llama-2-70B", "H200", "fp8"),
+        ("fp8_block", "DeepSeek-R1", "H200", None),
+        ("fp4", "gpt-oss-120b", "B200", None),
+        ("auto", "Llama-3.1-8B", "H100", None),
+        ("", "Llama-3.1-8B", "H100", None),
+    ],
+)
+def test_number_formats(tmp_path: Path, written: str, model: str, hardware: str, weights: str | None) -> None:
+    assert _point(tmp_path, weight_dtype=written, model=model, hardware=hardware).weights == weights
+
+
+@pytest.mark.parametrize(
+    ("model", "weights"),
+    [
+        ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "fp8"),
+        ("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4", "int4"),
+        ("meta-llama/Llama-3.3-70B-Instruct", None),
+        ("openai/gpt-oss-20b-mxfp4", None),
+        ("unsloth/Llama-3.1-8B-Instruct-bnb-4bit", "int4"),
+        ("mine/Llama-3.1-8B-Instruct-4bit", "int4"),
+        ("mine/Llama-3.1-8B-Instruct-w4a8kv4", "int4"),
+        ("mine/Llama-3.1-8B-Instruct-bnb-8bit", "int8"),
+        ("mine/Llama-3.1-8B-Instruct-GPTQ-8bit", "int8"),
+    ],
+)
+def test_a_checkpoint_is_named_after_its_format(tmp_path: Path, model: str, weights: str | None) -> None:
+    assert _point(tmp_path, weight_dtype="", model=model).weights == weights
+    assert _point(tmp_path, weight_dtype="fp32", model=model).weights == "fp32"
+
+
+@pytest.mark.parametrize("ending", ["GGUF", "FP16-GGUF", "3bit", "w6a6"])
+def test_a_checkpoint_of_no_known_format_needs_one(tmp_path: Path, ending: str) -> None:
+    name = f"mine/Llama-3.1-8B-{ending}"
+    said = f"the number format of the weights of {name!r} is not known; give the nearest one"
+    assert _reason(tmp_path, weight_dtype="", model=name) == said
+    assert _point(tmp_path, weight_dtype="int4", model=name).weights == "int4"
+
+
+def test_the_name_of_a_models_file_says_no_format(tmp_path: Path) -> None:
+    path = tmp_path / "llama-fp8.yaml"
+    shutil.copy(Path(__file__).parents[3] / "models" / "llama_3_8b.yaml", path)
+    assert _point(tmp_path, weight_dtype="", model=str(path)).weights is None
+
+
+def test_formats_that_a_chip_lacks_are_those_of_the_same_width_that_it_has(tmp_path: Path) -> None:
+    on_tpu = _point(tmp_path, hardware="TPU v6e", weight_dtype="fp16", kv_dtype="fp16")
+    assert (on_tpu.weights, on_tpu.kv) == ("bf16", "bf16")
+    on_volta = _point(tmp_path, hardware="V100 32GB", weight_dtype="", kv_dtype="fp8")
+    assert (on_volta.weights, on_volta.kv) == ("fp16", "int8")
+    on_hopper = _point(tmp_path, weight_dtype="fp16", kv_dtype="fp8")
+    assert (on_hopper.weights, on_hopper.kv) == ("fp16", "fp8")
+
+
+def test_a_checkpoint_of_its_own(tmp_path: Path) -> None:
+    one = _served(tmp_path, precision="fp4")
+    assert (one.model, one.weights) == ("deepseek_v3_nvfp4", None)
+
+
+def test_columns_of_other_case_and_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    header = f"\ufeff{POINTS.upper().replace(',', ' , ')}"
+    cells = [POINT.get(column, "") for column in POINTS.split(",")]
+    path.write_text(f"{header}\n{','.join(cells)}\n\n", encoding="utf-8")
+    (one,) = measurements.read(path)
+    assert isinstance(one, Measurement)
+
+
+# Names.
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("llama_3_70b", "llama_3_70b"),
+        ("paper/llama_3_70b", "paper/llama_3_70b"),
+        ("LLAMA 3.1 70B", "llama_3_70b"),
+        ("meta-llama/Llama-3.3-70B-Instruct", "llama_3_70b"),
+        ("RedHatAI/Meta-Llama-3.1-70B-Instruct-quantized.w8a8", "llama_3_70b"),
+        ("DeepSeek-R1-Distill-Llama-70B", "llama_3_70b"),
+        ("DeepSeek-V3/R1", "deepseek_v3"),
+        ("deepseek-ai/DeepSeek-R1-0528", "deepseek_v3"),
+        ("DeepSeek-R1 (NVFP4)", "deepseek_v3_nvfp4"),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3_30b_a3b"),
+        ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral_8x7b"),
+        ("amd/Llama-3.1-405B-Instruct-FP8-KV", "llama_3_405b"),
+        ("openai/gpt-oss-20b", "gpt_oss_20b"),
+        ("Nemotron-3-Nano-30B", "nemotron_3_nano_30b_a3b"),
+        ("zai-org/GLM-5-FP8", "glm_5"),
+        ("QuantTrio/Qwen3-Coder-480B-A35B-Instruct-AWQ", "qwen3_coder_480b_a35b"),
+        ("RedHatAI/gemma-3-27b-it-FP8-dynamic", "gemma_3_27b"),
+        ("unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit", "llama_3_8b"),
+        ("amd/gpt-oss-120b-w-mxfp4-a-fp8", "gpt_oss_120b"),
+        ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "mistral_small_24b"),
+        ("Qwen/QwQ-32B", "qwen2_5_32b"),
+    ],
+)
+def test_names_of_models(tmp_path: Path, written: str, name: str) -> None:
+    assert _point(tmp_path, model=written, weight_dtype="").model == name
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("h100_sxm", "h100_sxm"),
+        ("paper/h100", "paper/h100"),
+        ("8x H100-80GB SXM", "h100_sxm"),
+        ("NVIDIA H100 80GB HBM3", "h100_sxm"),
+        ("H100 SXM5 80 GB", "h100_sxm"),
+        ("H200-141GB", "h200_sxm"),
+        ("H200-NVL-141GB", "h200_nvl"),
+        ("A100-80GB SXM (DGX-A100)", "a100_sxm_80"),
+        ("NVIDIA A100-SXM4-40GB", "a100_sxm_40"),
+        ("A100_80GB_PCIe", "a100_pcie_80"),
+        ("B200-180GB SXM", "b200"),
+        ("GB200-192GB", "gb200_nvl72"),
+        ("GH200-144GB", "gh200_144"),
+        ("AMD Instinct MI300X OAM", "mi300x"),
+        ("RTX PRO 6000 Blackwell SE", "rtx_pro_6000"),
+        ("NVIDIA GeForce RTX 4090", "rtx_4090"),
+        ("TPU v4", "tpu_v4"),
+        ("tpu-v6e-8", "tpu_v6e"),
+        ("h100-dgxc-slurm", "h100_sxm"),
+        ("b200-nvd", "b200"),
+        ("gb300_sxm", "gb300_nvl72"),
+        ("AMD MI355X OAM 288GB", "mi355x"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx_pro_6000"),
+        ("NVIDIA H200 141GB HBM3e", "h200_sxm"),
+        ("H100x8", "h100_sxm"),
+    ],
+)
+def test_names_of_hardware(tmp_path: Path, written: str, name: str) -> None:
+    assert _point(tmp_path, hardware=written, weight_dtype="").hardware == name
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "version"),
+    [
+        ("vLLM 0.7.3.dev138 (ROCm 6.3)", "vllm", "0.7.3.dev138"),
+        ("TensorRT-LLM v1.0 trtllm-bench", "trtllm", "1.0"),
+        ("dynamo-sglang", "sglang", ""),
+        ("not stated in file", "", ""),
+        ("MyEngine 3", "myengine", ""),
+    ],
+)
+def test_names_of_engines(tmp_path: Path, written: str, name: str, version: str) -> None:
+    one = _point(tmp_path, engine=written)
+    assert (one.engine, one.engine_version) == (name, version)
+
+
+def test_every_name_in_the_table_leads_somewhere() -> None:
+    names = catalog.measured_names()
+    assert set(names.models) | set(names.checkpoints) | set(names.speculation) <= set(catalog.names("models"))
+    assert {one for found in names.checkpoints.values() for one in found.values()} <= set(catalog.names("models"))
+    assert set(names.hardware) <= set(catalog.names("hardware"))
+    assert {one for found in names.within_source.values() for one in found.values()} <= set(catalog.names("hardware"))
+
+
+# What cannot be used.
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {"model": "GPT-9"},
+            "unknown model 'GPT-9'; nearest: gpt_j_6b or gpt_4 (the path of a Hugging Face config.json works too; see "
+            "'inference-econ import-model')",
+        ),
+        ({"model": ""}, "no model is named"),
+        ({"hardware": "Abacus"}, "unknown hardware 'Abacus'"),
+        ({"hardware": "H20-141GB"}, "unknown hardware 'H20-141GB'"),
+        ({"hardware": ""}, "no hardware is named"),
+        ({"weight_dtype": "exl9"}, "unknown number format 'exl9'"),
+        ({"kv_dtype": "exl9"}, "unknown number format 'exl9'"),
+        ({"value": "-3"}, "value must be positive and finite, got -3"),
+        ({"value": "0"}, "value must be positive and finite, got 0"),
+        ({"value": "1e999"}, "value must be positive and finite, got inf"),
+        ({"value": "fast"}, "value is no number: 'fast'"),
+        ({"value": ""}, "value is blank"),
+        ({"isl": "0"}, "isl must be positive and finite, got 0"),
+        ({"isl": "a trace"}, "isl is no number: 'a trace'"),
+        ({"isl": ""}, "isl is not recorded"),
+        ({"tp": "2.5"}, "tp must be a whole number, got 2.5"),
+        ({"tp": "1e7"}, "tp must be at most 1e+06, got 1e+07"),
+        ({"n_gpus": "3"}, "tp 2 x pp 1 x dp 1 are not the 3 accelerators"),
+        ({"n_gpus": "", "tp": ""}, "the number of accelerators is not recorded"),
+        ({"ep": "8"}, "ep 8 is more than the 2 ranks of a stage"),
+        ({"batch_or_concurrency": "many"}, "batch_or_concurrency 'many' has no number"),
+        ({"batch_kind": "poisson_rate", "batch_or_concurrency": "many"}, "batch_or_concurrency 'many' has no rate"),
+        ({"batch_or_concurrency": "-4"}, "batch_or_concurrency must be positive and finite, got -4"),
+        ({"metric": "TPOT_p99"}, "metric 'TPOT_p99' is a tail, not a typical value"),
+        ({"metric": "warmth"}, "metric 'warmth' in ms is not understood"),
+        ({"metric": "speed", "unit": "tok/s"}, "metric 'speed' does not say which tokens it counts"),
+        ({"unit": "furlong"}, "unit 'furlong' of metric 'TPOT_median' is not convertible"),
+        ({"quality": "D"}, "quality D: second-hand, or known to be wrong"),
+    ],
+)
+def test_rows_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
+    assert _reason(tmp_path, **changes) == reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"silicon_ttft_ms": "-1"}, "silicon_ttft_ms must be positive and finite, got -1"),
+        ({"silicon_ttft_ms": "", "silicon_tpot_ms": "nan"}, "nothing is measured"),
+        ({"tp_size": ""}, "tp_size is blank"),
+        ({"mode": "disagg"}, "prefill_tp_size is blank"),
+        ({"osl": ""}, "osl is blank"),
+    ],
+)
+def test_servers_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
+    row = {
+        "backend": "vllm", "model_path": "Llama-3-8B", "system": "h100", "mode": "agg", "isl": "9", "osl": "9",
+        "silicon_ttft_ms": "9", "silicon_tpot_ms": "9", "silicon_concurrency": "1", "batch_size": "1", "tp_size": "1",
+    }  # fmt: skip
+    (found,) = _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source", {**row, **changes})
+    assert found == Skipped("row 1", "mine", reason)
+
+
+def test_rows_that_cannot_be_used_name_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    _read(path, POINTS, {**POINT, "notes": "two\nlines"}, POINT, {**POINT, "value": "-3"}, {**POINT, "ep": "8"})
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("\r\n", "\n", 1).replace("\n", "\n\n", 1), encoding="utf-8")
+    found = [one.line for one in measurements.read(path) if isinstance(one, Skipped)]
+    assert found == [6, 7]  # after the header, an empty line, a row of two lines and one of one
+
+
+@pytest.mark.parametrize("name", ["mine.yaml", "config.json"])
+def test_a_model_can_be_the_path_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = CONFIGS / "Qwen--Qwen3-8B_config.json"
+    shutil.copy(config if name == "config.json" else catalog.locate("models", "qwen3_8b"), name)
+    mine, ours = _point(tmp_path, model=name), _point(tmp_path, model="Qwen/Qwen3-8B")
+    assert (mine.model, ours.model) == (name, "qwen3_8b")
+    first, second = predict.predict([mine, ours], lambda _: catalog.assumptions("deployable"))
+    assert first.tpot_seconds == second.tpot_seconds
+    assert first.tpot_seconds is not None
+    assert _reason(tmp_path, model="missing.json").startswith(
+        "unknown model 'missing.json' (the path of a Hugging Face"
+    )
+    assert _reason(tmp_path, model=300 * "a" + ".yaml").startswith("unknown model 'aaa")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "mine.csv: empty; a line of column names and one line for each measurement are needed"),
+        ("a,b\n1,2\n", "mine.csv:1: its columns are those of no known kind of measurements"),
+        (
+            POINTS.replace("metric", "metrik") + "\n",
+            r"no known kind of measurements; nearest to it are points, of which it lacks metric$",
+        ),
+        (
+            SERVING.replace("silicon_tpot_ms", "tpot") + "\n",
+            r"nearest to it are whole servers, of which it lacks silicon_tpot_ms$",
+        ),
+        ('a,b\n"1,2\n', r"mine.csv: not a CSV file in UTF-8 \(unexpected end of data\)"),
+    ],
+)
+def test_files_of_no_kind(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        measurements.read(path)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"missing.csv: cannot be read: No such file"):
+        measurements.read(tmp_path / "missing.csv")
+    (tmp_path / "bytes.csv").write_bytes(b"a,\xff\xfe\n")
+    with pytest.raises(InputError, match=r"bytes.csv: not a CSV file in UTF-8"):
+        measurements.read(tmp_path / "bytes.csv")
+
+
+# What is known of runs beyond their columns.
+
+
+def test_latencies_of_whole_servers_are_means_of_runs_of_ten_rounds(tmp_path: Path) -> None:
+    source = "aiconfigurator silicon_sample.csv, derived from public InferenceX runs"
+    one = _served(tmp_path, source=source)
+    assert (one.statistic, one.requests) == ("mean", 640.0)
+    assert one.spread == pytest.approx(0.2 / 0.9)
+    # Other lengths were run by the collectors, all requests alike.
+    other = _served(tmp_path, source=source, isl="1000")
+    assert (other.statistic, other.requests, other.spread) == ("mean", None, 0.0)
+    assert _served(tmp_path, source="mine").spread is None
+
+
+def test_the_means_of_whole_servers_are_the_means_of_the_nightly_runs() -> None:
+    """Where both have the same time between tokens, TTFT is the mean and not the median of the other collection."""
+    with catalog.measured_files()["inferencemax_aggregated"].open(encoding="utf-8", newline="") as stream:
+        runs = [row for row in csv.DictReader(stream) if row["hf_model"] == "openai/gpt-oss-120b"]
+    ratios = []
+    for run in runs:
+        demand = (float(run["tp"]), 0.9 * float(run["isl"]), 0.9 * float(run["osl"]), float(run["concurrency"]))
+        for one in _shipped():
+            if not isinstance(one, Measurement) or one.dataset != "serving_points" or one.engine != "vllm":
+                continue
+            same = (one.model, one.hardware[:4]) == ("gpt_oss_120b", run["hardware"][:4])
+            tpot, ttft = one.tpot_seconds or math.inf, one.ttft_seconds or math.inf
+            quick = abs(tpot / float(run["median_tpot_s"]) - 1.0) < 0.03
+            if same and quick and (one.tp, one.isl, one.osl, one.concurrency) == demand:
+                ratios.append([ttft / float(run[f"{which}_ttft_s"]) for which in ("mean", "median")])
+    assert len(ratios) > 60
+    means, medians = (sorted(column)[len(ratios) // 2] for column in zip(*ratios, strict=True))
+    assert means == pytest.approx(1.04, abs=0.02)
+    assert medians > 1.4
+
+
+def test_formats_of_the_cache_that_scripts_set() -> None:
+    found = {
+        (one.model, one.engine, one.hardware): one.kv
+        for one in _shipped()
+        if isinstance(one, Measurement) and one.dataset in ("serving_points", "inferencemax_aggregated")
+    }
+    assert found["llama_3_70b", "vllm", "h200_sxm"] == found["gpt_oss_120b", "vllm", "b200"] == "fp8"
+    assert found["gpt_oss_120b", "vllm", "h200_sxm"] is None
+    assert found["deepseek_v3", "sglang", "h200_sxm"] is None
+
+
+def test_engines_that_read_prompts_first_and_seldom_look_for_them(tmp_path: Path) -> None:
+    first = {(one.engine, one.engine_version): one.prefill_first for one in _shipped() if isinstance(one, Measurement)}
+    assert first["sglang", "0.5.9"]
+    assert not first["vllm", "0.12.0"]
+    assert _point(tmp_path, engine="vLLM 0.7.3 (CUDA)").prefill_first
+    looks = {
+        one.concurrency: one.wait_steps
+        for one in _shipped()
+        if isinstance(one, Measurement) and (one.engine, one.hardware, one.model) == ("sglang", "b200", "deepseek_v3")
+    }
+    assert (looks[4.0], looks[8.0], looks[16.0], looks[64.0]) == (5.0, 5.0, 15.0, 15.0)
+
+
+def test_what_scripts_told_tensorrt() -> None:
+    """Prompts wait for all groups of attention ranks or for each other, and have a step of their own."""
+    found = [one for one in _shipped() if isinstance(one, Measurement) and one.engine == "trtllm" and one.requests]
+    groups = {(one.model, one.dp, one.osl, one.concurrency): one.wait_steps for one in found if (one.dp or 1) > 1}
+    assert groups["deepseek_v3_nvfp4", 8, 0.9 * 8192, 128.0] == 30.0
+    # Of 256 requests one ends every four steps: two groups have one each after three of them on average. A prompt waits
+    # half as long.
+    assert groups["gpt_oss_120b", 2, 0.9 * 1024, 256.0] == pytest.approx(6.0)
+    llama = {(one.tp, one.isl, one.osl): one.wait_steps for one in found if one.model == "llama_3_70b"}
+    assert llama[4, 0.9 * 1024, 0.9 * 1024] == 20.0
+    assert llama[8, 0.9 * 1024, 0.9 * 1024] == llama[4, 0.9 * 1024, 0.9 * 8192] == 0.0
+    tokens = {(one.model, one.engine_version, one.isl): one.step_tokens for one in found if one.decode is None}
+    assert tokens["deepseek_v3", "1.1.0rc2.post2", 0.9 * 1024] == 1024.0
+    assert tokens["deepseek_v3", "1.2.0rc6.post2", 0.9 * 1024] is None
+    assert tokens["gpt_oss_120b", "1.2.0rc2", 0.9 * 1024] == 20000.0
+
+
+def test_engines_that_were_compiled(tmp_path: Path) -> None:
+    assert _point(tmp_path, engine="TensorRT-LLM v0.9.0").compiled
+    assert not _point(tmp_path, engine="TensorRT-LLM 1.0").compiled
+
+
+def test_servers_that_only_decode_read_no_prompts() -> None:
+    (one,) = [one for one in _shipped() if isinstance(one, Measurement) and one.id == "T1431"]
+    assert (one.context, one.concurrency) == (2000.0, 18432.0)
+
+
+def test_the_kind_of_a_file_and_its_cells(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    _read(path, POINTS, {**POINT, "id": "first"}, {**POINT, "id": "second"})
+    kind, cells = measurements.cells(path)
+    assert kind == "points"
+    assert [cell["id"] for cell in cells] == ["first", "second"]
+
+
+def test_poisson_runs_are_of_500_requests() -> None:
+    """Completions per second at 200 offered, times the longest latency and all arrivals."""
+    with catalog.measured_files()["poisson_load_a100"].open(encoding="utf-8", newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if float(row["rps"]) == 200.0]
+    for row in rows:
+        rate = float(row["request_throughput"])
+        assert rate * float(row["e2el_p99_ms"]) / 1e3 / (1.0 - rate / 200.0) == pytest.approx(500, rel=0.02)
+    assert {
+        one.requests for one in _shipped() if one.dataset == "poisson_load_a100" and isinstance(one, Measurement)
+    } == {500.0}

@@ -1,0 +1,137 @@
+"""Runs that begin and end: the first round of a closed loop, rounds in step, and random arrivals played through."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from inference_econ.calibration.prediction import load_generator
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.setup import Question
+from inference_econ.inputs import catalog
+from inference_econ.inputs.precision import Precision
+from inference_econ.inputs.traffic import Requests
+from inference_econ.serving.services import Service, services
+
+
+@cache
+def _service(
+    isl: int = 512,
+    osl: int = 256,
+    chunk: int = 8192,
+    model: str = "qwen3_30b_a3b",
+    changes: tuple[str, ...] = (),
+) -> Service:
+    """One H100 with room for 256 requests."""
+    spec, chip = catalog.model(model), catalog.hardware("h100_sxm")
+    assumed = catalog.assumptions("deployable", changes=[f"prefill_chunk={chunk}", "request_overhead=0 s", *changes])
+    requests = Requests.model_validate({"isl": isl, "osl": osl})
+    question = Question.of(spec, chip, Precision.of(spec, "fp8", None, None), requests.mean_context, assumed)
+    one = np.ones(1)
+    return services(question, requests, Plans(one, one, one, one, one, whole=True), np.array([256.0])).service(0)
+
+
+def test_prompts_that_share_a_step_take_less_than_one_after_the_other() -> None:
+    service = _service()
+    each = load_generator.together_seconds(service, [1.0, 2.0, 4.0, 16.0])
+    assert each[0] == service.prefill_busy_seconds
+    assert np.all(np.diff(each) < 0)
+
+
+def test_a_step_holds_no_more_tokens_than_the_assumptions_say() -> None:
+    # 8192 tokens are 16 prompts of 512: more of them wait for the next step.
+    full, more = load_generator.together_seconds(_service(), [16.0, 64.0])
+    assert more == pytest.approx(full, rel=1e-12)
+    assert load_generator.together_seconds(_service(chunk=512), 64.0) == pytest.approx(
+        _service(chunk=512).prefill_busy_seconds
+    )
+    # Without a limit all fit one step.
+    assert load_generator.together_seconds(_service(chunk=0), 64.0) < more
+
+
+def test_the_first_round_ends_when_all_prompts_are_read() -> None:
+    service = _service()
+    first, last = load_generator.first_round(service, np.array([1.0, 64.0]))
+    assert first[0] == last[0] == service.prefill_seconds
+    each = float(load_generator.together_seconds(service, 64.0))
+    assert (first[1], last[1]) == pytest.approx((16 * each, 64 * each))
+
+
+@pytest.mark.parametrize(
+    ("share", "median", "expected"),
+    [
+        (0.0, False, 1.0),
+        (1.0, False, 4.0),
+        (0.25, False, 0.75 + 0.25 * 4.0),
+        (0.25, True, 1.0),
+        # Of a start that is three quarters of the run, a third of it is shorter than the median.
+        (0.75, True, 2.0 + (0.5 - 0.25) / 0.75 * 4.0),
+        (1.0, True, 4.0),
+    ],
+)
+def test_a_mean_or_median_over_a_run(share: float, median: bool, expected: float) -> None:
+    assert load_generator.with_start(1.0, share, 2.0, 6.0, median=median) == pytest.approx(expected)
+
+
+def test_the_median_of_a_slow_steady_state_after_a_quick_start() -> None:
+    assert load_generator.with_start(5.0, 0.8, 1.0, 3.0, median=True) == pytest.approx(1.0 + 0.5 / 0.8 * 2.0)
+
+
+def test_equal_requests_march_in_step() -> None:
+    service = _service()
+    each = float(load_generator.together_seconds(service, 64.0))
+    waits, others = load_generator.rounds(service, 64.0, 0.0, 5)
+    assert waits == pytest.approx([63.0 * each / 2.0] * 5)
+    assert others == pytest.approx(63.0 * each / 2.0)
+
+
+def test_unequal_requests_spread_out_over_the_rounds() -> None:
+    waits, others = load_generator.rounds(_service(), 64.0, 0.2, 50)
+    assert waits[0] == load_generator.rounds(_service(), 64.0, 0.0, 1)[0][0]
+    assert np.all(np.diff(waits) <= 0)
+    assert waits[-1] == 0.0
+    assert others == pytest.approx(2.0 * load_generator.rounds(_service(), 64.0, 0.0, 1)[1])
+
+
+def test_a_run_with_hardly_any_load() -> None:
+    service = _service()
+    trace, seconds = load_generator.played(service, 0.01, 20)
+    assert np.median(trace.ttft) == pytest.approx(service.prefill_seconds)
+    assert np.median(trace.tpot) == pytest.approx(service.decode_seconds[0], rel=1e-6)
+    # The last request arrives at the end of the expected time, and takes its own.
+    assert seconds == pytest.approx(20 / 0.01 + np.median(trace.e2e))
+
+
+def test_a_run_of_hosts_that_launch_slowly_and_prepare_steps() -> None:
+    """Little load, then prompts that share their launches: many more get through than one by one."""
+    slow = _service(isl=128, changes=("launch=80 us", "steps_ahead=1"))
+    assert slow.prefill_seconds > 3.0 * _service(isl=128).prefill_seconds
+    trace, _ = load_generator.played(slow, 0.01, 20)
+    assert np.median(trace.ttft) == pytest.approx(slow.prefill_seconds)
+    _, seconds = load_generator.played(slow, 3.0 / slow.prefill_seconds, 2000)
+    assert 2000 / seconds > 1.5 / slow.prefill_seconds
+    # Those that find others wait for a step more.
+    rate = 0.3 / slow.prefill_seconds
+    ahead, at_once = (
+        load_generator.played(_service(isl=128, changes=("launch=80 us", f"steps_ahead={steps}")), rate, 2000)[
+            0
+        ].ttft.mean()
+        for steps in (1, 0)
+    )
+    assert ahead > at_once + 0.5 * float(slow.decode_seconds[0])
+
+
+def test_a_run_beyond_capacity_ends_all_the_same() -> None:
+    service = _service()
+    rate = 20.0 * service.most_requests_per_second
+    trace, seconds = load_generator.played(service, rate, 500)
+    assert np.isfinite(trace.ttft).all()
+    # Longer queues at the end, and no more completed than the server can.
+    assert np.median(trace.ttft[-50:]) > 10 * service.prefill_seconds
+    prompt = float(load_generator.together_seconds(service, 16.0))
+    least = service.requests.decode_steps * float(service.decode_seconds[-1]) / service.slots + prompt
+    assert 500 / seconds < 1.05 / least
+    # The same run again is the same run.
+    assert np.array_equal(load_generator.played(service, rate, 500)[0].ttft, trace.ttft)

@@ -1,0 +1,343 @@
+"""Predictions of measurements: what each kind of load, layout and engine means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from inference_econ.calibration.measurements import Measurement, Pool
+from inference_econ.calibration.prediction.predict import Prediction, predict
+from inference_econ.errors import SpecError
+from inference_econ.inputs import catalog
+from inference_econ.inputs.assumptions import Assumptions
+
+#: Llama 3 70B in FP8 on four H100s: 32 requests of 1000 and 200 tokens.
+ROW = Measurement(
+    id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h100_sxm",
+    accelerators=4, tp=4, dp=1, pp=1, ep=1, weights="fp8", isl=1000.0, osl=200.0, load="concurrency", concurrency=32.0,
+)  # fmt: skip
+FULL: dict[str, Any] = {"load": "saturated", "concurrency": None}
+DEEPSEEK = replace(ROW, model="deepseek_v3", hardware="h200_sxm", weights=None, accelerators=8, tp=8)
+
+
+@cache
+def _assumed(name: str = "deployable") -> Assumptions:
+    return catalog.assumptions(name)
+
+
+def _one(row: Measurement = ROW, name: str = "deployable", **changes: Any) -> Prediction:
+    (found,) = predict([replace(row, **changes)], lambda _: _assumed(name))
+    return found
+
+
+def _ttft(row: Measurement = ROW, name: str = "deployable", **changes: Any) -> float:
+    value = _one(row, name, **changes).ttft_seconds
+    assert value is not None
+    return value
+
+
+def _output(row: Measurement = ROW, name: str = "deployable", **changes: Any) -> float:
+    value = _one(row, name, **changes).output_tokens_per_second_per_accelerator
+    assert value is not None
+    return value
+
+
+def test_rows_of_one_deployment_together_are_what_they_are_apart() -> None:
+    rows = [replace(ROW, id=str(number), concurrency=float(number)) for number in (1, 4, 64)]
+    together = predict(rows, lambda _: _assumed())
+    assert [one.measurement.id for one in together] == ["1", "4", "64"]
+    for one in together:
+        (apart,) = predict([one.measurement], lambda _: _assumed())
+        # Steady states between those that are calculated are interpolated.
+        assert one.tpot_seconds == pytest.approx(apart.tpot_seconds, rel=0.02)
+        assert one.ttft_seconds == pytest.approx(apart.ttft_seconds, rel=0.02)
+
+
+# Closed loops.
+
+
+def test_one_request_at_a_time_is_idle() -> None:
+    alone, busy = _one(concurrency=1.0), _one()
+    assert alone.idle
+    assert not busy.idle
+    assert _one(accelerators=8, concurrency=2.0).idle  # two replicas, one each
+    assert alone.request_seconds == pytest.approx(alone.ttft_seconds + 199 * alone.tpot_seconds)  # type: ignore[operator]
+
+
+def test_a_mean_over_a_run_has_the_first_round_in_it() -> None:
+    endless = _ttft(statistic="mean")
+    long, short = (_ttft(statistic="mean", requests=requests) for requests in (3200.0, 320.0))
+    assert endless < long < short
+    # What one in a hundred sees weighs a tenth of what one in ten sees.
+    assert (long - endless) * 10.0 == pytest.approx(short - endless)
+    assert _ttft(statistic="median", requests=320.0) == endless
+    # All of a run of one round come at once.
+    assert _ttft(statistic="mean", requests=32.0) > 3.0 * endless
+
+
+def test_equal_requests_wait_for_each_other_where_prompts_go_first() -> None:
+    mixed = _one(spread=0.0)
+    first = _one(spread=0.0, prefill_first=True)
+    assert first.ttft_seconds > 3.0 * mixed.ttft_seconds  # type: ignore[operator]
+    # Half of the others' prompts are read before the first token, not between tokens.
+    assert first.tpot_seconds < mixed.tpot_seconds  # type: ignore[operator]
+    assert _ttft(spread=None, prefill_first=True) == mixed.ttft_seconds
+
+
+def test_an_engine_that_seldom_looks_keeps_prompts_waiting() -> None:
+    plain = _one()
+    assert plain.tpot_seconds is not None
+    assert _ttft(wait_steps=15.0) == pytest.approx(_ttft() + 15.0 * plain.tpot_seconds)
+
+
+def _with(*changes: str, row: Measurement = ROW, **fields: Any) -> Prediction:
+    """Under ``deployable`` with changes."""
+    assumed = catalog.assumptions("deployable", changes=list(changes))
+    (found,) = predict([replace(row, **fields)], lambda _: assumed)
+    return found
+
+
+def test_prompts_wait_for_the_steps_that_were_prepared() -> None:
+    plain, ahead = _with(), _with("steps_ahead=2")
+    assert ahead.ttft_seconds - plain.ttft_seconds == pytest.approx(2.0 * plain.tpot_seconds, rel=0.05)  # type: ignore[operator]
+    # Nothing is prepared for a server that has nothing to do.
+    assert _with("steps_ahead=2", concurrency=1.0).ttft_seconds == _with(concurrency=1.0).ttft_seconds
+
+
+def test_steps_are_prepared_as_a_whole() -> None:
+    with pytest.raises(SpecError, match=r"steps_ahead: Input should be a valid integer, got 0\.5"):
+        catalog.assumptions("deployable", changes=["steps_ahead=0.5"])
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_the_start_of_a_run_is_in_its_mean_only(first: bool) -> None:
+    run: dict[str, Any] = {"requests": 320.0, "spread": 0.2, "prefill_first": first}
+    plain, warm = (_with(*changes, statistic="mean", **run) for changes in ((), ("warm_up=2 s",)))
+    # One request in ten begins the run.
+    assert warm.ttft_seconds == pytest.approx(plain.ttft_seconds + 0.2)  # type: ignore[operator]
+    assert warm.tpot_seconds == plain.tpot_seconds
+    again = _with("warm_up=2 s", statistic="median", **run)
+    assert again.ttft_seconds == pytest.approx(_with(statistic="median", **run).ttft_seconds)
+
+
+def test_pools_connect_over_the_network_only() -> None:
+    pool = Pool(workers=1, tp=4, dp=1, pp=1, ep=1)
+    row = replace(
+        ROW,
+        tp=None,
+        dp=None,
+        pp=None,
+        ep=None,
+        accelerators=8,
+        prefill=pool,
+        decode=pool,
+        requests=320.0,
+        statistic="mean",
+    )
+    one = [_with(*changes, row=row).ttft_seconds for changes in ((), ("transfer_warm_up=4 s",))]
+    assert one[0] == one[1]
+    apart = replace(row, decode=replace(pool, workers=2), accelerators=12)
+    two = [_with(*changes, row=apart).ttft_seconds for changes in ((), ("transfer_warm_up=4 s",))]
+    assert two[1] == pytest.approx(two[0] + 0.4)  # type: ignore[operator]
+
+
+def test_single_prompts_make_the_first_round_longer() -> None:
+    run: dict[str, Any] = {"statistic": "mean", "requests": 320.0, "isl": 100.0}
+    one, all_at_once = _with("launch=50 us", step_tokens=100.0, **run), _with("launch=50 us", **run)
+    assert one.ttft_seconds > 1.2 * all_at_once.ttft_seconds  # type: ignore[operator]
+    # What an engine without chunks was told does not matter.
+    whole = [_with("prefill_chunk=0", step_tokens=tokens).ttft_seconds for tokens in (None, 100.0)]
+    assert whole[0] == whole[1]
+
+
+def test_compiled_engines_launch_no_kernels_one_by_one() -> None:
+    short: dict[str, Any] = {"isl": 100.0, "concurrency": 1.0}
+    slow, compiled = (_with("launch=100 us", compiled=compiled, **short) for compiled in (False, True))
+    assert slow.ttft_seconds > 2.0 * compiled.ttft_seconds  # type: ignore[operator]
+    assert compiled.ttft_seconds == _with("launch=0 us", **short).ttft_seconds
+
+
+def test_requests_without_a_place_wait_before_their_first_token() -> None:
+    # 70 GB of weights on one H100 leave next to nothing for the cache.
+    crowded, roomy = _one(accelerators=2, tp=2, concurrency=400.0), _one(concurrency=400.0)
+    assert crowded.ttft_seconds > 20.0 * roomy.ttft_seconds  # type: ignore[operator]
+    more = _output(accelerators=2, tp=2, concurrency=800.0)
+    assert more == pytest.approx(_output(accelerators=2, tp=2, concurrency=400.0))
+
+
+def test_tensorrt_begins_a_request_only_when_all_of_it_fits() -> None:
+    changes: dict[str, Any] = {"accelerators": 2, "tp": 2, "isl": 100.0, "osl": 4000.0, **FULL}
+    assert _output(engine="trtllm", **changes) < 0.9 * _output(engine="sglang", **changes)
+
+
+# Full servers.
+
+
+def test_vllm_runs_no_more_requests_than_its_default() -> None:
+    small: dict[str, Any] = {"model": "llama_3_8b", "accelerators": 1, "tp": 1, "isl": 100.0, **FULL}
+    assert _output(**small) < _output(engine="", **small)
+    # Fewer on an A100 than on others of its size: 256 instead of 1024.
+    ampere = {**small, "hardware": "a100_sxm_80", "weights": "bf16"}
+    assert _output(**ampere) < 0.9 * _output(engine="", **ampere)
+
+
+def test_what_does_not_fit_cannot_be_full() -> None:
+    said = "not one request fits beside the weights, as far as is known, and how many ran is not recorded"
+    assert _one(accelerators=1, tp=1, hardware="l4", engine="", **FULL).skipped == said
+    # If somebody counted the requests, it ran all the same.
+    assert _one(accelerators=1, tp=1, hardware="l4").tpot_seconds is not None
+
+
+@pytest.mark.parametrize("load", ["batch", "concurrency", "rate", "saturated"])
+@pytest.mark.parametrize(("isl", "osl"), [(1.0, 1.0), (1.0, 1e6), (1e7, 1.0)])
+def test_extreme_lengths_and_loads_end(load: str, isl: float, osl: float) -> None:
+    changes: dict[str, Any] = {"load": load, "isl": isl, "osl": osl, "engine": "", "concurrency": None}
+    if load in ("batch", "concurrency"):
+        changes["concurrency"] = 1e9
+    if load == "rate":
+        changes |= {"requests_per_second": 1e6, "requests": 1000.0}
+    found = _one(**changes)
+    # A prompt of ten million tokens is one that does not fit.
+    assert found.skipped == "" or (isl > 1e6 and "not one request fits" in found.skipped)
+    assert found.skipped or found.output_tokens_per_second_per_accelerator > 0  # type: ignore[operator]
+
+
+def test_a_limited_load_keeps_its_promises() -> None:
+    limited = _one(load="limited", concurrency=None, ttft_limit_seconds=2.0, tpot_limit_seconds=0.03)
+    full = _one(**FULL)
+    assert limited.tpot_seconds == pytest.approx(0.03, rel=0.2)
+    assert limited.tpot_seconds < full.tpot_seconds  # type: ignore[operator]
+
+
+def test_without_a_layout_a_full_server_has_the_best_one() -> None:
+    best, four = (_output(tp=tp, **FULL) for tp in (None, 4))
+    assert best >= 0.999 * four
+    assert _one(tp=None, **FULL).assumed.startswith("layout tp=")
+    assert _one(tp=4, **FULL).assumed == ""
+
+
+def test_what_is_known_of_an_engine_counts_without_a_layout_too() -> None:
+    alone: dict[str, Any] = {"tp": None, "dp": None, "pp": None, "ep": None, "concurrency": 1.0}
+    graphs, eager = (_with("launch=100 us", eager=eager, **alone).tpot_seconds for eager in (False, True))
+    assert eager > 1.2 * graphs  # type: ignore[operator]
+    slow, compiled = (_with("launch=100 us", compiled=compiled, isl=100.0, **alone) for compiled in (False, True))
+    assert slow.ttft_seconds > 2.0 * compiled.ttft_seconds  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("load", ["batch", "concurrency", "rate"])
+def test_without_a_layout_others_have_the_widest_one(load: str) -> None:
+    rate: dict[str, Any] = {"requests_per_second": 2.0, "requests": 40.0} if load == "rate" else {}
+    chosen = _one(load=load, tp=None, dp=None, pp=None, ep=None, **rate)
+    assert chosen.assumed == "layout tp=4, dp=1, pp=1"
+    assert chosen.request_seconds == pytest.approx(_one(load=load, tp=4, dp=1, pp=1, **rate).request_seconds, rel=0.1)
+    assert (
+        "nothing fits: Llama 3.1 70B (fp8) on NVIDIA L4" in _one(tp=None, accelerators=1, hardware="l4", **FULL).skipped
+    )
+
+
+def test_prompts_that_come_together_are_read_together() -> None:
+    # Short answers: nearly all time goes into prompts, 128 of which share a step.
+    assert _output(isl=64.0, osl=4.0, **FULL) > 15.0 * _output(isl=64.0, osl=4.0, concurrency=1.0)
+
+
+# Random arrivals.
+
+
+def test_a_run_of_known_length_ends_even_if_too_much_arrives() -> None:
+    endless = _one(load="rate", concurrency=None, requests_per_second=500.0)
+    assert endless.ttft_seconds is None
+    assert endless.tpot_seconds is not None
+    run = _one(load="rate", concurrency=None, requests_per_second=500.0, requests=300.0)
+    assert run.ttft_seconds is not None
+    assert run.request_seconds is not None
+    assert not run.idle
+    # Longer runs make longer queues.
+    longer = _one(load="rate", concurrency=None, requests_per_second=500.0, requests=1500.0)
+    assert longer.ttft_seconds > run.ttft_seconds  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("requests", [None, 300.0])
+def test_few_arrivals_are_idle(requests: float | None) -> None:
+    found = _one(load="rate", concurrency=None, requests_per_second=0.05, requests=requests)
+    assert found.idle
+    assert found.ttft_seconds == pytest.approx(_ttft(concurrency=1.0), rel=0.1)
+    assert found.output_tokens_per_second_per_accelerator == pytest.approx(0.05 * 200 / 4, rel=0.02)
+
+
+# Batches.
+
+
+def test_a_batch_that_does_not_fit_runs_in_rounds() -> None:
+    changes: dict[str, Any] = {"accelerators": 2, "tp": 2, "load": "batch", "osl": 1000.0}
+    one, ten = (_one(concurrency=requests, **changes).request_seconds for requests in (400.0, 4000.0))
+    assert ten == pytest.approx(10.0 * one, rel=1e-6)  # type: ignore[operator]
+
+
+def test_prompts_alone_are_measured_by_their_tokens() -> None:
+    found = _one(load="batch", osl=None)
+    assert found.input_tokens_per_second_per_accelerator == pytest.approx(32 * 1000 / found.ttft_seconds / 4)  # type: ignore[operator]
+    assert found.tpot_seconds is None
+
+
+def test_a_known_cache_is_decoded_without_prompts() -> None:
+    found = _one(load="batch", context=1100.0)
+    assert found.ttft_seconds is None
+    assert found.output_tokens_per_second_per_accelerator == pytest.approx(32 / found.tpot_seconds / 4)  # type: ignore[operator]
+
+
+# Pools and layouts.
+
+
+def test_pools_without_numbers_of_workers_have_sensible_ones() -> None:
+    pool = Pool(workers=None, tp=8, dp=1, pp=1, ep=1)
+    row = replace(DEEPSEEK, tp=None, dp=None, pp=None, ep=None, accelerators=None, prefill=pool, decode=pool)
+    # One request needs one of each; of more, no decode worker runs fewer than four.
+    assert _one(row, concurrency=1.0).assumed == "workers: 1 prefill, 1 decode"
+    assert _one(row, concurrency=8.0).assumed == "workers: 1 prefill, 2 decode"
+    many = _one(row, concurrency=512.0)
+    _, readers, _, writers, _ = many.assumed.split()
+    known = replace(
+        row, prefill=replace(pool, workers=int(readers)), decode=replace(pool, workers=int(writers)), accelerators=8
+    )
+    told = _one(known, concurrency=512.0)
+    assert told.assumed == ""
+    assert told.tpot_seconds == pytest.approx(many.tpot_seconds, rel=1e-3)
+    # Longer prompts keep more prefill workers busy, and feed fewer decode workers; what is recorded stays.
+    longer = _one(row, concurrency=512.0, isl=40 * (row.isl or 1.0))
+    assert int(longer.assumed.split()[3]) < int(writers)
+    half = _one(replace(row, decode=replace(pool, workers=5)), concurrency=512.0)
+    assert half.assumed.endswith(", 5 decode")
+    known = replace(row, prefill=replace(pool, workers=1), decode=replace(pool, workers=3), accelerators=32)
+    assert _one(known).skipped == ""
+    assert _ttft(known, statistic="mean", requests=64.0) > _ttft(known)
+
+
+def test_experts_may_be_spread_unevenly_since_copies_fill_the_gaps() -> None:
+    found = _one(DEEPSEEK, accelerators=72, tp=1, dp=72, ep=72, concurrency=7200.0)
+    assert found.skipped == ""
+    assert "heads do not split" in _one(DEEPSEEK, tp=7, accelerators=7).skipped
+
+
+def test_a_bound_takes_the_cuts_that_a_layout_allows() -> None:
+    # Eight ranks are no square: only the 1-D cut remains.
+    assert _assumed("ideal").tensor_layouts == ("2d", "1d")
+    assert _one(DEEPSEEK, "ideal").skipped == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"load": "unknown"}, "how requests arrived is not recorded"),
+        ({"isl": None}, "no length is recorded"),
+        ({"accelerators": None}, "the number of accelerators is not recorded"),
+        ({"concurrency": None}, "the number of requests is not recorded"),
+        ({"load": "rate"}, "the rate of requests is not recorded"),
+    ],
+)
+def test_what_is_not_recorded_cannot_be_predicted(changes: dict[str, Any], reason: str) -> None:
+    found = _one(**changes)
+    assert found.skipped == reason
+    assert found.ttft_seconds is found.tpot_seconds is found.output_tokens_per_second_per_accelerator is None

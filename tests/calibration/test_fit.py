@@ -1,0 +1,490 @@
+"""Fits: constants come back, outliers pull hardly, what cannot be known is said, and errors of rows left out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inference_econ.calibration.fit import Fit, fit
+from inference_econ.calibration.holdout import (
+    KNOWN,
+    NEW,
+    all_folds,
+    coverage,
+    cross_validated,
+    error_quantiles,
+    held_out,
+    own_errors,
+)
+from inference_econ.calibration.measurements import Measurement, Pool, Skipped
+from inference_econ.calibration.prediction.predict import predict
+from inference_econ.calibration.problem import CONSTANTS, TARGETS, with_constants
+from inference_econ.calibration.profile_file import profile_text
+from inference_econ.calibration.rows import calibration_behind, chosen, conditions, deployment_key, thinned, was_fitted
+from inference_econ.engine.uncertainty import (
+    Subject,
+    instance_chips,
+    interval,
+    measured,
+    outside,
+    reasons,
+    requests_per_accelerator,
+)
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.calibration import ErrorSpread
+from inference_econ.report.calibration import constants_table, errors_table, not_reproduced, record
+
+ROW = Measurement(
+    id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h100_sxm",
+    accelerators=8, tp=8, dp=1, pp=1, ep=1, weights="fp8", isl=1000.0, osl=200.0, load="concurrency", concurrency=32.0,
+)  # fmt: skip
+POOL = Pool(workers=4, tp=8, dp=1, pp=1, ep=None)
+NAMES = ("math_efficiency", "hbm_efficiency", "graph_launch")
+TRUTH = (0.55, 0.82, 6e-6)
+
+
+@cache
+def _base() -> Assumptions:
+    return catalog.assumptions("deployable")
+
+
+def _measured(rows: list[Measurement], assumptions: Assumptions) -> list[Measurement]:
+    """The rows with what the model says under some assumptions."""
+    return [
+        replace(one.measurement, ttft_seconds=one.ttft_seconds, tpot_seconds=one.tpot_seconds)
+        for one in predict(rows, lambda _: assumptions)
+    ]
+
+
+@cache
+def _rows() -> tuple[Measurement, ...]:
+    asked = [
+        replace(ROW, id=f"{model} {tp} {count}", model=model, tp=tp, accelerators=tp, concurrency=float(count))
+        for model, tp in (("llama_3_70b", 8), ("llama_3_70b", 4), ("llama_3_8b", 1))
+        for count in (1, 4, 16, 64)
+    ]
+    return tuple(_measured(asked, with_constants(_base(), NAMES, TRUTH)))
+
+
+@cache
+def _found() -> Fit:
+    return fit(_rows(), NAMES, _base(), targets=("tpot", "ttft"), prior=math.inf)
+
+
+def test_constants_come_back() -> None:
+    found = _found()
+    assert found.values == pytest.approx(TRUTH, rel=0.01)
+    assert found.unknown == ("", "", "")
+    assert found.median_error("tpot") < 0.002
+    assert np.all(found.log_errors < 0.4)
+    assert found.assumptions.hbm_efficiency == pytest.approx(0.82, rel=0.01)
+    assert found.errors.shape == (12, 2)
+    assert found.jacobian.shape == (12, 2, 3)
+
+
+def test_rows_that_are_far_off_pull_hardly_at_all() -> None:
+    rows = [replace(row, tpot_seconds=3.0 * (row.tpot_seconds or 0.0)) if index % 6 == 0 else row
+            for index, row in enumerate(_rows())]  # fmt: skip
+    found = fit(rows, NAMES, _base(), targets=("tpot", "ttft"), prior=math.inf)
+    assert found.values == pytest.approx(TRUTH, rel=0.1)
+
+
+def test_what_the_rows_do_not_see_stays_where_it_was_and_is_named() -> None:
+    base = with_constants(_base(), ("expert_hbm_efficiency",), (0.6,))
+    found = fit(_rows(), ("hbm_efficiency", "expert_hbm_efficiency"), base)
+    assert found.values[1] == pytest.approx(0.6, rel=1e-3)
+    assert found.unknown[1] == "the rows say little about it: mostly the base's value"
+    alone = fit(_rows(), ("hbm_efficiency", "expert_hbm_efficiency"), base, prior=math.inf)
+    assert alone.unknown[1] == "the rows do not see it"
+
+
+def test_a_constant_at_its_bound_is_named() -> None:
+    slow = [replace(row, tpot_seconds=(row.tpot_seconds or 0.0) / 3.0) for row in _rows()]
+    found = fit(slow, ("hbm_efficiency",), _base(), prior=math.inf)
+    assert found.unknown == ("at its bound",)
+    assert found.values[0] == pytest.approx(CONSTANTS["hbm_efficiency"].high, rel=0.02)
+
+
+def test_less_freedom_stays_nearer_to_the_base() -> None:
+    near, far = (fit(_rows(), ("hbm_efficiency",), _base(), prior=prior).values[0] for prior in (0.05, 10.0))
+    assert abs(near - _base().hbm_efficiency) < abs(far - _base().hbm_efficiency)
+
+
+def test_progress_is_told() -> None:
+    shares: list[float] = []
+    fit(_rows(), ("hbm_efficiency",), _base(), progress=lambda share, _: shares.append(share))
+    assert shares == sorted(shares)
+    assert 0.0 < shares[0] <= shares[-1] < 1.0
+
+
+@pytest.mark.parametrize(
+    ("names", "targets", "prior", "said"),
+    [
+        (("mathematics",), ("tpot",), 1.0, "'mathematics' cannot be fitted; possible: math_efficiency"),
+        ((), ("tpot",), 1.0, "name the constants to fit, each once"),
+        (("launch", "launch"), ("tpot",), 1.0, "name the constants to fit, each once"),
+        (("launch",), ("speed",), 1.0, "target: got 'speed'; allowed: tpot, ttft, request, throughput"),
+        (("launch",), (), 1.0, "name the targets, each once"),
+        (("launch",), ("tpot",), 0.0, "prior must be positive, got 0"),
+        (tuple(CONSTANTS), ("tpot",), 1.0, f"{len(CONSTANTS)} constants need at least {len(CONSTANTS)} rows with tpot"),
+        (NAMES[:2], ("request",), 1.0, "need at least 2 rows with request that can be predicted, got 0 of 12"),
+    ],
+)  # fmt: skip
+def test_bad_questions(names: tuple[str, ...], targets: tuple[str, ...], prior: float, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        fit(_rows(), names, _base(), targets=targets, prior=prior)
+    assert said in str(error.value)
+
+
+def test_rows_that_cannot_be_predicted_are_left_out() -> None:
+    broken = replace(ROW, tp=7, accelerators=7, tpot_seconds=0.02)
+    assert len(fit([*_rows(), broken], ("hbm_efficiency",), _base()).rows) == 12
+    with pytest.raises(InputError, match="got 0 of 1; fit fewer constants or give more rows"):
+        fit([broken], ("hbm_efficiency",), _base())
+
+
+def test_rows_left_out_are_predicted_by_the_others() -> None:
+    folds = cross_validated(_found(), "model")
+    assert [fold.left_out for fold in folds] == ["llama_3_70b", "llama_3_8b"]
+    assert [len(fold.rows) for fold in folds] == [8, 4]
+    for fold in folds:
+        assert fold.values == pytest.approx(TRUTH, rel=0.05)
+        assert np.all(np.abs(fold.errors) < 0.05)
+    assert cross_validated(_found(), "hardware") == []
+    each = all_folds(_found())
+    assert {by: len(found) for by, found in each.items()} == {"hardware": 0, "model": 2, "subject": 2, "traffic": 3}
+    shares: list[float] = []
+    all_folds(_found(), progress=lambda share, _: shares.append(share))
+    assert shares == sorted(shares)
+    assert shares[-1] < 1.0
+    assert [group.size for group in held_out(each, NEW, 0)] == [8, 4]
+    assert [group.size for group in held_out(each, KNOWN, 1)] == [4, 4, 4]
+
+
+def test_intervals_of_four_fifths_hold_about_as_many_rows_left_out() -> None:
+    # Each model and layout is off by an amount of its own, and each row by another.
+    chance = np.random.default_rng(3)
+    names = ("llama_3_70b", "llama_3_8b", "qwen3_8b", "qwen3_32b", "mistral_7b", "llama_2_7b")
+    rows = [
+        replace(ROW, id=f"{name} {count}", model=name, tp=4, accelerators=4, weights=None, concurrency=float(count))
+        for name in names for count in range(1, 61, 2)
+    ]  # fmt: skip
+    off = {name: chance.normal(0.0, 0.05) for name in names}
+    rows = [
+        replace(row, tpot_seconds=(row.tpot_seconds or 0.0) * math.exp(off[row.model] + chance.normal(0.0, 0.1)))
+        for row in _measured(rows, _base())
+    ]
+    found = fit(rows, ("hbm_efficiency", "graph_launch"), _base())
+    groups = held_out(all_folds(found), NEW, 0)
+    assert len(groups) == 6
+    assert 0.7 <= coverage(groups) <= 0.9
+    assert math.isnan(coverage(groups[:1]))
+
+
+@pytest.mark.parametrize("weight", [NEW.weight, KNOWN.weight])
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9])
+def test_intervals_hold_as_many_rows_of_a_new_group_as_they_say(weight: float, level: float) -> None:
+    # Groups of any size, each with an offset of its own that is as large as the scatter within.
+    chance = np.random.default_rng(5)
+    shares = []
+    for _ in range(30):
+        groups = [chance.normal(chance.normal(0.0, 0.1), 0.1, chance.integers(2, 40)) for _ in range(12)]
+        shares.append(coverage(groups, weight, level))
+    assert np.mean(shares) == pytest.approx(level, abs=0.05)
+
+
+def test_few_groups_say_less_than_many() -> None:
+    groups = [np.array([-0.2, 0.1]), np.array([-0.1, 0.2]), np.array([0.0, 0.1]), np.array([-0.1, 0.1])]
+    alone, two, four = (error_quantiles(some) for some in ([np.concatenate(groups)], groups[:2], groups))
+    assert alone is not None
+    assert two is not None
+    assert four is not None
+    assert two[5] > four[5] >= alone[5]
+    assert list(four) == sorted(four)
+    assert error_quantiles([]) is None
+
+
+def test_errors_where_nothing_could_be_left_out_are_widened_by_those_of_the_constants() -> None:
+    found = _found()
+    (wide,) = own_errors(found, 0)
+    assert np.all(np.abs(wide) >= np.abs(found.errors[:, 0]))
+
+
+def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    found = _found()
+    path.write_text(
+        profile_text(
+            found, all_folds(found), name="Mine", extends="deployable", data="my rows", reference="user",
+            date="2026-01-01",
+        ),
+        encoding="utf-8",
+    )  # fmt: skip
+    mine = catalog.assumptions(str(path))
+    behind = calibration_behind(mine)
+    assert behind == mine.calibration
+    assert behind is not None
+    assert all(was_fitted(row, behind) for row in found.rows)
+    # Another load or file of a deployment is no other deployment; another layout or length is.
+    row = _rows()[0]
+    for same in (replace(row, concurrency=77.0), replace(row, dataset="yours", id="b"), replace(row, isl=1000)):
+        assert was_fitted(same, behind), same
+    for other in (replace(row, tp=2), replace(row, isl=5e2), replace(row, engine="sglang"), replace(row, decode=POOL)):
+        assert was_fitted(other, behind) is False
+    assert was_fitted(_rows()[0], calibration_behind(_base())) is False
+    assert was_fitted(_rows()[0], behind.model_copy(update={"deployments": ""})) is None
+    # What extends or changes a fit has no errors of its own, but has seen its rows.
+    (tmp_path / "next.yaml").write_text(f"extends: {path}\nname: Next\n", encoding="utf-8")
+    for later in (
+        catalog.assumptions(str(tmp_path / "next.yaml")),
+        catalog.assumptions(str(path), changes=["graph_launch=3 us"]),
+        catalog.assumptions(str(tmp_path / "next.yaml"), changes=["graph_launch=3 us"]),
+    ):
+        assert later.calibration is None
+        assert calibration_behind(later) == behind
+        assert interval(0.01, later) is None
+
+
+def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) -> None:
+    path, found = tmp_path / "mine.yaml", _found()
+    path.write_text(
+        profile_text(found, all_folds(found), name="a", extends="deployable", data="d", reference="user", date="e"),
+        encoding="utf-8",
+    )
+    for changes in ((), ("graph_launch=3 us",)):
+        base = catalog.assumptions(str(path), changes=changes)
+        again = fit([replace(row, isl=999.0) for row in _rows()], ("hbm_efficiency",), base)
+        text = profile_text(again, {}, name="b", extends="c", data="d", reference="user", date="e")
+        keys = text.partition('deployments: "')[2].partition('"')[0].split()
+        assert {deployment_key(row) for row in (*found.rows, *again.rows)} == set(keys)
+        # One group says no more about others than the base knows.
+        (tpot,) = (line for line in text.partition("measured_errors")[0].splitlines() if line.startswith("    tpot:"))
+        mine = [float(one) for one in tpot.partition("[")[2].rstrip("]}").split(", ")]
+        known = catalog.assumptions(str(path)).calibration
+        assert known is not None
+        before = known.errors["tpot"].quantiles
+        assert mine[0] <= before[0]
+        assert mine[-1] >= before[-1]
+
+
+@pytest.mark.parametrize(
+    ("groups", "quantiles", "said"),
+    [
+        ("groups: 7, ", "-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4", "{rows: 345, groups: 7, median: "),
+        ("", "-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4", "{rows: 345, median: "),
+        ("groups: 7, ", "0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0", "{rows: 8, groups: 1, median: "),
+    ],
+)
+def test_intervals_of_the_base_are_told_with_its_rows(tmp_path: Path, groups: str, quantiles: str, said: str) -> None:
+    path = tmp_path / "mine.yaml"
+    text = profile_text(_found(), {}, name="a", extends="deployable", data="d", reference="user", date="e")
+    (line,) = (one for one in text.partition("measured_errors")[0].splitlines() if one.startswith("    tpot:"))
+    text = text.replace(line, f"    tpot: {{rows: 345, {groups}quantiles: [{quantiles}]}}", 1)
+    path.write_text(text, encoding="utf-8")
+    again = fit(_rows()[:8], ("hbm_efficiency",), catalog.assumptions(str(path)))
+    text = profile_text(again, {}, name="b", extends="c", data="d", reference="user", date="e")
+    (line,) = (one for one in text.partition("measured_errors")[0].splitlines() if one.startswith("    tpot:"))
+    assert line.startswith(f"    tpot: {said}")
+
+
+def test_thinning_keeps_whole_deployments() -> None:
+    few = thinned(_rows(), 2)
+    assert len(few) == 8
+    assert {(row.model, row.tp) for row in few} == {("llama_3_70b", 8), ("llama_3_8b", 1)}
+    assert thinned(_rows(), 3) == list(_rows())
+
+
+def test_rows_are_chosen_by_what_they_are() -> None:
+    rows = list(_rows())
+    odd = [
+        replace(ROW, id="fast", speculation="MTP", tpot_seconds=0.001),
+        replace(ROW, id="poor", quality="C", tpot_seconds=0.002),
+        replace(ROW, id="other", engine="sglang", tpot_seconds=0.003),
+    ]
+    kept, reasons = chosen([*rows, *odd, rows[0], Skipped("x", "mine", "broken")], conditions("engine=vllm"))
+    assert kept == rows
+    assert reasons == {
+        "not understood": 1,
+        "repeats another row": 1,
+        "speculative decoding": 1,
+        "of poor quality": 1,
+        "not asked for": 1,
+    }
+    assert [row.id for row in chosen(odd, conditions("quality=c"))[0]] == ["poor"]
+    assert chosen(rows, (), [conditions("model=llama_3_70b,tp!=8")])[0] == [row for row in rows if row.tp != 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("engine", "'engine': write FIELD=VALUE, FIELD=VALUE|VALUE or FIELD!=VALUE"),
+        ("tp=", "'tp=': write FIELD=VALUE"),
+        ("chip=h100", "rows cannot be chosen by 'chip'; possible: dataset, source, engine"),
+    ],
+)
+def test_conditions_that_are_none(text: str, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        conditions(text)
+    assert said in str(error.value)
+
+
+def test_a_profile_is_a_preset(tmp_path: Path) -> None:
+    found = _found()
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        profile_text(
+            found, all_folds(found), name="Mine", extends="deployable", data="my rows", reference="user",
+            date="2026-01-01", changes=("expert_spread=random", "math_efficiency=0.5"),
+        ),
+        encoding="utf-8",
+    )  # fmt: skip
+    read = catalog.assumptions(str(path))
+    assert read.name == "Mine"
+    assert read.expert_spread == "random"
+    assert read.math_efficiency == pytest.approx(0.55, rel=0.01)
+    assert read.graph_launch == pytest.approx(6e-6, rel=0.01)
+    # The base has another value for this family, which would hide the fitted one.
+    assert _base().for_family("h200").math_efficiency == 0.7
+    assert read.for_family("h200").math_efficiency == read.math_efficiency
+    assert read.sources["graph_launch"].kind == "derived"
+    assert "12 rows of my rows" in read.sources["calibration"].where
+    assert read.calibration is not None
+    assert read.calibration.models == ("llama_3_70b", "llama_3_8b")
+    assert read.calibration.parameters.high == pytest.approx(7.06e10, rel=1e-3)
+    assert (read.calibration.accelerators.low, read.calibration.accelerators.high) == (1, 8)
+    assert set(read.calibration.errors) == set(read.calibration.measured_errors) == {"tpot", "ttft"}
+    assert read.calibration.subjects == (
+        "vllm / NVIDIA H100 SXM5 80GB / Llama 3.1 70B",
+        "vllm / NVIDIA H100 SXM5 80GB / Llama 3.1 8B",
+    )
+    assert set(read.calibration.subjects) == {one.name for one in read.calibration.left_out if one.by == "subject"}
+    assert [(one.by, one.name, one.rows) for one in read.calibration.left_out][:2] == [
+        ("model", "llama_3_70b", 8),
+        ("model", "llama_3_8b", 4),
+    ]
+    assert read.calibration.errors["tpot"].groups == 2
+    assert read.calibration.measured_errors["tpot"].groups == 3
+    assert read.calibration.undetermined == ()
+
+
+def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    text = profile_text(
+        _found(), {}, name="Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01"
+    )
+    start = text.index("    tpot:")
+    end = text.index("\n", start)
+    text = text[:start] + "    tpot: {rows: 9, quantiles: [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4]}" + text[end:]
+    path.write_text(text, encoding="utf-8")
+    mine = catalog.assumptions(str(path))
+    found = interval(0.01, mine, level=0.8)
+    assert found is not None
+    assert found.low == pytest.approx(0.01 * math.exp(-0.2))
+    assert found.high == pytest.approx(0.01 * math.exp(0.2))
+    wider = interval(0.01, mine, level=0.9)
+    assert wider is not None
+    assert wider.high > found.high
+    assert interval(0.01, mine, "throughput") is None
+    # For what was measured, only other traffic is new.
+    known = interval(0.01, mine, subject=_rows()[0])
+    assert known is not None
+    assert known.high < found.high
+    assert measured(_rows()[0], mine)
+    assert measured(replace(_rows()[0], engine=""), mine)
+    for change in ({"engine": "sglang"}, {"model": "qwen3_8b"}, {"hardware": "b200"}, {"isl": 1e5}):
+        assert not measured(replace(_rows()[0], **change), mine), change
+        assert interval(0.01, mine, subject=replace(_rows()[0], **change)) == found
+    assert interval(0.01, _base()) is None
+    with pytest.raises(InputError, match=r"level: must be from 0 to 0\.9, got 0\.95"):
+        interval(0.01, mine, level=0.95)
+
+
+def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    text = profile_text(
+        _found(), {}, name="Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01"
+    )
+    path.write_text(text, encoding="utf-8")
+    mine = catalog.assumptions(str(path))
+    assert outside(_rows()[0], mine) == []
+    assert outside(replace(ROW, hardware="b200", model="deepseek_v3", isl=1e5), _base()) == []
+    far = replace(ROW, hardware="b200", model="deepseek_v3", weights=None, engine="sglang", isl=1e5, osl=2e3,
+                  concurrency=4096.0)  # fmt: skip
+    assert outside(far, mine) == [
+        "no chip of the family blackwell was measured (h100)",
+        "sglang was not measured (vllm)",
+        "no weights in fp8_block were measured (fp8)",
+        "671 billion parameters (measured: 8.03 to 70.55)",
+        "isl of 100,000 tokens (measured: 1000)",
+        "osl of 2000 tokens (measured: 200)",
+        "512 requests per accelerator (measured: 0.125 to 64)",
+    ]
+    asked = Subject(catalog.model("llama_3_70b"), catalog.hardware("h100_sxm"), "fp8", accelerators=16)
+    assert outside(asked, mine) == ["16 accelerators (measured: 1 to 8)"]
+    assert [one.kind for one in reasons(asked, mine)] == ["accelerators outside of what was measured"]
+    # Of two pools, the larger worker counts, as in the fit; each of them has its requests.
+    pools = replace(_rows()[0], tp=None, prefill=POOL, decode=POOL, accelerators=64, concurrency=64.0)
+    assert outside(pools, mine) == []
+    assert instance_chips(pools) == 8.0
+    assert instance_chips(replace(pools, prefill=None, decode=None)) is None
+    assert requests_per_accelerator(pools) == 1.0
+    assert requests_per_accelerator(replace(pools, load="rate")) is None
+
+
+def test_chips_and_models_that_are_changed_were_not_measured(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    text = profile_text(
+        _found(), {}, name="Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01"
+    )
+    path.write_text(text, encoding="utf-8")
+    mine = catalog.assumptions(str(path))
+    model, chip = catalog.model("llama_3_70b"), catalog.hardware("h100_sxm")
+    assert measured(Subject(model, chip, "fp8"), mine)
+    fast = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=30 TB/s"])
+    assert outside(Subject(model, fast, "fp8"), mine) == ["the hardware is changed (hbm_bytes_per_second)"]
+    assert not measured(Subject(model, fast, "fp8"), mine)
+    other = catalog.model("llama_3_70b", changes=["vocab_size=1000"])
+    assert outside(Subject(other, chip, "fp8"), mine) == ["the model is changed (vocab_size)"]
+    # No time depends on power.
+    assert outside(Subject(model, catalog.hardware("h100_sxm", changes=["watts=1 kW"]), "fp8"), mine) == []
+
+
+def test_tables_and_records() -> None:
+    found = _found()
+    folds = all_folds(found)
+    constants = constants_table(found)
+    assert constants.rows[2][:2] == ("graph_launch", "6 us")
+    assert constants.rows[2][3:] == ("4 us", "yes")
+    errors = errors_table(found, folds)
+    assert [row[0] for row in errors.rows][-1] == "llama_3_8b, left out"
+    assert errors.rows[0][1:3] == ("12", "0 %")
+    assert errors.rows[1][0] == f"all, by the base ({_base().name})"
+    assert errors.rows[1][1] == "12"
+    assert errors.rows[1][2] != "0 %"
+    assert not_reproduced(found) == []
+    (said,) = not_reproduced(replace(found, errors=found.errors + np.array([0.0, 0.5])))
+    assert said.startswith("ttft: the fit does not reproduce the rows, their median error is 65 %: check units")
+    data = record(found, folds, {"of poor quality": 2})
+    assert data["left_out"] == {"of poor quality": 2}
+    assert data["constants"]["hbm_efficiency"]["determined"] is True  # type: ignore[index]
+
+
+def test_every_constant_is_a_field_with_a_place_inside_its_bounds() -> None:
+    for name, one in CONSTANTS.items():
+        assert name in Assumptions.model_fields
+        assert one.low < one.start < one.high
+    assert set(TARGETS) == {"tpot", "ttft", "request", "throughput"}
+
+
+def test_errors_beyond_all_measure_can_still_be_read() -> None:
+    quantiles = error_quantiles([np.full(9, 14.0), np.full(9, -15.0), np.full(9, 0.1)])
+    assert quantiles is not None
+    assert ErrorSpread(rows=27, quantiles=quantiles).quantiles == quantiles
+    assert (min(quantiles), max(quantiles)) == (-10.0, 10.0)

@@ -1,0 +1,143 @@
+"""Profiles that come with the package: which belongs to what, that they are physical, and how far off they are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from inference_econ.calibration import measurements
+from inference_econ.calibration.measurements import Measurement
+from inference_econ.calibration.prediction.predict import predict
+from inference_econ.calibration.problem import CONSTANTS, log_ratios
+from inference_econ.calibration.rows import chosen, conditions, deployment_key, thinned
+from inference_econ.engine.uncertainty import interval, measured, outside
+from inference_econ.inputs import catalog, profiles
+
+#: Files that profiles are fitted to.
+FILES = (*measurements.SHIPPED, "atom_points")
+NAMES = tuple(name for name in catalog.names("assumptions") if name.startswith("profiles/"))
+
+
+@cache
+def _rows() -> tuple[Measurement, ...]:
+    found = measurements.shipped(["serving_points", "inferencemax_aggregated"])
+    asked = conditions("engine=vllm|sglang|trtllm,model!=llama_3_8b")
+    rows, _ = chosen(found, asked, [conditions("engine=vllm,model=qwen3_235b_a22b")])
+    return tuple(thinned(rows, 60))
+
+
+def _errors(rows: tuple[Measurement, ...], by_engine: bool) -> tuple[np.ndarray, list[Measurement]]:
+    found = predict(rows, lambda row: profiles.for_hardware(row.hardware, row.engine if by_engine else None))
+    ratios = log_ratios(found, ["tpot"])[:, 0]
+    known = np.isfinite(ratios)
+    return ratios[known], [one.measurement for one, kept in zip(found, known.tolist(), strict=True) if kept]
+
+
+@pytest.mark.parametrize(
+    ("chip", "engine", "name"),
+    [
+        ("h100_sxm", "vllm", "profiles/vllm_hopper"),
+        ("h200_sxm", "trtllm", "profiles/trtllm_hopper"),
+        ("h20_sxm", "lmdeploy", "profiles/hopper"),
+        ("gb300_nvl72", "sglang", "profiles/sglang_blackwell"),
+        ("b300", None, "profiles/blackwell"),
+        ("mi355x", "atom", "profiles/atom"),
+        ("mi300x", "atom", "profiles/atom"),
+        ("h100_sxm", "atom", "profiles/hopper"),
+        ("l40s", "atom", "profiles/servers"),
+        ("tpu_v6e", "atom", "deployable"),
+        ("mi355x", "sglang", "profiles/sglang"),
+        ("mi350x", None, "profiles/servers"),
+        ("mi325x", "sglang", "profiles/cdna3"),
+        ("mi300x", "vllm", "profiles/cdna3"),
+        ("a100_sxm_80", "vllm", "profiles/ampere"),
+        ("l40s", "vllm", "profiles/vllm"),
+        ("rtx_4090", None, "profiles/servers"),
+        ("tpu_v6e", "jax", "deployable"),
+        ("gaudi3", "vllm", "deployable"),
+    ],
+)
+def test_the_profile_of_a_chip_and_an_engine(chip: str, engine: str | None, name: str) -> None:
+    spec = catalog.hardware(chip)
+    assert profiles.name_for(spec.family, engine) == name
+    assert profiles.for_hardware(chip, engine) == profiles.for_hardware(spec, engine) == catalog.assumptions(name)
+
+
+def test_bare_names_do() -> None:
+    assert catalog.assumptions("hopper") == catalog.assumptions("profiles/hopper")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_constant_is_physical_and_says_where_it_is_from(name: str) -> None:
+    profile, unfitted = catalog.assumptions(name), catalog.assumptions("deployable")
+    for field, one in CONSTANTS.items():
+        value = getattr(profile, field)
+        assert value in (None, getattr(unfitted, field)) or one.low <= value <= one.high, field
+    # Nothing hides a fitted constant from a chip that the profile was fitted to.
+    assert profile.calibration is not None
+    for family in profile.calibration.families:
+        for field in ("math_efficiency", "hbm_efficiency", "graph_launch", "step_overhead"):
+            assert getattr(profile.for_family(family), field) == getattr(profile, field)
+    assert profile.sources["calibration"].kind == "derived"
+    assert profile.sources["graph_launch"].ref in catalog.references()
+
+
+@cache
+def _every_row() -> tuple[Measurement, ...]:
+    found = [one for name in FILES for one in measurements.read(catalog.measured_files()[name])]
+    return tuple(one for one in found if isinstance(one, Measurement))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_fitted_are_rows_that_come_with_the_package(name: str) -> None:
+    known = catalog.assumptions(name).calibration
+    assert known is not None
+    chips = {catalog.hardware(one).name for one in known.hardware}
+    models = {catalog.model(one).name for one in known.models}
+    for subject in known.subjects:
+        engine, chip, model = subject.split(" / ")
+        assert engine in known.engines
+        assert chip in chips
+        assert model in models
+    assert known.deployments
+    assert set(known.deployments.split()) <= {deployment_key(row) for row in _every_row()}
+
+
+def test_some_rows_are_of_what_was_measured_and_others_are_not() -> None:
+    found = {measured(row, profiles.for_hardware(row.hardware, row.engine)) for row in _rows()}
+    assert True in found
+    odd = replace(_rows()[0], model="mistral_7b", engine="lmdeploy")
+    assert not measured(odd, profiles.for_hardware(odd.hardware, odd.engine))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_profile_has_intervals(name: str) -> None:
+    found = interval(0.01, catalog.assumptions(name))
+    assert found is not None
+    # Off by some per cent at least, and by less than a factor of eight, even with few rows.
+    assert 0.00125 < found.low <= 0.01 <= found.high < 0.08
+    assert math.log(found.high / found.low) > 0.1
+
+
+@pytest.mark.parametrize(("by_engine", "most"), [(False, 0.16), (True, 0.12)])
+def test_half_of_the_shipped_times_between_tokens_are_within(by_engine: bool, most: float) -> None:
+    errors, rows = _errors(_rows(), by_engine)
+    assert len(rows) > 150
+    assert np.median(np.abs(errors)) < most
+    assert abs(np.median(errors)) < 0.08
+
+
+def test_an_interval_of_80_percent_holds_about_as_many() -> None:
+    errors, rows = _errors(_rows(), by_engine=True)
+    inside = 0
+    for error, row in zip(errors.tolist(), rows, strict=True):
+        found = interval(1.0, profiles.for_hardware(row.hardware, row.engine), subject=row)
+        assert found is not None
+        inside += found.low <= math.exp(-error) <= found.high
+    # Made from rows that a fit did not see, they are somewhat wide for those that it did.
+    assert inside / len(rows) >= 0.7
+    assert sum(bool(outside(row, profiles.for_hardware(row.hardware, row.engine))) for row in rows) < 0.3 * len(rows)

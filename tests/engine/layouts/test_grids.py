@@ -1,0 +1,224 @@
+"""Whole-number layouts: nothing that divides is left out, and pins are tried exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference_econ.engine import memory
+from inference_econ.engine.layouts.grids import ContinuousLayouts, WholeLayouts, whole_grid
+from inference_econ.engine.layouts.pins import Pins
+from inference_econ.engine.layouts.plans import Plans, attention_degrees, expert_degrees
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import step_seconds
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+from inference_econ.inputs.precision import Precision
+from inference_econ.search.fastest import chosen_plans, fastest
+
+
+def _question(model: str, preset: str = "deployable", changes: tuple[str, ...] = ()) -> Question:
+    spec = catalog.model(model)
+    assumed = catalog.assumptions(preset, changes=changes)
+    return Question.of(spec, catalog.hardware("h200_sxm"), Precision.of(spec), 1000.0, assumed)
+
+
+def _all_pairs(size: int, batch: float, pp: int) -> Plans:
+    """Every whole number of attention ranks and of expert-parallel ranks of a stage."""
+    degrees = np.arange(1.0, size // pp + 1.0)
+    one = np.ones((1, 1))
+    return Plans(one * size, one * batch, one * pp, degrees[:, None], degrees[None, :], whole=True)
+
+
+def _possible(question: Question, plans: Plans) -> set[tuple[float, float]]:
+    """Attention and expert-parallel ranks of the plans that divide what they must."""
+    assert plans.ep is not None
+    codes = np.broadcast_to(question.reasons(plans, "1d"), plans.shape)
+    ranks, ep = (
+        np.broadcast_to(axis, plans.shape)[codes != memory.DIVIDE] for axis in (plans.attention_ranks, plans.ep)
+    )
+    return set(zip(ranks.tolist(), ep.tolist(), strict=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    model=st.sampled_from(["llama_3_70b", "qwen3_32b", "deepseek_v3", "gpt_oss_120b", "mixtral_8x22b", "kimi_k2"]),
+    size=st.integers(1, 96),
+    batch=st.integers(1, 300),
+    data=st.data(),
+)
+def test_no_layout_that_divides_is_left_out(model: str, size: int, batch: int, data: st.DataObject) -> None:
+    question = _question(model)
+    (depths,) = (
+        WholeLayouts(pipeline=True).depths(question.model, question.assumptions, np.array([size]), np.array([batch])),
+    )
+    assert depths
+    depth = data.draw(st.sampled_from([int(one[0]) for one in depths]))
+    pp = np.array([float(depth)])
+    instance = Plans.of(np.array([float(size)]), np.array([float(batch)]), pp)
+    tried = WholeLayouts(pipeline=True).variants(question.model, question.assumptions, instance)
+    expected = _possible(question, _all_pairs(size, batch, depth))
+    if question.model.name.startswith(("Llama", "Qwen3 32B")):
+        expected = {(ranks, ep) for ranks, ep in expected if ep == 1}  # a dense model has no experts to spread
+    assert _possible(question, tried) == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "heads", "experts"),
+    [
+        ("llama_3_70b", {1, 2, 4, 8, 16, 32, 64}, None),
+        ("gpt_oss_120b", {1, 2, 4, 8, 16, 32, 64}, {1, 2, 4, 8, 16, 32, 64, 128}),
+        ("kimi_k2", {1, 2, 4, 8, 16, 32, 64}, {2**i * j for i in range(8) for j in (1, 3)}),
+        ("qwen2_5_7b", {1, 2, 4, 28}, None),  # 28 heads; on 7 and 14 chips, 4 KV heads neither split nor repeat
+    ],
+)
+def test_degrees_divide_heads_and_experts(model: str, heads: set[int], experts: set[int] | None) -> None:
+    spec = catalog.model(model)
+    assert set(attention_degrees(spec).tolist()) == heads
+    if experts is not None:
+        assert set(expert_degrees(spec).tolist()) == experts
+
+
+@pytest.mark.parametrize(
+    ("size", "batch", "expected"),
+    [
+        (12.0, 48.0, {(1.0, 12.0), (2.0, 6.0), (4.0, 3.0)}),
+        (72.0, 72.0, {(1.0, 72.0), (2.0, 36.0), (4.0, 18.0), (8.0, 9.0)}),
+        (6.0, 12.0, {(1.0, 6.0), (2.0, 3.0)}),
+        (5.0, 5.0, {(1.0, 5.0)}),
+    ],
+)
+def test_groups_of_three_five_and_nine_are_tried(size: float, batch: float, expected: set[tuple[float, float]]) -> None:
+    # 2880 = 2^6 x 45 splits 3, 5 and 9 ways.
+    question = _question("gpt_oss_120b")
+    instance = Plans.of(np.array([size]), np.array([batch]), np.ones(1))
+    tried = WholeLayouts(pipeline=False).variants(question.model, question.assumptions, instance)
+    assert {(ranks, size / ranks) for ranks, _ in _possible(question, tried)} == expected
+
+
+def test_the_fastest_of_everything_that_divides() -> None:
+    question = _question("gpt_oss_120b")
+    sizes, batches = (axis.ravel() for axis in np.meshgrid([3.0, 9.0, 12.0, 30.0, 72.0], [9.0, 60.0, 360.0]))
+    found = fastest(question, sizes, batches, WholeLayouts(pipeline=True))
+    for index, chosen in enumerate(chosen_plans(question, found)):
+        best = np.inf
+        for pp in (pp for pp in range(1, 37) if 36 % pp == sizes[index] % pp == batches[index] % pp == 0):
+            plans = _all_pairs(int(sizes[index]), batches[index], pp)
+            fits = np.broadcast_to(question.reasons(plans, "1d"), plans.shape) == memory.FITS
+            best = min(best, float(np.where(fits, step_seconds(question, plans)[0], np.inf).min()))
+        assert found.seconds[index] == pytest.approx(best, rel=1e-12)
+        if np.isfinite(best):
+            assert step_seconds(question, chosen.plans)[0][0] == pytest.approx(best, rel=1e-12)
+
+
+@pytest.mark.parametrize("preset", ["paper", "deployable"])
+def test_attention_stays_on_the_whole_stage_without_scaling_down(preset: str) -> None:
+    question = _question("llama_3_70b", preset, ("attention_scale_down_steps=0",))
+    sizes = np.array([4.0, 8.0])
+    tried = WholeLayouts(pipeline=False).variants(
+        question.model, question.assumptions, Plans.of(sizes, sizes, np.ones(2))
+    )
+    assert tried.attention_ranks.ravel().tolist() == sizes.tolist()
+
+
+def test_bounds_see_attention_on_no_more_chips_than_a_stage_has() -> None:
+    question = _question("llama_3_8b", "paper")
+    stage = np.array([[1.5, 40.0]])
+    for layouts in (WholeLayouts(True), WholeLayouts(True, Pins(tp=4)), WholeLayouts(True, Pins(dp=2))):
+        ranks = layouts.attention_ranks(question.model, question.assumptions, stage)
+        assert ranks.shape[1:] == stage.shape
+        assert (ranks <= stage).all()
+        assert layouts.unpinned() == WholeLayouts(True)
+    continuous = ContinuousLayouts(True)
+    assert continuous.unpinned() == continuous
+
+
+# Grids
+
+
+def test_every_size_is_on_the_grid_and_the_largest_has_its_multiples() -> None:
+    grid = whole_grid(5.5, pipeline=True, largest=72)
+    assert grid.accelerators.tolist() == [*range(6, 73)]
+    assert {72.0, 144.0, 216.0, 360.0, 72.0 * 15 * 32} <= set(grid.batch.tolist())
+    assert grid.batch[0] == 1.0
+    assert grid.batch[-1] <= 65536.0
+    assert whole_grid(1.0, pipeline=True, largest=1000).accelerators[-1] == 1000.0
+
+
+@pytest.mark.parametrize(
+    ("pins", "sizes", "batches"),
+    [
+        (Pins(accelerators=9), [9.0], None),
+        (Pins(tp=4, dp=3, pp=2), [24.0], None),
+        (Pins(tp=8), [8.0 * n for n in range(1, 9)], None),
+        (Pins(dp=3, ep=4), [12.0 * n for n in range(1, 6)], None),
+        (Pins(batch=100), [float(n) for n in range(1, 65)], [100.0]),
+        (Pins(tp=16, pp=10), [160.0], None),
+    ],
+)
+def test_grids_of_pins(pins: Pins, sizes: list[float], batches: list[float] | None) -> None:
+    grid = whole_grid(1.0, pipeline=True, pins=pins)
+    assert grid.accelerators.tolist() == sizes
+    if batches is not None:
+        assert grid.batch.tolist() == batches
+    assert (grid.batch % pins.groups == 0).all() or pins.batch is not None
+
+
+def test_pinned_degrees_are_the_only_ones() -> None:
+    question = _question("gpt_oss_120b")
+    sizes, batches = np.array([24.0, 48.0]), np.array([48.0, 48.0])
+    for pins in (Pins(tp=8), Pins(dp=3), Pins(ep=4), Pins(tp=4, dp=3, ep=2), Pins(pp=2)):
+        layouts = WholeLayouts(pipeline=True, pins=pins)
+        found = fastest(question, sizes, batches, layouts)
+        assert np.isfinite(found.seconds).any()
+        plans = found.plans
+        got = {"tp": plans.attention_ranks, "dp": plans.stage / plans.attention_ranks, "pp": plans.pp, "ep": plans.ep}
+        for name, value in pins.given().items():
+            degree = got[name]
+            assert degree is not None
+            assert set(degree[np.isfinite(found.seconds.ravel())].tolist()) == {value}
+
+
+def test_an_expert_pin_does_not_change_a_dense_model() -> None:
+    # A draft model may be dense; pins of the target are no business of a model without experts.
+    question = _question("llama_3_8b")
+    one = Plans.of(np.array([8.0]), np.array([8.0]), np.ones(1))
+    tried = WholeLayouts(pipeline=False, pins=Pins(ep=4)).variants(question.model, question.assumptions, one)
+    assert tried.ep is not None
+    assert set(tried.ep.ravel().tolist()) == {1.0}
+
+
+# Pins by themselves
+
+
+def test_pins_know_what_they_decide() -> None:
+    assert Pins().given() == {}
+    assert Pins(tp=8, batch=64).text == "tp=8, batch=64"
+    assert Pins(tp=8, dp=2, pp=4).size == Pins(tp=8, dp=2, pp=4).chips == 64
+    assert Pins(tp=8).size is None
+    assert Pins(tp=8, accelerators=24).size == 24
+    assert Pins(tp=4, dp=3, ep=8).chips == 24
+    assert Pins(dp=3, pp=2).groups == 6
+    # Layouts are given back as they come: in floats.
+    layout = {"tp": 4.0, "dp": 2.0, "ep": 8.0}
+    assert Pins(**layout) == Pins(tp=4, dp=2, ep=8)  # type: ignore[arg-type]
+    assert Pins(**layout).chips == 8  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("pins", "message"),
+    [
+        ({"tp": 0}, r"tp must be positive and at most 1e\+09, got 0"),
+        ({"batch": -1}, r"batch must be positive and at most 1e\+09, got -1"),
+        ({"accelerators": float("nan")}, "accelerators must be positive .*, got nan"),
+        ({"ep": 10**10}, r"ep must be positive and at most 1e\+09, got 1e\+10"),
+        ({"tp": "8"}, "tp must be a number, got '8'"),
+        ({"tp": True}, "tp must be a number, got True"),
+        ({"batch": [1, 2]}, r"batch must be a number, got \[1, 2\]"),
+    ],
+)
+def test_pins_refuse_what_is_no_degree(pins: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Pins(**pins)  # type: ignore[arg-type]

@@ -1,0 +1,174 @@
+"""Degrees, batches and sizes that a user gives: tried exactly, or refused with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import inference_econ as ie
+from inference_econ.errors import InputError, NothingFitsError, SpecError
+from inference_econ.inputs.asks import Settings
+from inference_econ.studies import scenario
+
+TRAFFIC = ie.Traffic(isl=2000, osl=500)
+
+
+def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: object) -> ie.Frontier:
+    return ie.frontier(model, hardware, TRAFFIC, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("model", "degrees"),
+    [
+        ("llama_3_70b", {"tp": 8, "dp": 1, "pp": 1, "batch": 100}),
+        ("llama_3_70b", {"tp": 4, "dp": 7, "pp": 1, "batch": 77}),
+        ("gpt_oss_120b", {"tp": 8, "dp": 3, "pp": 2, "ep": 4, "batch": 66}),
+        ("deepseek_v3", {"tp": 1, "dp": 16, "pp": 1, "ep": 16, "batch": 48}),
+    ],
+)
+def test_a_deployment_that_is_pinned_on_every_axis_is_the_one_that_explain_takes_apart(
+    model: str, degrees: dict[str, int]
+) -> None:
+    (point,) = _front(model, "h200_sxm", **degrees).points()
+    explained = ie.explain(model, "h200_sxm", context=TRAFFIC.mean_context, **degrees)  # type: ignore[arg-type]
+    assert point.tokens_per_second_per_user == pytest.approx(explained.tokens_per_second, rel=1e-12)
+    assert point.dollars_per_million_output_tokens == pytest.approx(explained.dollars, rel=1e-12)
+    assert point.layout == explained.layout
+    assert point.batch == degrees["batch"]
+
+
+def test_a_pinned_batch_or_size_need_not_be_on_the_grid() -> None:
+    assert set(_front(batch=100).batch) == {100.0}
+    assert set(_front("gpt_oss_120b", accelerators=45).accelerators) == {45.0}
+    (point,) = _front("gpt_oss_120b", accelerators=45, batch=135, tp=1, pp=1).points()
+    assert (point.layout["dp"], point.batch) == (45.0, 135.0)
+
+
+def test_pinned_degrees_hold_on_the_whole_frontier() -> None:
+    for point in _front("gpt_oss_120b", tp=4, dp=3).points():
+        assert (point.layout["tp"], point.layout["dp"]) == (4.0, 3.0)
+        assert point.accelerators % 12 == 0
+    for point in _front("deepseek_v3", "h200_sxm", ep=32, max_accelerators=64).points():
+        assert point.layout["ep"] == 32.0
+
+
+def test_a_pinned_frontier_is_never_better() -> None:
+    free = _front(max_accelerators=16)
+    for pins in ({"tp": 8}, {"pp": 2}, {"dp": 2}, {"accelerators": 8}, {"batch": 64}):
+        pinned = _front(max_accelerators=16, **pins)  # type: ignore[arg-type]
+        for seconds, dollars in zip(pinned.seconds, pinned.dollars, strict=True):
+            hair = 1 + 1e-12
+            assert (free.dollars[free.seconds <= seconds * hair] <= dollars * hair).any()
+
+
+def test_pins_may_need_more_than_the_largest_instance_of_the_grid() -> None:
+    assert set(_front(tp=8, pp=16).accelerators) == {128.0, 256.0} or _front(tp=8, pp=16).accelerators.min() == 128.0
+
+
+def test_a_draft_model_is_laid_out_as_it_likes() -> None:
+    # The draft has 32 heads and 36 layers: what is pinned for the target would not divide them.
+    draft = ie.DraftModel(ie.model("qwen3_8b"))
+    pinned = _front(tp=64, dp=1, pp=1, draft=draft, assumptions="paper")
+    assert max(float(point.layout.get("draft_tokens", 0)) for point in pinned.points()) > 0
+
+
+def test_the_studys_grid_takes_a_size_and_a_batch() -> None:
+    (point,) = _front(grid="paper", accelerators=9.5, batch=33.3).points()
+    assert (point.accelerators, point.batch) == (9.5, 33.3)
+    assert set(_front(grid="paper", batch=100).batch) == {100.0}
+    assert set(_front(grid="paper", accelerators=8).accelerators) == {8.0}
+
+
+@pytest.mark.parametrize(
+    ("pins", "message"),
+    [
+        ({"tp": 3}, "Llama 3.1 70B cannot be laid out with tp=3: 64 query heads do not split over the attention ranks"),
+        ({"tp": 3, "batch": 8}, "cannot be laid out with tp=3: 64 query heads"),
+        ({"tp": 128}, "cannot be laid out with tp=128: 64 query heads do not split over the attention ranks"),
+        ({"dp": 17}, "cannot be laid out with dp=17: a feed-forward width of 28672 does not split over the ranks"),
+        ({"pp": 7}, "cannot be laid out with pp=7: 80 layers do not split into the pipeline's stages"),
+        ({"ep": 2}, "Llama 3.1 70B has no experts, so ep must be 1, got 2"),
+        ({"accelerators": 9}, "laid out with accelerators=9: a feed-forward width of 28672 does not split over the"),
+        (
+            {"dp": 2, "batch": 9},
+            "laid out with dp=2, batch=9: the micro-batch does not split over the groups of attent",
+        ),
+        ({"pp": 2, "batch": 9}, "cannot be laid out with pp=2, batch=9: the batch does not split into micro-batches"),
+        (
+            {"tp": 8, "dp": 1, "accelerators": 56},
+            "with tp=8, dp=1, accelerators=56: no number of stages divides the 80 layers, the accelerators and the bat",
+        ),
+        ({"tp": 4, "dp": 2, "pp": 1, "accelerators": 16}, r"accelerators=16 contradicts .*: tp x dp x pp is 8"),
+        ({"tp": 2, "accelerators": 9}, "accelerators=9 contradicts tp=2: a multiple of 2 is needed"),
+        ({"tp": 8, "pp": 16, "max_accelerators": 64}, "tp=8, pp=16: 128 accelerators are needed, and at most 64 are"),
+        ({"accelerators": 65, "max_accelerators": 64}, "accelerators=65: 65 accelerators are needed, and at most 64"),
+        ({"pp": 2, "pipeline": False}, "pp=2 contradicts 'no pipeline': leave one of them out"),
+        ({"tp": 1.5}, "tp must be a whole number on a whole-number grid, got 1.5"),
+        ({"batch": 1.5}, "batch must be a whole number on a whole-number grid, got 1.5"),
+        ({"batch": 0}, "batch must be positive"),
+        ({"tp": 8, "grid": "paper"}, "tp cannot be pinned on the study's grid, .*: only batch and accelerators can"),
+        ({"pp": 2, "batch": 8, "grid": "paper"}, "pp cannot be pinned on the study's grid"),
+    ],
+)
+def test_what_cannot_be_pinned_is_refused_with_the_reason(pins: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        _front(**pins)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("pins", "message"),
+    [
+        (
+            {"ep": 3},
+            "DeepSeek-V3 cannot be laid out with ep=3: 256 experts do not split over the expert-parallel ranks",
+        ),
+        (
+            {"tp": 1, "dp": 8, "pp": 1, "ep": 16},
+            "ep=16 contradicts tp=1, dp=8: the 8 accelerators of a stage do not split over 16 expert-parallel ranks",
+        ),
+        (
+            {"tp": 8, "dp": 2, "ep": 32},
+            "ep=32 contradicts tp=8, dp=2: the 16 accelerators of a stage do not split over 32 expert-parallel ranks",
+        ),
+    ],
+)
+def test_experts_that_cannot_be_pinned(pins: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        _front("deepseek_v3", "h200_sxm", **pins)
+
+
+def test_what_divides_but_does_not_fit_says_what_would() -> None:
+    with pytest.raises(NothingFitsError, match=r"weights exceed the memory: \d+.* at least 2 accelerators are needed"):
+        _front(accelerators=1)
+    with pytest.raises(NothingFitsError, match=r"nothing fits: .* exceed the memory: \d+"):
+        _front(tp=1, dp=2, pp=1)
+
+
+def test_scenarios_pin_too(tmp_path: Path) -> None:
+    path = tmp_path / "pinned.yaml"
+    path.write_text(
+        "name: Pinned\n"
+        "ask:\n"
+        "  kind: frontier\n"
+        "  common: {model: llama_3_70b, hardware: h100_sxm, dp: 1, pp: 1}\n"
+        "  series:\n"
+        "    - {label: eight, settings: {tp: 8, batch: 100}}\n"
+        "    - {label: four, settings: {accelerators: 4}}\n"
+        "sources: {ask: {ref: user, where: here, kind: assumed}}\n",
+        encoding="utf-8",
+    )
+    eight, four = ie.run(str(path)).curves
+    assert (eight.accelerators.tolist(), eight.batch.tolist()) == ([8.0], [100.0])
+    assert set(four.accelerators) == {4.0}
+
+
+def test_settings_are_read_from_text() -> None:
+    settings = Settings.from_text({"model": "llama_3_8b", "tp": "2", "hardware.link_domain": "4"}, origin="here")
+    assert (settings.model, settings.tp, settings.changes) == ("llama_3_8b", 2, ("hardware.link_domain=4",))
+    front = scenario.ask_frontier(settings.replace(hardware="h100_sxm", batch=8))
+    assert front.question.hardware.link_domain == 4
+    with pytest.raises(SpecError, match="here: unknown key 'wieghts'; did you mean 'weights'"):
+        Settings.from_text({"wieghts": "fp8"}, origin="here")
+    with pytest.raises(SpecError, match="here: tp must be > 0, got 0"):
+        Settings.from_text({"tp": "0"}, origin="here")

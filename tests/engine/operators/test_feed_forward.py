@@ -1,0 +1,107 @@
+"""Experts on ranks as chance has it, against routers that are simulated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.operator_costs import operator_costs
+from inference_econ.engine.operators.table import Operator
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import evaluate, step_seconds
+from inference_econ.inputs import catalog
+from inference_econ.inputs.precision import Precision
+
+#: Of Qwen3 30B A3B.
+EXPERTS, ACTIVE = 128, 8
+
+
+def _experts(spread: str, *, ep: int, batch: float, scv: float = 0.0, tile: int = 0) -> Operator:
+    changes = (f"expert_spread={spread}", f"expert_popularity_scv={scv}", f"expert_tile={tile}")
+    assumptions = catalog.assumptions("deployable", changes=changes)
+    model = catalog.model("qwen3_30b_a3b")
+    question = Question.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
+    one = np.ones(1)
+    plans = Plans(8 * one, batch * one, one, 8 * one, ep * one, whole=True)
+    return next(row for row in question.work(plans).operators if row.name == "experts in")
+
+
+def _number(value: object) -> float:
+    return float(np.ravel(np.asarray(value, dtype=float))[0])
+
+
+def _simulated(ranks: int, tokens: int) -> tuple[float, float]:
+    """Touched experts of the rank that touches most, and tokens of the one that gets most, over the mean rank's."""
+    draw, touched, routed = np.random.default_rng(11), [], []
+    for _ in range(2000):
+        chosen = np.stack([draw.permutation(EXPERTS)[:ACTIVE] for _ in range(tokens)])
+        held = chosen // (EXPERTS // ranks)
+        each = [np.unique(chosen[held == rank]).size for rank in range(ranks)]
+        touched.append(max(each) / np.mean(each))
+        routed.append(np.bincount(held.ravel(), minlength=ranks).max() / (tokens * ACTIVE / ranks))
+    return float(np.mean(touched)), float(np.mean(routed))
+
+
+@pytest.mark.parametrize(("ranks", "tokens"), [(8, 2), (8, 16), (4, 8), (2, 4)])
+def test_a_step_waits_for_the_rank_that_has_most(ranks: int, tokens: int) -> None:
+    even, random = (_experts(spread, ep=ranks, batch=tokens) for spread in ("even", "random"))
+    touched, routed = _simulated(ranks, tokens)
+    assert _number(random.weight_bytes) / _number(even.weight_bytes) == pytest.approx(touched, rel=0.08)
+    assert _number(random.flop_per_token) / _number(even.flop_per_token) == pytest.approx(routed, rel=0.12)
+
+
+def test_one_rank_waits_for_nobody() -> None:
+    even, random = (_experts(spread, ep=1, batch=16) for spread in ("even", "random"))
+    assert _number(random.weight_bytes) == pytest.approx(_number(even.weight_bytes))
+    assert _number(random.flop_per_token) == pytest.approx(_number(even.flop_per_token))
+
+
+def test_no_rank_touches_more_than_it_holds() -> None:
+    every, random = (_experts(spread, ep=8, batch=4096) for spread in ("even", "random"))
+    assert _number(random.weight_bytes) == pytest.approx(_number(every.weight_bytes), rel=1e-6)
+
+
+def test_popular_experts_are_touched_by_many_and_crowd_their_rank() -> None:
+    alike, popular = (_experts("random", ep=8, batch=64, scv=scv) for scv in (0.0, 1.0))
+    assert _number(popular.weight_bytes) < _number(alike.weight_bytes)
+    assert _number(popular.flop_per_token) > _number(alike.flop_per_token)
+
+
+def test_the_last_tile_of_an_expert_is_half_empty() -> None:
+    whole, tiled = (_experts("even", ep=1, batch=batch, tile=tile) for batch, tile in ((16, 0), (16, 128)))
+    touched = EXPERTS * (1.0 - (1.0 - ACTIVE / EXPERTS) ** 16)
+    assert _number(tiled.flop_per_token) == _number(whole.flop_per_token)
+    assert _number(tiled.padding) == pytest.approx(1.0 + 64.0 * touched / (16 * ACTIVE))
+    assert _number(whole.padding) == 1.0
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.3, 1.0])
+def test_what_of_experts_does_not_overlap_adds_up(overlap: float) -> None:
+    changes = (f"expert_overlap={overlap}", "collectives=free", "graph_launch=0 us")
+    assumptions = catalog.assumptions("deployable", changes=changes)
+    model = catalog.model("qwen3_30b_a3b")
+    question = Question.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
+    one = np.ones(1)
+    plans = Plans(8 * one, 4096 * one, one, 8 * one, one, whole=True)
+    rows = {row.name: row for row in operator_costs(question, plans, "1d")}
+    row = rows["experts in"]
+    longer, shorter = max(row.compute_seconds, row.memory_seconds), min(row.compute_seconds, row.memory_seconds)
+    assert row.seconds == pytest.approx(longer + (1.0 - overlap) * shorter)
+    costs = evaluate(question, plans, "1d")
+    assert _number(costs.seconds) == pytest.approx(sum(one.seconds for one in rows.values()))
+    assert _number(costs.seconds) == pytest.approx(_number(step_seconds(question, plans)[0]))
+    assert rows["qkv"].seconds == pytest.approx(max(rows["qkv"].compute_seconds, rows["qkv"].memory_seconds))
+
+
+def test_the_overlap_of_experts_is_one_of_operators() -> None:
+    """Under the roofline of the whole step, and without any overlap, it changes nothing."""
+    model, one = catalog.model("qwen3_30b_a3b"), np.ones(1)
+    plans = Plans(8 * one, 4096 * one, one, 8 * one, one, whole=True)
+    for overlap, share in (("step", 0.0), ("none", 1.0)):
+        changes = ("expert_overlap=0.3", f"overlap={overlap}", "collectives=free", "graph_launch=0 us")
+        assumptions = catalog.assumptions("deployable", changes=changes)
+        question = Question.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
+        row = next(row for row in operator_costs(question, plans, "1d") if row.name == "experts in")
+        longer, shorter = max(row.compute_seconds, row.memory_seconds), min(row.compute_seconds, row.memory_seconds)
+        assert row.seconds == pytest.approx(longer + share * shorter)

@@ -1,0 +1,471 @@
+"""Speculation in service: rounds, memory, steady states and where it pays, against limits and a second calculation."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference_econ.answers import offer, price, speculate
+from inference_econ.answers.frontier import ask
+from inference_econ.engine import memory as capacity
+from inference_econ.engine import speculation as drafting
+from inference_econ.engine.layouts.grids import WholeLayouts
+from inference_econ.engine.layouts.pins import Pins
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.setup import Question
+from inference_econ.engine.speculation import Speculation
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import catalog
+from inference_econ.inputs.traffic import Requests
+from inference_econ.search import speculative
+from inference_econ.serving import steady
+
+Array = npt.NDArray[np.float64]
+BATCHES = np.unique(np.rint(np.geomspace(1, 4096, 40)))
+
+
+def requests(isl: float, osl: float, cached: float = 0) -> Requests:
+    return Requests.build({"isl": isl, "osl": osl, "cached": cached}, origin="test")
+
+
+REQUESTS = requests(2000, 500)
+
+
+@functools.cache
+def question(
+    model: str = "llama_3_70b",
+    hardware: str = "h100_sxm",
+    context: float = 2250.0,
+    weights: str | None = "fp8",
+    assumptions: str = "deployable",
+) -> Question:
+    return ask(model, hardware, context, assumptions=assumptions, weights=weights)
+
+
+@functools.cache
+def rich() -> Question:
+    """A mixture of experts with a multi-token-prediction layer."""
+    return question("deepseek_v3_nvfp4", "b200", 2048.0, None)
+
+
+def layout(tp: int, batch: npt.ArrayLike = BATCHES, *, dp: int = 1, pp: int = 1, ep: int = 1) -> Plans:
+    one = np.ones(1)
+    batches = np.asarray(batch, dtype=float)
+    return Plans(one * tp * dp * pp, batches, one * pp, one * tp, one * ep, whole=True)
+
+
+def drafted_by(name: str, acceptance: float = 0.8, longest: int = 5) -> Speculation:
+    return Speculation.of("draft", acceptance, longest, model=catalog.model(name))
+
+
+PROPOSALS = {
+    "draft": drafted_by("llama_3_8b"),
+    "eagle": Speculation.of("eagle", 0.8, 5),
+    "ngram": Speculation.of("ngram", 0.8, 5),
+}
+
+
+# Rounds
+
+
+def test_a_round_without_proposals_is_a_step() -> None:
+    plans = layout(8)
+    found = drafting.rounds(question(), plans, PROPOSALS["eagle"])
+    np.testing.assert_allclose(found.verify_seconds[:, 0], steady.fastest_cut(question(), plans), rtol=1e-12)
+    np.testing.assert_allclose(
+        found.verify_seconds[:, 3], steady.fastest_cut(question(), plans.verifying(4)), rtol=1e-12
+    )
+    np.testing.assert_allclose(found.seconds[:, 2], found.verify_seconds[:, 2] + 2 * found.propose_seconds, rtol=1e-12)
+
+
+def test_free_and_certain_proposals_give_one_token_more_than_there_are() -> None:
+    found = drafting.rounds(question(), layout(8), Speculation.of("ngram", 1.0, 7))
+    assert found.tokens.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert not found.propose_seconds.any()
+    small = found.best().length[0]
+    assert small == 7
+    assert found.best().speedup[0] == pytest.approx(8 * found.verify_seconds[0, 0] / found.verify_seconds[0, 7])
+
+
+def test_acceptance_by_position_gives_products() -> None:
+    found = drafting.rounds(question(), layout(8, [1.0]), Speculation.of("ngram", (0.9, 0.5, 0.2)))
+    np.testing.assert_allclose(found.tokens, [1.0, 1.9, 2.35, 2.44], rtol=1e-12)
+
+
+@pytest.mark.parametrize("assumptions", ["deployable", "paper"])
+@pytest.mark.parametrize("batch", [1.0, 16.0, 100.0])
+def test_a_single_chip_agrees_with_the_search_of_the_published_study(assumptions: str, batch: float) -> None:
+    """Both series of accepted tokens; on one chip there is one layout for either model."""
+    target = question("llama_3_8b", "h100_sxm", 1000.0, "fp8", assumptions)
+    helper = ask("qwen3_0_6b", "h100_sxm", 1000.0, assumptions=assumptions)
+    one = np.ones(1)
+    expected = speculative.token_seconds(
+        target, one, one * batch, WholeLayouts(pipeline=False), draft=speculative.Draft(helper, 0.7, 6)
+    )
+    best = drafting.rounds(target, layout(1, [batch]), drafted_by("qwen3_0_6b", 0.7, 6)).best()
+    assert float(best.seconds[0]) == pytest.approx(float(expected.seconds[0]), rel=1e-9)
+    assert int(best.length[0]) == int(expected.drafted[0])
+
+
+def test_more_experts_are_touched_by_more_tokens() -> None:
+    """While few experts are touched, verifying costs more, and speculation gives less than at larger batches."""
+    speculation = Speculation.of("mtp", 0.8, 4)
+    found = drafting.rounds(rich(), layout(8), speculation)
+    dense = drafting.rounds(question(), layout(8), replace(speculation, proposer="eagle"))
+    one, eight, fifty = (int(np.searchsorted(BATCHES, size)) for size in (1, 8, 50))
+
+    def added(rounds: drafting.Rounds, at: int) -> float:
+        return float(rounds.verify_seconds[at, 4] / rounds.verify_seconds[at, 0] - 1.0)
+
+    assert added(found, one) > 3 * added(dense, one)
+    assert added(found, eight) > added(found, fifty)
+    speedup = found.best().speedup
+    assert speedup[eight] < speedup[one]
+    assert speedup[eight] < speedup[fifty]
+
+
+def test_the_host_schedules_a_round_once() -> None:
+    slow = replace(question(), assumptions=question().assumptions.replace(step_overhead=0.01))
+    plans = layout(8, [4.0])
+    for speculation in PROPOSALS.values():
+        quick, late = (drafting.rounds(one, plans, speculation).seconds for one in (question(), slow))
+        np.testing.assert_allclose(late - quick, 0.01, rtol=1e-9)
+
+
+# Proposers
+
+
+def test_a_head_is_a_layer_a_projection_and_the_output_embedding() -> None:
+    target = question().model
+    head = drafting.head(target)
+    layer = (target.total_parameters - target.embedding_parameters) / target.layers
+    expected = layer + 2 * target.hidden_size**2 + target.embedding_parameters
+    assert head.total_parameters == pytest.approx(expected, rel=1e-4)  # norms
+    deepseek = drafting.head(rich().model)
+    assert [block.feed_forward.kind for block in deepseek.blocks] == ["dense", "experts"]
+    # README_WEIGHTS.md of DeepSeek-V3: 11.5 billion of its own.
+    assert (deepseek.total_parameters - deepseek.embedding_parameters) / 1e9 == pytest.approx(11.5, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["nemotron_3_nano_30b_a3b", "qwen3_5_27b", "deepseek_v4_flash", "gpt_oss_20b"])
+def test_a_head_of_a_model_whose_layers_differ_attends(name: str) -> None:
+    head = drafting.head(catalog.model(name))
+    assert head.blocks[-1].attention.kind not in ("none", "recurrent")
+    assert head.blocks[-1].feed_forward.kind != "none"
+    assert head.blocks[-1].layers == 1
+
+
+def test_a_draft_model_is_cut_as_far_as_its_heads_divide() -> None:
+    """28 heads on 8 chips: two copies on 4 chips each, with half of the batch."""
+    plans = layout(8, [2.0, 64.0])
+    found = drafting.rounds(question(), plans, drafted_by("qwen2_5_7b"))
+    helper = ask("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
+    np.testing.assert_allclose(found.propose_seconds, steady.fastest_cut(helper, layout(4, [1.0, 32.0])), rtol=1e-12)
+    weights = drafting.memory(question(), plans, drafted_by("qwen2_5_7b")).weight_bytes
+    alone = capacity.weight_bytes(helper.model, helper.precision)
+    assert (weights - question().memory(plans).weight_bytes).tolist() == [2 * alone]
+
+
+def test_groups_of_data_parallel_attention_draft_for_themselves() -> None:
+    plans = layout(1, [4.0, 64.0], dp=8, ep=8)
+    found = drafting.rounds(rich(), plans, drafted_by("qwen3_0_6b"))
+    helper = ask("qwen3_0_6b", "b200", 2048.0, assumptions="deployable", kv="fp8")
+    np.testing.assert_allclose(found.propose_seconds, steady.fastest_cut(helper, layout(1, [1.0, 8.0])), rtol=1e-12)
+
+
+def test_a_head_runs_on_one_stage_of_a_pipeline() -> None:
+    eagle = PROPOSALS["eagle"]
+    staged = drafting.rounds(question(), layout(4, [16.0], pp=2), eagle).propose_seconds
+    np.testing.assert_allclose(staged, drafting.rounds(question(), layout(4, [16.0]), eagle).propose_seconds)
+
+
+def test_the_format_of_a_head_is_its_own() -> None:
+    """As in NVIDIA's 4-bit checkpoint, whose last layer is left in 16 bits."""
+    own, wide = (Speculation.of("mtp", 0.8, 2, weights=weights) for weights in (None, "bf16"))
+    extra = [
+        float((drafting.memory(rich(), layout(8), one).weight_bytes - rich().memory(layout(8)).weight_bytes)[0])
+        for one in (own, wide)
+    ]
+    layer = drafting.head(rich().model).replace(vocab_size=0).total_parameters
+    assert extra[1] == pytest.approx(2 * layer, rel=1e-9)
+    assert extra[0] < 0.6 * extra[1]
+
+
+# Memory
+
+
+def test_memory_of_the_proposer_is_counted() -> None:
+    plans = layout(8, [10.0])
+    own = question().memory(plans)
+    both = drafting.memory(question(), plans, PROPOSALS["draft"])
+    alone = ask("llama_3_8b", "h100_sxm", 2250.0, assumptions="deployable").memory(plans)
+    np.testing.assert_allclose(both.weight_bytes, own.weight_bytes + alone.weight_bytes, rtol=1e-12)
+    np.testing.assert_allclose(both.kv_bytes, own.kv_bytes + alone.kv_bytes, rtol=1e-12)
+    head = drafting.memory(question(), plans, PROPOSALS["eagle"])
+    assert float(head.kv_bytes[0] / own.kv_bytes[0]) == pytest.approx(81 / 80, rel=1e-12)
+    nothing = drafting.memory(question(), plans, PROPOSALS["ngram"])
+    assert float(nothing.weight_bytes[0]) == float(own.weight_bytes[0])
+
+
+def test_the_assumptions_say_whether_it_counts() -> None:
+    lenient = catalog.assumptions("deployable", changes=["draft_in_capacity=false"])
+    free = replace(question(), assumptions=lenient)
+    plans = layout(8, [10.0])
+    counted, not_counted = (drafting.memory(one, plans, PROPOSALS["draft"]) for one in (question(), free))
+    assert float(counted.weight_bytes[0]) > float(not_counted.weight_bytes[0])
+    assert float(not_counted.weight_bytes[0]) == float(free.memory(plans).weight_bytes[0])
+
+
+def test_several_published_layers_all_take_memory() -> None:
+    target = ask("minimax_m2_5", "h200_sxm", 2250.0, assumptions="deployable")
+    plans = layout(8, [1.0])
+    extra = [
+        float((drafting.memory(target, plans, Speculation.of(kind, 0.8)).weight_bytes)[0])
+        - float(target.memory(plans).weight_bytes[0])
+        for kind in ("mtp", "eagle")
+    ]
+    assert extra[0] == pytest.approx(3 * extra[1], rel=1e-9)
+
+
+# What helps and what does not
+
+chances = st.floats(0.0, 1.0)
+
+
+@given(chance=chances, more=chances, kind=st.sampled_from(sorted(PROPOSALS)))
+@settings(max_examples=25, deadline=None)
+def test_more_acceptance_is_never_slower(chance: float, more: float, kind: str) -> None:
+    low, high = sorted((chance, more))
+    plans = layout(8, [1.0, 16.0, 200.0])
+    slow, quick = (
+        drafting.steady(question(), plans, REQUESTS, replace(PROPOSALS[kind], acceptance=(rate,) * 5))
+        for rate in (low, high)
+    )
+    assert (quick.tpot_seconds <= slow.tpot_seconds * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("kind", sorted(PROPOSALS))
+def test_proposals_that_are_never_accepted_never_help(kind: str) -> None:
+    speculation = replace(PROPOSALS[kind], acceptance=(0.0,) * 5)
+    assert not drafting.rounds(question(), layout(8), speculation).best().length.any()
+    plain = steady.steady(question(), layout(8), REQUESTS)
+    found = drafting.steady(question(), layout(8), REQUESTS, speculation)
+    assert (found.tpot_seconds >= plain.tpot_seconds).all()
+    if kind == "ngram":
+        np.testing.assert_allclose(found.tpot_seconds, plain.tpot_seconds, rtol=1e-12)
+        np.testing.assert_allclose(found.ttft_seconds, plain.ttft_seconds, rtol=1e-12)
+
+
+@given(tokens=st.floats(0.0, 20_000.0), chance=st.floats(0.05, 0.95), tp=st.sampled_from([1, 4, 8]))
+@settings(max_examples=20, deadline=None)
+def test_the_best_draft_gets_shorter_as_batches_grow(tokens: float, chance: float, tp: int) -> None:
+    """A dense model, free proposals, one roofline per step; :meth:`Rounds.best` says what differs elsewhere."""
+    bound = question("llama_3_70b", "h100_sxm", round(tokens), "fp8", "ideal")
+    lengths = drafting.rounds(bound, layout(tp), Speculation.of("ngram", chance, 6)).best().length
+    assert (np.diff(lengths) <= 0).all()
+
+
+@pytest.mark.parametrize("assumptions", ["ideal", "deployable"])
+def test_speculation_ends_where_arithmetic_bounds_a_step(assumptions: str) -> None:
+    short = question("llama_3_70b", "h100_sxm", 100.0, "fp8", assumptions)
+    lengths = drafting.rounds(short, layout(8), PROPOSALS["eagle"]).best().length
+    assert lengths[0] == 5
+    assert lengths[-1] == 0
+    # The tokens of a sequence share the reads of its cache, so that long contexts leave room for some.
+    long = question("llama_3_70b", "h100_sxm", 30_000.0, "fp8", assumptions)
+    assert drafting.rounds(long, layout(8), PROPOSALS["eagle"]).best().length[-1] >= 3
+
+
+# Steady states
+
+
+def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
+    plans, eagle = layout(8, [1.0, 10.0, 100.0]), PROPOSALS["eagle"]
+    found = drafting.steady(question(), plans, REQUESTS, eagle)
+    rounds = drafting.rounds(question(), plans, eagle)
+    best = rounds.best()
+    read = drafting.read_prompt(question(), plans, 2000.0, 0.0, eagle)
+    waiting = (plans.batch - 1.0) * read.busy_seconds / 499.0
+    np.testing.assert_allclose(found.tpot_seconds, best.seconds + waiting, rtol=1e-12)
+    np.testing.assert_allclose(found.decode_seconds, best.seconds, rtol=1e-12)
+    own = steady.prefill(question(), plans, 2000.0).busy_seconds
+    assert (read.busy_seconds > own).all()
+    assert (read.busy_seconds < 1.05 * own).all()  # one layer and a bit of 80
+    # A new prompt waits for the rest of a whole round.
+    plain = steady.steady(question(), plans, REQUESTS)
+    step = np.take_along_axis(rounds.seconds, best.length[:, None], axis=-1)[:, 0]
+    assert (step[1:] > plain.decode_seconds[1:]).all()
+    assert (found.running_seconds[1:] > plain.running_seconds[1:]).all()
+
+
+def test_copies_of_a_draft_read_prompts_side_by_side() -> None:
+    plans = layout(8, [1.0])
+    helper = ask("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
+    own, alone = (steady.prefill(one, two, 2000.0) for one, two in ((question(), plans), (helper, layout(4, [1.0]))))
+    both = drafting.read_prompt(question(), plans, 2000.0, 0.0, drafted_by("qwen2_5_7b"))
+    assert float(both.seconds[0]) == pytest.approx(float(own.seconds[0] + alone.seconds[0]))
+    assert float(both.busy_seconds[0]) == pytest.approx(float(own.busy_seconds[0] + alone.busy_seconds[0] / 2))
+
+
+# Offers
+
+
+def test_an_offer_with_speculation_is_priced_to_the_cent() -> None:
+    asked = requests(2000, 500, 1500)
+    one = offer.offer(
+        "llama_3_70b", "h100_sxm", asked, weights="fp8", pins=Pins(tp=4, dp=1, pp=1), speculation=PROPOSALS["draft"]
+    )
+    found = offer.price(one)
+    assert found.service.speculation is PROPOSALS["draft"]
+    parts = [found.average[kind] * found.tokens_per_hour[kind] / 1e6 for kind in price.KINDS]
+    assert sum(parts) == pytest.approx(found.dollars_per_hour, rel=1e-9)
+    nothing_cached = offer.price(with_requests(one, requests(2000, 500)))
+    assert nothing_cached.average["cached_input"] == 0.0
+    bill = sum(nothing_cached.average[kind] * nothing_cached.tokens_per_hour[kind] / 1e6 for kind in price.KINDS)
+    assert bill == pytest.approx(nothing_cached.dollars_per_hour, rel=1e-9)
+
+
+def with_requests(one: offer.Offer, asked: Requests) -> offer.Offer:
+    return offer.offer(
+        one.deployments.question.model,
+        one.deployments.question.hardware,
+        asked,
+        weights="fp8",
+        pins=Pins(tp=4, dp=1, pp=1),
+        speculation=one.deployments.speculation,
+    )
+
+
+def test_slots_end_at_a_batch_that_fits() -> None:
+    """The workspace grows with the batch, and the slots shrink with the workspace."""
+    one = offer.offer(
+        "deepseek_v3_nvfp4", "b200", requests(1000, 200), pins=Pins(tp=1, dp=8, pp=1), assumptions="deployable"
+    )
+    found = one.deployments
+    assert (found.slots > 10_000).all()
+    assert found.question.memory(replace(found.plans, batch=found.slots)).fits.all()
+
+
+def test_speculation_takes_slots() -> None:
+    pins = Pins(tp=8, dp=1, pp=1)
+    plain, drafted, looked_up = (
+        offer.offer(
+            "llama_3_70b",
+            "h100_sxm",
+            REQUESTS,
+            weights="fp8",
+            pins=pins,
+            speculation=speculation,
+            assumptions="deployable",
+        ).deployments
+        for speculation in (None, PROPOSALS["draft"], PROPOSALS["ngram"])
+    )
+    assert drafted.slots[0] < plain.slots[0]
+    assert looked_up.slots[0] == plain.slots[0]
+
+
+# Where it pays
+
+
+def _pay(speculation: Speculation, asked: Requests = REQUESTS) -> speculate.Speculated:
+    return speculate.speculate(
+        "llama_3_70b", "h100_sxm", asked, speculation, tp=8, weights="fp8", assumptions="deployable"
+    )
+
+
+def test_where_a_draft_model_stops_paying() -> None:
+    found = _pay(PROPOSALS["draft"])
+    assert found.concurrency[0] == 1
+    assert found.concurrency[-1] == found.speculating.slots < found.plain.slots
+    assert found.pays[0] and not found.pays[-1]
+    last = found.concurrency[np.flatnonzero(found.pays)[-1]]
+    assert 80 <= last <= 140
+    assert found.drafted[0] > found.drafted[-1]
+    some = found.at([1, 64, 1e9])
+    assert some.concurrency.tolist() == [1.0, 64.0, found.concurrency[-1]]
+    assert some.speedup[0] == pytest.approx(
+        float(steady.steady(question(), layout(8, [1.0]), REQUESTS).tpot_seconds[0])
+        / float(drafting.steady(question(), layout(8, [1.0]), REQUESTS, PROPOSALS["draft"]).tpot_seconds[0])
+    )
+    dollars = found.dollars(found.plain_state)
+    expected = 8 * found.dollars_per_accelerator_hour / 3600 / (found.plain_state.requests_per_second * 500) * 1e6
+    np.testing.assert_allclose(dollars, expected, rtol=1e-12)
+    charts = speculate.charts(found)
+    assert charts[0].marks == {"stops paying": float(found.concurrency[np.flatnonzero(found.pays)[-1] + 1])}
+    assert [len(chart.lines) for chart in charts] == [2, 1]
+    assert len(charts[0].lines[0].x) == found.concurrency.size
+
+
+def test_free_proposals_that_are_accepted_always_pay() -> None:
+    found = _pay(Speculation.of("ngram", 0.9, 4), requests(500, 100))
+    assert found.pays.all()
+    assert speculate.charts(found)[0].marks == {}
+    without, full = found.full_dollars()
+    assert full < without
+
+
+def test_acceptance_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("target_logprob,draft_logprob\n-1.0,-0.3068528194400547\n-0.1,-0.5\n", encoding="utf-8")
+    assert speculate.measured_acceptance(path, None) == pytest.approx(0.75)
+    path.write_text(
+        "target_logprob,draft_logprob,position\n-1.0,-0.3068528194400547,1\n-0.1,-0.5,2\n", encoding="utf-8"
+    )
+    assert speculate.measured_acceptance(path, None) == pytest.approx([0.5, 1.0])
+    assert speculate.measured_acceptance(path, 1) == pytest.approx([0.5])
+    with pytest.raises(InputError, match="acceptance of positions 1 to 2 is known, a draft of 3 needs more"):
+        speculate.measured_acceptance(path, 3)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("medusa", 0.8), "unknown proposer 'medusa'; known: draft, mtp, eagle, ngram"),
+        (("ngram", 1.5), "acceptance: probabilities must be from 0 to 1, got 1.5"),
+        (("ngram", -0.1), "acceptance: probabilities must be from 0 to 1, got -0.1"),
+        (("ngram", float("nan")), "acceptance: probabilities must be from 0 to 1, got nan"),
+        (("ngram", (0.9, 1.2)), "acceptance: probabilities must be from 0 to 1, got 1.2"),
+        (("ngram", ()), "the longest draft must be from 1 to 64 tokens, got 0"),
+        (("ngram", 0.8, 0), "the longest draft must be from 1 to 64 tokens, got 0"),
+        (("ngram", 0.8, 65), "the longest draft must be from 1 to 64 tokens, got 65"),
+        (("ngram", (0.9, 0.8, 0.7), 2), "the acceptance of 3 positions is given, for drafts of at most 2 tokens"),
+        (("ngram", (0.9, 0.8), 3), "the acceptance of 2 positions is given, for drafts of at most 3 tokens"),
+        (("draft", 0.8), "a draft model belongs to the proposer 'draft' and to no other, got none"),
+    ],
+)
+def test_impossible_speculation_is_refused(arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Speculation.of(*arguments)  # type: ignore[arg-type]
+
+
+def test_speculation_that_does_not_go_with_a_model_is_refused() -> None:
+    with pytest.raises(InputError, match=r"belongs to the proposer 'draft' and to no other, got Llama 3\.1 8B"):
+        Speculation.of("mtp", 0.8, model=catalog.model("llama_3_8b"))
+    with pytest.raises(InputError, match="n-grams have no weights, got the format fp8"):
+        Speculation.of("ngram", 0.8, weights="fp8")
+    with pytest.raises(InputError, match=r"Llama 3.1 70B has no multi-token-prediction layers \(mtp_layers: 0\)"):
+        drafting.rounds(question(), layout(8), Speculation.of("mtp", 0.8))
+    for name in ("llama_3_70b", "llama_3_405b"):
+        with pytest.raises(InputError, match=r"a draft model must be smaller than its target: Llama 3\.1 .* billion"):
+            drafting.rounds(question(), layout(8), drafted_by(name))
+    with pytest.raises(InputError, match="unknown number format 'nvfp4x'"):
+        drafting.rounds(question(), layout(8), Speculation.of("eagle", 0.8, weights="nvfp4x"))
+    with pytest.raises(InputError, match="answers of 1 token need no decode step"):
+        _pay(PROPOSALS["ngram"], requests(100, 1))
+
+
+def test_what_does_not_fit_beside_the_proposer_is_told() -> None:
+    with pytest.raises(NothingFitsError, match=r"70B with its draft model on 2 x .*: 157.2 GB of weights and"):
+        speculate.speculate("llama_3_70b", "h100_sxm", REQUESTS, PROPOSALS["draft"], tp=2)
+    with pytest.raises(NothingFitsError, match="GB, those of the draft model included"):
+        offer.offer("llama_3_70b", "h100_sxm", REQUESTS, pins=Pins(tp=2, dp=1, pp=1), speculation=PROPOSALS["draft"])

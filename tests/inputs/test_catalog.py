@@ -1,0 +1,277 @@
+"""Names, paths and what-ifs: the one place that knows where files are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import inference_econ as ie
+from inference_econ.errors import InputError, SpecError, UnknownNameError
+from inference_econ.inputs import catalog
+from inference_econ.inputs.assumptions import Free, Mesh, NcclTree
+
+KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_are_paths_below_a_folder_without_suffix(kind: catalog.Kind) -> None:
+    names = catalog.names(kind)
+    assert names == tuple(sorted(set(names), key=lambda name: (name.count("/"), name)))
+    for name in names:
+        assert catalog.locate(kind, name) == catalog.folder(kind) / f"{name}.yaml"
+        assert name == name.lower()
+
+
+def test_names_hold_what_the_study_and_a_newcomer_need() -> None:
+    assert {"h100_sxm", "b200", "mi300x", "tpu_v5e", "paper/h100", "paper/groq_lpu"} <= set(catalog.names("hardware"))
+    assert {"llama_3_70b", "deepseek_v3", "paper/llama_3_70b", "paper/gpt_4"} <= set(catalog.names("models"))
+    assert {"paper", "paper_may22", "ideal"} <= set(catalog.names("assumptions"))
+
+
+def test_parts_of_assumptions_are_neither_presets_nor_scenarios() -> None:
+    assert not [name for name in catalog.names("assumptions") if name.startswith("collectives/")]
+    assert not [name for name in catalog.names("scenarios") if name.startswith("assumptions/")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "message"),
+    [
+        ("hardware", "H100-SXM", "unknown hardware 'H100-SXM'; did you mean h100_sxm"),
+        ("hardware", "h100", "unknown hardware 'h100'; did you mean h100_nvl, h100_pcie, h100_sxm"),
+        ("hardware", "paper/h10", "unknown hardware 'paper/h10'; did you mean paper/h100"),
+        ("hardware", "zzz", "unknown hardware 'zzz'; known: a100_pcie_80, a100_sxm_40"),
+        ("hardware", "\0", "unknown hardware '\\x00'; known: "),
+        ("hardware", "x" * 5000, "unknown hardware 'xxx"),
+        ("models", "llama3_70b", "unknown model 'llama3_70b'; did you mean llama_3_70b"),
+        ("models", "deepseek", "deepseek_v2"),
+        ("assumptions", "papr", "unknown assumptions 'papr'; did you mean paper"),
+        ("scenarios", "table_99999", "unknown scenario 'table_99999'"),
+        ("hardware", "zzz", "('inference-econ hardware' lists all; a path to a YAML file works too)"),
+    ],
+)
+def test_unknown_names_get_the_nearest(kind: catalog.Kind, name: str, message: str) -> None:
+    with pytest.raises(UnknownNameError, match=re.escape(message)):
+        catalog.locate(kind, name)
+
+
+@pytest.mark.parametrize("name", ["missing.yaml", "/no/such/folder/chip.yml", "x" * 5000 + ".yaml"])
+def test_a_missing_path_is_said_to_be_missing(name: str) -> None:
+    with pytest.raises(InputError, match=f"{re.escape(name)}: no such file"):
+        catalog.hardware(name)
+
+
+def test_a_file_needs_no_registration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = catalog.locate("hardware", "paper/h100").read_text(encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "no_suffix").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name in (str(tmp_path / "mine.yaml"), "mine.yaml", "./mine.yaml", "no_suffix"):
+        assert catalog.hardware(name) == catalog.hardware("paper/h100")
+
+
+def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+    text = catalog.locate("hardware", "paper/h100").read_text(encoding="utf-8")
+    path = tmp_path / "mine.yaml"
+    for size in ("8e10", "9e10"):
+        path.write_text(text.replace("hbm_bytes: 8e10", f"hbm_bytes: {size}"), encoding="utf-8")
+        assert catalog.hardware(str(path)).hbm_bytes == float(size)
+
+
+def test_nobody_changes_a_shipped_specification_for_others() -> None:
+    chip = catalog.hardware("h100_sxm")
+    chip.dense_flops_per_second["bf16"] = 1.0
+    assert catalog.hardware("h100_sxm").dense_flops_per_second["bf16"] == 989.4e12
+
+
+def test_a_wrong_kind_of_file_is_refused() -> None:
+    path = str(catalog.locate("models", "llama_3_8b"))
+    with pytest.raises(SpecError, match=r"llama_3_8b\.yaml:1: hbm_bytes is missing"):
+        catalog.hardware(path)
+
+
+# What-ifs, --set on the command line.
+
+
+def test_changes_override_fields_and_name_their_source() -> None:
+    chip = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=6.7 TB/s", "watts = 1 kW"])
+    assert (chip.hbm_bytes_per_second, chip.watts) == (6.7e12, 1000.0)
+    source = chip.sources["hbm_bytes_per_second"]
+    assert (source.ref, source.kind) == ("user", "assumed")
+    assert source.where == "--set hardware.hbm_bytes_per_second=6.7 TB/s"
+    assert catalog.hardware("h100_sxm").hbm_bytes_per_second == 3.35e12
+
+
+def test_changes_reach_into_mappings_and_lists() -> None:
+    chip = catalog.hardware(
+        "paper/h100", changes=["prices.0.dollars_per_accelerator_hour=3 USD/h", "prices.0.kind=spot"]
+    )
+    assert (chip.prices[0].dollars_per_accelerator_hour, chip.prices[0].kind) == (3.0, "spot")
+    chip = catalog.hardware("paper/h100", changes=["dense_flops_per_second.fp8=3 PFLOP/s"])
+    assert chip.dense_flops_per_second["fp8"] == 3e15
+    assert chip.dense_flops_per_second["bf16"] == 1e15
+    chip = catalog.hardware("paper/h100", changes=["dense_flops_per_second={bf16: 5e14}"])
+    assert chip.dense_flops_per_second == {"bf16": 5e14}
+    model = catalog.model("llama_3_8b", changes=["blocks.0.attention.kv_heads=1", "blocks.0.layers=16"])
+    assert model.kv_elements_per_token == 16 * 2 * 128
+
+
+def test_the_last_of_two_changes_counts() -> None:
+    assert catalog.hardware("paper/h100", changes=["link_domain=4", "link_domain=72"]).link_domain == 72
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("hbm_bytes", "--set hardware.hbm_bytes: write --set hardware.FIELD=VALUE"),
+        ("=5", "--set hardware.=5: write --set hardware.FIELD=VALUE"),
+        ("", "--set hardware.: write --set hardware.FIELD=VALUE"),
+        ("hbm_bytes=-1", "--set hardware.hbm_bytes=-1: hbm_bytes must be > 0, got -1"),
+        ("hbm_bytes=90 GB/s", "hbm_bytes: '90 GB/s' has the dimension [data] / [time], but B ([data]) is needed"),
+        ("hbm_bytes=nan", "hbm_bytes: 'nan' is not a quantity"),
+        ("hbm_bytes=1e999", "hbm_bytes: '1e999' is not finite"),
+        ("hbm_bytes=", "hbm_bytes: None is not a quantity"),
+        ("hbm_byte=1", "--set hardware.hbm_byte=1: unknown key 'hbm_byte'; did you mean 'hbm_bytes'?"),
+        ("a.b.c=1", "unknown key 'a'; allowed: "),
+        ("name.first=1", "--set hardware.name.first=1: 'name' is no mapping or list, so it has no 'first'"),
+        ("prices.4.date=x", "the list has 1 entry, counted from 0; got '4'"),
+        ("prices.4=x", "--set hardware.prices.4=x: the list has 1 entry, counted from 0; got '4'"),
+        ("prices.-1=x", "the list has 1 entry, counted from 0; got '-1'"),
+        ("prices.\u00b2=x", "the list has 1 entry, counted from 0; got '\u00b2'"),
+        ("dense_flops_per_second={bf16: 1e15", "not valid YAML: expected ',' or '}'"),
+        ("dense_flops_per_second={bf16: .inf}", ".inf is not accepted; write a finite number"),
+        ("link_domain=8.5", "link_domain: Input should be a valid integer, got 8.5"),
+        ("two_to_four_sparsity=yes", "two_to_four_sparsity: Input should be a valid boolean, got 'yes'"),
+        ("sources={}", "hbm_bytes has no source"),
+        ("sources=3", "sources: Input should be a valid dictionary, got 3"),
+    ],
+)
+def test_wrong_changes(change: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        catalog.hardware("paper/h100", changes=[change])
+
+
+# Assumptions: what extends what, and collectives by name.
+
+
+def test_a_preset_changes_only_what_it_writes() -> None:
+    paper, earlier = catalog.assumptions("paper"), catalog.assumptions("paper_may22")
+    changed = {
+        field for field in type(paper).model_fields if field not in ("name", "description", "extends", "sources")
+    } & {field for field in type(paper).model_fields if getattr(paper, field) != getattr(earlier, field)}
+    # The list in the study's history, May 2025.
+    assert changed == {
+        "activation_traffic",
+        "attention_scale_down_steps",
+        "pipeline_deepest",
+        "all_to_all_copies",
+        "kv_reads",
+        "kv_capacity",
+    }
+
+
+def test_a_users_preset_extends_a_shipped_one(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("extends: paper\nname: mine\nmath_efficiency: 0.5\n", encoding="utf-8")
+    mine = catalog.assumptions(str(path))
+    assert (mine.name, mine.math_efficiency) == ("mine", 0.5)
+    assert mine.hbm_efficiency == catalog.assumptions("paper").hbm_efficiency
+    assert mine.per_family == catalog.assumptions("paper").per_family
+
+
+@pytest.mark.parametrize(
+    ("mine", "message"),
+    [
+        ("{mine}", "mine.yaml:1: '{mine}' cannot be extended: {mine}"),
+        ("{other}", "other.yaml:1: '{mine}' cannot be extended: {mine} -> {other}"),
+        ("3", "mine.yaml:1: 3 cannot be extended: {mine}"),
+        ("[paper]", "mine.yaml:1: ['paper'] cannot be extended: {mine}"),
+    ],
+    ids=["itself", "each other", "number", "list"],
+)
+def test_loops_of_extends(tmp_path: Path, mine: str, message: str) -> None:
+    paths = {"mine": str(tmp_path / "mine.yaml"), "other": str(tmp_path / "other.yaml")}
+    for name, base in (("mine", mine), ("other", "{mine}")):
+        Path(paths[name]).write_text(f"extends: {base.format(**paths)}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=re.escape(message.format(**paths))):
+        catalog.assumptions(paths["mine"])
+
+
+def test_extending_an_unknown_preset(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("extends: papr\n", encoding="utf-8")
+    with pytest.raises(UnknownNameError, match="unknown assumptions 'papr'; did you mean paper"):
+        catalog.assumptions(str(path))
+
+
+def test_collectives_by_name() -> None:
+    paper = catalog.assumptions("paper")
+    assert isinstance(paper.collectives, NcclTree)
+    assert paper.collectives.version == "2.19 to 2.22"
+    newer = catalog.assumptions("paper", changes=["collectives=nccl_2_23"]).collectives
+    assert isinstance(newer, NcclTree)
+    assert newer.version == "2.23 to 2.30"
+    assert isinstance(catalog.assumptions("paper", changes=["collectives=free"]).collectives, Free)
+    assert isinstance(catalog.assumptions("ideal").collectives, Free)
+    mesh = catalog.assumptions("paper", changes=["collectives={kind: mesh, hop: 2 us}"]).collectives
+    assert isinstance(mesh, Mesh)
+    assert mesh.hop == pytest.approx(2e-6, rel=1e-15)
+
+
+def test_fields_of_named_collectives_can_be_changed() -> None:
+    model = catalog.assumptions("paper", changes=["collectives.protocols.LL.base=5 us"]).collectives
+    assert isinstance(model, NcclTree)
+    assert model.protocols["LL"].base == pytest.approx(5e-6, rel=1e-15)
+    assert model.protocols["LL128"].base == pytest.approx(14e-6, rel=1e-15)
+    changes = ["collectives=nccl_2_23", "collectives.protocols.Simple.base=0 us"]
+    model = catalog.assumptions("paper", changes=changes).collectives
+    assert isinstance(model, NcclTree)
+    assert (model.version, model.protocols["Simple"].base) == ("2.23 to 2.30", 0.0)
+    family = catalog.assumptions("paper", changes=["per_family.tpu.collectives.hop=3 us"]).per_family["tpu"]
+    assert isinstance(family.collectives, Mesh)
+    assert family.collectives.hop == pytest.approx(3e-6, rel=1e-15)
+
+
+@pytest.mark.parametrize("name", ["nccl_9", "x" * 400])
+def test_unknown_collectives(tmp_path: Path, name: str) -> None:
+    known = r"known: .*free, mesh, nccl_2_19, nccl_2_19_no_base, nccl_2_23"
+    with pytest.raises(InputError, match=rf": unknown collectives '{name}'; {known}"):
+        catalog.assumptions("paper", changes=[f"collectives={name}"])
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"extends: paper\nper_family:\n  tpu: {{collectives: {name}}}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=rf"mine\.yaml:3: unknown collectives '{name}'; {known}"):
+        catalog.assumptions(str(path))
+
+
+def test_assumptions_for_a_family_of_chips() -> None:
+    paper = catalog.assumptions("paper")
+    assert paper.for_family("h100").math_efficiency == 0.7
+    assert paper.for_family("a100").math_efficiency == 0.8
+    assert paper.for_family("a100").hbm_efficiency == paper.hbm_efficiency
+    assert isinstance(paper.for_family("tpu").collectives, Mesh)
+    assert paper.for_family("nothing of the kind") is paper
+
+
+def test_an_empty_name_is_refused() -> None:
+    with pytest.raises(InputError, match="the name of the hardware is empty; 'inference-econ hardware' lists all"):
+        catalog.hardware(" ")
+
+
+def test_paths_may_be_paths_of_the_standard_library() -> None:
+    chip = catalog.folder("hardware") / "h100_sxm.yaml"
+    assert catalog.hardware(chip) == catalog.hardware("h100_sxm")
+    model = catalog.folder("models") / "llama_3_8b.yaml"
+    preset = catalog.folder("assumptions") / "ideal.yaml"
+    explained = ie.explain(model, chip, tp=1, assumptions=preset)
+    assert explained.seconds == ie.explain("llama_3_8b", "h100_sxm", tp=1, assumptions="ideal").seconds
+    table = catalog.folder("scenarios") / "paper" / "table_1.yaml"
+    assert ie.run(table).scenario == catalog.scenario("paper/table_1")
+
+
+@pytest.mark.parametrize("wrong", [5, None, ["h100_sxm"]])
+def test_what_is_no_name_is_refused(wrong: object) -> None:
+    with pytest.raises(InputError, match="hardware: a name, a path or a HardwareSpec is needed, got "):
+        catalog.hardware(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="model: a name, a path or a ModelSpec is needed, got "):
+        ie.explain(wrong, "h100_sxm", tp=1)  # type: ignore[arg-type]

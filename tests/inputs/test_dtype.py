@@ -1,0 +1,130 @@
+"""Number formats: stored bytes, and the maths unit that runs them."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import typing
+
+import pytest
+
+from inference_econ.engine.memory import weight_bytes
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, Dtype, check_cache_dtype, check_dtype, math_unit
+from inference_econ.inputs.precision import Precision
+
+
+@pytest.mark.parametrize(
+    ("dtype", "chip", "unit"),
+    [
+        ("fp8", "a100_sxm_80", "bf16"),
+        ("int8", "a100_sxm_80", "int8"),
+        ("int4", "h100_sxm", "int8"),
+        ("mxfp4", "h100_sxm", "fp8"),
+        ("nvfp4", "h100_sxm", "fp8"),
+        ("mxfp4", "b200", "fp4"),
+        ("fp8", "h100_sxm", "fp8"),
+        ("bf16", "h100_sxm", "bf16"),
+        ("fp16", "v100_sxm2_32", "fp16"),
+        ("fp8", "v100_sxm2_32", "fp16"),
+        ("mxfp4", "v100_sxm2_32", "fp16"),
+        ("fp8_block", "h100_sxm", "fp8"),
+        ("fp8_block", "a100_sxm_80", "bf16"),
+        ("mxfp8", "b200", "fp8"),
+        ("int8_g128", "h100_sxm", "bf16"),
+        ("int4_g32", "h100_sxm", "int8"),
+        ("int4_channel", "paper/h100", "int4"),
+    ],
+)
+def test_a_format_runs_on_its_own_unit_or_the_next_wider_one(dtype: str, chip: str, unit: str) -> None:
+    peaks = {str(unit): peak for unit, peak in catalog.hardware(chip).dense_flops_per_second.items()}
+    assert math_unit(dtype, peaks, chip) == unit
+
+
+def test_bf16_on_a_v100_is_an_error_that_lists_its_peaks() -> None:
+    chip = catalog.hardware("v100_sxm2_32")
+    peaks = {str(unit): peak for unit, peak in chip.dense_flops_per_second.items()}
+    has = ", ".join(peaks)
+    assert "fp16" in has
+    message = f"{chip.name} has no peak for bf16 nor for a wider one of its kind; it has: {has}"
+    with pytest.raises(InputError, match=re.escape(message)):
+        math_unit("bf16", peaks, chip.name)
+
+
+def test_an_unknown_format_lists_the_known_ones() -> None:
+    with pytest.raises(
+        InputError, match="weights: unknown number format 'fp7'; known: fp32, bf16, fp16, fp8, fp8_block, mxfp8"
+    ):
+        check_dtype("fp7", "weights")
+    with pytest.raises(InputError, match="number format: unknown number format 'fp7'"):
+        math_unit("fp7", {"bf16": 1e15}, "chip")
+
+
+def test_stored_bytes_count_block_scales() -> None:
+    # OCP MX: one 8-bit scale per 32 elements; NVFP4: one per 16; DeepSeek-V3: one of 32 bits per 128 x 128;
+    # GPTQ and AWQ: one of 16 bits per 128 in a row; Kimi K2 Thinking: per 32.
+    assert BYTES_PER_ELEMENT["mxfp4"] == (32 * 4 + 8) / 8 / 32
+    assert BYTES_PER_ELEMENT["mxfp8"] == (32 * 8 + 8) / 8 / 32
+    assert BYTES_PER_ELEMENT["nvfp4"] == (16 * 4 + 8) / 8 / 16
+    assert BYTES_PER_ELEMENT["fp8_block"] == (128 * 128 * 8 + 32) / 8 / 128**2
+    assert BYTES_PER_ELEMENT["int4"] == (128 * 4 + 16) / 8 / 128
+    assert BYTES_PER_ELEMENT["int4_g32"] == (32 * 4 + 16) / 8 / 32
+    assert BYTES_PER_ELEMENT["int8_g128"] == (128 * 8 + 16) / 8 / 128
+    assert {dtype: BYTES_PER_ELEMENT[dtype] for dtype in ("fp32", "bf16", "fp8", "int8", "int4_channel")} == {
+        "fp32": 4.0,
+        "bf16": 2.0,
+        "fp8": 1.0,
+        "int8": 1.0,
+        "int4_channel": 0.5,
+    }
+
+
+def test_every_list_of_formats_is_the_same() -> None:
+    options = importlib.import_module("inference_econ_cli.options")
+    assert set(options.DTYPES) == set(BYTES_PER_ELEMENT) == set(typing.get_args(Dtype))
+
+
+def test_stored_bytes_of_published_files() -> None:
+    """DeepSeek-V3's safetensors files hold 688,586,727,753 bytes, multi-token prediction included.
+
+    That is one more layer, both embeddings again and a projection of twice the width, the latter in bf16. Relative
+    3e-4: norms and routers are published in bf16, but counted in the format of the weights.
+    """
+    model = catalog.model("deepseek_v3")
+    dense, mixture = model.blocks
+    model = model.replace(blocks=(dense, mixture.replace(layers=mixture.layers + 1)))
+    beside = 2 * (model.embedding_parameters + 2 * model.hidden_size**2)
+    assert weight_bytes(model, Precision.of(model)) + beside == pytest.approx(688_586_727_753, rel=3e-4)
+
+
+def test_stored_bytes_of_experts_in_groups_of_32() -> None:
+    # Kimi K2 Thinking: 60 layers of 384 experts in 4.5 bits, all else in 16.
+    model = catalog.model("kimi_k2_thinking")
+    routed = 60 * 384 * 3 * 7168 * 2048
+    others = model.total_parameters - routed
+    assert weight_bytes(model, Precision.of(model)) == pytest.approx(routed * 4.5 / 8 + others * 2, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("chip", "held", "refused"),
+    [
+        ("a100_sxm_80", ("bf16", "fp16", "int8", "int4"), {"fp8": "fp8", "mxfp8": "fp8", "nvfp4": "fp4"}),
+        ("h100_sxm", ("bf16", "fp8", "fp8_block", "int4_g32"), {"nvfp4": "fp4", "mxfp4": "fp4", "fp4": "fp4"}),
+        ("b200", ("fp32", "fp8", "nvfp4"), {}),
+        ("v100_sxm2_32", ("fp16", "fp32", "int8"), {"bf16": "bf16", "fp8": "fp8"}),
+        ("tpu_v5e", ("bf16", "int8"), {"fp16": "fp16", "fp8": "fp8"}),
+    ],
+)
+def test_a_chip_holds_a_cache_of_integers_and_of_floats_that_it_computes_with(
+    chip: str, held: tuple[str, ...], refused: dict[str, str]
+) -> None:
+    hardware = catalog.hardware(chip)
+    peaks = {str(unit): peak for unit, peak in hardware.dense_flops_per_second.items()}
+    for dtype in held:
+        assert check_cache_dtype(dtype, peaks, chip) == dtype
+    for dtype, unit in refused.items():
+        message = f"{chip} cannot hold a KV cache of {dtype}: it has no {unit} units; kv can be fp32, "
+        with pytest.raises(InputError, match=message) as found:
+            check_cache_dtype(dtype, peaks, chip)
+        assert f" {dtype}," not in str(found.value).partition("kv can be")[2]

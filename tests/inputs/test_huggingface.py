@@ -1,0 +1,641 @@
+"""Published config.json files: exact counts, formats, and one clear refusal for whatever is not understood."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import inference_econ as ie
+from inference_econ.errors import InputError, SpecError
+from inference_econ.inputs.huggingface import FAMILIES, import_config, yaml_text
+from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.units import looks_like_quantity
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "hf_configs"
+with (FOLDER / "published.csv").open(encoding="utf-8", newline="") as _stream:
+    PUBLISHED = list(csv.DictReader(_stream))
+SIBLINGS: dict[str, dict[str, Any]] = json.loads((FOLDER / "siblings.json").read_text(encoding="utf-8"))
+CONFIGS = sorted(path for path in FOLDER.glob("*_config.json") if not path.name.endswith("hf_quant_config.json"))
+
+
+def published(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((FOLDER / f"{name}_config.json").read_text(encoding="utf-8"))
+    return found
+
+
+def write(folder: Path, data: object, name: str = "config.json") -> Path:
+    path = folder / name
+    path.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row["config_file"].removesuffix("_config.json"))
+def test_published_counts(row: dict[str, str]) -> None:
+    """Totals of the published classes; caches and active parameters worked out by hand. All of them exact."""
+    model = import_config(FOLDER / row["config_file"])
+    assert model.total_parameters == int(row["hf_meta_total"])
+    assert round(model.active_parameters / 1e9, 3) == float(row["computed_active_B"])
+    without = model.active_parameters_without_input_embedding
+    assert round(without / 1e9, 3) == float(row["active_excl_in_embed_B"])
+    assert model.layers == int(row["layers"])
+    assert model.mtp_layers == int(row["mtp"])
+    assert model.kv_elements_per_token == int(row["kv_grow_elems_per_tok"])
+    assert model.index_elements_per_token == int(row["idx_elems_per_tok"])
+    assert model.window_elements_per_token == int(row["window_elems"])
+    assert model.state_elements_per_sequence == int(row["state_elems_per_seq"])
+    assert sum(model.parameter_parts().values()) == model.total_parameters
+
+
+@pytest.mark.parametrize("name", SIBLINGS)
+def test_sibling_counts(name: str, tmp_path: Path) -> None:
+    """Other sizes, and rules that no published size reaches, against the published classes. Exact."""
+    model = import_config(write(tmp_path, SIBLINGS[name]["config"]))
+    assert model.total_parameters == SIBLINGS[name]["total_parameters"]
+
+
+def test_every_family_is_tried() -> None:
+    kinds = set()
+    for config in [published(path.name.removesuffix("_config.json")) for path in CONFIGS] + [
+        sibling["config"] for sibling in SIBLINGS.values()
+    ]:
+        kinds.add(config.get("text_config", config)["model_type"])
+    assert set(FAMILIES) == kinds
+
+
+def test_searched_architecture() -> None:
+    """Llama-3.3-Nemotron-Super-49B has no published class; its weights hold 49,867,145,216 parameters."""
+    model = import_config(FOLDER / "nvidia--Llama-3_3-Nemotron-Super-49B-v1_config.json")
+    assert model.total_parameters == 49_867_145_216
+    assert model.layers == 80
+    assert any(block.attention.kind == "none" for block in model.blocks)
+
+
+def test_mimo_counts_as_qwen2() -> None:
+    data = published("XiaomiMiMo--MiMo-7B-Base")
+    model = import_config(FOLDER / "XiaomiMiMo--MiMo-7B-Base_config.json")
+    layer = 4096 * (4096 + 2 * 1024) + 4096 + 2 * 1024 + 4096 * 4096 + 3 * 4096 * 11008 + 2 * 4096
+    assert model.total_parameters == 36 * layer + 2 * data["vocab_size"] * 4096 + 4096
+    assert model.mtp_layers == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "elements"),
+    [
+        # facts of the published caches, section "KV cache and state": full, window, index, state elements
+        ("gemma-3-27b", (40_960, 212_992, 0, 0)),
+        ("mimo-v2-flash", (11_520, 99_840, 0, 0)),
+        ("v4-pro", (3_964, 61 * 512, 960, 0)),
+        ("glm-5", (44_928, 0, 9_984, 0)),
+        ("glm-5-shared", (44_928, 0, 2_688, 0)),
+        ("falcon-7b", (4_096, 0, 0, 0)),
+        ("mistral-7b-v0.1", (0, 65_536, 0, 0)),
+        # worked out from the configurations by hand
+        ("olmo-3-7b", (8 * 8192, 24 * 8192, 0, 0)),
+        ("command-r", (40 * 16_384, 0, 0, 0)),
+        ("command-a", (16 * 2048, 48 * 2048, 0, 0)),
+        ("exaone-4-32b", (16 * 2048, 48 * 2048, 0, 0)),
+        ("exaone-4-1.2b", (30 * 1024, 0, 0, 0)),
+        ("k-exaone", (12 * 2048, 36 * 2048, 0, 0)),
+        ("starcoder", (40 * 256, 0, 0, 0)),
+        ("dbrx", (40 * 2048, 0, 0, 0)),
+        ("codestral-mamba", (0, 0, 0, 64 * (128 * 64 * 128 + 10_240 * 4))),
+        ("granite-4-h-small", (4 * 2048, 0, 0, 36 * (128 * 64 * 128 + 8448 * 4))),
+    ],
+)
+def test_sibling_caches(name: str, elements: tuple[int, int, int, int], tmp_path: Path) -> None:
+    model = import_config(write(tmp_path, SIBLINGS[name]["config"]))
+    found = (
+        model.kv_elements_per_token,
+        model.window_elements_per_token,
+        model.index_elements_per_token,
+        model.state_elements_per_sequence,
+    )
+    assert found == elements
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "difference"),
+    [
+        # Small things that a relative tolerance would not see.
+        ("Qwen--Qwen2.5-7B-Instruct", {"model_type": "llama"}, -28 * (3584 + 2 * 512)),
+        ("Qwen--Qwen3-8B", {"attention_bias": True}, 36 * (4096 + 2 * 1024 + 4096)),
+        ("meta-llama--Meta-Llama-3.1-8B", {"tie_word_embeddings": True}, -128256 * 4096),
+        ("zai-org--GLM-4.5", {"use_qk_norm": False}, -92 * 2 * 128),
+        ("openai--gpt-oss-20b", {"attention_bias": False}, -24 * (4096 + 2 * 512 + 2880)),
+    ],
+)
+def test_small_parts(name: str, change: dict[str, Any], difference: int, tmp_path: Path) -> None:
+    data = {**published(name), **change}
+    if data["model_type"] == "llama":
+        for key in ("max_window_layers", "sliding_window", "use_sliding_window"):
+            data.pop(key, None)
+    before, after = import_config(FOLDER / f"{name}_config.json"), import_config(write(tmp_path, data))
+    assert after.total_parameters - before.total_parameters == difference
+
+
+def test_deepseek_v32_is_v3_and_an_indexer() -> None:
+    """Table of negative controls: counted as V3 it would miss 851,524,864 parameters."""
+    new = import_config(FOLDER / "deepseek-ai--DeepSeek-V3.2_config.json")
+    old = import_config(FOLDER / "deepseek-ai--DeepSeek-V3_config.json")
+    assert new.total_parameters - old.total_parameters == 851_524_864
+
+
+def test_equal_layers_become_one_block() -> None:
+    model = import_config(FOLDER / "openai--gpt-oss-20b_config.json")
+    assert [(block.layers, block.attention.kind) for block in model.blocks] == [(12, "grouped_query")] * 2
+    assert [getattr(block.attention, "window", None) for block in model.blocks] == [128, None]
+
+
+def test_window_that_no_context_exceeds_is_none(tmp_path: Path) -> None:
+    model = import_config(write(tmp_path, SIBLINGS["phi-4-mini"]["config"]))
+    assert (model.window_elements_per_token, model.kv_elements_per_token) == (0, 65_536)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("meta-llama--Llama-2-7b-hf", {"weights": "fp16"}),
+        ("EleutherAI--gpt-j-6b", {"weights": "fp32"}),
+        ("deepseek-ai--DeepSeek-V3", {"weights": "fp8_block", "embedding_weights": "bf16"}),
+        (
+            "deepseek-ai--DeepSeek-V4-Flash",
+            {"weights": "fp8_block", "expert_weights": "mxfp4", "embedding_weights": "bf16"},
+        ),
+        ("openai--gpt-oss-120b", {"weights": "bf16", "expert_weights": "mxfp4"}),
+        ("MiniMaxAI--MiniMax-M2.5", {"weights": "fp8_block", "embedding_weights": "bf16"}),
+        (
+            "nvidia--DeepSeek-V3.1-NVFP4",
+            {
+                "weights": "nvfp4",
+                "attention_weights": "bf16",
+                "attention_output_weights": "nvfp4",
+                "embedding_weights": "bf16",
+                "kv": "fp8",
+            },
+        ),
+        ("nvidia--Llama-3.1-70B-Instruct-FP8", {"weights": "fp8", "embedding_weights": "bf16", "kv": "fp8"}),
+    ],
+)
+def test_number_formats(name: str, expected: dict[str, str]) -> None:
+    assert formats(import_config(FOLDER / f"{name}_config.json")) == expected
+
+
+def formats(model: ModelSpec) -> dict[str, str]:
+    weights = ("weights", "expert_weights", "shared_expert_weights", "attention_weights", "attention_output_weights")
+    groups = (*weights, "embedding_weights", "kv")
+    return {group: value for group in groups if (value := getattr(model, group)) is not None}
+
+
+def _compressed(weights: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "quant_method": "compressed-tensors",
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}},
+        **more,
+    }
+
+
+@pytest.mark.parametrize(
+    ("scheme", "expected"),
+    [
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, {"weights": "int4", "embedding_weights": "bf16"}),
+        (
+            {"quant_method": "gptq", "bits": 4, "group_size": -1},
+            {"weights": "int4_channel", "embedding_weights": "bf16"},
+        ),
+        ({"quant_method": "gptq", "bits": 8, "group_size": 128}, {"weights": "int8_g128", "embedding_weights": "bf16"}),
+        ({"quant_method": "awq", "bits": 4}, {"weights": "int4", "embedding_weights": "bf16"}),
+        ({"quant_method": "fp8"}, {"weights": "fp8", "embedding_weights": "bf16"}),
+        (
+            {"quant_method": "fp8", "weight_block_size": [128, 128]},
+            {"weights": "fp8_block", "embedding_weights": "bf16"},
+        ),
+        ({"quant_method": "mxfp8"}, {"weights": "mxfp8", "embedding_weights": "bf16"}),
+        ({"quant_method": "fp8", "weight_block_size": [1, 32]}, {"weights": "mxfp8", "embedding_weights": "bf16"}),
+        (
+            {"quant_method": "modelopt", "quant_algo": "W4A16_AWQ", "group_size": 128},
+            {"weights": "int4", "embedding_weights": "bf16"},
+        ),
+        (
+            {
+                "quant_method": "modelopt",
+                "quant_algo": "NVFP4",
+                "kv_cache_scheme": {"dynamic": False, "num_bits": 8, "type": "float"},
+            },
+            {"weights": "nvfp4", "embedding_weights": "bf16", "kv": "fp8"},
+        ),
+        (
+            _compressed({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32}),
+            {"weights": "int4_g32", "embedding_weights": "bf16"},
+        ),
+        (
+            _compressed({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128, "symmetric": False}),
+            {"weights": "int4", "embedding_weights": "bf16"},
+        ),
+        (
+            _compressed({"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128]}),
+            {"weights": "fp8_block", "embedding_weights": "bf16"},
+        ),
+        (
+            _compressed({"num_bits": 4, "group_size": 32}, format="mxfp4-pack-quantized"),
+            {"weights": "mxfp4", "embedding_weights": "bf16"},
+        ),
+        ({"quant_method": "fbgemm_fp8"}, {"weights": "fp8", "embedding_weights": "bf16"}),
+        (
+            {"quant_method": "fp8", "ignored_layers": ["re:.*self_attn.*"]},
+            {"weights": "fp8", "attention_weights": "bf16", "embedding_weights": "bf16"},
+        ),
+        (
+            {"quant_method": "fp8", "modules_to_not_convert": ["self_attn"]},
+            {"weights": "fp8", "attention_weights": "bf16", "embedding_weights": "bf16"},
+        ),
+        (
+            {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head", "*self_attn*"]},
+            {"weights": "nvfp4", "attention_weights": "bf16", "embedding_weights": "bf16"},
+        ),
+        (_compressed({"num_bits": 8, "type": "int"}), {"weights": "int8", "embedding_weights": "bf16"}),
+        (
+            _compressed(
+                {"num_bits": 8, "type": "float"},
+                kv_cache_scheme={"num_bits": 8, "type": "float"},
+                ignore=["lm_head", "re:.*self_attn.*"],
+            ),
+            {"weights": "fp8", "attention_weights": "bf16", "embedding_weights": "bf16", "kv": "fp8"},
+        ),
+        (
+            _compressed({"num_bits": 4, "type": "float", "group_size": 16}),
+            {"weights": "nvfp4", "embedding_weights": "bf16"},
+        ),
+    ],
+)
+def test_quantisers(scheme: dict[str, Any], expected: dict[str, str], tmp_path: Path) -> None:
+    data = {**published("Qwen--Qwen3-8B"), "quantization_config": scheme}
+    assert formats(import_config(write(tmp_path, data))) == expected
+    former = {**published("Qwen--Qwen3-8B"), "compression_config": scheme}
+    assert formats(import_config(write(tmp_path, former))) == expected
+
+
+def test_only_routed_experts_in_four_bits(tmp_path: Path) -> None:
+    """Kimi K2.5: everything but the routed experts is ignored by the quantiser."""
+    model = import_config(write(tmp_path, SIBLINGS["kimi-k2.5"]["config"]))
+    assert formats(model) == {"weights": "bf16", "expert_weights": "int4_g32"}
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [
+        ("deepseek-ai--DeepSeek-V2", (8, 3)),
+        ("deepseek-ai--DeepSeek-V3", (8, 4)),
+        ("deepseek-ai--DeepSeek-R1", (8, 4)),
+        ("deepseek-ai--DeepSeek-V3.2", (8, 4)),
+        ("deepseek-ai--DeepSeek-V4-Flash", (None, None)),
+        ("moonshotai--Kimi-K2-Instruct", (None, None)),  # n_group is 1
+        ("zai-org--GLM-4.5", (None, None)),
+        ("nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", (None, None)),
+        ("Qwen--Qwen3-235B-A22B", (None, None)),
+    ],
+)
+def test_groups_of_experts(name: str, groups: tuple[int | None, int | None]) -> None:
+    model = import_config(FOLDER / f"{name}_config.json")
+    mixtures = [block.feed_forward for block in model.blocks if block.feed_forward.kind == "experts"]
+    assert {(spec.routing_groups, spec.active_groups) for spec in mixtures} == {groups}
+
+
+def test_a_greedy_router_knows_no_groups(tmp_path: Path) -> None:
+    data = {**published("deepseek-ai--DeepSeek-V2"), "topk_method": "greedy"}
+    assert import_config(write(tmp_path, data)).blocks[1].feed_forward.model_dump()["routing_groups"] is None
+
+
+def test_missing_dtype_is_assumed(tmp_path: Path) -> None:
+    data = published("Qwen--Qwen3-8B")
+    del data["torch_dtype"]
+    model = import_config(write(tmp_path, data))
+    assert (model.weights, model.sources["weights"].kind) == ("bf16", "assumed")
+    assert "no torch_dtype" in model.sources["weights"].where
+
+
+@pytest.mark.parametrize(
+    ("scheme", "problem"),
+    [
+        ({"quant_method": "hqq"}, "quant_method 'hqq' is not understood; understood: fp8, "),
+        ({"quant_method": "gptq", "bits": 3}, "gptq with 3 bits; understood: 4, 8"),
+        ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}, "quant_algo 'MIXED_PRECISION'"),
+        ({"quant_algo": "FP8", "kv_cache_quant_algo": "FP2"}, "kv_cache_quant_algo 'FP2' is not understood"),
+        (_compressed({"num_bits": 2, "type": "int"}), "2-bit 'int' in groups of None is not understood"),
+        (
+            {"quant_method": "awq", "bits": 4, "group_size": 64},
+            "4-bit 'int' in groups of 64 is not understood; understood: 128, 32, a scale per row",
+        ),
+        (
+            {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": False},
+            "zero points for groups of 32 are not understood; a symmetric scheme is",
+        ),
+        (
+            {"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*attn.*": {}}},
+            "dynamic is not understood: modules of one kind would have several formats",
+        ),
+        (
+            {"quant_method": "fp8", "weight_block_size": [64, 64]},
+            "weight_block_size is [64, 64]; understood: [128, 128], [1, 32]",
+        ),
+        (
+            {"quant_method": "modelopt", "quant_algo": "W4A16_AWQ", "group_size": 256},
+            "4-bit 'int' in groups of 256 is not understood",
+        ),
+        ({"quant_method": "compressed-tensors"}, "config_groups must be a JSON object, got NoneType"),
+        ({"quant_method": "fp8", "modules_to_not_convert": "lm_head"}, "must be a list of names of modules"),
+        (_compressed({"num_bits": 8, "type": "int"}, ignore=["re:("]), "'re:(' is no regular expression"),
+        ("fp8", "quantization_config must be a JSON object, got str"),
+    ],
+)
+def test_unknown_quantisers(scheme: object, problem: str, tmp_path: Path) -> None:
+    data = {**published("Qwen--Qwen3-8B"), "quantization_config": scheme}
+    with pytest.raises(SpecError) as caught:
+        import_config(write(tmp_path, data))
+    assert problem in str(caught.value)
+
+
+def test_unknown_dtype(tmp_path: Path) -> None:
+    data = {**published("Qwen--Qwen3-8B"), "torch_dtype": "float12"}
+    with pytest.raises(SpecError, match="torch_dtype is 'float12'; understood: float32, bfloat16, float16"):
+        import_config(write(tmp_path, data))
+
+
+def test_quantisation_files_that_disagree(tmp_path: Path) -> None:
+    scheme = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    write(tmp_path, {"quantization": {"quant_algo": "NVFP4"}}, "hf_quant_config.json")
+    path = write(tmp_path, {**published("Qwen--Qwen3-8B"), "quantization_config": scheme})
+    with pytest.raises(SpecError, match=r"quantization_config says fp8_block but .*hf_quant_config.json says nvfp4"):
+        import_config(path)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name.removesuffix("_config.json"))
+def test_yaml_reads_back_to_the_same_model(path: Path, tmp_path: Path) -> None:
+    model = import_config(path)
+    target = tmp_path / "model.yaml"
+    target.write_text(yaml_text(model), encoding="utf-8")
+    assert ie.model(str(target)) == model
+    assert max(map(len, target.read_text(encoding="utf-8").splitlines())) <= 120
+
+
+@given(st.text(min_size=1, max_size=40).filter(lambda text: text.isprintable() and not looks_like_quantity(text)))
+def test_any_name_survives_the_yaml(name: str) -> None:
+    from inference_econ.inputs._yaml import parse
+
+    model = import_config(FOLDER / "Qwen--Qwen3-8B_config.json").replace(name=name, description=name)
+    assert ModelSpec.from_document(parse(yaml_text(model), "model.yaml")) == model
+
+
+def test_catalogue_takes_a_file_or_a_folder(tmp_path: Path) -> None:
+    path = FOLDER / "Qwen--Qwen3-8B_config.json"
+    model = ie.model(str(path))
+    assert (model.name, model.huggingface_id) == ("Qwen3-8B", "Qwen/Qwen3-8B")
+    folder = tmp_path / "models--Qwen--Qwen3-8B" / "snapshots" / "abc"
+    folder.mkdir(parents=True)
+    shutil.copy(path, folder / "config.json")
+    again = ie.model(str(folder))
+    assert again.total_parameters == model.total_parameters
+    assert again.huggingface_id == "Qwen/Qwen3-8B"
+    shutil.copy(path, tmp_path / "config.json")
+    assert ie.model(str(tmp_path)).huggingface_id is None
+
+
+def test_what_if_on_an_imported_model() -> None:
+    model = ie.model(str(FOLDER / "Qwen--Qwen3-8B_config.json"), changes=["blocks.0.layers=18"])
+    assert model.layers == 18
+    assert model.sources["blocks.0.layers"].ref == "user"
+
+
+def test_every_number_names_its_key() -> None:
+    sources = import_config(FOLDER / "meta-llama--Llama-4-Scout-17B-16E-Instruct_config.json").sources
+    assert sources["hidden_size"].where.endswith("_config.json text_config.hidden_size")
+    assert "interleave_moe_layer_step" in sources["blocks"].where
+    assert {source.kind for source in sources.values()} == {"published"}
+
+
+def test_default_that_a_file_leaves_out_is_named(tmp_path: Path) -> None:
+    model = import_config(write(tmp_path, SIBLINGS["gemma-3-4b"]["config"]))
+    assert model.sources["vocab_size"].where.endswith("vocab_size left out: default of the published class")
+
+
+QWEN3 = "Qwen--Qwen3-8B"
+MISTAKES: list[tuple[str, dict[str, Any], str]] = [
+    (QWEN3, {"model_type": "qwen9"}, "model_type 'qwen9' is not understood; understood: arcee, "),
+    (QWEN3, {"model_type": None}, "model_type is missing; is this the config.json of a Hugging Face model?"),
+    (QWEN3, {"hidden_size": None}, "hidden_size is null; a whole number > 0 is needed (family qwen3)"),
+    (QWEN3, {"hidden_size": -1}, "hidden_size must be a whole number > 0, got -1 (family qwen3)"),
+    (QWEN3, {"hidden_size": 0}, "hidden_size must be a whole number > 0, got 0"),
+    (QWEN3, {"hidden_size": float("nan")}, "hidden_size must be a whole number > 0, got nan"),
+    (QWEN3, {"hidden_size": float("inf")}, "hidden_size must be a whole number > 0, got inf"),
+    (QWEN3, {"hidden_size": 4096.0}, "hidden_size must be a whole number > 0, got 4096.0"),
+    (QWEN3, {"hidden_size": "4096"}, "hidden_size must be a whole number > 0, got '4096'"),
+    (QWEN3, {"hidden_size": True}, "hidden_size must be a whole number > 0, got true"),
+    (QWEN3, {"hidden_size": 10**30}, "hidden_size must be <= 1000000000, got 1000"),
+    (QWEN3, {"num_hidden_layers": 10**6}, "num_hidden_layers must be <= 10000, got 1000000"),
+    (QWEN3, {"num_key_value_heads": 5}, "32 query heads do not split into groups for 5 key-value heads"),
+    (QWEN3, {"attention_bias": "no"}, "attention_bias must be true or false, got 'no'"),
+    (QWEN3, {"tie_word_embeddings": 1}, "tie_word_embeddings must be true or false, got 1"),
+    (QWEN3, {"cross_layers": 2}, "unknown key 'cross_layers' = 2 in a configuration of the family qwen3"),
+    (QWEN3, {"num_atention_heads": 2}, "did you mean 'num_attention_heads'?"),
+    (QWEN3, {"layer_types": ["full_attention"]}, "layer_types has 1 entries for 36 layers"),
+    (QWEN3, {"layer_types": "full"}, "layer_types must be a list with one entry per layer, got 'full'"),
+    (QWEN3, {"layer_types": ["conv"] * 36}, "layer_types has the entry 'conv'; understood: full_attention"),
+    (
+        "meta-llama--Llama-2-7b-hf",
+        {"num_attention_heads": 24, "num_key_value_heads": 8},
+        "hidden_size 4096 is no multiple of",
+    ),
+    ("microsoft--phi-4", {"lm_head_bias": True}, "lm_head_bias is true; only false is understood"),
+    ("meta-llama--Llama-2-7b-hf", {"sliding_window": 512}, "sliding_window is 512; only null is understood"),
+    ("Qwen--Qwen3-30B-A3B", {"num_experts_per_tok": 129}, "num_experts_per_tok must be <= num_experts (128), got 129"),
+    ("Qwen--Qwen3-30B-A3B", {"mlp_only_layers": [48]}, "mlp_only_layers names layer 48, but there are only 48"),
+    ("Qwen--Qwen3-30B-A3B", {"mlp_only_layers": 3}, "mlp_only_layers must be a list of whole numbers, got 3"),
+    ("Qwen--Qwen3-30B-A3B", {"num_local_experts": 64}, "num_experts is 128 but num_local_experts is 64"),
+    ("Qwen--Qwen3.5-27B", {"text_config": None}, "text_config is missing; qwen3_5 keeps the language model there"),
+    ("Qwen--Qwen3.5-27B", {"cross_attention_layers": [1]}, "unknown key 'cross_attention_layers' beside text_config"),
+    ("Qwen--Qwen3-Next-80B-A3B", {"linear_num_value_heads": 24}, "linear_num_value_heads 24 is no multiple of"),
+    ("deepseek-ai--DeepSeek-V3", {"first_k_dense_replace": 62}, "first_k_dense_replace is 62, but there are only 61"),
+    ("deepseek-ai--DeepSeek-V3", {"moe_layer_freq": 2}, "moe_layer_freq is 2; only 1 is understood"),
+    ("deepseek-ai--DeepSeek-V3", {"topk_group": None}, "n_group is 8, but topk_group is missing"),
+    ("deepseek-ai--DeepSeek-V3", {"topk_group": 9}, "8 of 256 experts in at most 9 (topk_group) of 8 groups (n_group)"),
+    ("deepseek-ai--DeepSeek-V3", {"n_group": 7}, "8 of 256 experts in at most 4 (topk_group) of 7 groups (n_group)"),
+    ("deepseek-ai--DeepSeek-V3", {"attention_bias": True}, "attention_bias is true; only false is understood"),
+    ("deepseek-ai--DeepSeek-V3", {"qk_nope_head_dim": None}, "qk_nope_head_dim is null; a whole number > 0 is needed"),
+    ("deepseek-ai--DeepSeek-V3.2", {"q_lora_rank": None}, "the indexer reads the compressed query"),
+    ("deepseek-ai--DeepSeek-V4-Flash", {"compress_ratios": [4] * 40}, "compress_ratios has 40 entries for 43 layers"),
+    ("deepseek-ai--DeepSeek-V4-Flash", {"compress_ratios": [8] * 43}, "has the entry 8; understood: 0, 4, 128"),
+    ("deepseek-ai--DeepSeek-V4-Flash", {"compress_ratios": None}, "neither compress_ratios nor layer_types says"),
+    ("deepseek-ai--DeepSeek-V4-Flash", {"expert_dtype": "fp3"}, "expert_dtype is 'fp3'; understood: "),
+    ("deepseek-ai--DeepSeek-V4-Flash", {"o_groups": 7}, "o_groups is 7, but 64 heads of 512 do not split so"),
+    ("nvidia--Nemotron-H-56B-Base-8K", {"hybrid_override_pattern": "M-*"}, "has 3 entries, but num_hidden_layers is"),
+    (
+        "nvidia--Nemotron-H-56B-Base-8K",
+        {"hybrid_override_pattern": "MX"},
+        "hybrid_override_pattern has 'X'; understood",
+    ),
+    ("nvidia--Nemotron-H-56B-Base-8K", {"hybrid_override_pattern": None}, "says what each layer is"),
+    ("nvidia--Llama-3_3-Nemotron-Super-49B-v1", {"block_configs": []}, "block_configs has 0 entries for 80 layers"),
+    ("MiniMaxAI--MiniMax-M2.5", {"attn_type_list": [0] * 62}, "attn_type_list must hold 1 (full attention)"),
+    ("tiiuae--falcon-180B", {"num_ln_in_parallel_attn": 3}, "num_ln_in_parallel_attn is 3; only 1 or 2 is understood"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "problem"), MISTAKES)
+def test_refusals(name: str, change: dict[str, Any], problem: str, tmp_path: Path) -> None:
+    path = write(tmp_path, {**published(name), **change})
+    with pytest.raises(SpecError) as caught:
+        import_config(path)
+    assert problem in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "problem"),
+    [
+        ("opt-66b", {"do_layer_norm_before": False}, "do_layer_norm_before is false; only true is understood"),
+        ("opt-66b", {"_remove_final_layer_norm": True}, "_remove_final_layer_norm is true; only false is understood"),
+        ("opt-66b", {"word_embed_proj_dim": 512}, "word_embed_proj_dim is 512; only 9216 is understood"),
+        ("mpt-30b", {"attn_config": 3}, "attn_config must be a JSON object, got 3"),
+        (
+            "mpt-30b",
+            {"attn_config": {"alibi": False}},
+            "alibi is false; only true is understood (family mpt, attn_config)",
+        ),
+        ("dbrx", {"attn_config": {"kv_n_head": 8}}, "unknown key 'kv_n_head' = 8"),
+        ("command-a", {"layer_switch": 2}, "layer_switch is 2; only 4 is understood"),
+        ("command-a", {"use_parallel_block": False}, "use_parallel_block is false; only true is understood"),
+        ("internlm3-8b", {"qkv_bias": True}, "qkv_bias is true; only false is understood"),
+        (
+            "exaone-4-32b",
+            {"sliding_window_pattern": "LG"},
+            "sliding_window_pattern is 'LG'; only 4 or 'LLLG' is understood",
+        ),
+        ("k-exaone", {"is_moe_layer": [True] * 48}, "is_moe_layer is [True, "),
+        ("ernie-4.5-21b-a3b", {"moe_layer_interval": 2}, "moe_layer_interval is 2; only 1 is understood"),
+        ("ernie-4.5-21b-a3b", {"moe_layer_end_index": 9}, "moe_layer_end_index is 9; only -1 or 27 is understood"),
+        ("hunyuan-a13b", {"use_cla": True}, "use_cla is true; only false is understood"),
+        ("hunyuan-a13b", {"moe_topk": [8, 4]}, "moe_topk must be a whole number > 0, got [8, 4]"),
+        ("hunyuan-a13b", {"num_shared_expert": 2}, "num_shared_expert is 2; only 1 or "),
+        ("ling-flash-2", {"topk_group": 0}, "topk_group must be a whole number > 0, got 0"),
+        ("ling-flash-2", {"moe_shared_expert_intermediate_size": 512}, "only 1024 is understood"),
+        ("granite-4-h-small", {"mamba_n_heads": 96}, "96 heads of 64 are not 2 times hidden_size 4096"),
+        ("granite-4-h-small", {"layer_types": None}, "layer_types is missing; it says which layers are attention"),
+        ("granite-4-h-small", {"mamba_n_groups": 3}, "128 Mamba heads do not split into 3 groups"),
+        ("codestral-mamba", {"rms_norm": False}, "rms_norm is false; only true is understood"),
+        ("dots.llm1", {"sliding_window": 4096}, "sliding_window is 4096; only null is understood"),
+    ],
+)
+def test_refusals_of_siblings(name: str, change: dict[str, Any], problem: str, tmp_path: Path) -> None:
+    path = write(tmp_path, {**SIBLINGS[name]["config"], **change})
+    with pytest.raises(SpecError) as caught:
+        import_config(path)
+    assert problem in str(caught.value)
+    assert str(caught.value).startswith(str(path)) or len(caught.value.mistakes) > 1
+
+
+@pytest.mark.parametrize(
+    "kind", ["jamba", "bloom", "longcat_flash", "falcon_h1", "gemma3n", "apertus", "minimax_m1", "kimi_linear", "lfm2"]
+)
+def test_families_that_cannot_be_described_are_refused_by_name(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=f"model_type '{kind}' is not understood"):
+        import_config(write(tmp_path, {"model_type": kind, "hidden_size": 4096, "num_hidden_layers": 32}))
+
+
+def test_context_that_was_made_for_is_told_from_that_of_training(tmp_path: Path) -> None:
+    model = import_config(write(tmp_path, SIBLINGS["command-r"]["config"]))
+    assert model.max_context == 131_072
+    assert model.sources["max_context"].where == "config.json model_max_length"
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"), [("ling-flash-2", (8, 4)), ("ling-lite-1.5", (None, None)), ("dots.llm1", (None, None))]
+)
+def test_groups_of_experts_of_siblings(name: str, groups: tuple[int | None, int | None], tmp_path: Path) -> None:
+    spec = import_config(write(tmp_path, SIBLINGS[name]["config"])).blocks[-1].feed_forward
+    assert spec.kind == "experts"
+    assert (spec.routing_groups, spec.active_groups) == groups
+
+
+def test_shipped_kimi_k2_thinking_is_the_published_one(tmp_path: Path) -> None:
+    imported = import_config(write(tmp_path, SIBLINGS["kimi-k2-thinking"]["config"]))
+    shipped = ie.model("kimi_k2_thinking")
+    assert shipped.total_parameters == imported.total_parameters
+    assert formats(shipped) == formats(imported) == {"weights": "bf16", "expert_weights": "int4_g32"}
+    assert shipped.max_context == imported.max_context
+
+
+def test_missing_rank_is_not_taken_for_uncompressed_queries(tmp_path: Path) -> None:
+    data = published("deepseek-ai--DeepSeek-V3")
+    del data["q_lora_rank"]
+    with pytest.raises(SpecError, match="q_lora_rank is missing; null means that queries are not compressed"):
+        import_config(write(tmp_path, data))
+
+
+def test_ties_that_disagree(tmp_path: Path) -> None:
+    data = published("Qwen--Qwen3.5-27B")
+    data["text_config"]["tie_word_embeddings"] = True
+    with pytest.raises(SpecError, match="tie_word_embeddings is false at the top and true in text_config"):
+        import_config(write(tmp_path, data))
+
+
+def test_key_inside_a_searched_layer(tmp_path: Path) -> None:
+    data = published("nvidia--Llama-3_3-Nemotron-Super-49B-v1")
+    data["block_configs"][3]["attention"]["replace_with_linear"] = True
+    with pytest.raises(SpecError, match=r"replace_with_linear is true; only false .* block_configs\[3\].attention"):
+        import_config(write(tmp_path, data))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "config.json:1: not valid JSON: Expecting value"),
+        ('{\n"hidden_size": 3,,\n}', "config.json:2: not valid JSON: "),
+        ("[1, 2]", "config.json:1: a JSON object is needed, found list"),
+        ('{"vocab_size": 1, "vocab_size": 2}', "config.json: 'vocab_size' is given twice; keep one"),
+        ("[" * 100_000, "config.json:1: nested too deep for a configuration"),
+        ('{"vocab_size": ' + "9" * 5000 + "}", "config.json:1: not valid JSON: Exceeds the limit"),
+        ("{}", "config.json: model_type is missing"),
+    ],
+)
+def test_no_configuration(text: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        import_config(write(tmp_path, text))
+    assert problem in str(caught.value)
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.json: no such file"):
+        ie.model(str(tmp_path / "nowhere.json"))
+    with pytest.raises(InputError, match=r"a folder without a config.json"):
+        ie.model(str(tmp_path))
+    with pytest.raises(InputError, match=r"4.1 MB is too large for a configuration; 4 MB are read"):
+        import_config(write(tmp_path, " " * 4_100_000))
+    (tmp_path / "config.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(SpecError, match="not a text file in UTF-8"):
+        import_config(tmp_path)
+
+
+@settings(deadline=None)
+@given(st.sampled_from(CONFIGS), st.data())
+def test_no_value_breaks_the_reader(path: Path, data: st.DataObject) -> None:
+    """Whatever stands under a key, the answer is a model or one message that names the file."""
+    import tempfile
+
+    config = json.loads(path.read_text(encoding="utf-8"))
+    key = data.draw(st.sampled_from(sorted(config)))
+    simple = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+    config[key] = data.draw(simple | st.lists(simple, max_size=3) | st.dictionaries(st.text(max_size=3), simple))
+    with tempfile.TemporaryDirectory() as folder:
+        target = write(Path(folder), config)
+        try:
+            model: ModelSpec | None = import_config(target)
+            message = ""
+        except InputError as error:
+            model, message = None, str(error)
+    assert model.total_parameters > 0 if model is not None else message.startswith(str(target))

@@ -1,0 +1,113 @@
+"""The assumptions that Python functions answer under where none are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import inference_econ as ie
+from inference_econ.answers import offer, speculate
+from inference_econ.answers.disaggregated import pools
+from inference_econ.engine.speculation import Speculation
+from inference_econ.errors import InputError, SpecError, UnknownNameError
+from inference_econ.inputs import catalog, profiles
+from inference_econ.inputs.asks import Settings
+from inference_econ.inputs.traffic import Requests
+from inference_econ.studies import scenario
+
+MODEL = "llama_3_8b"
+REQUESTS = Requests.build({"isl": 500, "osl": 100}, origin="test")
+TRAFFIC = ie.Traffic(context=500)
+
+ASKED: dict[str, Callable[..., ie.Assumptions]] = {
+    "frontier": lambda chip, **how: (
+        ie.frontier(MODEL, chip, TRAFFIC, max_accelerators=1, price=1, **how).question.assumptions
+    ),
+    "explain": lambda chip, **how: ie.explain(MODEL, chip, tp=1, **how).question.assumptions,
+    "offer": lambda chip, **how: (
+        offer.offer(MODEL, chip, REQUESTS, max_accelerators=1, price=1, **how).deployments.question.assumptions
+    ),
+    "assess": lambda chip, **how: (
+        ie.assess(
+            MODEL, chip, TRAFFIC, tokens_per_second=9, batch=9, accelerators=1, price=1, **how
+        ).question.assumptions
+    ),
+    "speculate": lambda chip, **how: (
+        speculate.speculate(
+            MODEL, chip, REQUESTS, Speculation.of("ngram", 0.5, 3), price=1, **how
+        ).plain.question.assumptions
+    ),
+    "pools": lambda chip, **how: (
+        pools.pools(MODEL, chip, REQUESTS, max_accelerators=1, price=1, **how).decode.question.assumptions
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("chip", ["h200_sxm", "b300", "mi325x", "a100_sxm_80", "gaudi3"])
+def test_it_is_the_profile_of_the_generation(name: str, chip: str) -> None:
+    family = catalog.hardware(chip).family
+    assert ASKED[name](chip) == profiles.for_hardware(chip).for_family(family)
+    assert ASKED[name](catalog.hardware(chip)) == ASKED[name](chip)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_others_can_be_named_or_given(name: str) -> None:
+    ideal = catalog.assumptions("ideal")
+    assert ASKED[name]("h100_sxm", assumptions="ideal") == ASKED[name]("h100_sxm", assumptions=ideal) == ideal
+    with pytest.raises(UnknownNameError, match="unknown assumptions 'no_such'"):
+        ASKED[name]("h100_sxm", assumptions="no_such")
+    with pytest.raises(InputError, match="assumptions: a name, a path or a Assumptions is needed, got 3"):
+        ASKED[name]("h100_sxm", assumptions=3)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_is_no_chip_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="hardware: a name, a path or a HardwareSpec is needed, got None"):
+        ASKED[name](None)
+
+
+def test_a_chip_of_ones_own_has_the_profile_of_its_family(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    mine = tmp_path / "mine.yaml"
+    text = (catalog.folder("hardware") / "h100_sxm.yaml").read_text()
+    mine.write_text(text)
+    assert profiles.assumed(None, mine) == catalog.assumptions("profiles/hopper")
+    mine.write_text(text.replace("family: h100", "family: groq"))
+    assert profiles.assumed(None, mine) == catalog.assumptions("deployable")
+
+
+def test_what_ifs_and_grids() -> None:
+    changed = profiles.assumed(None, "h100_sxm", changes=["step_overhead=7 ms"])
+    assert changed.step_overhead == pytest.approx(7e-3)
+    assert changed.name == catalog.assumptions("profiles/hopper").name
+    assert profiles.assumed(None, "h100_sxm", "paper") == catalog.assumptions("paper")
+    with pytest.raises(SpecError, match="step_overhed"):
+        profiles.assumed(None, "h100_sxm", changes=["step_overhed=7 ms"])
+
+
+def test_each_kind_of_pool_has_its_own() -> None:
+    def found(**how: object) -> list[ie.Assumptions]:
+        both = pools.pools(
+            MODEL, "h100_sxm", REQUESTS, decode_on="b200", max_accelerators=1, **how  # type: ignore[arg-type]
+        )  # fmt: skip
+        return [pool.question.assumptions for pool in (both.prefill, both.decode)]
+
+    own = [
+        profiles.for_hardware(chip).for_family(family) for chip, family in (("h100_sxm", "h100"), ("b200", "blackwell"))
+    ]
+    ideal = catalog.assumptions("ideal")
+    assert found() == own
+    assert found(assumptions="ideal") == [ideal, ideal]
+    assert found(decode_assumptions="ideal") == [own[0], ideal]
+
+
+def test_settings_that_name_their_assumptions_keep_them() -> None:
+    common = {"model": MODEL, "hardware": "h100_sxm", "max_accelerators": 8, "context": 500}
+    named, unnamed, study_grid = (
+        scenario.ask_frontier(Settings.build({**common, **own}, origin="test")).question.assumptions
+        for own in ({"assumptions": "deployable"}, {}, {"grid": "paper"})
+    )
+    assert named == catalog.assumptions("deployable").for_family("h100")
+    assert unnamed == catalog.assumptions("profiles/hopper").for_family("h100")
+    assert study_grid == catalog.assumptions("paper").for_family("h100")

@@ -1,0 +1,112 @@
+"""Every file that comes with the package: it loads, and every number leads to a reference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from bibtexparser.entrypoint import parse_string
+
+import inference_econ
+from inference_econ.inputs import _yaml, catalog
+from inference_econ.inputs._yaml import Value
+
+KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios")
+NAMED = [(kind, name) for kind in KINDS for name in catalog.names(kind)]
+FILES = sorted({path for kind in KINDS for path in catalog.folder(kind).rglob("*.yaml")})
+
+
+def _label(value: object) -> str | None:
+    return f"{value.parent.name}/{value.stem}" if isinstance(value, Path) else None
+
+
+@cache
+def _reference_keys() -> frozenset[str]:
+    text = (Path(inference_econ.__file__).parent / "references.bib").read_text(encoding="utf-8")
+    library = parse_string(text)
+    assert not library.failed_blocks  # duplicate keys among them
+    return frozenset(entry.key for entry in library.entries)
+
+
+def _refs(value: Value) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("ref"), str):
+            yield str(value["ref"])
+        for item in value.values():
+            yield from _refs(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _refs(item)
+
+
+@pytest.mark.parametrize(("kind", "name"), NAMED)
+def test_every_file_loads(kind: str, name: str) -> None:
+    read = {
+        "hardware": catalog.hardware,
+        "models": catalog.model,
+        "assumptions": catalog.assumptions,
+        "scenarios": catalog.scenario,
+    }[kind]
+    assert read(name).name
+
+
+@pytest.mark.parametrize("path", FILES, ids=_label)
+def test_every_reference_is_in_the_bibliography(path: Path) -> None:
+    refs = set(_refs(_yaml.read(path).data))
+    assert refs <= _reference_keys(), refs - _reference_keys()
+
+
+def test_every_entry_of_the_bibliography_can_be_followed() -> None:
+    text = (Path(inference_econ.__file__).parent / "references.bib").read_text(encoding="utf-8")
+    for entry in parse_string(text).entries:
+        fields = entry.fields_dict
+        assert {"title", "author", "year"} <= set(fields), entry.key
+        assert {"url", "doi", "eprint", "howpublished", "note", "booktitle", "journal"} & set(fields), entry.key
+
+
+@pytest.mark.parametrize("name", catalog.names("hardware"))
+def test_hardware_is_plausible(name: str) -> None:
+    chip = catalog.hardware(name)
+    # Wide enough to hold an LPU and a rack-scale GPU; a slip of a unit or a prefix is outside.
+    assert 1e13 < max(chip.dense_flops_per_second.values()) < 1e17
+    assert 1e8 < chip.hbm_bytes < 1e12
+    assert 1e11 < chip.hbm_bytes_per_second < 1e14
+    assert chip.watts is None or 50 < chip.watts < 3000
+    for price in chip.prices:
+        assert 0.05 < price.dollars_per_accelerator_hour < 50
+
+
+@pytest.mark.parametrize("name", [name for name in catalog.names("hardware") if "/" not in name])
+def test_links_of_real_chips_are_one_way_and_slower_than_their_memory(name: str) -> None:
+    chip = catalog.hardware(name)
+    for rate in (chip.link_bytes_per_second_one_way, chip.nic_bytes_per_second_one_way):
+        assert rate is None or 1e9 < rate < chip.hbm_bytes_per_second
+
+
+def test_folders_hold_nothing_but_yaml_and_measurements() -> None:
+    for kind in KINDS:
+        strangers = [path for path in catalog.folder(kind).rglob("*") if path.is_file() and path.suffix != ".yaml"]
+        assert all(path.parent.name == "measured" and path.suffix in (".csv", ".md") for path in strangers)
+
+
+def test_files_have_no_bare_text_that_was_meant_as_a_number() -> None:
+    # A number that the reader took for text would look like one.
+    number = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
+    for path in FILES:
+        for text in _texts(_yaml.read(path).data):
+            assert not number.fullmatch(text) or text.isdigit(), (path, text)
+
+
+def _texts(value: Value) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key not in ("date", "version", "printed"):
+                yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)

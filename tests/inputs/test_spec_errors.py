@@ -1,0 +1,605 @@
+"""Every mistake in a file is answered with its file and line, what was given, and what is allowed."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inference_econ.errors import InputError, SpecError
+from inference_econ.inputs import catalog
+from inference_econ.inputs._base import Spec
+from inference_econ.inputs.hardware import HardwareSpec
+from inference_econ.inputs.model import Block, ModelSpec
+from inference_econ.inputs.source import Source
+from inference_econ.inputs.traffic import Traffic
+
+HARDWARE = """\
+name: Test chip
+family: test
+vendor: Nobody
+year: 2024
+dense_flops_per_second: {bf16: 1 PFLOP/s, fp16: 1 PFLOP/s, fp8: 2 PFLOP/s}
+hbm_bytes: 80 GiB
+hbm_bytes_per_second: 3.35 TB/s
+link_domain: 8
+link_bytes_per_second_one_way: 450 GB/s
+nic_bytes_per_second_one_way: 50 GB/s
+prices:
+  - dollars_per_accelerator_hour: 2.10 USD/h
+    kind: paper
+    date: 2025-05
+    ref: nobody
+    where: nowhere
+sources:
+  year: {ref: nobody, where: nowhere, kind: assumed}
+  dense_flops_per_second: {ref: nobody, where: nowhere, kind: assumed}
+  hbm_bytes: {ref: nobody, where: nowhere, kind: assumed}
+  hbm_bytes_per_second: {ref: nobody, where: nowhere, kind: assumed}
+  link_domain: {ref: nobody, where: nowhere, kind: assumed}
+  link_bytes_per_second_one_way: {ref: nobody, where: nowhere, kind: assumed}
+  nic_bytes_per_second_one_way: {ref: nobody, where: nowhere, kind: assumed}
+"""
+
+MODEL = """\
+name: Test model
+hidden_size: 1024
+vocab_size: 32000
+weights: bf16
+blocks:
+  - layers: 2
+    attention: {kind: grouped_query, query_heads: 8, kv_heads: 2, head_dim: 128}
+    feed_forward: {kind: dense, intermediate_size: 4096}
+  - layers: 10
+    attention: {kind: latent, query_heads: 8, kv_rank: 256, nope_head_dim: 64, value_head_dim: 64}
+    feed_forward:
+      kind: experts
+      experts: 16
+      active_experts: 2
+      intermediate_size: 512
+      router: true
+sources:
+  hidden_size: {ref: nobody, where: nowhere, kind: assumed}
+  vocab_size: {ref: nobody, where: nowhere, kind: assumed}
+  blocks: {ref: nobody, where: nowhere, kind: assumed}
+"""
+
+
+def _edited(text: str, old: str, new: str) -> str:
+    assert text.count(old) == 1, old
+    return text.replace(old, new)
+
+
+def _mistakes(read: Callable[[str], object], path: Path, text: str) -> list[str]:
+    """Messages of a file, without its folder."""
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError) as found:
+        read(str(path))
+    return [mistake.removeprefix(f"{path.parent}/") for mistake in found.value.mistakes]
+
+
+def test_the_files_without_mistakes_are_read(tmp_path: Path) -> None:
+    for read, text in ((catalog.hardware, HARDWARE), (catalog.model, MODEL)):
+        path = tmp_path / "good.yaml"
+        path.write_text(text, encoding="utf-8")
+        assert read(str(path)).name.startswith("Test")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        # Unknown keys, with the nearest.
+        (
+            "GB/s\nnic_bytes_per",
+            "GB/s\nnick_bytes_per",
+            "chip.yaml:10: unknown key 'nick_bytes_per_second_one_way'; did you mean",
+        ),
+        ("year: 2024", "year: 2024\nzzz: 1", "chip.yaml:5: unknown key 'zzz'; allowed: dense_flops_per_second, desc"),
+        (
+            "    ref: nobody\n",
+            "    ref: nobody\n    dat: x\n",
+            "chip.yaml:16: unknown key 'prices.0.dat'; did you mean 'date'",
+        ),
+        (
+            "  year: {ref: nobody, where",
+            "  year: {reff: nobody, where",
+            "chip.yaml:18: unknown key 'sources.year.reff'; did you mean 'ref'?",
+        ),
+        # Dimensions and units.
+        (
+            "hbm_bytes: 80 GiB",
+            "hbm_bytes: 80 GB/s",
+            "chip.yaml:6: hbm_bytes: '80 GB/s' has the dimension [data] / [time], but B ([data]) is needed; "
+            "write for example '80 GiB'",
+        ),
+        (
+            "2.10 USD/h",
+            "2.10 USD",
+            "chip.yaml:12: prices.0.dollars_per_accelerator_hour: '2.10 USD' has the dimension [money], but USD/h",
+        ),
+        (
+            "bf16: 1 PFLOP/s",
+            "bf16: 1 PFLOP",
+            "chip.yaml:5: dense_flops_per_second.bf16: '1 PFLOP' has the dimension [work], but FLOP/s",
+        ),
+        ("80 GiB", "80 foot", "chip.yaml:6: hbm_bytes: '80 foot': unknown unit 'foot'; write for example '80 GiB'"),
+        ("80 GiB", "lots", "chip.yaml:6: hbm_bytes: 'lots' is not a quantity; write a number in B or '80 GiB'"),
+        ("80 GiB", "", "chip.yaml:6: hbm_bytes: None is not a quantity"),
+        ("80 GiB", "true", "chip.yaml:6: hbm_bytes: True is not a quantity"),
+        ("80 GiB", "1e999", "chip.yaml:6: hbm_bytes: '1e999' is not finite"),
+        ("80 GiB", ".inf", "chip.yaml:6: .inf is not accepted; write a finite number"),
+        # Signs and ranges.
+        ("80 GiB", "-80e9", "chip.yaml:6: hbm_bytes must be > 0, got -80000000000.0"),
+        ("80 GiB", "0", "chip.yaml:6: hbm_bytes must be > 0, got 0"),
+        ("3.35 TB/s", "-3.35 TB/s", "chip.yaml:7: hbm_bytes_per_second must be > 0, got '-3.35 TB/s'"),
+        ("link_domain: 8", "link_domain: 0", "chip.yaml:8: link_domain must be > 0, got 0"),
+        ("year: 2024", "year: 1999", "chip.yaml:4: year must be >= 2010, got 1999"),
+        ("year: 2024", "year: 2099", "chip.yaml:4: year must be <= 2040, got 2099"),
+        ("2.10 USD/h", "0 USD/h", "chip.yaml:12: prices.0.dollars_per_accelerator_hour must be > 0, got '0 USD/h'"),
+        # Words.
+        (
+            "kind: paper",
+            "kind: papr",
+            "chip.yaml:13: prices.0.kind: got 'papr'; allowed: 'on-demand', 'reserved', 'spot'",
+        ),
+        (
+            "fp8: 2 PF",
+            "fp9: 2 PF",
+            "chip.yaml:5: dense_flops_per_second.fp9: got 'fp9'; allowed: 'fp32', 'bf16', 'fp16'",
+        ),
+        ("date: 2025-05", "date: may", "chip.yaml:14: prices.0.date: String should match pattern"),
+        (
+            "family: test",
+            "family: Test 1",
+            "chip.yaml:2: family: String should match pattern '^[a-z0-9_]+$', got 'Test 1'",
+        ),
+        ("name: Test chip", "name: ''", "chip.yaml:1: name: String should have at least 1 character, got ''"),
+        # Shapes.
+        ("year: 2024", "year: 2024.5", "chip.yaml:4: year: Input should be a valid integer, got 2024.5"),
+        ("name: Test chip", "name: 100", "chip.yaml:1: name: Input should be a valid string, got 100"),
+        ("vendor: Nobody", "vendor: [a]", "chip.yaml:3: vendor: Input should be a valid string, got ['a']"),
+        (
+            "{bf16: 1 PFLOP/s, fp16: 1 PFLOP/s, fp8: 2 PFLOP/s}",
+            "{}",
+            "chip.yaml:5: dense_flops_per_second: Dictionary should have at least 1 item",
+        ),
+        (
+            "{bf16: 1 PFLOP/s, fp16: 1 PFLOP/s, fp8: 2 PFLOP/s}",
+            "[1, 2]",
+            "chip.yaml:5: dense_flops_per_second: Input should be a valid dictionary, got [1, 2]",
+        ),
+        # Missing fields.
+        ("vendor: Nobody\n", "", "chip.yaml:1: vendor is missing"),
+        ("    where: nowhere\n", "", "chip.yaml:12: prices.0.where is missing"),
+        # Sources.
+        (
+            "  hbm_bytes: {ref",
+            "  # hbm_bytes: {ref",
+            "chip.yaml:6: hbm_bytes has no source; add 'hbm_bytes: {ref: ..., where: ..., kind: ...}' to sources",
+        ),
+        (
+            "year: 2024",
+            "year: 2024\nwatts: 700 W",
+            "chip.yaml:5: watts has no source; add 'watts: {ref: ..., where: ...",
+        ),
+        (
+            "  hbm_bytes: {ref",
+            "  memory: {ref: a, where: b, kind: derived}\n  hbm_bytes: {ref",
+            "chip.yaml:20: sources: 'memory' names no field of this file",
+        ),
+        (
+            "  hbm_bytes: {ref",
+            "  prices.3.date: {ref: a, where: b, kind: derived}\n  hbm_bytes: {ref",
+            "chip.yaml:20: sources: 'prices.3.date' names no field of this file",
+        ),
+        (
+            "  hbm_bytes: {ref",
+            "  prices.\u00b2: {ref: a, where: b, kind: derived}\n  hbm_bytes: {ref",
+            "chip.yaml:20: sources: 'prices.\u00b2' names no field of this file",
+        ),
+        (
+            "year: {ref: nobody, where: nowhere, kind: assumed}",
+            "year: {ref: nobody, where: nowhere, kind: guessed}",
+            "chip.yaml:18: sources.year.kind: got 'guessed'; allowed: 'measured', 'published', 'derived' or 'assumed'",
+        ),
+        (
+            "year: {ref: nobody, where: nowhere, kind: assumed}",
+            "year: {ref: '', where: nowhere, kind: assumed}",
+            "chip.yaml:18: sources.year.ref: String should have at least 1 character, got ''",
+        ),
+        (
+            "year: {ref: nobody, where: nowhere, kind: assumed}",
+            "year: me",
+            "chip.yaml:18: sources.year: Input should be a valid dictionary or instance of Source, got 'me'",
+        ),
+        # Marketing numbers.
+        (
+            "fp8: 2 PFLOP/s}",
+            "fp8: 4 PFLOP/s}\ntwo_to_four_sparsity: true",
+            "the dense peak of fp8 must be twice that of bf16 on this chip, got 4e+15 and 1e+15; is one of them a "
+            "sparse headline number?",
+        ),
+        (
+            "fp16: 1 PFLOP/s",
+            "fp16: 2 PFLOP/s",
+            "the peaks of fp16 (2e+15) and bf16 (1e+15) differ: one of them is sparse, or accumulates in fp16",
+        ),
+        (
+            "link_bytes_per_second_one_way: 450 GB/s",
+            "link_bytes_per_second_one_way: 900 GB/s\nlink_bytes_per_second_both_ways: 900 GB/s\n"
+            "description: Both ways is needed with its source.",
+            "link_bytes_per_second_both_ways has no source",
+        ),
+    ],
+)
+def test_mistakes_in_a_hardware_file(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    mistakes = _mistakes(catalog.hardware, tmp_path / "chip.yaml", _edited(HARDWARE, old, new))
+    assert any(expected in mistake for mistake in mistakes), mistakes
+
+
+@pytest.mark.parametrize("one_way", ["900 GB/s", "225 GB/s"])
+def test_a_link_in_both_directions_must_be_twice_the_one_way(tmp_path: Path, one_way: str) -> None:
+    text = _edited(HARDWARE, "one_way: 450 GB/s", f"one_way: {one_way}\nlink_bytes_per_second_both_ways: 900 GB/s")
+    text += "  link_bytes_per_second_both_ways: {ref: nobody, where: nowhere, kind: assumed}\n"
+    got = f"{float(one_way.split()[0]) * 1e9:g}"
+    expected = f"must be half of link_bytes_per_second_both_ways (9e+11 B/s), got {got}"
+    assert expected in _mistakes(catalog.hardware, tmp_path / "chip.yaml", text)[0]
+
+
+def test_a_link_in_both_directions_alone_does_not_do(tmp_path: Path) -> None:
+    text = HARDWARE.replace("link_bytes_per_second_one_way", "link_bytes_per_second_both_ways")
+    mistakes = _mistakes(catalog.hardware, tmp_path / "chip.yaml", text)
+    assert "link_bytes_per_second_one_way must be half of link_bytes_per_second_both_ways" in mistakes[0]
+    assert "got None" in mistakes[0]
+
+
+def test_a_domain_of_several_chips_needs_a_link(tmp_path: Path) -> None:
+    text = "".join(line for line in HARDWARE.splitlines(keepends=True) if "link_bytes_per_second_one_way" not in line)
+    mistakes = _mistakes(catalog.hardware, tmp_path / "chip.yaml", text)
+    assert "link_domain is 8, so link_bytes_per_second_one_way is needed" in mistakes[0]
+
+
+def test_sparse_peaks_are_accepted_where_the_vendor_does_not_quote_them(tmp_path: Path) -> None:
+    path = tmp_path / "chip.yaml"
+    path.write_text(_edited(HARDWARE, "fp8: 2 PFLOP/s", "fp8: 1 PFLOP/s"), encoding="utf-8")
+    assert catalog.hardware(str(path)).dense_flops_per_second["fp8"] == 1e15
+
+
+def test_no_sources_at_all(tmp_path: Path) -> None:
+    text = HARDWARE[: HARDWARE.index("sources:")]
+    assert _mistakes(catalog.hardware, tmp_path / "chip.yaml", text) == ["chip.yaml:1: sources is missing"]
+
+
+def test_several_mistakes_of_one_file_are_listed_together_by_line(tmp_path: Path) -> None:
+    text = HARDWARE
+    for old, new in (
+        ("hbm_bytes: 80 GiB", "hbm_byte: 80 GiB"),
+        ("year: 2024", "year: 1999"),
+        ("link_domain: 8", "link_domain: 0"),
+        ("kind: paper", "kind: papr"),
+        ("  nic_bytes_per_second_one_way: {ref", "  nic: {ref"),
+    ):
+        text = _edited(text, old, new)
+    path = tmp_path / "chip.yaml"
+    assert _mistakes(catalog.hardware, path, text) == [
+        "chip.yaml:1: hbm_bytes is missing",
+        "chip.yaml:4: year must be >= 2010, got 1999",
+        "chip.yaml:6: unknown key 'hbm_byte'; did you mean 'hbm_bytes'?",
+        "chip.yaml:8: link_domain must be > 0, got 0",
+        "chip.yaml:10: nic_bytes_per_second_one_way has no source; add "
+        "'nic_bytes_per_second_one_way: {ref: ..., where: ..., kind: ...}' to sources",
+        "chip.yaml:13: prices.0.kind: got 'papr'; "
+        "allowed: 'on-demand', 'reserved', 'spot', 'paper', 'index' or 'estimate'",
+        "chip.yaml:20: sources: 'hbm_bytes' names no field of this file",
+        "chip.yaml:24: sources: 'nic' names no field of this file",
+    ]
+    with pytest.raises(SpecError, match=r"^8 mistakes:\n  - .*chip\.yaml:1: hbm_bytes is missing\n  - "):
+        catalog.hardware(str(path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            "hidden_size: 1024",
+            "hidden_size: 1k",
+            ["model.yaml:2: hidden_size: Input should be a valid number, got '1k'"],
+        ),
+        ("hidden_size: 1024", "hidden_size: 0", ["model.yaml:2: hidden_size must be > 0, got 0"]),
+        ("hidden_size: 1024", "hidden_size: -4.5", ["model.yaml:2: hidden_size must be > 0, got -4.5"]),
+        ("hidden_size: 1024", "hidden_size: nan", ["model.yaml:2: nan is not accepted; write a finite number"]),
+        (
+            "hidden_size: 1024",
+            "hidden_size: 1e999",
+            ["model.yaml:2: hidden_size: Input should be a valid number, got '1e999'"],
+        ),
+        ("vocab_size: 32000", "vocab_size: -1", ["model.yaml:3: vocab_size must be >= 0, got -1"]),
+        (
+            "weights: bf16",
+            "weights: int9",
+            ["model.yaml:4: weights: got 'int9'; allowed: 'fp32', 'bf16', 'fp16', 'fp8'"],
+        ),
+        ("layers: 10", "layers: 0", ["model.yaml:9: blocks.1.layers must be > 0, got 0"]),
+        ("layers: 10", "layers: 9.5", ["model.yaml:9: blocks.1.layers: Input should be a valid integer, got 9.5"]),
+        (
+            "kind: latent",
+            "kind: latnet",
+            ["model.yaml:10: blocks.1.attention.kind: got 'latnet'; allowed: 'grouped_query', 'latent'"],
+        ),
+        ("kind: latent, ", "", ["model.yaml:10: blocks.1.attention needs a 'kind'"]),
+        (
+            "kv_rank: 256",
+            "kv_rnak: 256",
+            [
+                "model.yaml:10: blocks.1.attention.kv_rank is missing",
+                "model.yaml:10: unknown key 'blocks.1.attention.kv_rnak'; did you mean 'kv_rank'?",
+            ],
+        ),
+        (
+            "      experts: 16",
+            "      expert: 16",
+            [
+                "model.yaml:11: blocks.1.feed_forward.experts is missing",
+                "model.yaml:13: unknown key 'blocks.1.feed_forward.expert'; did you mean 'experts' or 'active_experts'",
+            ],
+        ),
+        # The kind "experts" has a field of the same name.
+        (
+            "router: true",
+            "router: no",
+            ["model.yaml:16: blocks.1.feed_forward.router: Input should be a valid boolean"],
+        ),
+        (
+            "router: true",
+            "routr: true",
+            ["model.yaml:16: unknown key 'blocks.1.feed_forward.routr'; did you mean 'router'"],
+        ),
+        ("experts: 16", "experts: -16", ["model.yaml:13: blocks.1.feed_forward.experts must be > 0, got -16"]),
+        (
+            "active_experts: 2",
+            "active_experts: 17",
+            ["model.yaml:11: blocks.1.feed_forward: active_experts must be at most experts (16), got 17"],
+        ),
+        (
+            "kv_heads: 2",
+            "kv_heads: 9",
+            ["model.yaml:7: blocks.0.attention: kv_heads must be at most query_heads (8), got 9"],
+        ),
+        (
+            "  blocks: {ref: nobody, where: nowhere, kind: assumed}\n",
+            "",
+            ["blocks.0.layers has no source; add 'blocks.0.layers: {ref"],
+        ),
+        ("  blocks: {ref", "  blocks.0: {ref", ["model.yaml:9: blocks.1.layers has no source"]),
+    ],
+)
+def test_mistakes_in_a_model_file(tmp_path: Path, old: str, new: str, expected: list[str]) -> None:
+    mistakes = _mistakes(catalog.model, tmp_path / "model.yaml", _edited(MODEL, old, new))
+    for text in expected:
+        assert any(text in mistake for mistake in mistakes), mistakes
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        ("blocks: []", "blocks: Tuple should have at least 1 item"),
+        ("blocks: {a: 1}", "blocks: Input should be a valid tuple"),
+        ("blocks: 3", "blocks: Input should be a valid tuple, got 3"),
+        ("blocks: [1]", "blocks.0: Input should be a valid dictionary or instance of Block, got 1"),
+        ("blocks: [{layers: 1}]", "blocks.0.attention is missing"),
+    ],
+)
+def test_blocks_are_a_list_of_mappings(tmp_path: Path, blocks: str, expected: str) -> None:
+    text = MODEL[: MODEL.index("blocks:")] + blocks + "\n" + MODEL[MODEL.index("sources:") :]
+    mistakes = _mistakes(catalog.model, tmp_path / "model.yaml", text)
+    assert any(mistake.startswith(f"model.yaml:5: {expected}") for mistake in mistakes), mistakes
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("math_efficiency: 1.5", "mine.yaml:2: math_efficiency must be <= 1, got 1.5"),
+        ("math_efficiency: 0", "mine.yaml:2: math_efficiency must be > 0, got 0"),
+        ("hbm_efficiency: 75 %", "mine.yaml:2: hbm_efficiency: Input should be a valid number, got '75 %'"),
+        (
+            "math_eficiency: 0.5",
+            "mine.yaml:2: unknown key 'math_eficiency'; did you mean 'math_efficiency' or 'block_math_efficiency'?",
+        ),
+        ("launch: 4 GB", "mine.yaml:2: launch: '4 GB' has the dimension [data], but s ([time]) is needed"),
+        ("launch: -4 us", "mine.yaml:2: launch must be >= 0, got '-4 us'"),
+        ("launches_per_layer: -1", "mine.yaml:2: launches_per_layer must be >= 0, got -1"),
+        ("overlap: all", "mine.yaml:2: overlap: got 'all'; allowed: 'step', 'operator' or 'none'"),
+        ("expert_parallel: yes", "mine.yaml:2: expert_parallel: Input should be a valid boolean, got 'yes'"),
+        ("pipeline_steps: 65", "mine.yaml:2: pipeline_steps must be <= 64, got 65"),
+        ("pipeline_steps: -1", "mine.yaml:2: pipeline_steps must be >= 0, got -1"),
+        ("tensor_layouts: []", "mine.yaml:2: tensor_layouts: Tuple should have at least 1 item"),
+        ("tensor_layouts: [3d]", "mine.yaml:2: tensor_layouts.0: got '3d'; allowed: '1d' or '2d'"),
+        ("tensor_layouts: 2d", "mine.yaml:2: tensor_layouts: Input should be a valid tuple, got '2d'"),
+        ("per_family: 3", "mine.yaml:2: per_family: Input should be a valid dictionary, got 3"),
+        (
+            "per_family: {tpu: {hop: 1 us}}",
+            "mine.yaml:2: unknown key 'per_family.tpu.hop'; allowed: collective_overhead, collectives",
+        ),
+        ("collectives: 5", "mine.yaml:2: collectives: Input should be a valid dictionary"),
+        (
+            "collectives: {kind: tree}",
+            "mine.yaml:2: collectives.kind: got 'tree'; allowed: 'nccl_tree', 'mesh', 'free'",
+        ),
+        ("collectives: {hop: 1 us}", "mine.yaml:2: collectives needs a 'kind'"),
+        (
+            "collectives: {kind: mesh, hop: 1 GB}",
+            "mine.yaml:2: collectives.hop: '1 GB' has the dimension [data], but s",
+        ),
+        ("collectives: {kind: mesh, hop: 1 us}", "mine.yaml:2: collectives.hop has no source"),
+        (
+            "collectives: {kind: nccl_tree, version: x, protocols: {}}",
+            "mine.yaml:2: collectives.protocols: Dictionary should have at least 1 item",
+        ),
+        (
+            "collectives: {kind: nccl_tree, version: x, protocols: {LL256: {base: 1 us}}}",
+            "mine.yaml:2: collectives.protocols.LL256: got 'LL256'; allowed: 'LL', 'LL128' or 'Simple'",
+        ),
+        (
+            "collectives: {kind: nccl_tree, version: x, protocols: {LL: {base: 1 us, per_rank: 1 us, "
+            "per_domain_doubling: 1 us, bandwidth_factor: 2}}}",
+            "mine.yaml:2: collectives.protocols.LL.bandwidth_factor must be <= 1, got 2",
+        ),
+    ],
+)
+def test_mistakes_in_a_file_of_assumptions(tmp_path: Path, lines: str, expected: str) -> None:
+    mistakes = _mistakes(catalog.assumptions, tmp_path / "mine.yaml", f"extends: paper\n{lines}\n")
+    assert any(expected in mistake for mistake in mistakes), mistakes
+
+
+def test_assumptions_from_nothing_must_be_complete(tmp_path: Path) -> None:
+    mistakes = _mistakes(catalog.assumptions, tmp_path / "mine.yaml", "name: Mine\n")
+    assert "mine.yaml:1: overlap is missing" in mistakes
+    assert "mine.yaml:1: sources is missing" in mistakes
+    assert len(mistakes) > 20
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, "traffic: give context, or both isl and osl"),
+        ({"isl": 100}, "give context, or both isl and osl"),
+        ({"osl": 100}, "give context, or both isl and osl"),
+        ({"isl": 1, "osl": 2, "context": 3}, "give either context, or isl and osl, not both"),
+        ({"context": 3, "osl": 2}, "give either context, or isl and osl, not both"),
+        ({"isl": 1, "osl": 0}, "traffic: osl must be > 0, got 0"),
+        ({"context": -1}, "traffic: context must be >= 0, got -1"),
+        ({"context": float("inf")}, "traffic: context: Input should be a finite number, got inf"),
+        ({"context": float("nan")}, "traffic: context must be >= 0, got nan"),
+        ({"context": True}, "traffic: context: Input should be a valid"),
+        ({"contxt": 3}, "traffic: unknown key 'contxt'; did you mean 'context'?"),
+        ({"context": 3, "max_tokens_per_second": 0}, "traffic: max_tokens_per_second must be > 0, got 0"),
+    ],
+)
+def test_mistakes_in_traffic(asked: dict[str, object], message: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(message)):
+        Traffic.build(asked, origin="traffic")
+
+
+def test_traffic_sees_the_mean_context() -> None:
+    assert Traffic(isl=2000, osl=500).mean_context == 2250.0
+    assert Traffic(context=700).mean_context == 700.0
+
+
+def _chip(tmp_path: Path) -> HardwareSpec:
+    path = tmp_path / "chip.yaml"
+    path.write_text(HARDWARE, encoding="utf-8")
+    return catalog.hardware(str(path))
+
+
+def _model(tmp_path: Path) -> ModelSpec:
+    path = tmp_path / "model.yaml"
+    path.write_text(MODEL, encoding="utf-8")
+    return catalog.model(str(path))
+
+
+def test_specs_are_frozen(tmp_path: Path) -> None:
+    chip, model = _chip(tmp_path), _model(tmp_path)
+    for spec, field in ((chip, "hbm_bytes"), (chip.prices[0], "kind"), (model, "blocks"), (model.blocks[0], "layers")):
+        with pytest.raises(ValueError, match="Instance is frozen"):
+            setattr(spec, field, 1)
+
+
+def test_replace_changes_one_field_and_reads_units(tmp_path: Path) -> None:
+    chip = _chip(tmp_path)
+    faster = chip.replace(hbm_bytes_per_second="6.7 TB/s")
+    assert faster.hbm_bytes_per_second == 6.7e12
+    assert faster.replace(hbm_bytes_per_second=3.35e12) == chip
+    assert chip.replace() == chip
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hbm_bytes": -1}, "HardwareSpec: hbm_bytes must be > 0, got -1"),
+        ({"hbm_bytes": float("nan")}, "HardwareSpec: hbm_bytes: nan is not finite"),
+        ({"hbm_bytes": "80 GB/s"}, "has the dimension [data] / [time]"),
+        ({"hbm_byte": 1}, "HardwareSpec: unknown key 'hbm_byte'; did you mean 'hbm_bytes'?"),
+        ({"watts": 700}, "HardwareSpec: watts has no source"),
+        ({"link_bytes_per_second_one_way": None}, "sources: 'link_bytes_per_second_one_way' names no field"),
+        ({"dense_flops_per_second": {"bf16": 1e15, "fp16": 2e15}}, "the peaks of fp16 (2e+15) and bf16 (1e+15) differ"),
+        ({"sources": {}}, "has no source"),
+    ],
+)
+def test_replace_validates(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(message)):
+        _chip(tmp_path).replace(**changes)
+
+
+def test_replace_validates_parts_of_a_model(tmp_path: Path) -> None:
+    model = _model(tmp_path)
+    with pytest.raises(SpecError, match="Block: layers must be > 0, got 0"):
+        model.blocks[0].replace(layers=0)
+    with pytest.raises(SpecError, match="kv_heads must be at most query_heads"):
+        model.blocks[0].attention.replace(kv_heads=64)
+    deeper = model.replace(blocks=(model.blocks[0].replace(layers=20),))
+    assert deeper.layers == 20
+
+
+def test_every_spec_error_is_an_input_error() -> None:
+    assert issubclass(SpecError, InputError)
+
+
+_NO_ATTENTION = {"kind": "none"}
+_NARROW = {"kind": "dense", "intermediate_size": -1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "mistakes"),
+    [
+        (Traffic, {"isl": -1, "osl": 5}, {"Traffic: isl must be >= 0, got -1"}),
+        (Traffic, {"isl": 2000}, {"Traffic: give context, or both isl and osl"}),
+        (Traffic, {"contxt": 3}, {"Traffic: unknown key 'contxt'; did you mean 'context'?"}),
+        (
+            Source,
+            {"ref": "r", "where": "there", "kind": "sure"},
+            {"Source: kind: got 'sure'; allowed: 'measured', 'published', 'derived' or 'assumed'"},
+        ),
+        (
+            Block,  # nested parts are validated with the whole, so that every mistake has its path
+            {"layers": 0, "attention": _NO_ATTENTION, "feed_forward": _NARROW},
+            {"Block: layers must be > 0, got 0", "Block: feed_forward.intermediate_size must be > 0, got -1"},
+        ),
+        (
+            Block,
+            {"layers": 1, "attention": {}, "feed_forward": _NARROW | {"intermediate_size": 8}},
+            {"Block: attention needs a 'kind'"},
+        ),
+    ],
+)
+def test_mistakes_in_python_are_one_clear_message(
+    kind: type[Spec], given: dict[str, object], mistakes: set[str]
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        kind(**given)
+    assert set(caught.value.mistakes) == mistakes
+    assert caught.value.__suppress_context__  # no second message above ours
+
+
+def test_parts_that_are_built_already_are_looked_into_for_sources(tmp_path: Path) -> None:
+    source = Source(ref="nobody", where="nowhere", kind="assumed")
+    given: dict[str, Any] = {"name": "x", "hidden_size": 8, "vocab_size": 8, "weights": "fp7"}
+    given |= {"blocks": _model(tmp_path).blocks, "sources": {"vocab_size": source, "blocks.0.layers": source}}
+    with pytest.raises(SpecError) as caught:
+        ModelSpec(**given)
+    text = str(caught.value)
+    assert "ModelSpec: weights: got 'fp7'" in text
+    assert "ModelSpec: hidden_size has no source" in text
+    assert "blocks.0.attention.query_heads has no source" in text
+    assert "names no field" not in text
+
+
+def test_specs_survive_copies_and_pickling(tmp_path: Path) -> None:
+    for spec in (_chip(tmp_path), _model(tmp_path), Traffic(isl=2000, osl=500)):
+        assert pickle.loads(pickle.dumps(spec)) == spec
+        assert copy.deepcopy(spec) == spec.model_copy() == spec.replace() == spec
+        assert type(spec).model_validate(spec.model_dump(exclude_unset=True)) == spec

@@ -1,0 +1,125 @@
+"""Quantities as people write them in YAML files and on the command line, one base unit per kind."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference_econ.errors import UnitError
+from inference_econ.inputs.units import EXAMPLES, looks_like_quantity, parse_quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("80 GiB", "B", 80 * 2**30),
+        ("81559 MiB", "B", 81559 * 2**20),
+        ("4 KiB", "B", 4096),
+        ("2 TiB", "B", 2 * 2**40),
+        ("80 GB", "B", 80e9),
+        ("512 kB", "B", 512e3),
+        ("40 MB", "B", 40e6),
+        ("1 PB", "B", 1e15),
+        ("1.5 byte", "B", 1.5),
+        ("3.35 TB/s", "B/s", 3.35e12),
+        ("450 GB/s", "B/s", 450e9),
+        ("3.6 TB/h", "B/s", 1e9),
+        ("989.4 TFLOP/s", "FLOP/s", 989.4e12),
+        ("2 PFLOP/s", "FLOP/s", 2e15),
+        ("4 s", "s", 4),
+        ("20 ms", "s", 20e-3),
+        ("4 us", "s", 4e-6),
+        ("4 \u00b5s", "s", 4e-6),  # the micro sign
+        ("4 \u03bcs", "s", 4e-6),  # the Greek letter that looks the same
+        ("700 ns", "s", 700e-9),
+        ("2 min", "s", 120),
+        ("1 h", "s", 3600),
+        ("700 W", "W", 700),
+        ("1.2 kW", "W", 1200),
+        ("2.10 USD/h", "USD/h", 2.1),
+        ("0.035 USD/min", "USD/h", 2.1),
+    ],
+)
+def test_units(text: str, unit: str, value: float) -> None:
+    assert parse_quantity(text, unit) == pytest.approx(value, rel=1e-15)
+
+
+@pytest.mark.parametrize(("unit", "example"), EXAMPLES.items())
+def test_the_examples_in_the_messages_are_right(unit: str, example: str) -> None:
+    assert parse_quantity(example, unit) > 0
+    assert looks_like_quantity(example)
+
+
+@pytest.mark.parametrize(
+    "text", ["450GB/s", " 450  GB/s ", "+450 GB/s", "4.5e2 GB/s", "450. GB/s", "450e9", "450000000000"]
+)
+def test_spellings_of_a_number(text: str) -> None:
+    assert parse_quantity(text, "B/s") == 450e9
+
+
+@given(value=st.floats(allow_nan=False, allow_infinity=False))
+def test_bare_numbers_are_base_units(value: float) -> None:
+    assert parse_quantity(value, "s") == value
+    assert parse_quantity(repr(value), "s") == value
+
+
+@given(value=st.floats(1e-6, 1e6), prefix=st.sampled_from(["", "k", "M", "G", "T", "P"]))
+def test_prefixes_multiply(value: float, prefix: str) -> None:
+    factor = 1000.0 ** ["", "k", "M", "G", "T", "P"].index(prefix)
+    assert parse_quantity(f"{value!r} {prefix}FLOP/s", "FLOP/s") == pytest.approx(value * factor, rel=1e-14)
+
+
+def test_signs_are_kept_for_the_specification_to_judge() -> None:
+    assert parse_quantity("-4 us", "s") == pytest.approx(-4e-6, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "message"),
+    [
+        ("3 foot", "B", "'3 foot': unknown unit 'foot'; write for example '80 GiB'"),
+        ("400 Gb/s", "B/s", "unknown unit 'Gb/s'; write for example '3.35 TB/s'"),
+        ("80 gib", "B", "unknown unit 'gib'"),
+        ("989 TFLOPS", "FLOP/s", "unknown unit 'TFLOPS'; write for example '989.4 TFLOP/s'"),
+        ("2 EUR/h", "USD/h", "unknown unit 'EUR/h'; write for example '2.10 USD/h'"),
+        (
+            "80 GB",
+            "B/s",
+            "'80 GB' has the dimension [data], but B/s ([data] / [time]) is needed; write for example '3.35 TB/s'",
+        ),
+        ("989 TFLOP", "FLOP/s", "has the dimension [work], but FLOP/s ([work] / [time]) is needed"),
+        ("2.1 USD", "USD/h", "has the dimension [money], but USD/h ([money] / [time]) is needed"),
+        ("700 J", "W", "unknown unit 'J'; write for example '700 W'"),
+        ("700 W", "s", "has the dimension [power], but s ([time]) is needed; write for example '4 us'"),
+        ("fast", "s", "'fast' is not a quantity; write a number in s or '4 us'"),
+        ("", "s", "'' is not a quantity"),
+        ("3 TB/s/s", "B/s", "'3 TB/s/s' is not a quantity"),
+        ("1_000 B", "B", "'1_000 B' is not a quantity"),
+        ("nan", "B", "'nan' is not a quantity"),
+        (True, "B", "True is not a quantity"),
+        (None, "W", "None is not a quantity; write a number in W or '700 W'"),
+        ([80], "B", "[80] is not a quantity"),
+        (math.nan, "B", "nan is not finite; write a number in B or '80 GiB'"),
+        (-math.inf, "B", "-inf is not finite"),
+        ("1e999 GB", "B", "'1e999 GB' is not finite"),
+        ("1e999", "B", "'1e999' is not finite"),
+    ],
+)
+def test_errors(value: object, unit: str, message: str) -> None:
+    with pytest.raises(UnitError, match=re.escape(message)):
+        parse_quantity(value, unit)
+
+
+def test_a_whole_number_beyond_all_floats_is_not_finite() -> None:
+    with pytest.raises(UnitError, match="is not finite"):
+        parse_quantity(10**400, "B")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("4 us", True), ("4", True), ("2d", False), ("h100", False), ("", False)]
+)
+def test_looks_like_quantity(text: str, expected: bool) -> None:
+    assert looks_like_quantity(text) is expected

@@ -1,0 +1,193 @@
+"""The strict YAML reader: numbers by YAML 1.2, lines kept, and nothing that can grow."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference_econ.errors import InputError, SpecError
+from inference_econ.inputs import _yaml
+
+
+def _value(text: str) -> object:
+    return _yaml.parse(f"a: {text}\n", "file.yaml").data["a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3.35e12", 3.35e12),
+        ("3e8", 3e8),
+        ("1.5E-6", 1.5e-6),
+        (".5", 0.5),
+        ("5.", 5.0),
+        ("-0.25", -0.25),
+        ("8", 8),
+        ("+8", 8),
+        ("1_000", 1000),
+        ("017", 17),  # no octal numbers
+    ],
+)
+def test_numbers(text: str, value: float) -> None:
+    read = _value(text)
+    assert read == value
+    assert type(read) is type(value)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_finite_float_survives(value: float) -> None:
+    assert _value(repr(value)) == value
+
+
+@given(st.integers(-(10**40), 10**40))
+def test_every_integer_survives(value: int) -> None:
+    assert _value(str(value)) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["no", "yes", "on", "off", "No", "y", "tRUE", "0x1F", "0o17", "1:30", "2025-05-01", "1e400", "2d", "=", "."]
+)
+def test_what_yaml_1_1_would_turn_into_something_else_is_text(text: str) -> None:
+    assert _value(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("true", True), ("True", True), ("FALSE", False), ("null", None), ("Null", None), ("~", None), ("", None)],
+)
+def test_words(text: str, value: bool | None) -> None:
+    assert _value(text) is value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("'3.35e12'", "3.35e12"), ('"true"', "true"), ("'.inf'", ".inf"), ("!!str 3", "3")]
+)
+def test_quoted_is_text(text: str, value: str) -> None:
+    assert _value(text) == value
+
+
+def test_nested_data_and_lines() -> None:
+    document = _yaml.parse("a:\n  b: [1, 2]\n  c:\n    - x: 1\n    - y: {z: 2}\n", "file.yaml")
+    assert document.data == {"a": {"b": [1, 2], "c": [{"x": 1}, {"y": {"z": 2}}]}}
+    assert document.where(("a", "b", 1)) == "file.yaml:2"
+    assert document.where(("a", "c", 1, "y", "z")) == "file.yaml:5"
+    assert document.where(("a", "c", 0, "missing")) == "file.yaml:4"  # the nearest that was written
+    assert document.where(("nowhere",)) == "file.yaml:1"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "file.yaml:3: 'a' is given twice; keep one"),
+        ("a: {b: 1, b: 1}\n", "file.yaml:1: 'b' is given twice"),
+        ("a: &x 1\nb: *x\n", "file.yaml:2: aliases (*name) are not accepted; write the value out"),
+        ("a: &x {b: 1}\nc:\n  <<: *x\n", "file.yaml:3: aliases (*name) are not accepted"),
+        ("a: !!int 3\n", "file.yaml:1: the tag 'tag:yaml.org,2002:int' is not accepted"),
+        ("a: !mine 3\n", "file.yaml:1: the tag '!mine' is not accepted"),
+        ("a: !!python/object/apply:os.getcwd []\n", "the tag 'tag:yaml.org,2002:python/object/apply:os.getcwd'"),
+        ("a: !!set {b}\n", "the tag 'tag:yaml.org,2002:set' is not accepted"),
+        ("!!binary a: 1\n", "the tag 'tag:yaml.org,2002:binary' is not accepted"),
+        ("a: 1\n---\nb: 2\n", "file.yaml:2: a second document (---) in one file is not accepted"),
+        ("a:\n  " + "[" * 30 + "]" * 30, "file.yaml:2: nested deeper than 24 levels"),
+        ("a: " + "{b: " * 30 + "1" + "}" * 30, "file.yaml:1: nested deeper than 24 levels"),
+        ("? [a, b]\n: 1\n", "file.yaml:1: a mapping or list cannot be a key"),
+        ("? {a: b}\n: 1\n", "file.yaml:1: a mapping or list cannot be a key"),
+        ("a: .inf\n", "file.yaml:1: .inf is not accepted; write a finite number"),
+        ("a: 1\nb: -.INF\n", "file.yaml:2: -.INF is not accepted"),
+        ("a: [1, .nan]\n", "file.yaml:1: .nan is not accepted"),
+        ("a: NaN\n", "file.yaml:1: NaN is not accepted"),
+        ("a: infinity\n", "file.yaml:1: infinity is not accepted"),
+        ("- 1\n- 2\n", "file.yaml:1: a mapping of field names to values is needed, found list"),
+        ("3\n", "file.yaml:1: a mapping of field names to values is needed, found int"),
+        ("just words\n", "file.yaml:1: a mapping of field names to values is needed, found str"),
+        ("", "file.yaml:1: a mapping of field names to values is needed, found nothing"),
+        ("# a comment\n", "file.yaml:1: a mapping of field names to values is needed, found nothing"),
+        ("a: 1\nb: [1\n", "file.yaml:3: not valid YAML: expected ',' or ']'"),
+        ("a: b: c\n", "file.yaml:1: not valid YAML: mapping values are not allowed here"),
+        ("a: 1\n\tb: 2\n", "file.yaml:2: not valid YAML: found character '\\t' that cannot start any token"),
+        ("a: 'x\n", "not valid YAML: found unexpected end of stream"),
+        ("a: @x\n", "file.yaml:1: not valid YAML: found character '@' that cannot start any token"),
+        ("a: \x00\n", "file.yaml:1: not valid YAML: special characters are not allowed"),
+    ],
+)
+def test_errors_name_file_and_line(text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(message)):
+        _yaml.parse(text, "file.yaml")
+
+
+def test_several_mistakes_are_listed_together() -> None:
+    with pytest.raises(
+        SpecError, match=r"^3 mistakes:\n  - f:2: 'a' is given twice.*\n  - f:3: .inf.*\n  - f:4: 'c' is"
+    ) as found:
+        _yaml.parse("a: 1\na: 2\nb: .inf\nc: {c: 1, c: 2}\n", "f")
+    assert len(found.value.mistakes) == 3
+
+
+def test_a_byte_order_mark_is_no_mistake() -> None:
+    assert _yaml.parse("\ufeffa: 1\n", "f").data == {"a": 1}
+
+
+def test_files(tmp_path: Path) -> None:
+    path = tmp_path / "good.yaml"
+    path.write_text("a: 3.35e12\n", encoding="utf-8")
+    assert _yaml.read(path).data == {"a": 3.35e12}
+
+
+def test_a_missing_file_and_a_folder_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"gone\.yaml: cannot be read: No such file or directory"):
+        _yaml.read(tmp_path / "gone.yaml")
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        _yaml.read(tmp_path)
+
+
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "picture.yaml"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n\xff\xfe\x00")
+    with pytest.raises(SpecError, match=r"picture\.yaml:1: not a text file in UTF-8 \(invalid start byte\)"):
+        _yaml.read(path)
+
+
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "empty.yaml"
+    path.touch()
+    with pytest.raises(SpecError, match=r"empty\.yaml:1: a mapping of field names to values is needed, found nothing"):
+        _yaml.read(path)
+
+
+def test_a_bomb_of_10_mb_is_refused_by_its_size(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
+    path = tmp_path / "bomb.yaml"
+    path.write_text("\n".join(lines) + "\n#" + "x" * 10_000_000, encoding="utf-8")
+    message = r"bomb\.yaml: 10\.0 MB is too large for a specification; at most 1 MB is read"
+    with pytest.raises(InputError, match=message):
+        _yaml.read(path)
+    # Without the padding, its first alias is where reading stops.
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(SpecError, match=r"bomb\.yaml:2: aliases \(\*name\) are not accepted"):
+        _yaml.read(path)
+
+
+@pytest.mark.parametrize("text", ["a: " + "[" * 100_000, "a: " + "{a: " * 100_000, "a:\n" + "- " * 100_000])
+def test_deep_nesting_stops_early(text: str) -> None:
+    with pytest.raises(SpecError, match="nested deeper than 24 levels"):
+        _yaml.parse(text, "f")
+
+
+def test_merge_keeps_the_line_of_each_file() -> None:
+    base = _yaml.parse("a: 1\nb: {c: 1, d: 2}\ne: {f: 1}\ng: [1, 2]\n", "base")
+    changes = _yaml.parse("b:\n  c: 5\ne: {}\ng: [9]\n", "mine")
+    merged = _yaml.merge(base, changes)
+    assert merged.data == {"a": 1, "b": {"c": 5, "d": 2}, "e": {}, "g": [9]}
+    assert [merged.where(at) for at in [("a",), ("b", "c"), ("b", "d"), ("e",), ("g", 0)]] == [
+        "base:1",
+        "mine:2",
+        "base:2",
+        "mine:3",
+        "mine:4",
+    ]
+    assert base.data["b"] == {"c": 1, "d": 2}

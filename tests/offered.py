@@ -1,0 +1,53 @@
+"""Small offers that several tests share, each computed once."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from inference_econ.answers import offer
+from inference_econ.answers.offer import Offer
+from inference_econ.engine.layouts.pins import Pins
+from inference_econ.inputs import catalog
+from inference_econ.inputs.traffic import Length, Requests
+from inference_econ.serving.services import Service
+
+ONE_CHIP = (("tp", 1), ("dp", 1), ("pp", 1))
+EIGHT_CHIPS = (("tp", 8), ("dp", 1), ("pp", 1))
+
+
+@cache
+def offer_of(
+    model: str = "llama_3_8b",
+    isl: str = "1000",
+    osl: str = "200",
+    cached: float = 0.0,
+    pins: tuple[tuple[str, int], ...] = (),
+    changes: tuple[str, ...] = (),
+    most: int = 4,
+    hardware: str = "h100_sxm",
+    preset: str = "deployable",
+) -> Offer:
+    """Every layout of a model on up to some chips, or the one that is pinned, at 2 dollars an hour."""
+    pinned = Pins(**dict(pins))
+    return offer.offer(
+        model,
+        hardware,
+        Requests(isl=Length.parse(isl), osl=Length.parse(osl), cached=cached),
+        assumptions=catalog.assumptions(preset, changes=list(changes)),
+        price=2.0,
+        pins=pinned,
+        max_accelerators=None if pins else most,
+    )
+
+
+def service_of(
+    model: str = "llama_3_8b",
+    isl: str = "1000",
+    osl: str = "200",
+    cached: float = 0.0,
+    pins: tuple[tuple[str, int], ...] = ONE_CHIP,
+    changes: tuple[str, ...] = (),
+    preset: str = "deployable",
+) -> Service:
+    """One layout as a service."""
+    return offer_of(model, isl, osl, cached, pins, changes, preset=preset).deployments.service(0)

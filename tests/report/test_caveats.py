@@ -1,0 +1,208 @@
+"""What is said of the errors of a prediction, under a calibration made up for it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import inference_econ as ie
+from inference_econ.answers.frontier import ask
+from inference_econ.engine.setup import Question
+from inference_econ.inputs import catalog
+from inference_econ.inputs.calibration import LEVELS, Calibration, ErrorSpread, Range
+from inference_econ.report import assess as assessment_tables
+from inference_econ.report import caveats
+
+#: Nine in ten within a factor of two, eight in ten from 0.8 to 1.25.
+QUANTILES = tuple(math.log(value) for value in (0.5, 0.8, 0.9, 1.0, 1.1, 1.25, 2.0))
+SHORT = ie.Traffic(context=500)
+
+
+def fitted(name: str = "made up") -> ie.Assumptions:
+    assert len(QUANTILES) == len(LEVELS)
+    calibration = Calibration(
+        date="2026-01-01",
+        rows=40,
+        engines=("vllm",),
+        models=("llama_3_8b",),
+        hardware=("h100_sxm",),
+        families=("h100",),
+        weights=("bf16",),
+        parameters=Range(low=1e9, high=1e11),
+        isl=Range(low=400, high=4000),
+        osl=Range(low=100, high=1000),
+        requests_per_accelerator=Range(low=1, high=64),
+        accelerators=Range(low=1, high=8),
+        errors={
+            "tpot": ErrorSpread(rows=1234, quantiles=QUANTILES),
+            "ttft": ErrorSpread(rows=30, quantiles=tuple(2 * one for one in QUANTILES)),
+        },
+    )
+    return catalog.assumptions("deployable").model_copy(update={"calibration": calibration, "name": name})
+
+
+def question(assumptions: ie.Assumptions | None = None, model: str = "llama_3_8b", context: float = 500) -> Question:
+    return ask(model, "h100_sxm", context, assumptions=fitted() if assumptions is None else assumptions)
+
+
+def test_where_measured_values_lie() -> None:
+    assert caveats.remarks(caveats.Asked(question())) == [
+        "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows): made up."
+    ]
+    assert caveats.remarks(caveats.Asked(question()), ("tpot", "ttft", "throughput")) == [
+        "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows), of TTFTs from -36 % to "
+        "+56 % (30 rows): made up."
+    ]
+
+
+def test_nobody_knows() -> None:
+    known = caveats.remarks(caveats.Asked(question(catalog.assumptions("ideal"))))
+    assert known == ["No interval: ideal was fitted to no measured server."]
+    said = caveats.spread(caveats.Asked(question()), ("throughput",))
+    assert said == "No interval: made up was fitted to no measured server."
+
+
+def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    whole, changed = (
+        catalog.assumptions("profiles/hopper", changes=changes) for changes in ((), ("usable_memory=0.5",))
+    )
+    assert whole.calibration is not None
+    assert changed.calibration is None
+    assert "calibration" not in changed.sources
+    said = caveats.spread(caveats.Asked(question(changed)), ("tpot",))
+    assert said == f"No interval: {whole.name} with what-ifs was fitted to no measured server."
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(
+        "extends: profiles/hopper\nname: mine\nstep_overhead: 0 s\n"
+        "sources: {step_overhead: {ref: user, where: a guess, kind: assumed}}\n"
+    )
+    assert catalog.assumptions(str(mine)).calibration is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "reasons"),
+    [
+        (caveats.Asked(question()), ""),
+        (caveats.Asked(question(), [1, 8], [1, 512]), ""),
+        (caveats.Asked(question(context=0)), ""),
+        (caveats.Asked(question(context=5000)), ""),
+        (caveats.Asked(question(context=9000)), "context of 9000 tokens (measured: 400 to 4500)"),
+        (caveats.Asked(question(context=9000), isl=500, osl=500), ""),
+        (caveats.Asked(question(), isl=50), "isl of 50 tokens (measured: 400 to 4000)"),
+        (
+            caveats.Asked(question(), [1, 16, 64], [64, 16, 64], 500, 500),
+            "among the rows, 64 accelerators (measured: 1 to 8)",
+        ),
+        (caveats.Asked(question(), [64], [64]), "64 accelerators (measured: 1 to 8)"),
+        (
+            caveats.Asked(question(), [4, 1], [1, 256]),
+            "among the rows, 0.25 requests per accelerator (measured: 1 to 64); "
+            "256 requests per accelerator (measured: 1 to 64)",
+        ),
+        (caveats.Asked(question(), speculates=True), "no server that speculates was measured"),
+    ],
+)
+def test_what_is_unlike_the_measurements(asked: caveats.Asked, reasons: str) -> None:
+    text = f"Unlike what made up was fitted to, so that errors may be larger: {reasons}."
+    assert caveats.extrapolations(asked) == ([text] if reasons else [])
+    record = caveats.calibration_record(asked)
+    assert record is not None
+    assert record["outside"] == ([one for one in reasons.removeprefix("among the rows, ").split("; ") if one])
+
+
+def test_several_are_told_apart_and_equal_ones_together() -> None:
+    every = [
+        caveats.Asked(question(), isl=50, label="one"),
+        caveats.Asked(question(), isl=50, label="other"),
+        caveats.Asked(question(fitted("also made up")), label="third"),
+    ]
+    said = caveats.remarks(every)
+    around = "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows)"
+    assert said[:2] == [f"one, other: {around}: made up.", f"third: {around}: also made up."]
+    assert len(said) == 3
+    assert said[2].startswith("one, other: Unlike what made up was fitted to")
+    assert caveats.remarks(every[2:]) == [f"{around}: also made up."]
+
+
+def test_other_traffic_of_what_was_measured_is_known_better() -> None:
+    narrow = ErrorSpread(rows=77, quantiles=tuple(one / 2 for one in QUANTILES))
+    known, served = fitted(), catalog.model("llama_3_8b")
+    assert known.calibration is not None
+    changes = {"subjects": (f"vllm / NVIDIA H100 SXM5 80GB / {served.name}",), "measured_errors": {"tpot": narrow}}
+    known = known.model_copy(update={"calibration": known.calibration.model_copy(update=changes)})
+    seen, unseen = caveats.Asked(question(known), [1], [8]), caveats.Asked(question(known, "qwen3_8b"), [1], [8])
+    for asked, rows, factor in ((seen, 77, math.sqrt(1.25)), (unseen, 1234, 1.25), (seen._replace(isl=9), 1234, 1.25)):
+        assert f"to {100 * factor - 100:+.0f} % around such predictions ({rows:,} rows)" in caveats.spread(
+            asked, ["tpot"]
+        )
+        record = caveats.calibration_record(asked)
+        assert record is not None
+        assert record["measured_over_predicted"]["tpot"]["rows"] == rows  # type: ignore[index]
+        (ends,) = caveats.ends(asked, {"tpot_seconds": ("tpot", 1)}).values()
+        assert ends == pytest.approx((1 / factor, factor))
+
+
+def test_columns_have_their_ends_beside_them() -> None:
+    columns = {"name": "x", "tpot_seconds": 2.0, "ttft_seconds": {"p50": 1.0, "p90": None}}
+    asked = caveats.Asked(question())
+    found = caveats.bounded(columns, caveats.ends(asked, caveats.LOAD))
+    assert list(found) == [
+        "name",
+        *(f"tpot_seconds{end}" for end in ("", "_low", "_high")),
+        *(f"ttft_seconds{end}" for end in ("", "_low", "_high")),
+    ]
+    assert (found["tpot_seconds_low"], found["tpot_seconds_high"]) == pytest.approx((1.6, 2.5))
+    assert found["ttft_seconds_low"] == {"p50": pytest.approx(0.64), "p90": None}
+    speeds = caveats.bounded({"tokens_per_second_per_user": np.array([10.0, 20.0])}, caveats.ends(asked, caveats.STEP))
+    assert speeds["tokens_per_second_per_user_low"] == pytest.approx([8, 16])
+    assert speeds["tokens_per_second_per_user_high"] == pytest.approx([12.5, 25])
+    bound = caveats.Asked(question(catalog.assumptions("ideal")))
+    unknown = caveats.bounded({"tpot_seconds": 2.0}, caveats.ends(bound, caveats.LOAD))
+    assert unknown == {"tpot_seconds": 2.0, "tpot_seconds_low": None, "tpot_seconds_high": None}
+    assert caveats.calibration_record(bound) is None
+
+
+def assess(factor: float, assumptions: ie.Assumptions) -> ie.Assessment:
+    """A point that takes so many times the time per token that it would take on the frontier of its size."""
+    subject = ("llama_3_8b", "h100_sxm", SHORT)
+    point = ie.frontier(*subject, assumptions=assumptions, max_accelerators=8).preferred()
+    return ie.assess(
+        *subject,
+        tokens_per_second=point.tokens_per_second_per_user / factor,
+        batch=point.batch,
+        accelerators=int(point.accelerators),
+        assumptions=assumptions,
+    )
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict", "certain"),
+    [(1.0, "on", False), (1.1, "behind", False), (1.4, "behind", True), (0.9, "ahead", False), (0.7, "ahead", True)],
+)
+def test_a_gap_is_held_against_the_errors_of_the_profile(factor: float, verdict: str, certain: bool) -> None:
+    found = assess(factor, fitted())
+    assert (found.anywhere.verdict, found.anywhere.certain) == (verdict, certain)
+    likely = found.anywhere.likely_seconds
+    assert likely is not None
+    assert likely == pytest.approx((0.8 * found.anywhere.on_it_seconds, 1.25 * found.anywhere.on_it_seconds))
+    said = " ".join(assessment_tables.findings(found))
+    assert ("That is more than the profile itself is uncertain by: with these GPUs and batch" in said) == certain
+    doubted = "The profile itself is uncertain by more than that: with these GPUs and batch 80 % of servers" in said
+    assert doubted == (verdict != "on" and not certain)
+    assert ("of servers on the frontier of any size would take " in said) == (verdict != "on")
+    record = assessment_tables.assessment_record(found)
+    gap = record["frontiers"]["any_size"]  # type: ignore[index]
+    assert gap["beyond_uncertainty"] is certain
+    assert (gap["on_it_seconds_low"], gap["on_it_seconds_high"]) == pytest.approx(likely)
+    assert "in 80 % of cases)" in said
+
+
+def test_a_gap_to_a_bound_or_to_unfitted_assumptions_has_no_errors() -> None:
+    assert assess(1.4, fitted()).ideal.certain is None
+    found = assess(1.4, catalog.assumptions("deployable"))
+    assert (found.anywhere.certain, found.anywhere.likely_seconds, found.likely_seconds) == (None, None, None)
+    said = " ".join(assessment_tables.findings(found))
+    assert "uncertain by" not in said
+    assert "in 80 % of cases" not in said

@@ -1,0 +1,115 @@
+"""Files are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from inference_econ.errors import InputError
+from inference_econ.report.files import whole_file, write_text
+
+
+def test_a_file_appears_when_the_block_ends_well(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    with whole_file(target) as temporary:
+        assert temporary.parent == tmp_path
+        assert temporary.suffix == ".txt"
+        temporary.write_text("new", encoding="utf-8")
+        assert not target.exists()
+    assert target.read_text(encoding="utf-8") == "new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    target.write_text("old", encoding="utf-8")
+
+    def fail() -> None:
+        with whole_file(target) as temporary:
+            temporary.write_text("half", encoding="utf-8")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert target.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_failure_leaves_nothing_where_nothing_was(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), whole_file(tmp_path / "a.txt"):
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_an_error_of_the_user(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match=r"a\.txt: cannot be written: No space left on device"),
+        whole_file(tmp_path / "a.txt"),
+    ):
+        raise OSError(28, "No space left on device")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_files_have_the_mode_that_others_get(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        write_text(tmp_path / "a.txt", "x")
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o666 & ~umask
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("missing/a.txt", "No such file or directory"),
+        ("file/a.txt", "Not a directory"),
+        ("folder", "Is a directory"),
+        (f"{'x' * 300}.txt", "File name too long"),
+        ("circle", ".*(symbolic links|loop).*"),
+    ],
+)
+def test_places_that_cannot_be_written(tmp_path: Path, path: str, reason: str) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(InputError, match=rf"{path}: cannot be written: {reason}"):
+        write_text(tmp_path / path, "x")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    target, link = tmp_path / "folder" / "a.txt", tmp_path / "link.txt"
+    target.write_text("old", encoding="utf-8")
+    link.symlink_to(target)
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text(encoding="utf-8") == "new"
+    assert list((tmp_path / "folder").iterdir()) == [target]
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """As for /dev/null, which root could replace."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text(encoding="utf-8")))
+    reader.start()
+    write_text(pipe, "through")
+    reader.join(timeout=10)
+    assert read == ["through"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_text_is_utf_8(tmp_path: Path) -> None:
+    write_text(tmp_path / "a.txt", "µ³\n")
+    assert (tmp_path / "a.txt").read_bytes() == "µ³\n".encode()

@@ -1,0 +1,155 @@
+"""The search by bounds against trying every plan of a grid that is large enough for its table."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from inference_econ.engine import memory
+from inference_econ.engine.layouts.grids import ContinuousLayouts, Layouts, WholeLayouts, whole_grid
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.setup import Question
+from inference_econ.engine.step import step_seconds
+from inference_econ.inputs import catalog
+from inference_econ.inputs.precision import Precision
+from inference_econ.search.fastest import Search, chosen_plans, fastest
+
+Array = npt.NDArray[np.float64]
+
+#: Sums in another order may differ in the last places.
+ROUNDING = 1e-12
+
+
+#: What bounds need: attention of a stage in one piece, and collectives whose time they know.
+_TOGETHER = (
+    "attention_groups=idle", "kv_placement=spread", "all_to_all_traffic=as_all_reduce", "replicated_tokens=exchanged"
+)  # fmt: skip
+
+
+def _question(model: str, chip: str, context: float, preset: str, changes: tuple[str, ...] = ()) -> Question:
+    spec = catalog.model(model)
+    assumed = catalog.assumptions(preset, changes=changes)
+    return Question.of(spec, catalog.hardware(chip), Precision.of(spec), context, assumed)
+
+
+def _try_everything(question: Question, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int) -> Array:
+    """Every depth, variant and cut of every pair (an open grid: sizes down, batches across)."""
+    best = np.full((sizes.size, batches.size), np.inf)
+    size, batch = np.broadcast_arrays(sizes, batches)
+    for depth in layouts.depths(question.model, question.assumptions, sizes, batches):
+        pp = np.broadcast_to(depth, best.shape)
+        at = np.nonzero(pp > 0)
+        if at[0].size == 0:
+            continue
+        instances = Plans.of(size[at], batch[at], pp[at], new_tokens)
+        tried = layouts.variants(question.model, question.assumptions, instances)
+        for cut, seconds in zip(question.assumptions.tensor_layouts, step_seconds(question, tried), strict=True):
+            feasible = np.where(question.reasons(tried, cut) == memory.FITS, seconds, np.inf)
+            best[at] = np.minimum(best[at], feasible.reshape(-1, *instances.shape).min(axis=0))
+    return best
+
+
+def _agree(found: Array, expected: Array, ceiling: Array) -> None:
+    within = expected <= ceiling
+    assert found[within] == pytest.approx(expected[within], rel=ROUNDING)
+    # Above the ceiling anything slower will do.
+    assert (found[~within] >= np.minimum(ceiling, expected)[~within] * (1 - ROUNDING)).all()
+
+
+def _check(
+    question: Question, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int, *, tabled: bool
+) -> None:
+    rows, columns = sizes[:, None], batches[None, :]
+    assert Search(question, rows, columns, layouts, memory.NOTHING).tabled == tabled
+    expected = _try_everything(question, rows, columns, layouts, new_tokens)
+    # Limits a hair above, at, and below the truth, and none at all.
+    factors = np.resize([1 + 1e-9, 1.0, 0.9, 3.0, 10.0], expected.shape)
+    fast = float(np.quantile(expected[np.isfinite(expected)], 0.2)) if np.isfinite(expected).any() else 1.0
+    for ceiling in (
+        np.where(np.isfinite(expected), factors * expected, 1.0),
+        np.full(expected.shape, fast),
+        np.full(expected.shape, np.inf),
+    ):
+        _agree(
+            fastest(question, rows, columns, layouts, new_tokens=new_tokens, ceiling=ceiling).seconds, expected, ceiling
+        )
+
+
+@pytest.mark.parametrize(
+    ("model", "chip", "context", "preset", "changes", "new_tokens"),
+    [
+        ("paper/llama_3_70b", "paper/h100", 0.0, "paper", (), 1),
+        ("paper/llama_3_70b", "paper/h100", 0.0, "paper_may22", (), 3),
+        ("paper/deepseek_v3", "paper/h100", 1e5, "paper", (), 1),
+        ("paper/mixtral_8x22b", "paper/a100", 777.0, "paper", ("overlap=operator",), 2),
+        ("deepseek_v3", "gb200_nvl72", 1000.0, "paper", ("overlap=none", "collectives=nccl_2_23"), 1),
+        ("gpt_oss_20b", "h100_sxm", 1000.0, "deployable", _TOGETHER, 1),
+        ("paper/palm_540b", "paper/tpu_v4", 0.0, "paper", (), 1),
+        ("paper/gpt_4", "paper/h100", 0.0, "paper", ("all_to_all_ranks=expert_parallel", "pipeline_hop=nearest"), 1),
+    ],
+)
+def test_a_large_grid(
+    model: str, chip: str, context: float, preset: str, changes: tuple[str, ...], new_tokens: int
+) -> None:
+    question = _question(model, chip, context, preset, changes)
+    smallest = memory.weight_bytes(question.model, question.precision) / question.hardware.hbm_bytes
+    sizes = np.geomspace(min(smallest, 1.0), 4096.0 * max(smallest, 1.0), 45)
+    _check(question, sizes, np.geomspace(1.0, 2.0**18, 50), ContinuousLayouts(pipeline=True), new_tokens, tabled=True)
+
+
+def test_a_large_grid_of_whole_layouts() -> None:
+    # Groups with caches of their own leave no bound to tabulate.
+    question = _question("llama_3_8b", "h100_sxm", 1000.0, "deployable", _TOGETHER)
+    grid = whole_grid(1.0, pipeline=True, largest=300)
+    batches = np.arange(1.0, 140.0)
+    _check(question, grid.accelerators, batches, WholeLayouts(pipeline=True), 1, tabled=True)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    model=st.sampled_from(["paper/llama_3_8b", "paper/mixtral_8x7b", "qwen3_30b_a3b", "deepseek_v2"]),
+    chip=st.sampled_from(["paper/h100", "paper/groq_lpu", "h200_sxm", "gb300_nvl72"]),
+    preset=st.sampled_from(catalog.names("assumptions")),
+    context=st.sampled_from([0.0, 3000.0]),
+    pipeline=st.booleans(),
+    sizes=st.lists(st.floats(1.0, 200.0), min_size=1, max_size=5),
+    batches=st.lists(st.floats(1.0, 5000.0), min_size=1, max_size=5),
+    new_tokens=st.integers(1, 3),
+)
+def test_a_small_grid(
+    model: str,
+    chip: str,
+    preset: str,
+    context: float,
+    pipeline: bool,
+    sizes: list[float],
+    batches: list[float],
+    new_tokens: int,
+) -> None:
+    question = _question(model, chip, context, preset)
+    layouts = ContinuousLayouts(pipeline)
+    _check(question, np.array(sizes), np.array(batches), layouts, new_tokens, tabled=False)
+
+
+def test_the_chosen_plan_takes_the_time_that_was_found() -> None:
+    question = _question("paper/deepseek_v3", "paper/h100", 0.0, "paper")
+    sizes, batches = (axis.ravel() for axis in np.meshgrid([16.0, 40.0, 300.0], [1.0, 100.0, 5000.0]))
+    for layouts in (ContinuousLayouts(pipeline=True), WholeLayouts(pipeline=True)):
+        found = fastest(question, sizes, batches, layouts)
+        assert np.isfinite(found.seconds).any()
+        each = zip(chosen_plans(question, found), found.seconds, strict=True)
+        for chosen, seconds in each:
+            if np.isfinite(seconds):
+                cut = question.assumptions.tensor_layouts.index(chosen.layout)
+                assert step_seconds(question, chosen.plans)[cut][0] == pytest.approx(seconds, rel=ROUNDING)
+
+
+def test_less_memory_for_the_model_where_some_is_taken() -> None:
+    question = _question("paper/llama_3_70b", "paper/h100", 0.0, "paper")
+    size, one = np.array([2.0]), np.ones(1)
+    # 141 GB of 160.
+    assert np.isfinite(fastest(question, size, one, ContinuousLayouts(False), taken=memory.Taken(18e9)).seconds[0])
+    assert np.isinf(fastest(question, size, one, ContinuousLayouts(False), taken=memory.Taken(20e9)).seconds[0])

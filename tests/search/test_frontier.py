@@ -1,0 +1,226 @@
+"""Frontiers against every pair of their grid, one by one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from inference_econ.engine import memory
+from inference_econ.engine.layouts.grids import Grid, paper_grid, whole_grid
+from inference_econ.engine.setup import Question
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import pareto
+from inference_econ.inputs import catalog
+from inference_econ.inputs.precision import Precision
+from inference_econ.search.frontier import Sampling, compute
+from inference_econ.search.speculative import Draft, token_seconds
+
+Array = npt.NDArray[np.float64]
+
+PRICE = 2.1
+
+
+def _question(
+    model: str, weights: str | None = None, context: float = 0.0, preset: str = "paper", chip: str = "paper/h100"
+) -> Question:
+    spec, assumed = catalog.model(model), catalog.assumptions(preset)
+    return Question.of(spec, catalog.hardware(chip), Precision.of(spec, weights), context, assumed)
+
+
+def _every_pair(question: Question, grid: Grid, draft: Draft | None = None) -> tuple[Array, Array, Array, Array]:
+    """Seconds, dollars, sizes and batches of all feasible pairs, without any shortcut over the grid."""
+    sizes, batches = grid.pairs()
+    seconds = token_seconds(question, sizes, batches, grid.layouts, draft=draft).seconds
+    kept = np.isfinite(seconds)
+    size, batch = (np.broadcast_to(axis, seconds.shape)[kept] for axis in (sizes, batches))
+    return seconds[kept], size * seconds[kept] / batch * (PRICE / 3600 * 1e6), size, batch
+
+
+def _grid(question: Question, *, whole: bool, pipeline: bool) -> Grid:
+    smallest = memory.weight_bytes(question.model, question.precision) / question.hardware.hbm_bytes
+    if whole:
+        return whole_grid(smallest, pipeline=pipeline, largest=32, largest_batch=512)
+    return paper_grid(smallest, 4.0, pipeline=pipeline, points=41)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("pipeline", [False, True])
+@pytest.mark.parametrize(
+    ("model", "weights", "context", "preset", "speculate", "demand"),
+    [
+        ("paper/llama_3_70b", "int8", 0.0, "paper", False, None),
+        ("paper/llama_3_70b", "int8", 0.0, "paper", True, None),
+        ("paper/llama_3_70b", None, 1000.0, "deployable", True, None),
+        ("paper/mixtral_8x22b", None, 0.0, "paper", False, 2000.0),
+        ("paper/mixtral_8x22b", None, 5000.0, "paper_may22", False, None),
+        ("qwen3_30b_a3b", "int8", 2000.0, "paper", False, None),
+        ("gpt_oss_20b", None, 2000.0, "ideal", False, None),
+    ],
+)
+def test_frontier_equals_brute_force(
+    model: str,
+    weights: str | None,
+    context: float,
+    preset: str,
+    speculate: bool,
+    demand: float | None,
+    pipeline: bool,
+    whole: bool,
+) -> None:
+    question = _question(model, weights, context, preset)
+    grid = _grid(question, whole=whole, pipeline=pipeline)
+    draft = Draft(_question("paper/llama_3_8b", None, context, preset), 0.8, 4) if speculate else None
+    seconds, dollars, size, batch = _every_pair(question, grid, draft)
+    if demand is not None:
+        sold = batch / seconds <= demand
+        seconds, dollars, size, batch = seconds[sold], dollars[sold], size[sold], batch[sold]
+    front = compute(question, grid, PRICE, draft=draft, max_tokens_per_second=demand)
+    # Fastest last.
+    assert (np.diff(front.seconds) < 0).all()
+    assert (np.diff(front.dollars) > 0).all()
+    best = pareto.undominated(seconds, dollars)[::-1]
+    assert front.seconds == pytest.approx(seconds[best], rel=1e-12)
+    assert front.dollars == pytest.approx(dollars[best], rel=1e-12)
+    assert front.accelerators.tolist() == size[best].tolist()
+    assert front.batch.tolist() == batch[best].tolist()
+
+
+@pytest.mark.parametrize("factor", [0.5, 10.0])
+def test_dollars_are_linear_in_the_price_and_nothing_else_changes(factor: float) -> None:
+    question = _question("paper/llama_3_70b", "int8")
+    grid = _grid(question, whole=False, pipeline=False)
+    one, other = compute(question, grid, PRICE), compute(question, grid, factor * PRICE)
+    assert other.dollars == pytest.approx(factor * one.dollars, rel=1e-12)
+    assert other.seconds.tolist() == one.seconds.tolist()
+
+
+def test_sampling_keeps_a_part_of_the_exact_frontier() -> None:
+    question = _question("paper/llama_3_70b", "int8")
+    grid = _grid(question, whole=False, pipeline=False)
+    exact = compute(question, grid, PRICE)
+    few = compute(question, grid, PRICE, sampling=Sampling(points=20, decades=1.0))
+    assert 1 < len(few) <= 20 < len(exact)
+    assert set(few.seconds) <= set(exact.seconds)
+    assert few.seconds[-1] == exact.seconds[-1]
+    assert (few.seconds <= 10 * few.seconds[-1]).all()
+
+
+def test_points_describe_their_plan() -> None:
+    question = _question("paper/llama_3_70b", "int8")
+    front = compute(question, _grid(question, whole=False, pipeline=True), PRICE)
+    points = front.points()
+    assert len(points) == len(front)
+    for index, point in enumerate(points):
+        assert point.tokens_per_second_per_user == pytest.approx(1 / front.seconds[index], rel=1e-12)
+        assert sum(point.parts.values()) == pytest.approx(front.seconds[index], rel=1e-9)
+        assert point.limited_by == max(point.parts, key=point.parts.__getitem__)
+        # Never above the assumed shares of the peaks.
+        assert 0 < point.mfu <= 0.7
+        assert 0 < point.bandwidth_utilization <= 0.75 * (1 + 1e-12)
+        stage, pp, tp = (float(point.layout[name]) for name in ("stage", "pp", "tp"))
+        assert stage * pp == pytest.approx(point.accelerators, rel=1e-12)
+        assert tp <= stage * (1 + 1e-12)
+    assert front.fastest() == points[-1]
+    assert front.cheapest() == points[0]
+    rates = front.tokens_per_second**3 / front.dollars
+    assert front.preferred() == points[int(np.argmax(rates))]
+    assert front.preferred(exponent=0.0) == points[0]
+
+
+def test_cheapest_at_a_speed() -> None:
+    question = _question("paper/llama_3_70b", "int8")
+    front = compute(question, _grid(question, whole=True, pipeline=False), PRICE)
+    speed = float(np.median(front.tokens_per_second))
+    point = front.cheapest(tokens_per_second=speed)
+    assert point.tokens_per_second_per_user >= speed
+    assert point.dollars_per_million_output_tokens == front.dollars[front.tokens_per_second >= speed].min()
+    message = f"no deployment reaches 1e\\+06 tokens/s per user; the fastest has {front.tokens_per_second[-1]:.1f}"
+    with pytest.raises(InputError, match=message):
+        front.cheapest(tokens_per_second=1e6)
+
+
+def test_the_frame_has_a_row_per_point() -> None:
+    question = _question("paper/llama_3_70b", "int8")
+    front = compute(question, _grid(question, whole=True, pipeline=False), PRICE)
+    frame = front.to_frame()
+    assert len(frame) == len(front)
+    assert frame["tokens_per_second_per_user"].to_numpy() == pytest.approx(front.tokens_per_second, rel=1e-12)
+    assert {"accelerators", "batch", "tp", "pp", "mfu", "limited_by", "weights_seconds"} <= set(frame.columns)
+
+
+def test_utilisation_is_useful_arithmetic_over_the_theoretical_peak() -> None:
+    # As in the study: [2 P_act + k_att l] b / (N C latency), at the rate of the weights.
+    question = _question("paper/llama_3_70b", "int8", context=1000.0)
+    front = compute(question, _grid(question, whole=False, pipeline=False), PRICE)
+    flop = 2 * question.model.active_parameters + 4 * 128 * 64 * 80 * 1000
+    expected = flop * front.batch / (front.accelerators * 2e15 * front.seconds)
+    assert front.mfu == pytest.approx(expected, rel=1e-12)
+
+
+def test_nothing_fits_says_why_and_how_many_would_do() -> None:
+    question = _question("paper/llama_3_405b", context=1000.0)
+    grid = whole_grid(1.0, pipeline=False, largest=4, largest_batch=8)
+    with pytest.raises(NothingFitsError) as found:
+        compute(question, grid, PRICE)
+    message = str(found.value)
+    assert message.startswith("nothing fits: ")
+    for text in (
+        r"on H100 \(constants of the study\), \d+ plans considered",
+        r"weights exceed the memory: \d+",
+        r"Weights need 820\.2 GB, a sequence of 1000 tokens 1\.03 GB, an accelerator has 80\.0 GB for them: "
+        r"at least 11 accelerators are needed",
+    ):
+        assert re.search(text, message), message
+    assert "inf" not in message
+
+
+def test_an_impossible_demand_is_a_reason_of_its_own() -> None:
+    question = _question("paper/llama_3_8b")
+    grid = whole_grid(1.0, pipeline=False, largest=2, largest_batch=8)
+    with pytest.raises(NothingFitsError, match=r"more than 0\.01 tokens/s are produced: \d+"):
+        compute(question, grid, PRICE, max_tokens_per_second=0.01)
+
+
+def test_a_cap_on_the_instance_holds_even_if_nothing_fits_below_it() -> None:
+    grid = whole_grid(100.0, pipeline=False, largest=8, largest_batch=8)
+    assert (grid.accelerators <= 8).all()
+    with pytest.raises(NothingFitsError, match="nothing fits"):
+        compute(_question("paper/gpt_4"), grid, PRICE)
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_an_empty_grid_is_said_to_be_empty(pipeline: bool) -> None:
+    question = _question("paper/llama_3_70b")
+    for whole in (False, True):
+        grid = replace(_grid(question, whole=whole, pipeline=pipeline), accelerators=np.empty(0))
+        with pytest.raises(NothingFitsError, match="0 plans considered; the grid is empty"):
+            compute(question, grid, PRICE)
+
+
+def test_progress_reaches_the_end() -> None:
+    question = _question("paper/llama_3_8b")
+    told: list[float] = []
+    grid = _grid(question, whole=True, pipeline=False)
+    compute(question, grid, PRICE, progress=lambda share, _: told.append(share))
+    assert told == sorted(told)
+    assert told
+    assert told[-1] == 1.0
+
+
+def test_grids() -> None:
+    grid = paper_grid(0.88, 28.0, pipeline=True)
+    assert (grid.accelerators.size, grid.batch.size) == (400, 400)
+    assert grid.accelerators[[0, -1]] == pytest.approx([0.88, 2**18], rel=1e-12)
+    assert grid.batch[[0, -1]] == pytest.approx([1.0, 28 * 2**18], rel=1e-12)
+    assert np.diff(np.log(grid.batch)) == pytest.approx(np.log(grid.batch[-1]) / 399, rel=1e-9)
+    capped = paper_grid(0.88, 1.0, pipeline=True, largest=100.0)
+    assert capped.accelerators.max() <= 100 < capped.accelerators.max() * 2**0.1
+    whole = whole_grid(2.3, pipeline=False, largest=16)
+    assert whole.accelerators.tolist() == [*range(3, 17)]
+    assert (whole.batch % 1 == 0).all()
+    assert whole.batch[[0, -1]].tolist() == [1, 65536]
+    assert replace(whole, batch=whole.batch[:3]).pairs()[1].shape == (1, 3)

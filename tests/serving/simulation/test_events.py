@@ -1,0 +1,395 @@
+"""The simulated server: against the formulas of queues, step by step where the answer is known, and bad input.
+
+Agreement means: inside the 95 % confidence interval of the simulation, widened by the stated share. The random numbers
+are the same every time, so that a test that passes goes on passing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from inference_econ.errors import InputError
+from inference_econ.formulas.queueing import load, wait_quantiles
+from inference_econ.serving.simulation.arrivals import LengthLaw, Requests, draw, fixed, lognormal, samples, uniform
+from inference_econ.serving.simulation.events import Policy, Server, StepTable, simulate
+from inference_econ.serving.simulation.trace import Estimate, estimate
+
+
+def exponential(mean: float) -> LengthLaw:
+    return lambda count, random: np.maximum(np.rint(random.exponential(mean, count)), 1).astype(np.int64)
+
+
+def always(seconds: float) -> Callable[..., float]:
+    return lambda *_: seconds
+
+
+def per_token(seconds: float) -> Callable[[int, int], float]:
+    return lambda tokens, _: tokens * seconds
+
+
+def prefill_only(slots: int = 1) -> Server:
+    """A server of one request at a time whose work is its prompt: 1,000 tokens per second."""
+    return Server(always(1.0), per_token(1e-3), slots)
+
+
+def decode_only(seconds: float, slots: int, growth: float = 0.0) -> Server:
+    """Steps of ``seconds``, and ``growth`` more for each further request; no prefill."""
+    return Server(lambda batch, _: seconds + growth * (batch - 1), always(0.0), slots)
+
+
+# Against the formulas
+
+LAWS = {"exponential": (exponential(1000), 1.0), "fixed": (fixed(1000), 0.0), "lognormal": (lognormal(1000, 2.0), 2.0)}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_one_prompt_at_a_time_is_m_g_1(law: str) -> None:
+    lengths, scv = LAWS[law]
+    trace = simulate(prefill_only(), draw(40_000, 0.7, lengths, fixed(1), seed=1))
+    expected = load(0.7, [1.0], service_scv=scv)
+    found = trace.summary()["wait"]
+    assert found["mean"].agrees(float(expected.wait_seconds), slack=0.03)  # Pollaczek-Khinchine
+    assert trace.busy == pytest.approx(0.7, abs=0.01)
+    assert np.mean(trace.wait > 1e-9) == pytest.approx(0.7, abs=0.01)  # PASTA
+    if law == "exponential":
+        for key, quantile in zip(("p50", "p90", "p99"), wait_quantiles(expected), strict=True):
+            assert found[key].agrees(quantile, slack=0.03)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("growth", [0.0, 0.2, 1.0])
+def test_numbers_in_flight_do_not_depend_on_the_law_of_lengths(law: str, growth: float) -> None:
+    """Generalised processor sharing, from slots of their own speed (0) to one speed for all (1)."""
+    lengths, _ = LAWS[law]
+    step, slots = 1e-3, 200
+    trace = simulate(decode_only(step, slots, growth * step), draw(20_000, 0.6, fixed(1), lengths, seed=4))
+    batches = np.arange(1, slots + 1)
+    # The first token comes with the prefill, and a newcomer waits half a step: parts of a thousandth.
+    expected = load(0.6, batches / (1000 * step * (1 + growth * (batches - 1))))
+    assert trace.in_flight == pytest.approx(float(expected.in_flight), rel=0.06)
+    np.testing.assert_allclose(trace.in_flight_shares[:6], expected.probabilities[:6], atol=0.015)
+    assert trace.summary()["e2e"]["mean"].agrees(float(expected.service_seconds), slack=0.02)
+
+
+@pytest.mark.parametrize(("slots", "use"), [(1, 0.6), (5, 0.8), (20, 0.9)])
+def test_slots_of_their_own_speed_are_erlangs(slots: int, use: float) -> None:
+    trace = simulate(decode_only(1e-3, slots), draw(40_000, slots * use, fixed(1), exponential(1000), seed=2))
+    expected = load(slots * use, np.arange(1.0, slots + 1.0))
+    assert trace.summary()["wait"]["mean"].agrees(float(expected.wait_seconds), slack=0.03)
+    assert trace.in_flight == pytest.approx(slots * use, rel=0.02)
+    assert np.mean(trace.wait > 1e-3) == pytest.approx(float(expected.waiting), abs=0.03)
+
+
+@pytest.mark.parametrize("bursts", [1.0, 4.0])
+@pytest.mark.parametrize("law", ["exponential", "fixed"])
+@pytest.mark.parametrize("slots", [5, 20])
+def test_limited_processor_sharing(slots: int, law: str, bursts: float) -> None:
+    """One speed for all up to some slots, then a queue; with bursts the formulas are approximations."""
+    lengths, scv = LAWS[law]
+    requests = draw(25_000, 0.8, fixed(1), lengths, scv=bursts, seed=3)
+    trace = simulate(decode_only(1e-3, slots, 1e-3), requests)
+    expected = load(0.8, np.ones(slots), arrival_scv=bursts, service_scv=scv)
+    approximate = bursts > 1.0 or law == "fixed"
+    assert trace.in_flight == pytest.approx(float(expected.in_flight), rel=0.1)
+    assert trace.summary()["wait"]["mean"].agrees(float(expected.wait_seconds), slack=0.25 if approximate else 0.05)
+    assert np.mean(trace.wait > 0.05) == pytest.approx(float(expected.waiting), abs=0.07)
+
+
+def test_a_saturated_server_completes_what_it_can() -> None:
+    trace = simulate(decode_only(1e-3, 4), draw(4000, 6.0, fixed(1), fixed(1001)))
+    assert trace.requests_per_second == pytest.approx(4.0, rel=0.01)
+    assert trace.tokens_per_second == pytest.approx(4004.0, rel=0.01)
+    assert trace.backlog > 500
+    assert trace.in_flight == pytest.approx(4.0, rel=1e-3)
+    assert load(6.0, np.arange(1.0, 5.0)).saturated
+
+
+# Step by step
+
+
+def play(server: Server, *requests: tuple[float, int, int]) -> list[tuple[float, float, float]]:
+    """First token, last token and beginning of each request."""
+    arrival, isl, osl = (np.array(column) for column in zip(*requests, strict=True))
+    trace = simulate(server, Requests(arrival.astype(float), isl, osl), warm_up=0.0, cool_down=0.0)
+    return [
+        (round(at + first, 9), round(at + last, 9), round(at + wait, 9))
+        for at, first, last, wait in zip(arrival, trace.ttft, trace.e2e, trace.wait, strict=True)
+    ]
+
+
+def test_prefill_first_holds_up_decoding() -> None:
+    server = Server(always(1.0), per_token(0.1), slots=2)
+    # The second arrives in the first one's second step (4.0 to 5.0), and is prefilled from 5.0 to 9.0.
+    assert play(server, (0.0, 30, 5), (4.5, 40, 2)) == [(3.0, 11.0, 0.0), (9.0, 10.0, 5.0)]
+
+
+def test_chunks_ride_along_with_decoding() -> None:
+    server = Server(always(1.0), per_token(0.1), 2, policy="chunked", chunk=20)
+    # Alone: 20 tokens in 2.0 s, 10 in 1.0 s. Then steps of 1.0 s; with 20 prompt tokens along, of 3.0 s.
+    assert play(server, (0.0, 30, 5), (4.5, 40, 2)) == [(3.0, 11.0, 0.0), (11.0, 12.0, 5.0)]
+
+
+def test_chunks_are_shared_in_the_order_of_arrival() -> None:
+    server = Server(always(1.0), per_token(0.1), 3, policy="chunked", chunk=20)
+    # 20 + (10 of the first, 10 of the second) + (5 of the second alone, beside a decode step).
+    assert play(server, (0.0, 30, 3), (0.0, 15, 1), (0.0, 5, 1)) == [
+        (4.0, 7.0, 0.0),
+        (6.0, 6.0, 2.0),
+        (6.0, 6.0, 4.0),
+    ]
+
+
+def test_chunks_know_what_is_cached() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def prefill(tokens: int, cached: int) -> float:
+        asked.append((tokens, cached))
+        return 1.0
+
+    simulate(
+        Server(always(1.0), prefill, 1, policy="chunked", chunk=100),
+        Requests(np.zeros(2), np.array([250, 100]), np.array([1, 1])),
+        warm_up=0.0,
+        cool_down=0.0,
+    )
+    assert asked == [(100, 0), (100, 100), (50, 200), (100, 0)]
+
+
+def test_a_prompt_that_only_has_room_for_a_part_takes_that_part_of_its_time() -> None:
+    server = Server(always(1.0), lambda tokens, _: 1.0 + 0.1 * tokens, 3, policy="chunked", chunk=20)
+    # While 20 are read, two come: 15 tokens in 2.5 s, and 5 of 20 in a quarter of 3.0 s; the other 15 in 2.5 s.
+    assert play(server, (0.0, 20, 1), (0.1, 15, 1), (0.1, 20, 1)) == [
+        (3.0, 3.0, 0.0),
+        (6.25, 6.25, 3.0),
+        (8.75, 8.75, 3.0),
+    ]
+
+
+def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
+    server = Server(always(1.0), always(3.0), 2, policy="chunked", chunk=20, chip_seconds=always(0.5))
+    # Alone 3 s; beside a decode step, of which the chips need 1.5 s with the prompt, 3 s as well.
+    assert play(server, (0.0, 5, 5), (4.5, 5, 2)) == [(3.0, 9.0, 0.0), (8.0, 9.0, 4.5 + 0.5)]
+    slow = replace(server, chip_seconds=always(2.5))
+    assert play(slow, (0.0, 5, 5), (4.5, 5, 2)) == [(3.0, 9.5, 0.0), (8.5, 9.5, 5.0)]
+
+
+def test_prompts_of_a_step_share_its_launches_and_its_weights() -> None:
+    server = Server(always(1.0), always(3.0), 4, policy="chunked", chunk=20, chip_seconds=always(1.0))
+    # While the first is read in 3 s, four come.
+    five = ((0.0, 5, 1), *[(0.1, 5, 1)] * 4)
+    assert play(server, *five)[-1][0] == 3.0 + 4.0
+    assert play(replace(server, together=lambda prompts: 1.0 / prompts), *five)[-1][0] == 3.0 + 3.0
+    # Where two are read beside each other, each counts for half of the time, and so does what it waits for the host.
+    assert play(replace(server, groups=2.0), *five)[-1][0] == 3.0 + 6.0
+
+
+def test_a_newcomer_waits_for_the_steps_that_are_prepared() -> None:
+    server = Server(always(1.0), per_token(0.1), 2, policy="chunked", chunk=20, steps_ahead=1)
+    # An idle server has prepared none; the second finds the step to 5.0, and the next one is prepared.
+    assert play(server, (0.0, 30, 6), (4.5, 20, 2)) == [(3.0, 10.0, 0.0), (9.0, 10.0, 6.0)]
+    assert play(replace(server, steps_ahead=0), (0.0, 30, 6), (4.5, 20, 2))[1] == (8.0, 9.0, 5.0)
+    # Nobody waits for steps that are not needed any more.
+    assert play(replace(server, steps_ahead=9), (0.0, 30, 3), (4.5, 20, 1))[1] == (7.0, 7.0, 5.0)
+    # A jump over many steps, and prompts that pause decoding.
+    many = Server(lambda batch, _: float(batch), always(0.0), 2, steps_ahead=2)
+    assert play(many, (0.0, 1, 1001), (700.5, 1, 11)) == [(0.0, 1010.0, 0.0), (703.0, 723.0, 703.0)]
+
+
+def test_a_slot_that_gets_free_is_not_in_the_steps_that_are_prepared() -> None:
+    server = Server(always(1.0), always(0.0), 2, policy="chunked", steps_ahead=1)
+    found = play(server, (0.0, 1, 11), (0.5, 1, 4), (0.6, 1, 2))
+    assert found[1] == (3.0, 6.0, 2.0)
+    assert found[2] == (8.0, 9.0, 7.0)
+
+
+@pytest.mark.parametrize("policy", ["prefill_first", "chunked"])
+def test_a_full_server_makes_others_wait(policy: Policy) -> None:
+    server = Server(always(1.0), always(0.0), 1, policy=policy)
+    assert play(server, (0.0, 1, 4), (0.5, 1, 2), (9.0, 1, 1)) == [
+        (0.0, 3.0, 0.0),
+        (3.0, 4.0, 3.0),
+        (9.0, 9.0, 9.0),
+    ]
+
+
+def test_a_jump_over_many_steps_ends_with_the_step_that_an_arrival_finds() -> None:
+    server = Server(lambda batch, _: float(batch), always(0.0), 2)
+    # Steps of 1 s until 700.5 finds the 701st; then both share steps of 2 s.
+    assert play(server, (0.0, 1, 1001), (700.5, 1, 11)) == [(0.0, 1010.0, 0.0), (701.0, 721.0, 701.0)]
+
+
+def test_steps_that_grow_with_the_context_add_up_as_one_by_one() -> None:
+    def seconds(batch: int, context: float) -> float:
+        return 0.01 + 1e-4 * batch + 2e-6 * batch * context
+
+    requests = [(0.0, 100, 300), (0.37, 2000, 100), (1.25, 50, 400), (9.0, 10, 50)]
+    jumps = play(Server(seconds, per_token(1e-5), 3), *requests)
+    # The same, one step at a time.
+    now, waiting, running, first, last = 0.0, list(range(4)), dict[int, int](), dict[int, float](), dict[int, float]()
+    while waiting or running:
+        if waiting and requests[waiting[0]][0] <= now and len(running) < 3:
+            one = waiting.pop(0)
+            now += 1e-5 * requests[one][1]
+            first[one], running[one] = now, 1
+        elif running:
+            context = sum(requests[one][1] + done for one, done in running.items()) / len(running)
+            now += seconds(len(running), context)
+            running = {one: done + 1 for one, done in running.items()}
+            for one in [one for one, done in running.items() if done == requests[one][2]]:
+                last[one] = now
+                del running[one]
+        else:
+            now = requests[waiting[0]][0]
+    assert [found[0] for found in jumps] == pytest.approx([first[one] for one in range(4)], abs=1e-8)
+    assert [found[1] for found in jumps] == pytest.approx([last[one] for one in range(4)], abs=1e-8)
+
+
+def test_all_at_once() -> None:
+    trace = simulate(
+        decode_only(0.1, 8), Requests(np.zeros(8), np.ones(8, dtype=int), np.full(8, 11)), warm_up=0, cool_down=0
+    )
+    assert trace.seconds == pytest.approx(1.0)
+    assert trace.requests_per_second == pytest.approx(8.0)
+    assert trace.tokens_per_second == pytest.approx(88.0)
+    assert trace.in_flight_shares.tolist() == pytest.approx([0.0] * 8 + [1.0])
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    def run(seed: int) -> list[float]:
+        requests = draw(300, 5.0, uniform(10, 90), lognormal(50, 1.5), scv=3.0, seed=seed)
+        return simulate(Server(always(0.01), per_token(1e-4), 4), requests).e2e.tolist()  # type: ignore[no-any-return]
+
+    assert run(1) == run(1)
+    assert run(1) != run(2)
+
+
+def test_single_tokens_have_no_time_between_tokens() -> None:
+    trace = simulate(decode_only(1.0, 4), draw(100, 1.0, fixed(5), fixed(1)))
+    assert np.isnan(trace.tpot).all()
+    assert all(math.isnan(one.value) for one in trace.summary()["tpot"].values())
+
+
+# Arrivals, lengths, estimates
+
+
+@pytest.mark.parametrize("scv", [0.0, 0.5, 1.0, 6.0])
+def test_gaps_have_the_mean_and_variation_asked_for(scv: float) -> None:
+    gaps = np.diff(draw(200_000, 4.0, fixed(1), fixed(1), scv=scv).arrival)
+    assert gaps.mean() == pytest.approx(0.25, rel=0.02)
+    assert gaps.var() / gaps.mean() ** 2 == pytest.approx(scv, rel=0.03, abs=1e-9)
+
+
+def test_lengths_have_the_law_asked_for() -> None:
+    random = np.random.default_rng(0)
+    assert fixed(7)(3, random).tolist() == [7, 7, 7]
+    assert sorted(set(uniform(3, 5)(1000, random).tolist())) == [3, 4, 5]
+    assert set(samples([2, 9])(1000, random).tolist()) == {2, 9}
+    found = lognormal(500, 1.5)(300_000, random)
+    assert found.mean() == pytest.approx(500, rel=0.01)
+    assert found.var() / found.mean() ** 2 == pytest.approx(1.5, rel=0.05)
+    assert lognormal(1, 5)(1000, random).min() == 1
+
+
+def test_confidence_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
+    random = np.random.default_rng(0)
+    held = [estimate(random.exponential(2.0, 400), lambda v: float(np.mean(v))).agrees(2.0) for _ in range(2000)]
+    assert 0.93 < np.mean(held) < 0.965
+
+
+def test_few_values_have_no_interval() -> None:
+    found = estimate(np.array([1.0, np.nan, 3.0]), lambda values: float(np.mean(values)))
+    assert found.value == 2.0
+    assert math.isnan(found.half_width)
+    assert Estimate(2.0, 0.1).agrees(2.05)
+    assert not Estimate(2.0, 0.1).agrees(2.2)
+    assert Estimate(2.0, 0.1).agrees(2.2, slack=0.05)
+
+
+def test_a_table_of_step_times() -> None:
+    table = StepTable([1, 4], [0, 100], [[1.0, 2.0], [4.0, 8.0]])
+    assert [table(1, 0), table(4, 100), table(2, 50), table(4, 200)] == pytest.approx([1.0, 8.0, 3.0, 12.0])
+    assert StepTable([2], [5], [[3.0]])(2, 99.0) == 3.0
+    assert StepTable([1, 2], [0], [[3.0], [5.0]])(2, 99.0) == 5.0
+    trace = simulate(Server(StepTable([1, 8], [0], [[0.1], [0.1]]), always(0.0), 8), draw(50, 1, fixed(1), fixed(9)))
+    assert trace.tpot == pytest.approx(0.1)
+
+
+# Bad input
+
+
+def _server(**changes: object) -> Server:
+    given: dict[str, object] = {
+        "decode_step_seconds": always(1.0),
+        "prefill_seconds": always(1.0),
+        "slots": 2,
+    }
+    return Server(**{**given, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"slots": 0}, "slots must be at least 1, got 0"),
+        ({"policy": "fifo"}, "policy must be 'prefill_first' or 'chunked', got 'fifo'"),
+        ({"chunk": 0}, "chunk must be at least 1 token, got 0"),
+        ({"groups": 0.5}, "groups must be at least 1, got 0.5"),
+        ({"steps_ahead": -1}, "steps_ahead must be at least 0, got -1"),
+    ],
+)
+def test_impossible_servers(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        _server(**changes)
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
+def test_impossible_times(bad: float) -> None:
+    requests = draw(20, 1.0, fixed(10), fixed(5))
+    message = f"decode_step_seconds for a batch of 1 at 11 tokens of context must be a finite time >= 0 s, got {bad:g}"
+    with pytest.raises(InputError, match=message):
+        simulate(_server(decode_step_seconds=always(bad)), requests)
+    with pytest.raises(InputError, match="prefill_seconds for 10 tokens after 0 cached ones must be a finite time"):
+        simulate(_server(prefill_seconds=always(bad)), requests)
+    with pytest.raises(InputError, match="chip_seconds for 10 tokens after 0 cached ones must be a finite time"):
+        simulate(_server(chip_seconds=always(bad), policy="chunked"), requests)
+
+
+def test_impossible_streams() -> None:
+    one = np.array([1])
+    with pytest.raises(InputError, match=r"lists of the same length, got the shapes \(2,\), \(1,\) and \(1,\)"):
+        Requests(np.array([0.0, 1.0]), one, one)
+    with pytest.raises(InputError, match="times of arrival must be finite and ascending"):
+        Requests(np.array([1.0, 0.0]), np.array([1, 1]), np.array([1, 1]))
+    with pytest.raises(InputError, match="osl must be at least 1 token, got 0"):
+        Requests(np.array([0.0]), one, one - 1)
+    with pytest.raises(InputError, match="count must be at least 1 request, got 0"):
+        draw(0, 1.0, fixed(1), fixed(1))
+    with pytest.raises(InputError, match="requests_per_second must be a positive number, got -1"):
+        draw(5, -1.0, fixed(1), fixed(1))
+    with pytest.raises(InputError, match="scv must be a number >= 0, got nan"):
+        draw(5, 1.0, fixed(1), fixed(1), scv=math.nan)
+    with pytest.raises(InputError, match="uniform lengths need low <= high, got 5 and 3"):
+        uniform(5, 3)
+    with pytest.raises(InputError, match="need a mean > 0 and a squared variation >= 0, got 0 and 1"):
+        lognormal(0, 1)
+    with pytest.raises(InputError, match="no lengths to draw from; give at least one"):
+        samples([])
+
+
+def test_nothing_to_measure() -> None:
+    message = "warm_up 0.5 and cool_down 0.5 leave 0 of 10 requests to measure; at least 2 are needed"
+    with pytest.raises(InputError, match=message):
+        simulate(_server(), draw(10, 1.0, fixed(1), fixed(1)), warm_up=0.5, cool_down=0.5)
+
+
+def test_impossible_tables() -> None:
+    with pytest.raises(InputError, match=r"for 2 batches and 1 contexts needs that shape, got \(1, 2\)"):
+        StepTable([1, 2], [0], [[1.0, 2.0]])
+    with pytest.raises(InputError, match="the batches and contexts of a table of step times must ascend"):
+        StepTable([2, 2], [0], [[1.0], [2.0]])
+    with pytest.raises(InputError, match="the table of step times is for batches from 1 to 2, got 3"):
+        StepTable([1, 2], [0], [[1.0], [2.0]])(3, 0.0)

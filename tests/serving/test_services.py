@@ -1,0 +1,146 @@
+"""Layouts as services: which there are, how many requests fit, and steady states in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from inference_econ.answers import offer
+from inference_econ.engine.layouts.grids import whole_grid
+from inference_econ.engine.layouts.pins import Pins
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import catalog
+from inference_econ.inputs.traffic import Length, Requests
+from inference_econ.serving.services import deployments, services, slots_of
+from inference_econ.serving.steady import prompts_together, steady
+from tests.offered import EIGHT_CHIPS, offer_of, service_of
+
+REQUESTS = Requests(isl=Length.parse(1000), osl=Length.parse(200))
+
+
+def test_every_layout_of_four_chips() -> None:
+    """Heads 32 and 8, 32 layers: written out by hand; dp is what is left."""
+    plans = offer_of("llama_3_8b", most=4).deployments.plans
+    found = list(
+        zip(*(axis.astype(int) for axis in (plans.accelerators, plans.pp, plans.attention_ranks)), strict=True)
+    )
+    expected = {
+        *((1, 1, 1), (2, 1, 1), (2, 1, 2), (2, 2, 1)),
+        *((4, 1, 1), (4, 1, 2), (4, 1, 4), (4, 2, 1), (4, 2, 2), (4, 4, 1)),
+    }
+    assert set(found) == expected
+    assert len(found) == len(expected)
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize("model", ["llama_3_8b", "qwen3_30b_a3b", "deepseek_v2"])
+def test_as_many_requests_as_fit_and_not_one_more(model: str) -> None:
+    found = offer_of(model, isl="4000", most=16).deployments
+    most = slots_of(found.question, found.plans)
+    for count, fits in ((most, True), (most + 1.0, False)):
+        needed = found.question.memory(replace(found.plans, batch=count))
+        assert (np.broadcast_to(needed.fits, count.shape) == fits).all()
+    assert (found.slots <= most).all()
+
+
+def test_no_more_requests_than_prompts_begin_during_an_answer() -> None:
+    found = offer_of("llama_3_8b", isl="4000", osl="101", most=8).deployments
+    chunk = found.question.assumptions.prefill_chunk
+    groups = prompts_together(found.question, found.plans)
+    begun = 1.0 + np.floor(100.0 * chunk * groups / 4000.0)
+    most = slots_of(found.question, found.plans)
+    np.testing.assert_array_equal(found.slots, np.minimum(most, begun))
+    assert (begun < most).any() and (begun > 1.0).all()
+
+
+def test_one_of_them() -> None:
+    found = offer_of("qwen3_30b_a3b", most=4).deployments
+    for index in (0, len(found) - 1):
+        one = found.service(index)
+        assert one.accelerators == found.plans.accelerators[index]
+        assert one.slots == found.slots[index]
+        np.testing.assert_array_equal(one.tpot_seconds, found.states.tpot_seconds[index])
+        again = steady(found.question, replace(one.plans, batch=one.batch), found.requests)
+        np.testing.assert_allclose(one.ttft_seconds, again.ttft_seconds)
+        np.testing.assert_allclose(one.requests_per_second, again.requests_per_second)
+
+
+def test_states_in_between() -> None:
+    one = service_of("llama_3_8b")
+    possible = one.concurrency <= one.slots
+    known = one.at(one.concurrency[possible])
+    np.testing.assert_allclose(known.tpot_seconds, one.tpot_seconds[possible])
+    np.testing.assert_allclose(known.requests_per_second, one.requests_per_second[possible])
+    between = one.at(np.sqrt(one.concurrency[:-1] * one.concurrency[1:]))
+    assert (between.tpot_seconds >= one.tpot_seconds[:-1]).all()
+    assert (between.tpot_seconds <= one.tpot_seconds[1:]).all()
+    # Compared with the engine itself.
+    batch = one.at(100.0).batch
+    exact = steady(one.question, replace(one.plans, batch=np.atleast_1d(batch)), one.requests)
+    assert float(one.at(100.0).tpot_seconds) == pytest.approx(float(exact.tpot_seconds[0]), rel=5e-3)
+    assert float(exact.concurrency[0]) == pytest.approx(100.0, rel=5e-3)
+
+
+def test_no_more_in_flight_than_slots_and_no_less_than_one() -> None:
+    one = service_of("llama_3_8b")
+    for given, meant in ((0.0, 1.0), (10.0 * one.slots, one.slots)):
+        assert one.at(given).tpot_seconds == one.at(meant).tpot_seconds
+    assert one.most_requests_per_second == one.at(one.slots).requests_per_second
+    assert one.most_requests_per_second == pytest.approx(one.requests_per_second[-1], rel=0.02)
+
+
+def test_layouts_that_are_given() -> None:
+    question, plan = service_of("llama_3_8b").question, np.ones(1)
+    found = services(question, REQUESTS, Plans(plan, plan, plan, plan, plan, whole=True), np.array([32.0]), batches=5)
+    assert found.states.batch.shape == (1, 5)
+    assert found.service(0).batch == pytest.approx([32.0 ** (k / 4) for k in range(5)])
+
+
+def test_what_does_not_fit_is_told() -> None:
+    question = offer_of("llama_3_8b").deployments.question
+    big = replace(question, model=catalog.model("llama_3_70b"))
+    with pytest.raises(
+        NothingFitsError, match=r"nothing fits: Llama 3\.1 70B \(bf16\) on NVIDIA H100 SXM5 80GB, 1 to 1"
+    ):
+        deployments(big, REQUESTS, whole_grid(1.0, pipeline=False, largest=1))
+    with pytest.raises(NothingFitsError, match=r"no layout of 3 to 3 accelerators divides heads"):
+        deployments(question, REQUESTS, whole_grid(1.0, pipeline=False, pins=Pins(tp=3, dp=1, pp=1)))
+
+
+def test_long_contexts_leave_less_room() -> None:
+    short, long = (service_of("llama_3_8b", isl=isl).slots for isl in ("1000", "10000"))
+    assert short == pytest.approx(9 * long, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weights": "fp3"}, "fp3"),
+        ({"price": -1.0}, "the price must be a positive number of USD per hour"),
+        ({"pins": Pins(tp=2, accelerators=3)}, "accelerators=3 contradicts tp=2"),
+        ({"pins": Pins(tp=1.5)}, "tp must be a whole number"),  # type: ignore[arg-type]
+    ],
+)
+def test_bad_offers(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        offer.offer("llama_3_8b", "h100_sxm", REQUESTS, **change)  # type: ignore[arg-type]
+
+
+def test_instances_that_are_too_small() -> None:
+    with pytest.raises(NothingFitsError, match=r"alone need 2 accelerators \(.*\); at most 1 are allowed"):
+        offer.offer("llama_3_70b", "h200_sxm", REQUESTS, max_accelerators=1)
+    with pytest.raises(
+        NothingFitsError, match=r"alone need 2 accelerators \(.*\); tp=8 leaves no instance of that size"
+    ):
+        offer.offer("llama_3_70b", "h100_sxm", REQUESTS, pins=Pins(tp=8), max_accelerators=4)
+    with pytest.raises(NothingFitsError, match=r"1 to 1 accelerators: on the largest, 141\.1 GB of weights and"):
+        offer.offer("llama_3_70b", "h100_sxm", REQUESTS, pins=Pins(tp=1, dp=1, pp=1))
+
+
+def test_a_pinned_layout_is_the_only_one() -> None:
+    found = offer_of("llama_3_70b", pins=EIGHT_CHIPS).deployments
+    assert len(found) == 1
+    assert found.service(0).accelerators == 8

@@ -1,0 +1,214 @@
+"""Several frontiers side by side."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import inference_econ as ie
+from inference_econ.errors import InputError, NothingFitsError, SpecError
+from inference_econ.inputs import catalog
+from inference_econ.inputs.asks import Settings
+from inference_econ.report import compare, figures
+from inference_econ.report import table as tables
+from inference_econ.studies import scenario
+
+SMALL: dict[str, Any] = {"max_accelerators": 2, "weights": "fp8"}
+
+
+@pytest.mark.parametrize(
+    ("given", "labels"),
+    [
+        ({"hardware": ["h100_sxm", "h200_sxm"]}, ["h100_sxm", "h200_sxm"]),
+        ({"models": ["llama_3_8b", "qwen3_8b"]}, ["llama_3_8b", "qwen3_8b"]),
+        ({"weights": ["bf16", "fp8"]}, ["bf16", "fp8"]),
+        ({"assumptions": ["deployable", "ideal"]}, ["deployable", "ideal"]),
+        (
+            {"hardware": ["h100_sxm", "h200_sxm"], "weights": ["bf16", "fp8"]},
+            ["h100_sxm, bf16", "h100_sxm, fp8", "h200_sxm, bf16", "h200_sxm, fp8"],
+        ),
+        ({}, ["llama_3_8b on h100_sxm"]),
+    ],
+)
+def test_every_combination_is_a_series_labelled_by_what_differs(given: dict[str, object], labels: list[str]) -> None:
+    asked = {"models": "llama_3_8b", "hardware": "h100_sxm", **SMALL, **given}
+    result = ie.compare(**asked)
+    assert [curve.label for curve in result.curves] == labels
+    assert result.missing == {}
+    assert result.scenario.ask.kind == "frontier"
+
+
+def test_a_series_is_the_frontier_of_its_settings() -> None:
+    result = ie.compare(
+        "llama_3_8b", ["h100_sxm", "h200_sxm"], kv="fp8", isl=100, osl=50, changes=("assumptions.launch=0 us",), **SMALL
+    )
+    for curve, chip in zip(result.curves, ("h100_sxm", "h200_sxm"), strict=True):
+        alone = ie.frontier(
+            "llama_3_8b",
+            chip,
+            ie.Traffic(isl=100, osl=50),
+            assumptions=ie.assumptions("profiles/hopper", changes=["launch=0 us"]),
+            weights="fp8",
+            kv="fp8",
+            max_accelerators=2,
+        )
+        assert curve.tokens_per_second.tolist() == alone.tokens_per_second.tolist()
+        assert curve.dollars.tolist() == alone.dollars.tolist()
+
+
+def test_prices_of_all_hardware_and_of_some() -> None:
+    chips = ["h100_sxm", "h200_sxm"]
+    rates = {
+        price: [curve.frontier.dollars_per_accelerator_hour for curve in result.curves if curve.frontier is not None]
+        for price, result in (
+            ("all", ie.compare("llama_3_8b", chips, price=2.5, **SMALL)),
+            ("one", ie.compare("llama_3_8b", chips, price={"h200_sxm": 4.0}, **SMALL)),
+        )
+    }
+    listed = ie.hardware("h100_sxm").prices[0].dollars_per_accelerator_hour
+    assert rates == {"all": [2.5, 2.5], "one": [listed, 4.0]}
+
+
+def test_further_series_take_what_is_common() -> None:
+    result = ie.compare(
+        "llama_3_8b",
+        "h100_sxm",
+        series={
+            "fast HBM": Settings(changes=("hardware.hbm_bytes_per_second=6.7 TB/s",)),
+            "pinned": Settings(tp=2, batch=100, price=1.0),
+        },
+        **SMALL,
+    )
+    base, fast, pinned = result.curves
+    assert base.label == "llama_3_8b on h100_sxm"
+    assert fast.tokens_per_second[-1] > base.tokens_per_second[-1]
+    assert set(pinned.batch) == {100.0}
+    assert pinned.frontier is not None
+    assert pinned.frontier.question.precision.weights == "fp8"
+    # Without a model and hardware for all, only the series that name their own.
+    alone = ie.compare(series={"one": Settings(model="llama_3_8b", hardware="h100_sxm")}, **SMALL)
+    assert [curve.label for curve in alone.curves] == ["one"]
+
+
+def test_a_series_that_fits_nowhere_is_reported() -> None:
+    result = ie.compare("llama_3_70b", ["l4", "h100_sxm"], price=1.0, max_accelerators=4)
+    assert [curve.label for curve in result.curves] == ["h100_sxm"]
+    assert result.missing["l4"].startswith("nothing fits: Llama 3.1 70B (bf16)")
+    table = compare.comparison_table(result, [20.0, 50.0])
+    assert [row[0] for row in table.rows] == ["l4", "h100_sxm"]
+    assert "nothing fits" in table.rows[0]
+    assert f"l4: {result.missing['l4']}" in table.notes
+    record = json.loads(tables.to_json(compare.comparison_record(result, [20.0])))
+    assert [one["label"] for one in record["series"]] == ["l4", "h100_sxm"]
+    assert record["series"][0] == {"label": "l4", "points": [], "reason": result.missing["l4"]}
+    rows = list(csv.DictReader(io.StringIO(compare.comparison_csv(result))))
+    assert rows[-1]["series"] == "l4"
+    assert rows[-1]["reason"] == result.missing["l4"]
+    assert {row["reason"] for row in rows[:-1]} == {""}
+    # A scenario that is run as such stops where it did.
+    with pytest.raises(NothingFitsError, match=r"nothing fits: Llama 3\.1 70B"):
+        scenario.run(result.scenario)
+
+
+def test_nothing_at_all_fits() -> None:
+    with pytest.raises(NothingFitsError, match=r"(?s)^l4: nothing fits: .*\nrtx_4090: nothing fits: "):
+        ie.compare("llama_3_405b", ["l4", "rtx_4090"], price=1.0, max_accelerators=2)
+
+
+def test_the_table_has_costs_at_common_speeds_and_the_best_point() -> None:
+    result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], **SMALL)
+    speeds = compare.common_speeds(result.curves)
+    assert 1 <= len(speeds) <= 5
+    assert speeds == sorted(speeds)
+    low = min(curve.tokens_per_second[0] for curve in result.curves)
+    high = max(curve.tokens_per_second[-1] for curve in result.curves)
+    assert low <= speeds[0] <= speeds[-1] <= high
+    table = compare.comparison_table(result, [*speeds, 1e6])
+    assert table.columns[: len(speeds) + 1] == ("series", *(f"$ at {speed:g}" for speed in speeds))
+    for row, curve in zip(table.rows, result.curves, strict=True):
+        assert len(row) == len(table.columns)
+        assert curve.frontier is not None
+        for text, speed in zip(row[1:], speeds, strict=False):
+            cost = compare.cost_at(curve, speed)
+            if cost is None:
+                assert text == "-"
+            else:
+                assert cost == curve.frontier.cheapest(speed).dollars_per_million_output_tokens
+                assert text == tables.dollars(cost)
+        assert row[len(speeds) + 1] == "-"  # nobody is that fast
+        best = curve.frontier.preferred()
+        assert row[-2:] == (tables.layout_label(best.layout), f"{best.batch:g}")
+
+
+def test_a_single_point_has_a_speed_to_show() -> None:
+    result = ie.compare("llama_3_8b", "h100_sxm", tp=1, dp=1, pp=1, batch=7)
+    assert compare.common_speeds(result.curves) == [float(result.curves[0].tokens_per_second[0])]
+
+
+def test_the_record_has_the_points_of_every_series() -> None:
+    result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], **SMALL)
+    record = json.loads(tables.to_json(compare.comparison_record(result, [50.0])))
+    for one, curve in zip(record["series"], result.curves, strict=True):
+        assert [point["tokens_per_second_per_user"] for point in one["points"]] == curve.tokens_per_second.tolist()
+        assert one["costs"] == [{"tokens_per_second_per_user": 50.0, "dollars": compare.cost_at(curve, 50.0)}]
+        assert one["preferred"] in one["points"]
+    assert record["title"] == "llama_3_8b, fp8"
+    assert all(source["ref"] for source in record["sources"])
+
+
+def test_the_figure_overlays_the_series(tmp_path: Path) -> None:
+    result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], **SMALL)
+    figures.save(figures.draw(result), [tmp_path / "a.svg"])
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    for words in ("h100_sxm", "h200_sxm", "llama_3_8b, fp8"):
+        assert words in text
+
+
+def test_users_files_are_labelled_by_their_name(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        text = (catalog.folder("hardware") / "h100_sxm.yaml").read_text(encoding="utf-8")
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    result = ie.compare("llama_3_8b", [str(tmp_path / "one.yaml"), str(tmp_path / "two.yaml")], **SMALL)
+    assert [curve.label for curve in result.curves] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"models": ()}, InputError, "nothing to compare: name models and hardware, or series that name their own"),
+        ({"hardware": ()}, InputError, "nothing to compare"),
+        ({"hardware": ["h100_sxm", "h100_sxm"]}, InputError, "hardware: h100_sxm is given twice"),
+        ({"price": {"b200": 4.0}}, InputError, "price: 'b200' is not among the hardware that is compared: h100_sxm"),
+        ({"hardware": "tpu_v7"}, InputError, r"Ironwood\) lists no price; give one"),
+        ({"hardware": "h100_sx"}, InputError, "unknown hardware 'h100_sx'; did you mean h100_sxm"),
+        ({"weights": "fp7"}, SpecError, "comparison: ask.common.weights: got 'fp7'; allowed: 'fp32'"),
+        ({"batches": 3}, SpecError, "unknown key 'ask.common.batches'; did you mean 'batch'"),
+        ({"tp": 3, "max_accelerators": 4}, InputError, "cannot be laid out with tp=3: 32 query heads"),
+        (
+            {"series": {"llama_3_8b on h100_sxm": Settings(tp=2)}},
+            SpecError,
+            "two series have the label 'llama_3_8b on h100_sxm'",
+        ),
+        ({"models": (), "series": {"a": Settings(model="llama_3_8b")}, "hardware": ()}, InputError, "needs hardware"),
+        (
+            {"hardware": ["h100_sxm", "a100_sxm_80"], "kv": "fp8"},
+            InputError,
+            "a100_sxm_80: NVIDIA A100 SXM4 80GB cannot hold a KV cache of fp8: it has no fp8 units",
+        ),
+    ],
+)
+def test_compare_refuses(given: dict[str, object], error: type[Exception], message: str) -> None:
+    asked = {"models": "llama_3_8b", "hardware": "h100_sxm", **SMALL, **given}
+    with pytest.raises(error, match=message):
+        ie.compare(**asked)
+
+
+def test_progress_names_the_series() -> None:
+    told: list[str] = []
+    ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], progress=lambda _, what: told.append(what), **SMALL)
+    assert told == ["h100_sxm", "h200_sxm"]

@@ -1,0 +1,221 @@
+"""The scenario of KV-Runahead: published times beside ours, and mistakes in such a scenario."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inference_econ.errors import InputError, SpecError
+from inference_econ.inputs import catalog
+from inference_econ.report import figures
+from inference_econ.report import scenario as scenario_tables
+from inference_econ.report import table as tables
+from inference_econ.studies import kv_runahead
+from inference_econ.studies import scenario as study
+
+Write = Callable[[str], str]
+
+SCENARIO = """name: Mine
+ask:
+  kind: kv_runahead
+  contexts: [100, 200]
+  lookup: [100]
+  kv: bf16
+  matmul: 100 TFLOP/s
+  attention: 20 TFLOP/s
+  overhead: 0 s
+  latency: 0 s
+  chains:
+    - {label: alone, model: llama_3_8b, processes: 1, printed: [{context: 100, one_process: "0.5"}]}
+    - {label: two, model: llama_3_8b, processes: 2, link: 10 GB/s, printed: [{context: 200, speedup: "1.2"}]}
+sources:
+  ask: {ref: cho2024runahead, where: a test, kind: assumed}
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def writing(text: str) -> str:
+        path = tmp_path / "mine.yaml"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return writing
+
+
+@cache
+def published() -> study.Result:
+    return study.run("seeds/kv_runahead")
+
+
+def ours(label: str, context: int) -> dict[str, float]:
+    """Times of one row of the second table."""
+    table = published().tables[1]
+    (row,) = [row for row in table.rows if row.names == (label, context)]
+    return {head: value for head, value in zip(table.columns, row.values, strict=True) if not isinstance(value, str)}
+
+
+def test_every_published_cell_is_compared() -> None:
+    cells = scenario_tables.cells(published())
+    assert len(cells) == 41
+    (shown, _) = scenario_tables.scenario_tables(published())
+    assert shown.columns == (
+        *("processes", "prompt", "method", "TTFT s", "TTFT s, printed", "off by"),
+        *("speed-up", "speed-up, printed", "off by"),
+    )
+    assert len(shown.rows) == 34
+    errors = [text for row in shown.rows for text in (row[5], row[8]) if text]
+    assert len(errors) == 41
+    assert ("Llama 7B, 1 GPU", "16384", "one process", "6.49", "3.95", "+64.3 %", "", "", "") in shown.rows
+
+
+def errors(*labels: str, least: int = 0) -> list[float]:
+    """Relative errors of the published cells of some chains, from a prompt on."""
+    return [
+        cell.ours / float(cell.printed) - 1.0
+        for cell in scenario_tables.cells(published())
+        if any(cell.row.startswith(label) for label in labels) and int(cell.row.split(", ")[2]) >= least
+    ]
+
+
+def test_the_three_cells_that_fix_the_rates() -> None:
+    found = errors("Llama 7B, 1 GPU")[:3]
+    assert found == pytest.approx([0.0, 0.0, 0.0], abs=0.01)
+
+
+def test_section_5_1_from_8192_tokens_on() -> None:
+    found = errors("Llama 7B, 4 GPUs at 300", "Falcon 7B, 8 GPUs at 300", least=8192)
+    assert len(found) == 12
+    assert max(map(abs, found)) < 0.06
+
+
+def test_section_5_1_below_lies_within_20_milliseconds() -> None:
+    for cell in scenario_tables.cells(published()):
+        if "300 GB/s" in cell.row and cell.column == "TTFT s" and int(cell.row.split(", ")[2]) < 8192:
+            assert -0.001 < float(cell.printed) - cell.ours < 0.02
+
+
+def test_section_4_2_is_met_as_the_notes_say() -> None:
+    assert max(map(abs, errors("Llama 7B, 2 GPUs at 10", "Llama 7B, 4 GPUs at 10"))) < 0.55
+    assert ours("Llama 7B, 2 GPUs at 10 GB/s", 4096)["even parts s"] == pytest.approx(0.33, abs=0.005)
+    assert ours("Llama 7B, 2 GPUs at 10 GB/s", 8192)["even parts s"] == pytest.approx(0.98, abs=0.005)
+    # Without overlap: the computation of four over a free link, and the last link after it.
+    for context, expected, tokens in ((4096, 0.30, 3265), (8192, 0.72, 6650)):
+        hidden = ours("Llama 7B, 4 GPUs at 300 GB/s", context)["searched parts s"]
+        assert hidden + 32 * 16384 * tokens / 10e9 == pytest.approx(expected, abs=0.006)
+    for context, printed in ((4096, 0.93), (8192, 2.06)):
+        found = ours("Llama 7B, 4 GPUs at 1 GB/s", context)
+        assert found["searched parts s"] < printed < found["even parts s"]
+
+
+def test_more_kv_heads_of_falcon_change_next_to_nothing(write: Write) -> None:
+    text = (catalog.folder("scenarios") / "seeds" / "kv_runahead.yaml").read_text(encoding="utf-8")
+    model = (catalog.folder("models") / "falcon_7b.yaml").read_text(encoding="utf-8")
+    changed = Path(write("x")).parent / "falcon_8.yaml"
+    changed.write_text(model.replace("kv_heads: 1", "kv_heads: 8"), encoding="utf-8")
+    result = study.run(write(text.replace("model: falcon_7b", f"model: {changed}")))
+    mine = [cell.ours for cell in scenario_tables.cells(result) if "Falcon" in cell.row]
+    theirs = [cell.ours for cell in scenario_tables.cells(published()) if "Falcon" in cell.row]
+    assert mine == pytest.approx(theirs, rel=0.02)
+
+
+def test_notes_say_how_far_and_why() -> None:
+    (shown, by_method) = scenario_tables.scenario_tables(published())
+    assert shown.notes[0].startswith("Llama 7B, 1 GPU: ours are -1 to +64 % off, ")
+    assert any("of 41 published values are met within 10 %" in note for note in shown.notes)
+    assert any("Section 4.2 contradicts section 5.1" in note for note in shown.notes)
+    assert len(by_method.rows) == 7 * 5
+
+
+def test_searched_parts_are_best_and_later_ones_are_smaller() -> None:
+    found = ours("Llama 7B, 4 GPUs at 300 GB/s", 12288)
+    assert found["searched parts s"] < found["interpolated parts s"] * 1.001
+    assert found["interpolated parts s"] < found["even parts s"] < found["all-gather s"] < found["one process s"]
+    table = published().tables[1]
+    (row,) = [row for row in table.rows if row.names == ("Llama 7B, 4 GPUs at 300 GB/s", 12288)]
+    shares = [int(share) for share in str(row.values[-1]).split()]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(100, abs=2)
+
+
+def test_the_figure_shows_methods_over_prompts(tmp_path: Path) -> None:
+    figure = figures.draw(published())
+    assert len(figure.axes) == 6
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels[:5] == list(kv_runahead.METHODS.values())
+    assert labels[5:] == ["published, all-gather", "published, searched parts"]
+    figures.save(figure, [tmp_path / "a.svg"])
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "Falcon 7B, 8 GPUs at 300 GB/s" in text
+    assert "time to first token (s)" in text
+
+
+def test_plain_data() -> None:
+    rows = list(csv.DictReader(scenario_tables.result_csv(published()).splitlines()))
+    assert {"table", "row", "column", "ours", "printed"} == set(rows[0])
+    assert sum(row["printed"] != "" for row in rows) == 41
+    record = scenario_tables.result_record(published())
+    assert tables.to_json(record)
+    files = {used.file for used in published().sources}
+    assert files == {"model: Llama 2 7B", "model: Falcon 7B", "scenario: KV-Runahead"}
+
+
+def test_a_scenario_of_ones_own(write: Write) -> None:
+    result = study.run(write(SCENARIO))
+    shown, by_method = scenario_tables.scenario_tables(result)
+    assert [row[:3] for row in shown.rows] == [("alone", "100", "one process"), ("two", "200", "searched parts")]
+    assert shown.rows[1][4] == ""
+    assert shown.rows[1][7] == "1.2"
+    assert len(by_method.rows) == 4
+    assert len(result.charts) == 1
+    work = kv_runahead.layer_work(catalog.model("llama_3_8b"), 2.0)
+    model = catalog.model("llama_3_8b")
+    per_layer = model.blocks[0].layers
+    assert work.kv_bytes * per_layer == model.kv_elements_per_token * 2.0
+    matrices = (work.projection_flop + work.other_flop) / 2
+    norms = 2 * model.hidden_size
+    everything = model.total_parameters - model.embedding_parameters - model.hidden_size
+    assert matrices + norms == pytest.approx(everything / per_layer, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("contexts: [100, 200]", "contexts: [200, 100]", "contexts must ascend, got 200, 100"),
+        ("lookup: [100]", "lookup: [100, 100]", "lookup must ascend, got 100, 100"),
+        ("lookup: [100]", "lookup: [1]", "a prompt of 1 tokens does not split over 2 processes"),
+        ("context: 200, speedup", "context: 300, speedup", "printed context 300 of 'two' is none of the contexts"),
+        ("label: two", "label: alone", "two chains have the same label; a label names one chain"),
+        ("link: 10 GB/s, ", "", "give a link for 2 or more processes, and none for one; processes is 2"),
+        ("processes: 1,", "processes: 1, link: 1 GB/s,", "give a link for 2 or more processes, and none for one"),
+        ('one_process: "0.5"', 'all_gather: "0.5"', "a single process has times of one_process only"),
+        ("processes: 2", "processes: 65", "processes must be <= 64, got 65"),
+        ("link: 10 GB/s", "link: 10 GB", "'10 GB' has the dimension"),
+        ("matmul: 100 TFLOP/s", "matmul: 0 TFLOP/s", "ask.matmul must be > 0"),
+        ("kv: bf16", "kv: bf15", "ask.kv: got 'bf15'; allowed"),
+        ("sources:", "table: {point: fastest, columns: [{key: batch, title: b}]}\nsources:", "has its own tables"),
+    ],
+)
+def test_mistakes_in_a_scenario(write: Write, old: str, new: str, message: str) -> None:
+    assert SCENARIO.count(old) == 1, old
+    with pytest.raises(SpecError, match=message):
+        study.run(write(SCENARIO.replace(old, new)))
+
+
+@pytest.mark.parametrize("model", ["deepseek_v3", "mixtral_8x7b"])
+def test_models_with_other_layers(write: Write, model: str) -> None:
+    message = "a kv_runahead needs a model whose layers all are grouped_query attention with a dense feed-forward block"
+    with pytest.raises(InputError, match=message):
+        study.run(write(SCENARIO.replace("llama_3_8b", model)))
+
+
+def test_shares_of_the_search_add_up() -> None:
+    table = published().tables[1]
+    for row in table.rows:
+        if row.values[-1]:
+            assert np.sum([int(share) for share in str(row.values[-1]).split()]) == pytest.approx(100, abs=4)

@@ -1,0 +1,143 @@
+"""The check of the accept/reject rule: its statistics against scipy, a wrong rule, and files that cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from inference_econ.errors import InputError
+from inference_econ.formulas import speculation as formulas
+from inference_econ.formulas.speculation import Rounds
+from inference_econ.studies import sampling_rule
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 10, 49, 500])
+@pytest.mark.parametrize("share", [0.0, 0.2, 1.0, 1.4, 5.0])
+def test_the_tail_is_that_of_chi_square(degrees: int, share: float) -> None:
+    expected = stats.chi2.sf(share * degrees, degrees)
+    assert sampling_rule.Fit(100, share * degrees, degrees).p_value == pytest.approx(expected, rel=1e-9, abs=1e-250)
+
+
+def test_ends_of_the_tail() -> None:
+    assert sampling_rule.Fit(10, 0.0, 0).p_value == 1.0
+    assert sampling_rule.Fit(10, float("inf"), 3).p_value == 0.0
+
+
+@pytest.mark.parametrize(("vocabulary", "length", "seed"), [(2, 1, 0), (20, 4, 1), (300, 8, 2)])
+def test_tokens_have_the_targets_distribution_and_the_formulas_number(vocabulary: int, length: int, seed: int) -> None:
+    target, draft = sampling_rule.random_distributions(vocabulary, length, seed)
+    found = sampling_rule.check(target, draft, length, rounds=60_000, seed=seed)
+    assert found.fit.p_value > 0.01
+    assert found.tokens.agrees(found.expected_tokens)
+    assert len(found.fits) == length + 1
+    assert found.fits[0].tokens == 60_000
+    assert sum(one.tokens for one in found.fits) == pytest.approx(60_000 * found.tokens.value)
+    for formula, drawn in zip(found.acceptance, found.accepted, strict=True):
+        assert abs(drawn.value - formula) < 2 * drawn.half_width
+    np.testing.assert_allclose(found.acceptance, formulas.acceptance_probability(target[:-1], draft))
+
+
+def test_equal_seeds_give_equal_numbers_however_many_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, draft = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
+    one, two = (sampling_rule.check(target, draft, 3, rounds=5000, seed=7) for _ in range(2))
+    assert one.fit.statistic == two.fit.statistic
+    assert one.tokens == two.tokens
+    monkeypatch.setattr(sampling_rule, "_AT_ONCE", 3000)
+    parts = sampling_rule.check(target, draft, 3, rounds=5000, seed=7)
+    assert parts.fits[0].tokens == 5000
+    assert parts.tokens.agrees(parts.expected_tokens, slack=0.01)
+
+
+def test_a_wrong_rule_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing from the target again, instead of from what the draft left of it, favours tokens that both like."""
+    right = formulas.speculative_sample
+
+    def wrong(target: Any, draft: Any, length: int, random: np.random.Generator, rounds: int = 1) -> Rounds:
+        drawn = right(target, draft, length, random, rounds)
+        rejected = drawn.produced <= length
+        again = random.choice(3, size=rounds, p=target)
+        tokens = drawn.tokens.copy()
+        tokens[rejected, drawn.produced[rejected] - 1] = again[rejected]
+        return Rounds(tokens, drawn.produced)
+
+    monkeypatch.setattr(formulas, "speculative_sample", wrong)
+    assert sampling_rule.check([0.6, 0.3, 0.1], [0.2, 0.3, 0.5], 3, rounds=20_000).fit.p_value < 1e-9
+
+
+def test_a_token_of_no_probability_refutes_at_once() -> None:
+    fit = sampling_rule._fit(np.array([10, 5, 1]), np.array([0.7, 0.3, 0.0]))
+    assert fit.p_value == 0.0
+
+
+def test_rare_tokens_share_a_cell() -> None:
+    chances = np.array([0.9, 0.098, 0.001, 0.001])
+    fit = sampling_rule._fit(np.array([900, 98, 2, 0]), chances)
+    assert fit.degrees == 2
+    assert fit.statistic == pytest.approx(0.0)
+
+
+def test_certain_and_impossible_proposals() -> None:
+    same = sampling_rule.check([0.5, 0.5], [0.5, 0.5], 4, rounds=1000)
+    assert same.tokens.value == same.expected_tokens == 5.0
+    never = sampling_rule.check([1.0, 0.0], [0.0, 1.0], 2, rounds=1000)
+    assert never.tokens.value == never.expected_tokens == 1.0
+    assert never.fits[1].tokens == 0
+    assert never.fit.p_value == 1.0
+    assert np.isnan(never.accepted[1].value)
+    single = sampling_rule.check([0.5, 0.5], [0.5, 0.5], 1, rounds=1)
+    assert np.isnan(single.tokens.half_width)
+
+
+def test_a_file_of_distributions(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("token,target,draft\na,0.5,0.25\nb,0.5,0.75\n", encoding="utf-8")
+    target, draft = sampling_rule.read(path)
+    assert (target.tolist(), draft.tolist()) == ([0.5, 0.5], [0.25, 0.75])
+    found = sampling_rule.check(target, draft, 2, rounds=1000)
+    assert found.acceptance.tolist() == [0.75, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "d.csv: cannot be read: No such file"),
+        (b"", "d.csv: no column target and no column draft; .* got nothing"),
+        (b"target,x\n1,1\n", "d.csv: no column draft; needed are target and draft, .* got target, x"),
+        (b"target,draft\n", "d.csv: no tokens below the head of the table"),
+        (b"target,draft\n1,a\n", "d.csv:2: draft must be a number, got 'a'"),
+        (b"\xff\xfe", "d.csv: not a CSV file in UTF-8"),
+    ],
+)
+def test_files_that_cannot_be_used(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "d.csv"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        sampling_rule.read(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0.5, 0.4], [0.5, 0.5], 2), "the probabilities of target must sum to 1, got 0.9"),
+        (([0.5, 0.5], [0.5, 0.6], 2), "the probabilities of draft must sum to 1, got 1.1"),
+        (([1.5, -0.5], [0.5, 0.5], 2), "target: probabilities must be from 0 to 1, got 1.5"),
+        (([0.5, 0.5], [0.5, 0.25, 0.25], 2), "target and draft must have one vocabulary, got 2 and 3 tokens"),
+        (([0.5, 0.5], [0.5, 0.5], 0), "the draft length must be at least 1, got 0"),
+        (([0.5, 0.5], [0.5, 0.5], 2, 0), "rounds must be from 1 to 100,000,000, got 0"),
+        (([0.5, 0.5], [0.5, 0.5], 2, 10, -1), "the seed must not be negative, got -1"),
+    ],
+)
+def test_distributions_and_numbers_that_cannot_be(arguments: tuple[object, ...], message: str) -> None:
+    target, draft, length, *rest = arguments
+    named = dict(zip(("rounds", "seed"), rest, strict=False))
+    with pytest.raises(InputError, match=message):
+        sampling_rule.check(target, draft, length, **named)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="the vocabulary must have from 2 to 10000 tokens, got 1"):
+        sampling_rule.random_distributions(1, 2, 0)
+    with pytest.raises(InputError, match="the draft length must be at least 1, got 0"):
+        sampling_rule.random_distributions(5, 0, 0)

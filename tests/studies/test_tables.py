@@ -1,0 +1,110 @@
+"""Tables 1-6 of Erdil (2025): every printed cell, and the unrounded values behind them."""
+
+from __future__ import annotations
+
+import pytest
+
+from inference_econ.inputs import catalog
+from inference_econ.report import gallery
+from inference_econ.report import scenario as scenario_tables
+from inference_econ.studies import scenario as study
+
+#: Printed cells of each table: rows times columns.
+CELLS = {"table_1": 5 * 2, "table_2": 5 * 2, "table_3": 5 * 4, "table_4": 3 * 2, "table_5": 4 * 4, "table_6": 3 * 4}
+
+#: What the published code gives before rounding: tokens/s, chips or tokens/s, USD per million, chips, sequences,
+#: with as many digits as were kept.
+UNROUNDED: dict[str, dict[str, tuple[str, ...]]] = {
+    "table_1": {
+        "Llama 3 8B": ("965.97", "11.31"),
+        "Llama 3 70B": ("234.31", "26.14"),
+        "GPT-3": ("148.44", "42.44"),
+        "PaLM-540B": ("86.00", "78.83"),
+        "GPT-4": ("55.67", "172.66"),
+    },
+    "table_2": {
+        "Mixtral 8x22B (16-bit)": ("199.36", "125.00"),
+        "Llama 3 70B (8-bit)": ("189.25", "23.55"),
+        "Llama 3.1 405B (8-bit)": ("122.32", "47.59"),
+        "GPT-4 (16-bit, speculative)": ("106.09", "459.63"),
+        "DeepSeek-V3 (8-bit)": ("214.67", "13.99"),
+    },
+    "table_3": {
+        "Mixtral 8x22B (16-bit)": ("127.95", "0.5364", "23.13", "196.59"),
+        "Llama 3 70B (8-bit)": ("106.74", "0.2684", "6.658", "135.55"),
+        "Llama 3.1 405B (8-bit)": ("60.53", "1.3095", "7.918", "58.27"),
+        "GPT-4 (16-bit, speculative)": ("60.58", "4.5316", "100.39", "213.32"),
+        "DeepSeek-V3 (8-bit)": ("116.27", "1.0984", "53.97", "246.496"),
+    },
+    "table_4": {
+        "H100 SXM": ("152.14", "24.31"),
+        "A100 SXM": ("132.37", "32.30"),
+        "V100 SXM": ("105.46", "101.96"),
+    },
+    "table_5": {
+        "Llama 3 70B": ("69.09", "0.5201", "7.845", "127.33"),
+        "Llama 3 70B (S)": ("95.28", "0.5062", "5.997", "72.53"),
+        "Llama 3.1 405B": ("35.16", "6.5394", "31.40", "79.66"),
+        "Llama 3.1 405B (S)": ("71.26", "7.3289", "23.14", "25.84"),
+    },
+    "table_6": {
+        "4-bit weights": ("122.07", "0.2326", "4.395", "90.27"),
+        "8-bit weights": ("99.10", "0.3714", "6.871", "108.90"),
+        "16-bit weights": ("82.52", "0.7001", "13.42", "135.55"),
+    },
+}
+
+
+def test_the_tables_have_74_printed_cells() -> None:
+    assert sum(CELLS.values()) == 74
+    assert [name for name in gallery.scenario_names() if "table" in name] == [f"paper/{name}" for name in CELLS]
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_every_printed_cell(name: str) -> None:
+    result = study.run(f"paper/{name}")
+    found = scenario_tables.cells(result)
+    assert len(found) == CELLS[name]
+    assert [f"{cell.row}, {cell.column}: {cell.note}" for cell in found if not cell.match] == []
+    noted = {(cell.row, cell.column): cell.note for cell in found if cell.note}
+    twice = {("DeepSeek-V3 (8-bit)", "Batch size"): "rounded twice in the publication: 246.496 -> 246.50 -> 247"}
+    assert noted == (twice if name == "table_3" else {})
+    assert scenario_tables.scenario_table(result).notes[-1] == f"{CELLS[name]} of {CELLS[name]} printed cells match."
+
+    # Before rounding. Half a unit of the last digit, and a hair for ties.
+    spec = result.scenario.table
+    assert spec is not None
+    assert [curve.label for curve in result.curves] == list(UNROUNDED[name])
+    for curve in result.curves:
+        ours = scenario_tables.values(curve, spec)
+        for column, digits in zip(spec.columns, UNROUNDED[name][curve.label], strict=True):
+            half_a_unit = 0.5 * 10.0 ** -len(digits.partition(".")[2])
+            assert ours[column.key] == pytest.approx(float(digits), abs=1.001 * half_a_unit), (curve.label, column.key)
+
+
+def test_a_printed_value_that_differs_is_reported_and_not_repeated() -> None:
+    scenario = catalog.scenario("paper/table_1")
+    assert scenario.table is not None
+    printed = {**scenario.table.printed, "GPT-4": {"accelerators": "200", "tokens_per_second_per_user": "0"}}
+    changed = scenario.replace(table=scenario.table.replace(printed=printed))
+    result = study.run(changed)
+    wrong = [cell for cell in scenario_tables.cells(result) if not cell.match]
+    assert [(cell.printed, cell.note) for cell in wrong] == [
+        ("200", "ours is 172.66, -13.7 % of the printed value"),
+        ("0", "ours is 55.674"),
+    ]
+    table = scenario_tables.scenario_table(result)
+    assert table.rows[-1] == ("GPT-4", "56", "173")
+    assert table.notes[0] == "GPT-4, Instance size (GPUs): printed 200. ours is 172.66, -13.7 % of the printed value"
+    assert table.notes[-1] == "8 of 10 printed cells match."
+
+
+def test_expectations_do_not_move_results() -> None:
+    scenario = catalog.scenario("paper/table_1")
+    assert scenario.table is not None
+    bare = scenario.replace(table=scenario.table.replace(printed={}))
+    with_expectations, without = study.run(scenario), study.run(bare)
+    assert scenario_tables.cells(without) == []
+    assert [curve.dollars.tolist() for curve in without.curves] == [
+        curve.dollars.tolist() for curve in with_expectations.curves
+    ]

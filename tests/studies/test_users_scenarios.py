@@ -1,0 +1,462 @@
+"""Questions that a user writes as YAML, with and without mistakes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inference_econ.answers.assess import assess
+from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
+from inference_econ.inputs import catalog
+from inference_econ.inputs.asks import FrontierAsk, Settings
+from inference_econ.inputs.traffic import Traffic
+from inference_econ.report import caveats, figures
+from inference_econ.report import scenario as scenario_tables
+from inference_econ.studies import scenario as study
+
+SCENARIO = """\
+name: Mine
+ask:
+  kind: frontier
+  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, max_accelerators: 4}
+  series:
+    - {label: 16 bits}
+    - {label: 8 bits, settings: {weights: fp8}}
+table:
+  point: preferred
+  columns:
+    - {key: tokens_per_second_per_user, title: speed}
+    - {key: mfu, title: MFU}
+sources:
+  ask: {ref: nobody, where: nowhere, kind: assumed}
+"""
+
+PRINTED = """\
+  printed:
+    8 bits: {tokens_per_second_per_user: "1.0"}
+sources:
+  table: {ref: nobody, where: nowhere, kind: assumed}
+"""
+
+TOY = """\
+name: Toy
+ask:
+  kind: toy_frontier
+  reductions: 4
+  hop: 1 us
+  base: 0 us
+  common: {model: paper/llama_3_8b, hardware: paper/h100, context: 0}
+  series:
+    - {label: A, settings: {max_tokens_per_second: 1e6}}
+sources:
+  ask: {ref: nobody, where: nowhere, kind: assumed}
+"""
+
+LAW = """\
+name: Law
+ask:
+  kind: square_root_law
+  measured:
+    - {label: small, parameters: 1e9, latency: 1 ms}
+    - {label: large, parameters: 4e9, latency: 3 ms}
+sources:
+  ask: {ref: nobody, where: nowhere, kind: measured}
+"""
+
+Write = Callable[[str], str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a scenario and gives its path."""
+
+    def writing(text: str) -> str:
+        path = tmp_path / "mine.yaml"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return writing
+
+
+def _edited(text: str, *changes: tuple[str, str]) -> str:
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def test_a_users_scenario_is_answered(write: Write) -> None:
+    result = study.run(write(SCENARIO))
+    assert [curve.label for curve in result.curves] == ["16 bits", "8 bits"]
+    wide, narrow = result.curves
+    assert narrow.tokens_per_second[-1] > wide.tokens_per_second[-1]
+    assert wide.frontier is not None
+    assert wide.frontier.question.context == 110.0
+    assert wide.frontier.question.assumptions == catalog.assumptions("profiles/hopper").for_family("h100")
+    table = scenario_tables.scenario_table(result)
+    assert table.columns == ("series", "speed", "MFU")
+    assert len(table.rows) == 2
+    assert table.notes[0] == "Assumptions: profiles/hopper."
+    assert any("of measured TPOTs lie" in note for note in table.notes)
+    spread = caveats.ends(caveats.Asked(wide.frontier.question, isl=100, osl=20), caveats.STEP)["milliseconds"]
+    record: Any = scenario_tables.result_record(result)
+    assert record["assumptions"] == dict.fromkeys(("16 bits", "8 bits"), "profiles/hopper")
+    speeds = [record["rows"][0][f"tokens_per_second_per_user{end}"] for end in ("_high", "", "_low")]
+    assert [speeds[1] / speed for speed in speeds[::2]] == pytest.approx(spread)
+    assert "curves" not in record
+    drawn = study.run(write(SCENARIO.replace("sources:", "figure: {title: Mine}\nsources:")))
+    shown: Any = scenario_tables.result_record(drawn)
+    line = shown["curves"][0]
+    assert len(line["tokens_per_second_per_user_low"]) == len(line["batch"])
+    assert "tokens_per_second_per_user_low" in scenario_tables.result_csv(drawn).splitlines()[0]
+
+
+def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
+    text = _edited(SCENARIO, ("max_accelerators: 4}", "grid: paper}")).replace(
+        "sources:", "figure: {title: A}\nsources:"
+    )
+    result = study.run(write(text))
+    assert scenario_tables.scenario_table(result).notes == ()
+    assert "low" not in scenario_tables.result_csv(result).splitlines()[0]
+    assert "low" not in str(scenario_tables.result_record(result)["curves"])
+
+
+def test_series_override_what_is_common(write: Write) -> None:
+    text = _edited(
+        SCENARIO,
+        ("{label: 16 bits}", "{label: 16 bits, settings: {context: 7}}"),
+        ("{weights: fp8}", "{hardware: h200_sxm, assumptions: ideal, price: 1.25 USD/h, pipeline: false, grid: null}"),
+    )
+    wide, other = (curve.frontier for curve in study.run(write(text)).curves)
+    assert wide is not None
+    assert other is not None
+    # A context replaces the common lengths.
+    assert wide.question.context == 7.0
+    assert other.question.context == 110.0
+    assert other.question.hardware.name == "NVIDIA H200 SXM5 141GB"
+    assert other.question.assumptions.name == "ideal"
+    assert other.dollars_per_accelerator_hour == 1.25
+    assert {point.layout["pp"] for point in other.points()} == {1.0}
+
+
+def test_lengths_replace_a_common_context(write: Write) -> None:
+    text = _edited(
+        SCENARIO, ("isl: 100, osl: 20", "context: 7"), ("{label: 16 bits}", "{label: 16 bits, settings: {isl: 50}}")
+    )
+    wide, narrow = (curve.frontier for curve in study.run(write(text)).curves)
+    assert wide is not None
+    assert narrow is not None
+    assert wide.question.context == 50 + 500 / 2  # osl by default
+    assert narrow.question.context == 7.0
+
+
+def test_settings_over_others() -> None:
+    common = Settings(model="a", context=5, draft="d")
+    assert Settings(model="b").over(common) == Settings(model="b", context=5, draft="d")
+    assert Settings(isl=3, osl=4).over(common) == Settings(model="a", isl=3, osl=4, draft="d", context=None)
+    assert Settings(context=9, draft=None).over(Settings(isl=3, osl=4, draft="d")).context == 9
+    assert Settings(context=9, draft=None).over(Settings(isl=3, osl=4, draft="d")).isl is None
+    assert Settings(draft=None).over(common).draft is None
+
+
+def test_what_ifs_of_a_series(write: Write) -> None:
+    change = "{changes: [hardware.hbm_bytes_per_second=6.7 TB/s, assumptions.launch=0 us]}"
+    result = study.run(write(_edited(SCENARIO, ("{weights: fp8}", change))))
+    fast = result.curves[1].frontier
+    assert fast is not None
+    assert fast.question.hardware.hbm_bytes_per_second == 6.7e12
+    assert fast.question.assumptions.launch == 0.0
+    where = [used.source.where for used in result.sources if used.source.ref == "user"]
+    assert "--set hardware.hbm_bytes_per_second=6.7 TB/s" in where
+
+
+def test_a_users_model_and_hardware_are_read_again_when_they_changed(write: Write, tmp_path: Path) -> None:
+    chip = tmp_path / "chip.yaml"
+    original = (catalog.folder("hardware") / "h100_sxm.yaml").read_text(encoding="utf-8")
+    chip.write_text(original, encoding="utf-8")
+    path = write(_edited(SCENARIO, ("hardware: h100_sxm", f"hardware: {chip}")))
+    before = study.run(path).curves[0]
+    assert before.dollars.tolist() == study.run(write(SCENARIO)).curves[0].dollars.tolist()
+    chip.write_text(
+        _edited(original, ("hbm_bytes_per_second: 3.35 TB/s", "hbm_bytes_per_second: 6.7 TB/s")), encoding="utf-8"
+    )
+    path = write(_edited(SCENARIO, ("hardware: h100_sxm", f"hardware: {chip}")))
+    assert study.run(path).curves[0].tokens_per_second[-1] > before.tokens_per_second[-1]
+
+
+def test_series_of_the_catalogue_are_computed_once(write: Write) -> None:
+    first, second = (study.run(write(SCENARIO)).curves[0].frontier for _ in range(2))
+    assert first is second
+
+
+def test_progress_names_the_series(write: Write) -> None:
+    told: list[tuple[float, str]] = []
+    study.run(write(SCENARIO), progress=lambda share, what: told.append((share, what)))
+    assert told == [(0.0, "16 bits"), (0.5, "8 bits")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        # Labels.
+        ([("label: 8 bits", "label: 16 bits")], "two series have the label '16 bits'; a label names one series"),
+        ([("label: 8 bits", 'label: ""')], "mine.yaml:7: ask.series.1.label: String should have at least 1 character"),
+        (
+            [("sources:\n", PRINTED.replace("8 bits", "4 bits"))],
+            "printed row '4 bits' is no series; series: 16 bits, 8 bits",
+        ),
+        # Printed cells.
+        (
+            [("sources:\n", PRINTED.replace("tokens_per_second_per_user", "batch"))],
+            "printed cell 'batch' of '8 bits' is no column; columns: tokens_per_second_per_user, mfu",
+        ),
+        (
+            [("sources:\n", PRINTED.replace("tokens_per_second_per_user", "speed"))],
+            "mine.yaml:14: table.printed.8 bits.speed: got 'speed'; allowed: 'tokens_per_second_per_user'",
+        ),
+        *(
+            (
+                [("sources:\n", PRINTED.replace("1.0", printed))],
+                f"mine.yaml:14: table.printed.8 bits.tokens_per_second_per_user: String should match .*'{printed}'",
+            )
+            for printed in ("fast", "1,000", "nan", "")
+        ),
+        (
+            [("sources:\n", PRINTED.replace('"1.0"', "1.0"))],
+            "table.printed.8 bits.tokens_per_second_per_user: Input should be a valid string, got 1.0",
+        ),
+        # Settings.
+        ([("isl: 100,", "context: 5, isl: 100,")], "mine.yaml:4: ask.common: give either context, or isl and osl, not"),
+        ([("isl: 100", "isl: -100")], "mine.yaml:4: ask.common.isl must be >= 0, got -100"),
+        ([("osl: 20", "osl: 0")], "mine.yaml:4: ask.common.osl must be > 0, got 0"),
+        ([("isl: 100", "isl: .nan")], r"mine.yaml:4: .nan is not accepted; write a finite number"),
+        ([("weights: fp8", "weights: fp7")], "mine.yaml:7: ask.series.1.settings.weights: got 'fp7'; allowed: 'fp32'"),
+        ([("weights: fp8", "weight: fp8")], "unknown key 'ask.series.1.settings.weight'; did you mean 'weights'"),
+        ([("weights: fp8", "price: 0")], "mine.yaml:7: ask.series.1.settings.price must be > 0, got 0"),
+        ([("weights: fp8", "price: 2 USD")], "'2 USD' has the dimension .*, but USD/h .* is needed"),
+        ([("weights: fp8", "acceptance: 1.5")], "ask.series.1.settings.acceptance must be <= 1, got 1.5"),
+        ([("weights: fp8", "max_draft: 0")], "ask.series.1.settings.max_draft must be >= 1, got 0"),
+        ([("weights: fp8", "sampling: {points: 0, decades: 2}")], "settings.sampling.points must be > 0, got 0"),
+        ([("weights: fp8", "grid: hole")], "ask.series.1.settings.grid: got 'hole'; allowed: 'paper' or 'whole'"),
+        # Structure.
+        (
+            [("kind: frontier", "kind: frontiers")],
+            "mine.yaml:2: ask.kind: got 'frontiers'; allowed: 'frontier', 'assess', 'toy",
+        ),
+        ([("  kind: frontier\n", "")], "mine.yaml:2: ask needs a 'kind'"),
+        ([("name: Mine\n", "")], "mine.yaml:1: name is missing"),
+        ([("name: Mine\n", "name: Mine\nname: Yours\n")], "mine.yaml:2: 'name' is given twice; keep one"),
+        (
+            [("point: preferred", "point: best")],
+            "mine.yaml:9: table.point: got 'best'; allowed: 'fastest' or 'preferred'",
+        ),
+        ([("key: mfu", "key: mbu")], "mine.yaml:12: table.columns.1.key: got 'mbu'; allowed: 'tokens_per_second"),
+        ([("point: preferred", "point: preferred\n  exponent: -1")], "table.exponent must be > 0, got -1"),
+        ([("sources:\n  ask: {", "sources:\n  asc: {")], "has no source; add"),
+        ([("sources:\n", "figure: {title: t, x: [5, 5]}\nsources:\n")], "the limits of x must ascend, got 5 and 5"),
+        ([("sources:\n", "figure: {title: t, y: [0, 5]}\nsources:\n")], "the limits of y must be > 0 on a logarithmic"),
+    ],
+)
+def test_mistakes_in_a_scenario(write: Write, changes: list[tuple[str, str]], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        study.run(write(_edited(SCENARIO, *changes)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error", "message"),
+    [
+        ("model: llama_3_8b, ", "", InputError, "a series needs a model; name one in its settings or in 'common'"),
+        ("hardware: h100_sxm, ", "", InputError, "a series needs hardware; name it in its settings or in 'common'"),
+        ("llama_3_8b", "llama_3_9b", UnknownNameError, "unknown model 'llama_3_9b'; did you mean llama_3_8b"),
+        ("h100_sxm", "missing.yaml", InputError, "missing.yaml: no such file"),
+        ("{weights: fp8}", "{draft: llama}", UnknownNameError, "unknown model 'llama'"),
+        ("{weights: fp8}", "{changes: [hbm=1]}", InputError, "'hbm=1': write hardware.FIELD=VALUE, model.FIELD=VALUE"),
+        ("{weights: fp8}", "{changes: [chip.hbm=1]}", InputError, "'chip.hbm=1': write hardware.FIELD=VALUE, model"),
+        (
+            "{weights: fp8}",
+            "{changes: [model.hidden=1]}",
+            SpecError,
+            "unknown key 'hidden'; did you mean 'hidden_size'",
+        ),
+        ("{weights: fp8}", "{hardware: tpu_v7}", InputError, "lists no price; give one"),
+        (
+            "{weights: fp8}",
+            "{model: llama_3_405b}",
+            NothingFitsError,
+            r"at least \d+ accelerators .* at most 4 are allowed",
+        ),
+        ("{weights: fp8}", "{hardware: v100_sxm2_16}", InputError, "V100 SXM2 16GB has no peak for bf16"),
+    ],
+)
+def test_questions_that_cannot_be_answered(
+    write: Write, old: str, new: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        study.run(write(_edited(SCENARIO, (old, new))))
+
+
+def test_a_missing_or_unknown_scenario() -> None:
+    with pytest.raises(UnknownNameError, match="unknown scenario 'paper/table_7'; did you mean paper/table_6"):
+        study.run("paper/table_7")
+    with pytest.raises(InputError, match=r"nowhere\.yaml: no such file"):
+        study.run("nowhere.yaml")
+
+
+# The toy model and the law
+
+
+def test_a_toy_frontier(write: Write) -> None:
+    (curve,) = study.run(write(TOY)).curves
+    assert len(curve.dollars) > 50
+    assert (curve.batch * curve.tokens_per_second <= 1e6 * (1 + 1e-12)).all()
+    (priced,) = study.run(write(_edited(TOY, ("settings: {max", "settings: {price: 4.2 USD/h, max")))).curves
+    assert priced.dollars == pytest.approx(2 * curve.dollars, rel=1e-12)  # the study's price is 2.1 USD/h
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (
+            [("max_tokens_per_second: 1e6", "max_tokens_per_second: 1e-9")],
+            NothingFitsError,
+            "nothing fits: A: no instance of the grid holds weights and cache of Llama 3 8B .*, or each produces more "
+            "than 1e-09 tokens/s",
+        ),
+        (
+            [("max_tokens_per_second: 1e6", "context: 1e12")],
+            NothingFitsError,
+            "nothing fits: A: no instance of the grid holds weights and cache of Llama 3 8B",
+        ),
+        (
+            [("sources:", "table: {point: fastest, columns: [{key: mfu, title: MFU}]}\nsources:")],
+            SpecError,
+            "the toy model knows no MFU; leave the column 'mfu' out",
+        ),
+        (
+            [("toy_frontier", "toy_optimum"), ("hop: 1 us", "hop: 0 us")],
+            SpecError,
+            "a toy_optimum needs a hop > 0 s; without one the best instance is infinitely large",
+        ),
+        ([("reductions: 4", "reductions: -4")], SpecError, "mine.yaml:4: ask.reductions must be > 0, got -4"),
+        ([("hop: 1 us", "hop: 1 um")], SpecError, "mine.yaml:5: ask.hop: '1 um': unknown unit 'um'"),
+    ],
+)
+def test_mistakes_with_the_toy_model(
+    write: Write, changes: list[tuple[str, str]], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        study.run(write(_edited(TOY, *changes)))
+
+
+def test_the_square_root_law(write: Write) -> None:
+    found = study.run(write(LAW)).comparison
+    assert found is not None
+    assert found.predicted.tolist() == pytest.approx([1e-3, 2e-3])
+    assert scenario_tables.scenario_table(study.run(write(LAW))).rows[1] == ("large", "4", "3.0", "2.0")
+    with pytest.raises(SpecError, match=re.escape("ask.measured.0.latency must be > 0, got '0 ms'")):
+        study.run(write(_edited(LAW, ("1 ms", "0 ms"))))
+
+
+# Panels
+
+
+def test_panels_show_scenarios_side_by_side(tmp_path: Path) -> None:
+    for name, text in (("a", SCENARIO), ("b", _edited(TOY, ("name: Toy", "name: Yours")))):
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    both = tmp_path / "both.yaml"
+    both.write_text(
+        f"name: Both\nask: {{kind: panels, scenarios: [{tmp_path}/a.yaml, {tmp_path}/b.yaml]}}\nsources: {{}}\n",
+        encoding="utf-8",
+    )
+    result = study.run(str(both))
+    assert [panel.scenario.name for panel in result.panels] == ["Mine", "Yours"]
+    assert result.curves == ()
+    assert {used.file for used in result.sources} >= {"scenario: Mine", "scenario: Yours"}
+
+
+@pytest.mark.parametrize(
+    ("scenarios", "message"),
+    [
+        ("[{itself}]", "both.yaml cannot be a panel: a panel shows frontiers, and it is of the kind 'panels'"),
+        ("[paper/figure_5]", "paper/figure_5 cannot be a panel: a panel shows frontiers, .* of the kind 'panels'"),
+        ("[paper/figure_2]", "paper/figure_2 cannot be a panel: .* of the kind 'square_root_law'"),
+        ("[paper/figure_0]", "unknown scenario 'paper/figure_0'; did you mean"),
+        ("[]", "ask.scenarios: Tuple should have at least 1 item"),
+    ],
+)
+def test_mistakes_with_panels(tmp_path: Path, scenarios: str, message: str) -> None:
+    both = tmp_path / "both.yaml"
+    listed = scenarios.format(itself=both)
+    both.write_text(f"name: Both\nask: {{kind: panels, scenarios: {listed}}}\nsources: {{}}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        study.run(str(both))
+
+
+# What ships
+
+
+@pytest.mark.parametrize("name", [name for name in catalog.names("scenarios") if name.startswith("examples/")])
+def test_the_examples_run(name: str) -> None:
+    scenario = catalog.scenario(name)
+    if not isinstance(scenario.ask, FrontierAsk):
+        assert study.run(scenario).assessment is not None
+        return
+    # The first series is enough to know that names and settings fit together.
+    first = scenario.ask.replace(series=scenario.ask.series[:1])
+    result = study.run(scenario.replace(ask=first))
+    assert len(result.curves[0].dollars) > 5
+
+
+ASSESS = """\
+name: Mine
+ask:
+  kind: assess
+  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, accelerators: 1, assumptions: deployable}
+  tokens_per_second: 50
+  batch: 8
+sources:
+  ask: {ref: nobody, where: nowhere, kind: assumed}
+"""
+
+
+def test_a_measured_server_as_a_scenario(write: Write) -> None:
+    result = study.run(write(ASSESS + "figure: {title: Mine}\n"))
+    by_hand = assess(
+        "llama_3_8b",
+        "h100_sxm",
+        Traffic(isl=100, osl=20),
+        tokens_per_second=50,
+        batch=8,
+        accelerators=1,
+        assumptions="deployable",
+    )
+    assert result.assessment is not None
+    assert result.assessment.measured == by_hand.measured
+    assert result.assessment.anywhere.speed_factor == by_hand.anywhere.speed_factor
+    shown, step = scenario_tables.scenario_tables(result)
+    assert shown.rows[0][:2] == ("measured", "50.0") and step.rows[-1][0] == "in all"
+    record = scenario_tables.result_record(result)
+    assert record["assessment"]["measured"]["batch"] == 8  # type: ignore[index]
+    assert "curves" not in record
+    assert scenario_tables.result_csv(result).splitlines()[1].startswith("measured,")
+    assert figures.draw(result).axes[0].get_title() == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "message"),
+    [
+        ("  batch: 8\n", "", "give one of utilization, batch and throughput; given: none"),
+        ("  batch: 8\n", "  batch: 8\n  throughput: 9\n", "given: batch, throughput"),
+        ("accelerators: 1", "accelerators: 1.5", "give the accelerators of the server, a whole number"),
+        (", accelerators: 1", "", "give the accelerators of the server, a whole number"),
+        ("isl: 100", "grid: whole, isl: 100", "common: grid cannot be said of a measured server"),
+        ("tokens_per_second: 50", "tokens_per_second: 0", "tokens_per_second"),
+    ],
+)
+def test_a_measured_server_is_described_once(write: Write, was: str, becomes: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        study.run(write(ASSESS.replace(was, becomes)))
