@@ -63,7 +63,7 @@ def speculate(
         **{name: given[name] for name in ("tp", "dp", "pp", "ep", "weights", "activations", "kv", "price")},
     )
     if plot is not None:
-        figures.draw_charts(speculating.charts(found), plot, textwrap.fill(speculation_tables.title(found), 80))
+        figures.draw_charts(speculation_tables.charts(found), plot, textwrap.fill(speculation_tables.title(found), 80))
     if form == "json":
         text = table.to_json(speculation_tables.speculation_record(found))
     elif form == "table":

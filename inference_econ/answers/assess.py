@@ -14,6 +14,7 @@ from inference_econ.engine import economics, memory
 from inference_econ.engine.layouts.grids import ContinuousLayouts, Grid
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.prefill import prefill
 from inference_econ.engine.setup import Question
 from inference_econ.engine.step import evaluate
 from inference_econ.engine.uncertainty import Interval, Subject, asked_subject, interval
@@ -26,7 +27,6 @@ from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.traffic import Traffic
 from inference_econ.search.every_plan import candidates
 from inference_econ.search.frontier import Frontier, Point, Progress, compute
-from inference_econ.serving.steady import prefill
 
 Array = npt.NDArray[np.float64]
 

@@ -19,7 +19,6 @@ from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.traffic import Requests
 from inference_econ.serving.services import At, Service, services, slots_of
-from inference_econ.studies.exhibits import Chart, Line
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -198,24 +197,6 @@ def measured_acceptance(path: Path | str, longest: int | None) -> float | list[f
             f"{path}: the acceptance of positions 1 to {len(known)} is known, a draft of {longest} needs more"
         )
     return known[:longest]
-
-
-def charts(found: Speculated) -> tuple[Chart, Chart]:
-    """Speed-up, and draft length, over the requests in flight."""
-    lines = {
-        "time per output token": found.speedup,
-        "cost per output token": found.dollars(found.plain_state) / found.dollars(found.state),
-    }
-    x, marks = found.concurrency.tolist(), {}
-    if found.pays.any() and not found.pays[-1]:
-        marks = {"stops paying": float(found.concurrency[np.flatnonzero(found.pays)[-1] + 1])}
-    speedups = tuple(Line(label, x, values.tolist()) for label, values in lines.items())
-    lengths = (Line("best draft length", x, [float(length) for length in found.drafted]),)
-    flight = "requests in flight"
-    return (
-        Chart("Without speculation over with it", flight, "ratio", speedups, "x", marks),
-        Chart("Proposals per round", flight, "tokens", lengths, "x", marks),
-    )
 
 
 def _dollars(service: Service, state: At, rate: float) -> Array:

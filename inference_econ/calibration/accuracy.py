@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,10 +17,6 @@ Array = npt.NDArray[np.float64]
 
 #: A column that is the same for all, so that no keys mean one group.
 _ALL = "\0"
-#: From here on, numbers have commas [1].
-_LONG = 1e4
-#: Beyond, how far a prediction is off says nothing more; of the logarithm [1].
-_FAR = math.log(11.0)
 
 
 class Accuracy(NamedTuple):
@@ -152,28 +147,3 @@ def accuracy_by(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
         rows.append({**dict(zip(keys, values, strict=False)), **found._asdict(), "coverage": found.coverage})
     columns = [*keys, *Accuracy._fields, "coverage"]
     return pd.DataFrame(rows, columns=columns).sort_values("rows", ascending=False, kind="stable", ignore_index=True)
-
-
-def number(value: float) -> str:
-    """A quantity as people write it.
-
-    Examples
-    --------
-    >>> number(0.43751), number(1234.0), number(36866.0)
-    ('0.4375', '1234', '36,866')
-    """
-    return f"{value:.4g}" if value < _LONG else f"{value:,.0f}"
-
-
-def percent(log_error: float, *, sign: bool = False) -> str:
-    """An error of a logarithm as people say it.
-
-    Examples
-    --------
-    >>> percent(0.1), percent(-0.1, sign=True), percent(900.0)
-    ('11 %', '-10 %', '> 1000 %')
-    """
-    if log_error > _FAR:
-        return "> 1000 %"
-    value = 100 * math.expm1(log_error)
-    return f"{value:+.0f} %" if sign else f"{value:.0f} %"

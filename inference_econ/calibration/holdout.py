@@ -12,7 +12,7 @@ import numpy.typing as npt
 from inference_econ.calibration.fit import Fit
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.problem import TARGETS, Progress, problem_of
-from inference_econ.engine.uncertainty import subject_of
+from inference_econ.calibration.subjects import subject_of
 from inference_econ.inputs.calibration import LEVELS
 
 Array = npt.NDArray[np.float64]

@@ -9,15 +9,16 @@ from typing import cast
 
 import numpy as np
 
-from inference_econ.calibration.accuracy import percent
 from inference_econ.calibration.fit import Fit
 from inference_econ.calibration.holdout import KNOWN, NEW, Array, Fold, coverage, error_quantiles, held_out, own_errors
 from inference_econ.calibration.problem import CONSTANTS
 from inference_econ.calibration.rows import calibration_behind, deployment_key
-from inference_econ.engine.uncertainty import formats, instance_chips, requests_per_accelerator, subject_of
+from inference_econ.calibration.subjects import instance_chips, requests_per_accelerator, subject_of
+from inference_econ.engine.uncertainty import formats
 from inference_econ.inputs import catalog
 from inference_econ.inputs.assumptions import Assumptions, FamilyAssumptions
 from inference_econ.inputs.calibration import LEVELS, ErrorSpread, Quantity
+from inference_econ.inputs.units import percent
 
 #: How times are written, for the sake of readers: unit and seconds.
 _TIMES = (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))

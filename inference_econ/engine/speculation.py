@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import Plans, indivisible
 from inference_econ.engine.memory import Memory
+from inference_econ.engine.prefill import Prefill, fastest_cut, prefill, prompts_together
 from inference_econ.engine.setup import Question
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
@@ -18,8 +19,6 @@ from inference_econ.formulas.speculation import BestDraft
 from inference_econ.inputs.model import Block, DenseFeedForward, ModelSpec, NoAttention
 from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.source import Source
-from inference_econ.inputs.traffic import Requests
-from inference_econ.serving.steady import Prefill, Steady, balanced, fastest_cut, prefill, prompts_together
 
 Array = npt.NDArray[np.float64]
 Proposer = Literal["draft", "mtp", "eagle", "ngram"]
@@ -235,43 +234,6 @@ def rounds(question: Question, plans: Plans, speculation: Speculation) -> Rounds
     if helper is not None:
         propose = np.broadcast_to(fastest_cut(helper, _placed(helper, full, speculation)[0]), propose.shape)
     return Rounds(verify, propose, tokens)
-
-
-def steady(question: Question, plans: Plans, requests: Requests, speculation: Speculation) -> Steady:
-    """Continuous batching in rounds of the best draft length for each batch.
-
-    Parameters
-    ----------
-    question, plans, requests
-        See :func:`inference_econ.serving.steady.steady`.
-    speculation : Speculation
-        Who proposes.
-
-    Returns
-    -------
-    Steady
-        Its ``decode_seconds`` are those of a round over the tokens that it gives.
-
-    Raises
-    ------
-    InputError
-        See :func:`rounds`.
-
-    Notes
-    -----
-    As in :func:`inference_econ.serving.steady.steady`, with (osl - 1) / V rounds per answer in the place of osl - 1
-    steps, V tokens each on average. Each of the B - 1 others ends once in that many rounds, and is followed by a
-    prefill for which rounds wait. Prefill is not made shorter by speculation, so that it weighs more: its share per token stays
-    (B - 1) / (osl - 1) x P. The proposer reads every prompt as well, whether a batch speculates or not, since it may
-    have to propose as soon as the batch is small again. A new prompt waits for the rest of a whole round. What the
-    last round of an answer gives beyond its end is not counted: answers are long beside drafts.
-    """
-    found = rounds(question, plans, speculation)
-    best = found.best()
-    seconds = np.take_along_axis(found.seconds, best.length[..., None], axis=-1)[..., 0]
-    reading = read_prompt(question, plans, requests.new_tokens, requests.cached, speculation)
-    batch = np.broadcast_to(plans.batch, plans.shape)
-    return balanced(question, requests, batch, seconds, reading, tokens=found.tokens[best.length])
 
 
 def read_prompt(

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
-from inference_econ.calibration.accuracy import number
-from inference_econ.calibration.measurements import Measurement
 from inference_econ.engine.setup import Question
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
 from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.inputs.calibration import LEVELS, Calibration, ErrorSpread, Quantity, Range
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.precision import Precision
+from inference_econ.inputs.units import number
 
 #: Beyond what was measured by more than this factor is outside [1].
 _SLACK = 1.25
@@ -80,7 +77,7 @@ def interval(
     quantity: Quantity = "tpot",
     *,
     level: float = 0.8,
-    subject: Subject | Measurement | None = None,
+    subject: Subject | None = None,
 ) -> Interval | None:
     """The interval that a measured value lies in with some probability, by the errors for rows a fit had not seen.
 
@@ -94,7 +91,7 @@ def interval(
         What it is.
     level : float
         Probability, from 0 to 0.9 [1].
-    subject : Subject or Measurement, optional
+    subject : Subject, optional
         What is asked: if its engine, chip and model were measured together, and nothing is
         outside of what was, only other traffic is new, and the interval is narrower.
 
@@ -122,9 +119,7 @@ def interval(
     return Interval(value * math.exp(min(low, 0.0)), value * math.exp(max(high, 0.0)))
 
 
-def error_spread(
-    assumptions: Assumptions, quantity: Quantity, subject: Subject | Measurement | None = None
-) -> ErrorSpread | None:
+def error_spread(assumptions: Assumptions, quantity: Quantity, subject: Subject | None = None) -> ErrorSpread | None:
     """The errors that :func:`interval` is made from; None if the assumptions were not fitted to such a quantity."""
     calibration = assumptions.calibration
     if calibration is None:
@@ -135,43 +130,21 @@ def error_spread(
     return spread
 
 
-def measured(subject: Subject | Measurement, assumptions: Assumptions) -> bool:
+def measured(subject: Subject, assumptions: Assumptions) -> bool:
     """Whether engine, chip and model were measured together, and no number is outside of what was.
 
     Without an engine, any will do. See :func:`outside` for the parameters.
     """
     if assumptions.calibration is None:
         return False
-    asked = _subject(subject) if isinstance(subject, Measurement) else subject
-    engines = [asked.engine] if asked.engine else assumptions.calibration.engines
-    keys = {subject_key(engine, asked.hardware, asked.model) for engine in engines}
-    return not keys.isdisjoint(assumptions.calibration.subjects) and not outside(asked, assumptions)
+    engines = [subject.engine] if subject.engine else assumptions.calibration.engines
+    keys = {subject_key(engine, subject.hardware, subject.model) for engine in engines}
+    return not keys.isdisjoint(assumptions.calibration.subjects) and not outside(subject, assumptions)
 
 
 def subject_key(engine: str, hardware: HardwareSpec, model: ModelSpec) -> str:
     """How a calibration names what was measured: engine, chip and model."""
     return " / ".join((engine or "unknown", hardware.name, model.name))
-
-
-def subject_of(row: Measurement) -> str:
-    """The :func:`subject_key` of a measurement."""
-    model, hardware = _specs(row.model, row.hardware)
-    return subject_key(row.engine, hardware, model)
-
-
-def instance_chips(row: Measurement) -> float | None:
-    """Accelerators of an instance, of the largest pool's if there are two; None if the layout is not recorded [1]."""
-    if row.prefill is not None or row.decode is not None:
-        pools = [pool for pool in (row.prefill, row.decode) if pool is not None]
-        return float(max(pool.tp * pool.dp * pool.pp for pool in pools))
-    return None if row.tp is None else float(row.tp * (row.dp or 1) * (row.pp or 1))
-
-
-def requests_per_accelerator(row: Measurement) -> float | None:
-    """Requests at a time, over all accelerators; None if one is not recorded, or left to chance [1]."""
-    if row.load == "rate" or not row.concurrency or not row.accelerators:
-        return None
-    return row.concurrency / row.accelerators
 
 
 class Reason(NamedTuple):
@@ -183,12 +156,12 @@ class Reason(NamedTuple):
     """For people, with the numbers."""
 
 
-def outside(subject: Subject | Measurement, assumptions: Assumptions) -> list[str]:
+def outside(subject: Subject, assumptions: Assumptions) -> list[str]:
     """Why a question is unlike the measurements that some assumptions were fitted to; empty if it is like them.
 
     Parameters
     ----------
-    subject : Subject or Measurement
+    subject : Subject
         What is asked.
     assumptions : Assumptions
         Under which it is answered.
@@ -201,13 +174,12 @@ def outside(subject: Subject | Measurement, assumptions: Assumptions) -> list[st
     return [reason.text for reason in reasons(subject, assumptions)]
 
 
-def reasons(subject: Subject | Measurement, assumptions: Assumptions) -> list[Reason]:
+def reasons(subject: Subject, assumptions: Assumptions) -> list[Reason]:
     """The same as :func:`outside`, with what questions have in common."""
     if assumptions.calibration is None:
         return []
-    asked = _subject(subject) if isinstance(subject, Measurement) else subject
-    words = (*_unknown(asked, assumptions.calibration), *_changed(asked))
-    return [*(Reason(text, text) for text in words), *_far(asked, assumptions.calibration)]
+    words = (*_unknown(subject, assumptions.calibration), *_changed(subject))
+    return [*(Reason(text, text) for text in words), *_far(subject, assumptions.calibration)]
 
 
 def _unknown(asked: Subject, known: Calibration) -> Iterator[str]:
@@ -257,15 +229,3 @@ def formats(model: ModelSpec, weights: str | None) -> str:
     precision = Precision.of(model, weights)
     experts = any(block.feed_forward.kind == "experts" for block in model.blocks)
     return precision.experts if experts else precision.weights
-
-
-def _subject(row: Measurement) -> Subject:
-    chips, each = instance_chips(row), requests_per_accelerator(row)
-    together = None if chips is None or each is None else each * chips
-    return Subject(*_specs(row.model, row.hardware), row.weights, row.isl, row.osl, chips, together, row.engine)
-
-
-@cache
-def _specs(model: str, hardware: str) -> tuple[ModelSpec, HardwareSpec]:
-    """The catalogue copies what it gives; measurements are many and only looked at."""
-    return catalog.model(model), catalog.hardware(hardware)

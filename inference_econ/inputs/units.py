@@ -1,6 +1,6 @@
 """Quantities as people write them ("3.35 TB/s") to floats in base units, and back.
 
-Floor 0. Parsing is done by pint on a private registry that holds nothing but the
+Parsing is done by pint on a private registry that holds nothing but the
 units of this field, so that "3 foot" is refused and the import stays quick.
 """
 
@@ -25,6 +25,11 @@ EXAMPLES = {
     "W": "700 W",
     "USD/h": "2.10 USD/h",
 }
+
+#: From here on, numbers have commas [1].
+_LONG = 1e4
+#: Beyond, how far a prediction is off says nothing more; of the logarithm [1].
+_FAR = math.log(11.0)
 
 _DEFINITIONS = [
     "byte = [data] = B",
@@ -136,3 +141,28 @@ def _parse_text(text: str, unit: str) -> float:
 
 def _example(unit: str) -> str:
     return repr(EXAMPLES[unit])
+
+
+def number(value: float) -> str:
+    """A quantity as people write it.
+
+    Examples
+    --------
+    >>> number(0.43751), number(1234.0), number(36866.0)
+    ('0.4375', '1234', '36,866')
+    """
+    return f"{value:.4g}" if value < _LONG else f"{value:,.0f}"
+
+
+def percent(log_error: float, *, sign: bool = False) -> str:
+    """An error of a logarithm as people say it.
+
+    Examples
+    --------
+    >>> percent(0.1), percent(-0.1, sign=True), percent(900.0)
+    ('11 %', '-10 %', '> 1000 %')
+    """
+    if log_error > _FAR:
+        return "> 1000 %"
+    value = 100 * math.expm1(log_error)
+    return f"{value:+.0f} %" if sign else f"{value:.0f} %"

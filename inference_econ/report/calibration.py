@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.calibration.accuracy import percent
 from inference_econ.calibration.fit import Fit
 from inference_econ.calibration.holdout import GROUPS, KNOWN, NEW, Fold, coverage, held_out
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.problem import CONSTANTS
+from inference_econ.inputs.units import percent
 from inference_econ.report.table import Table
 
 Array = npt.NDArray[np.float64]

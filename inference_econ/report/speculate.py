@@ -11,6 +11,7 @@ from inference_econ.engine.speculation import Speculation
 from inference_econ.report import caveats
 from inference_econ.report.service import SEEN, layout_of
 from inference_econ.report.table import Table, dollars, layout_label
+from inference_econ.studies.exhibits import Chart, Line
 from inference_econ.studies.sampling_rule import Check, Fit
 
 #: Columns of latencies.
@@ -222,3 +223,21 @@ def _verdict(found: Speculated) -> str:
     gaps = "" if found.pays[pays[0] : pays[-1]].all() else ", not everywhere between"
     batch = f"a batch of {found.state.batch[pays[-1]]:.4g}"
     return f"It pays{start} up to {last:.0f} requests in flight ({batch}){gaps}: {top}."
+
+
+def charts(found: Speculated) -> tuple[Chart, Chart]:
+    """Speed-up, and draft length, over the requests in flight."""
+    lines = {
+        "time per output token": found.speedup,
+        "cost per output token": found.dollars(found.plain_state) / found.dollars(found.state),
+    }
+    x, marks = found.concurrency.tolist(), {}
+    if found.pays.any() and not found.pays[-1]:
+        marks = {"stops paying": float(found.concurrency[np.flatnonzero(found.pays)[-1] + 1])}
+    speedups = tuple(Line(label, x, values.tolist()) for label, values in lines.items())
+    lengths = (Line("best draft length", x, [float(length) for length in found.drafted]),)
+    flight = "requests in flight"
+    return (
+        Chart("Without speculation over with it", flight, "ratio", speedups, "x", marks),
+        Chart("Proposals per round", flight, "tokens", lengths, "x", marks),
+    )

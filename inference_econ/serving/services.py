@@ -11,11 +11,12 @@ from inference_econ.engine import memory
 from inference_econ.engine import speculation as drafting
 from inference_econ.engine.layouts.grids import Grid
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.prefill import Prefill, prompts_together
 from inference_econ.engine.setup import Question
 from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs.traffic import Requests
-from inference_econ.serving.steady import Prefill, Steady, prompts_together, steady
+from inference_econ.serving.steady import Steady, steady, steady_rounds
 
 Array = npt.NDArray[np.float64]
 
@@ -243,7 +244,7 @@ def services(
     if speculation is None:
         states = steady(question, rows, requests)
     else:
-        states = drafting.steady(question, rows, requests, speculation)
+        states = steady_rounds(question, rows, requests, speculation)
     return Deployments(question, requests, plans, slots, states, speculation)
 
 

@@ -26,14 +26,13 @@ from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.problem import CONSTANTS, TARGETS, with_constants
 from inference_econ.calibration.profile_file import profile_text
 from inference_econ.calibration.rows import calibration_behind, chosen, conditions, deployment_key, thinned, was_fitted
+from inference_econ.calibration.subjects import instance_chips, measured_subject, requests_per_accelerator
 from inference_econ.engine.uncertainty import (
     Subject,
-    instance_chips,
     interval,
     measured,
     outside,
     reasons,
-    requests_per_accelerator,
 )
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
@@ -393,14 +392,14 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
     assert wider.high > found.high
     assert interval(0.01, mine, "throughput") is None
     # For what was measured, only other traffic is new.
-    known = interval(0.01, mine, subject=_rows()[0])
+    known = interval(0.01, mine, subject=measured_subject(_rows()[0]))
     assert known is not None
     assert known.high < found.high
-    assert measured(_rows()[0], mine)
-    assert measured(replace(_rows()[0], engine=""), mine)
+    assert measured(measured_subject(_rows()[0]), mine)
+    assert measured(measured_subject(replace(_rows()[0], engine="")), mine)
     for change in ({"engine": "sglang"}, {"model": "qwen3_8b"}, {"hardware": "b200"}, {"isl": 1e5}):
-        assert not measured(replace(_rows()[0], **change), mine), change
-        assert interval(0.01, mine, subject=replace(_rows()[0], **change)) == found
+        assert not measured(measured_subject(replace(_rows()[0], **change)), mine), change
+        assert interval(0.01, mine, subject=measured_subject(replace(_rows()[0], **change))) == found
     assert interval(0.01, _base()) is None
     with pytest.raises(InputError, match=r"level: must be from 0 to 0\.9, got 0\.95"):
         interval(0.01, mine, level=0.95)
@@ -413,11 +412,11 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
     )
     path.write_text(text, encoding="utf-8")
     mine = catalog.assumptions(str(path))
-    assert outside(_rows()[0], mine) == []
-    assert outside(replace(ROW, hardware="b200", model="deepseek_v3", isl=1e5), _base()) == []
+    assert outside(measured_subject(_rows()[0]), mine) == []
+    assert outside(measured_subject(replace(ROW, hardware="b200", model="deepseek_v3", isl=1e5)), _base()) == []
     far = replace(ROW, hardware="b200", model="deepseek_v3", weights=None, engine="sglang", isl=1e5, osl=2e3,
                   concurrency=4096.0)  # fmt: skip
-    assert outside(far, mine) == [
+    assert outside(measured_subject(far), mine) == [
         "no chip of the family blackwell was measured (h100)",
         "sglang was not measured (vllm)",
         "no weights in fp8_block were measured (fp8)",
@@ -431,7 +430,7 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
     assert [one.kind for one in reasons(asked, mine)] == ["accelerators outside of what was measured"]
     # Of two pools, the larger worker counts, as in the fit; each of them has its requests.
     pools = replace(_rows()[0], tp=None, prefill=POOL, decode=POOL, accelerators=64, concurrency=64.0)
-    assert outside(pools, mine) == []
+    assert outside(measured_subject(pools), mine) == []
     assert instance_chips(pools) == 8.0
     assert instance_chips(replace(pools, prefill=None, decode=None)) is None
     assert requests_per_accelerator(pools) == 1.0

@@ -14,6 +14,7 @@ from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.problem import CONSTANTS, log_ratios
 from inference_econ.calibration.rows import chosen, conditions, deployment_key, thinned
+from inference_econ.calibration.subjects import measured_subject
 from inference_econ.engine.uncertainty import interval, measured, outside
 from inference_econ.inputs import catalog, profiles
 
@@ -108,10 +109,10 @@ def test_what_was_fitted_are_rows_that_come_with_the_package(name: str) -> None:
 
 
 def test_some_rows_are_of_what_was_measured_and_others_are_not() -> None:
-    found = {measured(row, profiles.for_hardware(row.hardware, row.engine)) for row in _rows()}
+    found = {measured(measured_subject(row), profiles.for_hardware(row.hardware, row.engine)) for row in _rows()}
     assert True in found
     odd = replace(_rows()[0], model="mistral_7b", engine="lmdeploy")
-    assert not measured(odd, profiles.for_hardware(odd.hardware, odd.engine))
+    assert not measured(measured_subject(odd), profiles.for_hardware(odd.hardware, odd.engine))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -135,9 +136,11 @@ def test_an_interval_of_80_percent_holds_about_as_many() -> None:
     errors, rows = _errors(_rows(), by_engine=True)
     inside = 0
     for error, row in zip(errors.tolist(), rows, strict=True):
-        found = interval(1.0, profiles.for_hardware(row.hardware, row.engine), subject=row)
+        found = interval(1.0, profiles.for_hardware(row.hardware, row.engine), subject=measured_subject(row))
         assert found is not None
         inside += found.low <= math.exp(-error) <= found.high
     # Made from rows that a fit did not see, they are somewhat wide for those that it did.
     assert inside / len(rows) >= 0.7
-    assert sum(bool(outside(row, profiles.for_hardware(row.hardware, row.engine))) for row in rows) < 0.3 * len(rows)
+    assert sum(
+        bool(outside(measured_subject(row), profiles.for_hardware(row.hardware, row.engine))) for row in rows
+    ) < 0.3 * len(rows)

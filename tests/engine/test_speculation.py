@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from inference_econ.answers import offer, price, speculate
 from inference_econ.answers.frontier import ask
 from inference_econ.engine import memory as capacity
+from inference_econ.engine import prefill
 from inference_econ.engine import speculation as drafting
 from inference_econ.engine.layouts.grids import WholeLayouts
 from inference_econ.engine.layouts.pins import Pins
@@ -24,6 +25,7 @@ from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.traffic import Requests
+from inference_econ.report import speculate as report
 from inference_econ.search import speculative
 from inference_econ.serving import steady
 
@@ -78,9 +80,9 @@ PROPOSALS = {
 def test_a_round_without_proposals_is_a_step() -> None:
     plans = layout(8)
     found = drafting.rounds(question(), plans, PROPOSALS["eagle"])
-    np.testing.assert_allclose(found.verify_seconds[:, 0], steady.fastest_cut(question(), plans), rtol=1e-12)
+    np.testing.assert_allclose(found.verify_seconds[:, 0], prefill.fastest_cut(question(), plans), rtol=1e-12)
     np.testing.assert_allclose(
-        found.verify_seconds[:, 3], steady.fastest_cut(question(), plans.verifying(4)), rtol=1e-12
+        found.verify_seconds[:, 3], prefill.fastest_cut(question(), plans.verifying(4)), rtol=1e-12
     )
     np.testing.assert_allclose(found.seconds[:, 2], found.verify_seconds[:, 2] + 2 * found.propose_seconds, rtol=1e-12)
 
@@ -167,7 +169,7 @@ def test_a_draft_model_is_cut_as_far_as_its_heads_divide() -> None:
     plans = layout(8, [2.0, 64.0])
     found = drafting.rounds(question(), plans, drafted_by("qwen2_5_7b"))
     helper = ask("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
-    np.testing.assert_allclose(found.propose_seconds, steady.fastest_cut(helper, layout(4, [1.0, 32.0])), rtol=1e-12)
+    np.testing.assert_allclose(found.propose_seconds, prefill.fastest_cut(helper, layout(4, [1.0, 32.0])), rtol=1e-12)
     weights = drafting.memory(question(), plans, drafted_by("qwen2_5_7b")).weight_bytes
     alone = capacity.weight_bytes(helper.model, helper.precision)
     assert (weights - question().memory(plans).weight_bytes).tolist() == [2 * alone]
@@ -177,7 +179,7 @@ def test_groups_of_data_parallel_attention_draft_for_themselves() -> None:
     plans = layout(1, [4.0, 64.0], dp=8, ep=8)
     found = drafting.rounds(rich(), plans, drafted_by("qwen3_0_6b"))
     helper = ask("qwen3_0_6b", "b200", 2048.0, assumptions="deployable", kv="fp8")
-    np.testing.assert_allclose(found.propose_seconds, steady.fastest_cut(helper, layout(1, [1.0, 8.0])), rtol=1e-12)
+    np.testing.assert_allclose(found.propose_seconds, prefill.fastest_cut(helper, layout(1, [1.0, 8.0])), rtol=1e-12)
 
 
 def test_a_head_runs_on_one_stage_of_a_pipeline() -> None:
@@ -245,7 +247,7 @@ def test_more_acceptance_is_never_slower(chance: float, more: float, kind: str) 
     low, high = sorted((chance, more))
     plans = layout(8, [1.0, 16.0, 200.0])
     slow, quick = (
-        drafting.steady(question(), plans, REQUESTS, replace(PROPOSALS[kind], acceptance=(rate,) * 5))
+        steady.steady_rounds(question(), plans, REQUESTS, replace(PROPOSALS[kind], acceptance=(rate,) * 5))
         for rate in (low, high)
     )
     assert (quick.tpot_seconds <= slow.tpot_seconds * (1 + 1e-12)).all()
@@ -256,7 +258,7 @@ def test_proposals_that_are_never_accepted_never_help(kind: str) -> None:
     speculation = replace(PROPOSALS[kind], acceptance=(0.0,) * 5)
     assert not drafting.rounds(question(), layout(8), speculation).best().length.any()
     plain = steady.steady(question(), layout(8), REQUESTS)
-    found = drafting.steady(question(), layout(8), REQUESTS, speculation)
+    found = steady.steady_rounds(question(), layout(8), REQUESTS, speculation)
     assert (found.tpot_seconds >= plain.tpot_seconds).all()
     if kind == "ngram":
         np.testing.assert_allclose(found.tpot_seconds, plain.tpot_seconds, rtol=1e-12)
@@ -288,14 +290,14 @@ def test_speculation_ends_where_arithmetic_bounds_a_step(assumptions: str) -> No
 
 def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
     plans, eagle = layout(8, [1.0, 10.0, 100.0]), PROPOSALS["eagle"]
-    found = drafting.steady(question(), plans, REQUESTS, eagle)
+    found = steady.steady_rounds(question(), plans, REQUESTS, eagle)
     rounds = drafting.rounds(question(), plans, eagle)
     best = rounds.best()
     read = drafting.read_prompt(question(), plans, 2000.0, 0.0, eagle)
     waiting = (plans.batch - 1.0) * read.busy_seconds / 499.0
     np.testing.assert_allclose(found.tpot_seconds, best.seconds + waiting, rtol=1e-12)
     np.testing.assert_allclose(found.decode_seconds, best.seconds, rtol=1e-12)
-    own = steady.prefill(question(), plans, 2000.0).busy_seconds
+    own = prefill.prefill(question(), plans, 2000.0).busy_seconds
     assert (read.busy_seconds > own).all()
     assert (read.busy_seconds < 1.05 * own).all()  # one layer and a bit of 80
     # A new prompt waits for the rest of a whole round.
@@ -308,7 +310,7 @@ def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
 def test_copies_of_a_draft_read_prompts_side_by_side() -> None:
     plans = layout(8, [1.0])
     helper = ask("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
-    own, alone = (steady.prefill(one, two, 2000.0) for one, two in ((question(), plans), (helper, layout(4, [1.0]))))
+    own, alone = (prefill.prefill(one, two, 2000.0) for one, two in ((question(), plans), (helper, layout(4, [1.0]))))
     both = drafting.read_prompt(question(), plans, 2000.0, 0.0, drafted_by("qwen2_5_7b"))
     assert float(both.seconds[0]) == pytest.approx(float(own.seconds[0] + alone.seconds[0]))
     assert float(both.busy_seconds[0]) == pytest.approx(float(own.busy_seconds[0] + alone.busy_seconds[0] / 2))
@@ -392,12 +394,12 @@ def test_where_a_draft_model_stops_paying() -> None:
     assert some.concurrency.tolist() == [1.0, 64.0, found.concurrency[-1]]
     assert some.speedup[0] == pytest.approx(
         float(steady.steady(question(), layout(8, [1.0]), REQUESTS).tpot_seconds[0])
-        / float(drafting.steady(question(), layout(8, [1.0]), REQUESTS, PROPOSALS["draft"]).tpot_seconds[0])
+        / float(steady.steady_rounds(question(), layout(8, [1.0]), REQUESTS, PROPOSALS["draft"]).tpot_seconds[0])
     )
     dollars = found.dollars(found.plain_state)
     expected = 8 * found.dollars_per_accelerator_hour / 3600 / (found.plain_state.requests_per_second * 500) * 1e6
     np.testing.assert_allclose(dollars, expected, rtol=1e-12)
-    charts = speculate.charts(found)
+    charts = report.charts(found)
     assert charts[0].marks == {"stops paying": float(found.concurrency[np.flatnonzero(found.pays)[-1] + 1])}
     assert [len(chart.lines) for chart in charts] == [2, 1]
     assert len(charts[0].lines[0].x) == found.concurrency.size
@@ -406,7 +408,7 @@ def test_where_a_draft_model_stops_paying() -> None:
 def test_free_proposals_that_are_accepted_always_pay() -> None:
     found = _pay(Speculation.of("ngram", 0.9, 4), requests(500, 100))
     assert found.pays.all()
-    assert speculate.charts(found)[0].marks == {}
+    assert report.charts(found)[0].marks == {}
     without, full = found.full_dollars()
     assert full < without
 

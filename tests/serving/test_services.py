@@ -11,11 +11,12 @@ from inference_econ.answers import offer
 from inference_econ.engine.layouts.grids import whole_grid
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.prefill import prompts_together
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.traffic import Length, Requests
 from inference_econ.serving.services import deployments, services, slots_of
-from inference_econ.serving.steady import prompts_together, steady
+from inference_econ.serving.steady import steady
 from tests.offered import EIGHT_CHIPS, offer_of, service_of
 
 REQUESTS = Requests(isl=Length.parse(1000), osl=Length.parse(200))

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.prefill import fastest_cut, prefill, prompts_together
 from inference_econ.engine.setup import Question
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.traffic import Length, Requests
-from inference_econ.serving import steady as service
-from inference_econ.serving.steady import Steady, prefill, steady
+from inference_econ.serving.steady import Steady, steady
 
 WHOLE, CHUNKS = "prefill_chunk=0", "prefill_chunk=2048"
 MODELS = ("llama_3_8b", "qwen3_30b_a3b", "deepseek_v2")
@@ -142,7 +142,7 @@ def test_groups_and_stages_work_on_prompts_of_their_own() -> None:
 def test_a_single_request_waits_for_nobody(chunk: str) -> None:
     asked = requests(1_000, 200)
     found, some = state("llama_3_8b", (1, 1, 1, 1), 1.0, asked, chunk)
-    step = service.fastest_cut(question("llama_3_8b", asked.mean_context, chunk), some)
+    step = fastest_cut(question("llama_3_8b", asked.mean_context, chunk), some)
     assert found.ttft_seconds == pytest.approx(found.prefill.seconds)
     assert found.tpot_seconds == pytest.approx(step)
     assert found.concurrency == pytest.approx(1.0)
@@ -154,7 +154,7 @@ def test_a_step_with_prefill_between_others() -> None:
     """T(B) + (B - 1) / steps x P, by hand."""
     asked = requests(1_000, 201)
     found, some = state("llama_3_8b", (1, 1, 1, 1), 41.0, asked, WHOLE)
-    step = service.fastest_cut(question("llama_3_8b", asked.mean_context, WHOLE), some)
+    step = fastest_cut(question("llama_3_8b", asked.mean_context, WHOLE), some)
     assert found.tpot_seconds == pytest.approx(step + 40 / 200 * found.prefill.busy_seconds)
     assert found.tokens_per_second == pytest.approx(1.0 / found.tpot_seconds)
     assert found.decode_seconds == pytest.approx(step)
@@ -255,4 +255,4 @@ def test_batches_below_one_per_group_leave_chips_without_work() -> None:
     one, two = (steady(question(), plans((8, 4, 1, 1), batch), requests()) for batch in (1.0, 2.0))
     assert one.decode_seconds == pytest.approx(two.decode_seconds)
     idle = replace(plans((8, 4, 1, 1)), batch=np.ones(1))
-    assert service.prompts_together(question(), idle) == pytest.approx(2.0)
+    assert prompts_together(question(), idle) == pytest.approx(2.0)

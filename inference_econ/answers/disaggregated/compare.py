@@ -156,11 +156,11 @@ def compare(pools: Pools, ttft_seconds: float = math.inf) -> Comparison:
     Notes
     -----
     Per request a prefill instance is taken up for P seconds, and one that decodes with batch B for steps x T(B) / B
-    seconds; both at least for what their links need. Rates match at the quotient of the two, a real number of prefill
-    instances for each one that decodes; for whole numbers see :mod:`inference_econ.answers.disaggregated.fleets`.
-    TPOT is T(B), TTFT the request's overhead, the prefill and what is left of the transfer then. Neglected is the rest
-    of the step during which a cache arrives, half a step per answer. Splitting the phases in this way is due to Patel et al. (2024) and
-    Zhong et al. (2024).
+    seconds; both at least for what their links need. Rates match at the quotient of the two, a real number of
+    prefill instances for each one that decodes; for whole numbers see
+    :mod:`inference_econ.answers.disaggregated.fleets`. TPOT is T(B), TTFT the request's overhead, the prefill and
+    what is left of the transfer then. Neglected is the rest of the step during which a cache arrives, half a step
+    per answer. Splitting the phases in this way is due to Patel et al. (2024) and Zhong et al. (2024).
 
     Such pairs are never worse than aggregated serving if the transfer is free, the chips are the same and each
     pool may use the same layouts. Proof: an aggregated instance of batch B has a time per request of at least

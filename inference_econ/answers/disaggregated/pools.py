@@ -12,6 +12,7 @@ import numpy.typing as npt
 from inference_econ.answers.offer import Offer, offer
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.prefill import prompts_together
 from inference_econ.engine.setup import Question
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs.assumptions import Assumptions, Free
@@ -19,7 +20,7 @@ from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.traffic import Length, Requests
 from inference_econ.serving.services import Deployments
-from inference_econ.serving.steady import Steady, prompts_together, steady
+from inference_econ.serving.steady import Steady, steady
 
 Array = npt.NDArray[np.float64]
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ.engine.prefill import fastest_cut, prompts_together, unhindered
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import arrivals
 from inference_econ.serving.simulation.events import Server, simulate
 from inference_econ.serving.simulation.trace import Trace
-from inference_econ.serving.steady import fastest_cut, prompts_together, unhindered
 
 Array = npt.NDArray[np.float64]
 

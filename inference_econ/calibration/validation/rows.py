@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from inference_econ.calibration.measurements import Measurement, Skipped
 from inference_econ.calibration.prediction.predict import Prediction
+from inference_econ.calibration.subjects import measured_subject
 from inference_econ.engine.uncertainty import Interval, Reason, interval, reasons
 from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.inputs.calibration import Quantity as Fitted
@@ -142,7 +143,7 @@ class Row:
         value: float | None = None if self.prediction is None else getattr(self.prediction, field)
         if value is None or self.assumptions is None or self.measurement is None or self.assumed:
             return None
-        return interval(value, self.assumptions, _FITTED[field], subject=self.measurement)
+        return interval(value, self.assumptions, _FITTED[field], subject=measured_subject(self.measurement))
 
     @property
     def unlike(self) -> list[Reason]:
@@ -155,7 +156,7 @@ class Row:
         assumed = [Reason("workers or layout are not recorded", f"assumed: {self.assumed}")] if self.assumed else []
         short = "" if self.prediction is None else self.prediction.shortage
         lacking = [Reason("more memory is needed than there is", short)] if short else []
-        return [*assumed, *lacking, *reasons(self.measurement, self.assumptions)]
+        return [*assumed, *lacking, *reasons(measured_subject(self.measurement), self.assumptions)]
 
     @property
     def outside(self) -> list[str]:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ.engine.prefill import fastest_cut, prompts_together
 from inference_econ.inputs.traffic import Length
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import arrivals
 from inference_econ.serving.simulation.events import Server, StepTable, simulate
 from inference_econ.serving.simulation.trace import Trace
-from inference_econ.serving.steady import fastest_cut, prompts_together
 
 Array = npt.NDArray[np.float64]
 

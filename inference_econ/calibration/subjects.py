@@ -1,0 +1,45 @@
+"""What a measured row is about: what its prediction is compared with, and grouped by."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from inference_econ.calibration.measurements import Measurement
+from inference_econ.engine.uncertainty import Subject, subject_key
+from inference_econ.inputs import catalog
+from inference_econ.inputs.hardware import HardwareSpec
+from inference_econ.inputs.model import ModelSpec
+
+
+def subject_of(row: Measurement) -> str:
+    """The :func:`subject_key` of a measurement."""
+    model, hardware = _specs(row.model, row.hardware)
+    return subject_key(row.engine, hardware, model)
+
+
+def instance_chips(row: Measurement) -> float | None:
+    """Accelerators of an instance, of the largest pool's if there are two; None if the layout is not recorded [1]."""
+    if row.prefill is not None or row.decode is not None:
+        pools = [pool for pool in (row.prefill, row.decode) if pool is not None]
+        return float(max(pool.tp * pool.dp * pool.pp for pool in pools))
+    return None if row.tp is None else float(row.tp * (row.dp or 1) * (row.pp or 1))
+
+
+def requests_per_accelerator(row: Measurement) -> float | None:
+    """Requests at a time, over all accelerators; None if one is not recorded, or left to chance [1]."""
+    if row.load == "rate" or not row.concurrency or not row.accelerators:
+        return None
+    return row.concurrency / row.accelerators
+
+
+def measured_subject(row: Measurement) -> Subject:
+    """The :class:`Subject` of a measurement."""
+    chips, each = instance_chips(row), requests_per_accelerator(row)
+    together = None if chips is None or each is None else each * chips
+    return Subject(*_specs(row.model, row.hardware), row.weights, row.isl, row.osl, chips, together, row.engine)
+
+
+@cache
+def _specs(model: str, hardware: str) -> tuple[ModelSpec, HardwareSpec]:
+    """The catalogue copies what it gives; measurements are many and only looked at."""
+    return catalog.model(model), catalog.hardware(hardware)
