@@ -13,12 +13,12 @@ fit() {
     .venv/bin/inference-econ calibrate "$@" --name "profiles/$name" --quiet -o "scenarios/assumptions/profiles/$name.yaml"
 }
 
-kernels=math_efficiency,block_math_efficiency,expert_math_efficiency,attention_math_efficiency,narrow_math_efficiency
-memory=hbm_efficiency,expert_hbm_efficiency,kv_hbm_efficiency,expert_popularity_scv
-host=launch,warm_up,graph_launch,collective_overhead,step_overhead,sequence_overhead,request_overhead
-generation=launch,warm_up,math_efficiency,hbm_efficiency,expert_math_efficiency,expert_hbm_efficiency
-generation=$generation,graph_launch,collective_overhead,step_overhead,request_overhead
-engine=launch,warm_up,graph_launch,sequence_overhead,request_overhead
+kernels=chip.math_efficiency,chip.block_math_efficiency,experts.math_efficiency,attention.math_efficiency,chip.narrow_math_efficiency
+memory=chip.hbm_efficiency,experts.hbm_efficiency,attention.kv_hbm_efficiency,experts.popularity_scv
+host=host.launch,host.warm_up,host.graph_launch,network.collective_overhead,host.step_overhead,host.sequence_overhead,host.request_overhead
+generation=host.launch,host.warm_up,chip.math_efficiency,chip.hbm_efficiency,experts.math_efficiency,experts.hbm_efficiency
+generation=$generation,host.graph_launch,network.collective_overhead,host.step_overhead,host.request_overhead
+engine=host.launch,host.warm_up,host.graph_launch,host.sequence_overhead,host.request_overhead
 
 # Servers whose batch is known; of these, not two series that say something else than their names (docs/validation.md).
 servers() {
@@ -34,11 +34,11 @@ servers() {
 # What is set before the fit: asynchronous scheduling, tiles of grouped experts, experts that are not evenly popular.
 known="hardware=h200_sxm|b200|gb200_nvl72|h100_sxm|a100_sxm_80"
 servers servers "engine=vllm|sglang|trtllm,$known" --base deployable --fit "$kernels,$memory,$host" --most 200 \
-    --set assumptions.expert_spread=random --set assumptions.expert_tile=64 --set assumptions.expert_overlap=0.5 \
-    --set assumptions.hbm_efficiency=0.86 --set assumptions.math_efficiency=0.72 \
-    --set assumptions.narrow_math_efficiency=0.78 --set assumptions.block_math_efficiency=0.5 \
-    --set "assumptions.graph_launch=3 us" --set "assumptions.launch=40 us" --set assumptions.steps_ahead=1 \
-    --set "assumptions.warm_up=0.3 s" --set "assumptions.transfer_warm_up=4.5 s"
+    --set assumptions.experts.spread=random --set assumptions.experts.tile=64 --set assumptions.experts.overlap=0.5 \
+    --set assumptions.chip.hbm_efficiency=0.86 --set assumptions.chip.math_efficiency=0.72 \
+    --set assumptions.chip.narrow_math_efficiency=0.78 --set assumptions.chip.block_math_efficiency=0.5 \
+    --set "assumptions.host.graph_launch=3 us" --set "assumptions.host.launch=40 us" --set assumptions.host.steps_ahead=1 \
+    --set "assumptions.host.warm_up=0.3 s" --set "assumptions.host.transfer_warm_up=4.5 s"
 for chips in "hopper h200_sxm|h100_sxm" "blackwell b200|gb200_nvl72"; do
     family=${chips% *} boards=${chips#* }
     servers "$family" "engine=vllm|sglang|trtllm,hardware=$boards" --base profiles/servers --fit "$generation" --most 120
@@ -51,10 +51,10 @@ for one in vllm sglang trtllm; do
     servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 100
 done
 fit ampere throughput_points poisson_load_a100 ttft_points decode_points --base profiles/servers --prior 0.5 --most 120 \
-    --fit launch,math_efficiency,hbm_efficiency,kv_hbm_efficiency,graph_launch,step_overhead,request_overhead \
+    --fit host.launch,chip.math_efficiency,chip.hbm_efficiency,attention.kv_hbm_efficiency,host.graph_launch,host.step_overhead,host.request_overhead \
     --where "hardware=a100_sxm_80|a100_sxm_40|a100_pcie_80,engine=vllm|sglang|trtllm,load!=limited|saturated" \
     --without source=llm_inference_bench_ttft --target tpot,ttft,request,throughput --reference aiconfigurator
-fit cdna3 inferencemax_aggregated --base profiles/servers --fit "$generation,attention_math_efficiency" \
+fit cdna3 inferencemax_aggregated --base profiles/servers --fit "$generation,attention.math_efficiency" \
     --where hardware=mi300x --target tpot,ttft,throughput --reference inferencemax
-fit atom atom_points --base profiles/servers --fit "$generation,attention_math_efficiency" \
+fit atom atom_points --base profiles/servers --fit "$generation,attention.math_efficiency" \
     --where hardware=mi355x --target tpot,ttft --reference rocm_atom

@@ -106,7 +106,7 @@ def naive_chip(question: Question) -> naive.Chip:
         hardware.hbm_bytes,
         inside / 2,
         between / 2,
-        question.assumptions.launch,
+        question.assumptions.host.launch,
         hardware.link_domain,
     )
 

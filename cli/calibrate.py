@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from inference_econ.calibration.holdout import Fold
     from inference_econ.calibration.measurements import Measurement
 
-_DEFAULT = "math_efficiency,expert_math_efficiency,hbm_efficiency,expert_hbm_efficiency,graph_launch,step_overhead"
+_DEFAULT = ",".join(
+    (
+        *("chip.math_efficiency", "experts.math_efficiency", "chip.hbm_efficiency", "experts.hbm_efficiency"),
+        *("host.graph_launch", "host.step_overhead"),
+    )
+)
 
 
 @click.command()

@@ -198,7 +198,7 @@ def make_grid(
     fixed = Pins() if pins is None else pins
     _check_pins(question, fixed, grid, pipeline=pipeline, largest=largest)
     weights = memory.weight_bytes(question.model, question.precision)
-    usable = question.hardware.hbm_bytes * question.assumptions.usable_memory
+    usable = question.hardware.hbm_bytes * question.assumptions.capacity.usable_memory
     smallest = weights / usable
     most = _LARGEST_INSTANCE if largest is None else min(largest, _LARGEST_INSTANCE)
     only = fixed.size

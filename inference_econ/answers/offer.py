@@ -100,7 +100,7 @@ def offer(
     rate = economics.rate(question.hardware, price)
     fixed = Pins() if pins is None else pins
     fixed.check_whole()
-    usable = question.hardware.hbm_bytes * question.assumptions.usable_memory
+    usable = question.hardware.hbm_bytes * question.assumptions.capacity.usable_memory
     smallest = memory.weight_bytes(question.model, question.precision) / usable
     largest = None if max_accelerators is None else int(max_accelerators)
     grid = whole_grid(smallest, pipeline=pipeline, largest=largest, pins=fixed)

@@ -278,7 +278,7 @@ class _Case:
 
     def first_token(self, tokens: float, cached: float) -> float:
         """A request's overhead and its prefill [s]."""
-        return self.service.question.assumptions.request_overhead + self.prefill(tokens, cached)[0]
+        return self.service.question.assumptions.host.request_overhead + self.prefill(tokens, cached)[0]
 
     def prefill(self, tokens: float, cached: float) -> tuple[float, float]:
         """Seconds of a prefill, and what it takes of the instance's time [s]."""

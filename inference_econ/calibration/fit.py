@@ -158,7 +158,7 @@ def _check(names: Sequence[str], targets: Sequence[str], prior: float) -> None:
         if name not in CONSTANTS:
             raise InputError(f"{name!r} cannot be fitted; possible: {', '.join(CONSTANTS)}")
     if not names or len(set(names)) < len(names):
-        raise InputError("name the constants to fit, each once, for example math_efficiency,hbm_efficiency")
+        raise InputError("name the constants to fit, each once, for example chip.math_efficiency,chip.hbm_efficiency")
     for target in targets:
         if target not in TARGETS:
             raise InputError(f"target: got {target!r}; allowed: {', '.join(TARGETS)}")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.prediction.predict import Prediction, predict
 from inference_econ.errors import InputError
-from inference_econ.inputs.assumptions import Assumptions, FamilyAssumptions
+from inference_econ.inputs.assumptions import Assumptions, value_of
 
 Array = npt.NDArray[np.float64]
 Progress = Callable[[float, str], None]
@@ -61,25 +61,25 @@ class Target:
 #: What can be fitted, by the name of the field. The best kernels reach 0.9 of the memory bandwidth, and dense
 #: products of 16 bits 0.65 to 0.85 of the peak (scenarios/measured/kernels.csv).
 CONSTANTS: Mapping[str, Constant] = {
-    "math_efficiency": Constant(0.05, 0.95, 0.7, 0.15, "1"),
-    "attention_math_efficiency": Constant(0.02, 0.95, 0.5, 0.4, "1"),
-    "expert_math_efficiency": Constant(0.02, 0.95, 0.35, 0.5, "1"),
-    "block_math_efficiency": Constant(0.2, 0.999, 0.5, 0.4, "1"),
-    "narrow_math_efficiency": Constant(0.3, 1.0, 0.78, 0.1, "1"),
-    "hbm_efficiency": Constant(0.1, 0.93, 0.86, 0.07, "1"),
-    "expert_hbm_efficiency": Constant(0.05, 0.93, 0.75, 0.2, "1"),
-    "kv_hbm_efficiency": Constant(0.05, 0.93, 0.75, 0.2, "1"),
-    "widened_efficiency": Constant(0.05, 0.999, 0.7, 0.4, "1"),
-    "link_efficiency": Constant(0.05, 0.999, 0.8, 0.2, "1"),
-    "expert_popularity_scv": Constant(1e-3, 10.0, 0.3, 1.0, "1"),
-    "graph_launch": Constant(1e-7, 5e-5, 3e-6, 0.5, "s"),
-    "launch": Constant(1e-7, 2e-4, 4e-5, 0.7, "s"),
-    "collective_overhead": Constant(1e-8, 1e-3, 3e-6, 0.7, "s"),
-    "step_overhead": Constant(1e-6, 5e-2, 3e-4, 1.0, "s"),
-    "sequence_overhead": Constant(1e-8, 1e-3, 3e-6, 2.0, "s"),
-    "request_overhead": Constant(1e-5, 1.0, 2e-2, 1.0, "s"),
-    "warm_up": Constant(1e-3, 10.0, 0.3, 1.0, "s"),
-    "transfer_warm_up": Constant(1e-2, 60.0, 4.0, 1.0, "s"),
+    "chip.math_efficiency": Constant(0.05, 0.95, 0.7, 0.15, "1"),
+    "attention.math_efficiency": Constant(0.02, 0.95, 0.5, 0.4, "1"),
+    "experts.math_efficiency": Constant(0.02, 0.95, 0.35, 0.5, "1"),
+    "chip.block_math_efficiency": Constant(0.2, 0.999, 0.5, 0.4, "1"),
+    "chip.narrow_math_efficiency": Constant(0.3, 1.0, 0.78, 0.1, "1"),
+    "chip.hbm_efficiency": Constant(0.1, 0.93, 0.86, 0.07, "1"),
+    "experts.hbm_efficiency": Constant(0.05, 0.93, 0.75, 0.2, "1"),
+    "attention.kv_hbm_efficiency": Constant(0.05, 0.93, 0.75, 0.2, "1"),
+    "chip.widened_efficiency": Constant(0.05, 0.999, 0.7, 0.4, "1"),
+    "network.link_efficiency": Constant(0.05, 0.999, 0.8, 0.2, "1"),
+    "experts.popularity_scv": Constant(1e-3, 10.0, 0.3, 1.0, "1"),
+    "host.graph_launch": Constant(1e-7, 5e-5, 3e-6, 0.5, "s"),
+    "host.launch": Constant(1e-7, 2e-4, 4e-5, 0.7, "s"),
+    "network.collective_overhead": Constant(1e-8, 1e-3, 3e-6, 0.7, "s"),
+    "host.step_overhead": Constant(1e-6, 5e-2, 3e-4, 1.0, "s"),
+    "host.sequence_overhead": Constant(1e-8, 1e-3, 3e-6, 2.0, "s"),
+    "host.request_overhead": Constant(1e-5, 1.0, 2e-2, 1.0, "s"),
+    "host.warm_up": Constant(1e-3, 10.0, 0.3, 1.0, "s"),
+    "host.transfer_warm_up": Constant(1e-2, 60.0, 4.0, 1.0, "s"),
 }
 TARGETS: Mapping[str, Target] = {
     "tpot": Target("tpot_seconds", 0.1),
@@ -95,10 +95,8 @@ _STEP = 0.02
 
 def with_constants(base: Assumptions, names: Sequence[str], values: Sequence[float] | Array) -> Assumptions:
     """Assumptions with some constants set for every family of chips."""
-    dropped = {name: None for name in names if name in FamilyAssumptions.model_fields}
-    families = {key: family.model_copy(update=dropped) for key, family in base.per_family.items()}
-    set_ = {name: float(value) for name, value in zip(names, values, strict=True)}
-    return base.model_copy(update={**set_, "per_family": families, "calibration": None})
+    constants = {name: float(value) for name, value in zip(names, values, strict=True)}
+    return base.changed(constants).without_exceptions(names).model_copy(update={"calibration": None})
 
 
 def log_ratios(predictions: Sequence[Prediction], targets: Sequence[str]) -> Array:
@@ -263,7 +261,7 @@ def _usable(rows: Sequence[Measurement], base: Assumptions, targets: Sequence[st
 
 
 def _value(base: Assumptions, name: str) -> float:
-    value = getattr(base, name)
+    value = value_of(base, name)
     return float(value or CONSTANTS[name].start)
 
 

@@ -16,7 +16,7 @@ from inference_econ.calibration.rows import calibration_behind, deployment_key
 from inference_econ.calibration.subjects import instance_chips, requests_per_accelerator, subject_of
 from inference_econ.engine.uncertainty import formats
 from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions, FamilyAssumptions
+from inference_econ.inputs.assumptions import Assumptions, exceptions_of
 from inference_econ.inputs.calibration import LEVELS, ErrorSpread, Quantity
 from inference_econ.inputs.units import percent
 
@@ -73,9 +73,8 @@ def profile_text(
     lines.append(f"description: {json.dumps(description or _description(found, extends))}")
     pairs = [change.partition("=") for change in changes]
     settings = [(key.strip(), value.strip()) for key, _, value in pairs if key.strip() not in found.names]
-    lines += [f"{key}: {value}" for key, value in settings]
-    lines += [f"{one}: {_quantity(one, value)}" for one, value in zip(found.names, found.values, strict=True)]
-    lines += _exceptions(found.base, found.names)
+    constants = [(name, _quantity(name, value)) for name, value in zip(found.names, found.values, strict=True)]
+    lines += _nested([*settings, *constants, *_exceptions(found.base, found.names)])
     lines += _calibration(found, folds, date)
     lines.append("sources:")
     lines += [_source(key, reference, f"set before the fit: {key} = {value}", "assumed") for key, value in settings]
@@ -102,14 +101,29 @@ def _quantity(name: str, value: float) -> str:
     return f"{value / size:.4g} {unit}"
 
 
-def _exceptions(base: Assumptions, names: Sequence[str]) -> list[str]:
-    """Families whose own value would hide a fitted one."""
-    hidden: Mapping[str, list[str]] = {
-        family: [name for name in names if name in FamilyAssumptions.model_fields and getattr(one, name) is not None]
-        for family, one in base.per_family.items()
-    }
-    lines = [f"  {key}: {{{', '.join(f'{name}: null' for name in found)}}}" for key, found in hidden.items() if found]
-    return ["per_family:", *lines] if lines else []
+def _exceptions(base: Assumptions, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Families whose own value would hide a fitted one, and that they have none."""
+    return [
+        (f"per_family.{family}.{name}", "null")
+        for family in base.per_family
+        for name in exceptions_of(base, family)
+        if name in names
+    ]
+
+
+def _nested(settings: Iterable[tuple[str, str]], indent: str = "") -> list[str]:
+    """Lines of YAML for values by their dotted names."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for name, value in settings:
+        group, _, field = name.partition(".")
+        groups.setdefault(group, []).append((field, value))
+    lines = []
+    for group, fields in groups.items():
+        values = [value for field, value in fields if not field]
+        lines += (
+            [f"{indent}{group}: {values[-1]}"] if values else [f"{indent}{group}:", *_nested(fields, f"{indent}  ")]
+        )
+    return lines
 
 
 def _calibration(found: Fit, folds: Mapping[str, Sequence[Fold]], date: str) -> list[str]:

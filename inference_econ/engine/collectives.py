@@ -11,7 +11,8 @@ import numpy.typing as npt
 from inference_econ.engine.operators.table import Collective
 from inference_econ.errors import InputError
 from inference_econ.formulas import collectives as nccl
-from inference_econ.inputs.assumptions import Assumptions, Free, Mesh, NcclTree, ProtocolConstants, ProtocolName
+from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.collectives import Free, Mesh, NcclTree, ProtocolConstants, ProtocolName
 from inference_econ.inputs.hardware import HardwareSpec
 
 Array = npt.NDArray[np.float64]
@@ -50,7 +51,7 @@ class Network:
     @classmethod
     def of(cls, hardware: HardwareSpec, assumptions: Assumptions) -> Network:
         """The network of a chip under some assumptions."""
-        model, share = assumptions.collectives, assumptions.link_efficiency
+        model, share = assumptions.network.collectives, assumptions.network.link_efficiency
         link, nic = hardware.link_bytes_per_second_one_way, hardware.nic_bytes_per_second_one_way
         nearest = link or nic
         protocols = _protocols(model) if isinstance(model, NcclTree) else []
@@ -68,7 +69,7 @@ class Network:
             np.inf if link is None else link * share,
             np.inf if nic is None else nic * share * network,
             None if nearest is None else nearest * share,
-            assumptions.collective_overhead,
+            assumptions.network.collective_overhead,
             hardware.name,
         )
 

@@ -102,7 +102,7 @@ def _weight_groups(model: ModelSpec, precision: Precision, assumptions: Assumpti
     other = sum(parts.values()) - parts["embeddings"] - parts["attention"] - routed - shared
     width = BYTES_PER_ELEMENT
     embeddings = parts["embeddings"]
-    if assumptions is not None and assumptions.embedding_capacity == "output" and not model.tied_embeddings:
+    if assumptions is not None and assumptions.capacity.embeddings == "output" and not model.tied_embeddings:
         embeddings -= model.vocab_size * hidden
     return {
         "embeddings": embeddings * width[precision.embeddings],
@@ -122,7 +122,7 @@ def _held_weights(
     Each group of attention ranks holds its own copy of attention and of shared experts.
     """
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions)}
-    if assumptions.attention_groups == "data_parallel":
+    if assumptions.layout.attention_groups == "data_parallel":
         for name in ("attention", "shared_experts"):
             groups[name] = groups[name] * (plans.stage / plans.attention_ranks)
     return groups
@@ -140,8 +140,8 @@ def kv_bytes_per_sequence(
 
 def _kept(spec: Attention, precision: Precision, context: float, assumptions: Assumptions | None) -> float:
     """Cache and state of one sequence in one layer, in whole blocks of tokens [B]."""
-    if assumptions is not None and assumptions.kv_block > 1:
-        context = math.ceil(context / assumptions.kv_block) * float(assumptions.kv_block)
+    if assumptions is not None and assumptions.capacity.kv_block > 1:
+        context = math.ceil(context / assumptions.capacity.kv_block) * float(assumptions.capacity.kv_block)
     width = BYTES_PER_ELEMENT[precision.kv]
     if spec.kind == "recurrent":
         state = counting.recurrent_state_elements(spec)
@@ -161,7 +161,7 @@ def _held_cache(
     held: dict[str, Array | float] = {"kv_cache": 0.0, "state": 0.0}
     for block in model.blocks:
         kept: Array | float = block.layers * _kept(block.attention, precision, context, assumptions)
-        if assumptions.kv_placement == "by_heads":
+        if assumptions.layout.kv_placement == "by_heads":
             ranks = plans.attention_ranks
             kept = kept * (ranks / np.minimum(ranks, _apart(block.attention, assumptions)))
         held["state" if block.attention.kind == "recurrent" else "kv_cache"] += kept
@@ -169,7 +169,7 @@ def _held_cache(
 
 
 def _decompressed(spec: Attention, assumptions: Assumptions | None) -> bool:
-    return assumptions is not None and spec.kind == "latent" and assumptions.latent_attention == "decompressed"
+    return assumptions is not None and spec.kind == "latent" and assumptions.attention.latent == "decompressed"
 
 
 def _elements(spec: Attention, assumptions: Assumptions | None) -> float:
@@ -198,12 +198,12 @@ def workspace_bytes(
     layer's part between its two sides, and the logits of the sequences in 32 bits; and what MLA decompresses in
     every step, one layer at a time.
     """
-    tokens = assumptions.workspace_tokens
+    tokens = assumptions.capacity.workspace_tokens
     expanded = _decompressed_bytes(model, precision, plans, context, assumptions)
     if tokens == 0:
         return expanded
     widest = max(_between(block.feed_forward) for block in model.blocks)
-    groups = plans.stage / plans.attention_ranks if assumptions.attention_groups == "data_parallel" else 1.0
+    groups = plans.stage / plans.attention_ranks if assumptions.layout.attention_groups == "data_parallel" else 1.0
     elements = tokens * (4.0 * model.hidden_size + widest / plans.stage)
     logits = np.minimum(plans.micro_batch / groups, tokens) * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
     return np.asarray(elements * BYTES_PER_ELEMENT[precision.activations] + logits + expanded)
@@ -216,7 +216,7 @@ def _decompressed_bytes(
     widest = 0.0
     for block in model.blocks:
         spec = block.attention
-        if spec.kind == "latent" and assumptions.latent_attention == "decompressed_per_step":
+        if spec.kind == "latent" and assumptions.attention.latent == "decompressed_per_step":
             widths = spec.nope_head_dim, spec.rope_head_dim, spec.value_head_dim
             widest = max(widest, decompressed_elements(spec.query_heads, *widths))
     return np.asarray(plans.micro_batch * (context * widest * BYTES_PER_ELEMENT[precision.activations]) / plans.stage)
@@ -270,14 +270,14 @@ def need(
     return Memory(
         np.asarray(sum(weights) + taken.weight_bytes),
         (sum(cache) + taken.bytes_per_sequence) * _counted(plans, assumptions),
-        plans.accelerators * (hbm_bytes * assumptions.usable_memory) - workspace,
+        plans.accelerators * (hbm_bytes * assumptions.capacity.usable_memory) - workspace,
         workspace,
     )
 
 
 def _counted(plans: Plans, assumptions: Assumptions) -> Array:
     """Sequences whose cache must fit [1]."""
-    return plans.batch if assumptions.kv_capacity == "batch" else plans.micro_batch
+    return plans.batch if assumptions.capacity.kv == "batch" else plans.micro_batch
 
 
 def of_one_accelerator(
@@ -311,7 +311,7 @@ def of_one_accelerator(
     }
     found = {name: float(np.ravel(held / plan.accelerators)[0]) for name, held in shared.items()}
     found["workspace"] = float(np.ravel(workspace_bytes(model, precision, plan, context, assumptions))[0])
-    found["head_room"] = hbm_bytes * (1.0 - assumptions.usable_memory)
+    found["head_room"] = hbm_bytes * (1.0 - assumptions.capacity.usable_memory)
     return {**found, "free": hbm_bytes - sum(found.values())}
 
 

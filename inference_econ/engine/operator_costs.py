@@ -84,8 +84,8 @@ def operator_costs(question: Question, plans: Plans, layout: TensorLayout) -> li
     """
     work, network = question.work(plans), Network.of(question.hardware, question.assumptions)
     launch = 0.0
-    if question.assumptions.launches == "per_operator":
-        launch = question.assumptions.graph_launch
+    if question.assumptions.host.launches == "per_operator":
+        launch = question.assumptions.host.graph_launch
     rows = (_operator_costs(question, operator, work, network, layout, launch) for operator in work.operators)
     return [row for row in rows if row is not None]
 

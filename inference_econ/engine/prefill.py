@@ -65,12 +65,12 @@ def prefill(question: Question, plans: Plans, tokens: float, cached: float = 0.0
     Causal attention: a new token attends to what is cached and to the new ones before it. With
     ``prefill_chunk`` a prompt is read in equal chunks, each of which reads the cache of those before.
     """
-    limit = question.assumptions.prefill_chunk
+    limit = question.assumptions.serving.prefill_chunk
     chunks = max(1, math.ceil(tokens / limit)) if limit else 1
     each = tokens / chunks
     asked = replace(question, context=cached + (tokens - each) / 2.0)
     together, gathering = prompts_together(question, plans), np.zeros(())
-    if question.assumptions.prefill_split == "context":
+    if question.assumptions.serving.prefill_split == "context":
         gathering, together = _gathering(question, plans, each), plans.pp
     reading = replace(plans, batch=together, new_tokens=each, prefill=True)
     step = fastest_cut(asked, reading) + gathering
@@ -89,7 +89,7 @@ def _chip_seconds(question: Question, plans: Plans, seconds: Array) -> Array:
 
 def unhindered(question: Question) -> Question:
     """The same question for a host that launches kernels in no time."""
-    return replace(question, assumptions=question.assumptions.model_copy(update={"launch": 0.0}))
+    return replace(question, assumptions=question.assumptions.changed({"host.launch": 0.0}))
 
 
 def _gathering(question: Question, plans: Plans, tokens: float) -> Array:
@@ -107,7 +107,7 @@ def _gathering(question: Question, plans: Plans, tokens: float) -> Array:
 
 def prompts_together(question: Question, plans: Plans) -> Array:
     """Prompts that an instance reads at the same time: one per group of attention ranks and stage [1]."""
-    if question.assumptions.attention_groups == "idle":
+    if question.assumptions.layout.attention_groups == "idle":
         return plans.pp
     return np.asarray(plans.accelerators / plans.attention_ranks)
 

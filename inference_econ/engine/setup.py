@@ -11,7 +11,8 @@ from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.memory import NOTHING, Taken
 from inference_econ.engine.operators.table import Operator, OperatorKind
 from inference_econ.engine.operators.work import Work, decode_work
-from inference_econ.inputs.assumptions import Assumptions, Free, Mesh, TensorLayout
+from inference_econ.inputs.assumptions import Assumptions, TensorLayout
+from inference_econ.inputs.collectives import Free, Mesh
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, check_cache_dtype, math_unit
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
@@ -74,7 +75,7 @@ class Question:
 
     def unit(self, dtype: str) -> str:
         """The maths unit that a matrix product with weights of ``dtype`` runs on."""
-        peaks, follows = self.peaks, self.assumptions.math_unit_follows
+        peaks, follows = self.peaks, self.assumptions.chip.math_unit_follows
         own = math_unit(dtype, peaks, self.hardware.name)
         widened = follows == "widest" or (follows == "engines" and BYTES_PER_ELEMENT[dtype] < 1 and own != "fp4")
         if widened and BYTES_PER_ELEMENT[dtype] < BYTES_PER_ELEMENT[self.precision.activations]:
@@ -84,19 +85,19 @@ class Question:
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
         """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
         assumed = self.assumptions
-        shares = {"scores": assumed.attention_math_efficiency, "experts": assumed.expert_math_efficiency}
+        shares = {"scores": assumed.attention.math_efficiency, "experts": assumed.experts.math_efficiency}
         unit = self.unit(dtype)
-        narrow = assumed.narrow_math_efficiency ** _HALVINGS.get(unit, 0)
+        narrow = assumed.chip.narrow_math_efficiency ** _HALVINGS.get(unit, 0)
         if dtype == "fp8_block" and "fp4" in self.peaks:
-            narrow *= assumed.block_math_efficiency
-        return self.peaks[unit] * (shares.get(kind) or assumed.math_efficiency) * narrow
+            narrow *= assumed.chip.block_math_efficiency
+        return self.peaks[unit] * (shares.get(kind) or assumed.chip.math_efficiency) * narrow
 
     def shown(self, kind: OperatorKind) -> float:
         """Share of the shorter of arithmetic and memory time of an operator that does not hide behind the other [1]."""
         assumed = self.assumptions
-        if assumed.overlap == "none":
+        if assumed.chip.overlap == "none":
             return 1.0
-        return 1.0 - assumed.expert_overlap if assumed.overlap == "operator" and kind == "experts" else 0.0
+        return 1.0 - assumed.experts.overlap if assumed.chip.overlap == "operator" and kind == "experts" else 0.0
 
     def kernels(self, operator: Operator) -> float:
         """Kernels of one occurrence of a row: activations of 16 bits are quantised first for a narrow unit [1]."""
@@ -107,20 +108,24 @@ class Question:
     @property
     def bytes_per_second(self) -> float:
         """Sustained memory bandwidth for dense weights and activations [B/s]."""
-        return self.hardware.hbm_bytes_per_second * self.assumptions.hbm_efficiency
+        return self.hardware.hbm_bytes_per_second * self.assumptions.chip.hbm_efficiency
 
     def weight_bytes_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
         """The same for weights of a format in a kind of operator [B/s]."""
         assumed = self.assumptions
-        share = (assumed.expert_hbm_efficiency if kind == "experts" else None) or assumed.hbm_efficiency
-        if assumed.widened_efficiency < 1.0 and BYTES_PER_ELEMENT[dtype] < 1.5 and self.unit(dtype) in _SIXTEEN_BIT:
-            share *= assumed.widened_efficiency
+        share = (assumed.experts.hbm_efficiency if kind == "experts" else None) or assumed.chip.hbm_efficiency
+        if (
+            assumed.chip.widened_efficiency < 1.0
+            and BYTES_PER_ELEMENT[dtype] < 1.5
+            and self.unit(dtype) in _SIXTEEN_BIT
+        ):
+            share *= assumed.chip.widened_efficiency
         return self.hardware.hbm_bytes_per_second * share
 
     @property
     def kv_bytes_per_second(self) -> float:
         """The same for cache and states [B/s]."""
-        share = self.assumptions.kv_hbm_efficiency or self.assumptions.hbm_efficiency
+        share = self.assumptions.attention.kv_hbm_efficiency or self.assumptions.chip.hbm_efficiency
         return self.hardware.hbm_bytes_per_second * share
 
     @property
@@ -149,7 +154,7 @@ class Question:
     def reasons(self, plans: Plans, layout: TensorLayout, taken: Taken = NOTHING) -> npt.NDArray[np.intp]:
         """Why each plan cannot run: codes of :data:`inference_econ.engine.memory.REASONS`."""
         unreachable = self.hardware.nic_bytes_per_second_one_way is None
-        unreachable = unreachable and not isinstance(self.assumptions.collectives, (Free, Mesh))
+        unreachable = unreachable and not isinstance(self.assumptions.network.collectives, (Free, Mesh))
         limit = self.hardware.link_domain if unreachable else None
         blocks = self.precision.blocks
         return memory.reasons(self.model, self.memory(plans, taken), plans, layout, self.assumptions, limit, blocks)

@@ -221,7 +221,7 @@ def rounds(question: Question, plans: Plans, speculation: Speculation) -> Rounds
     like the target's attention, as far as its heads divide; groups of so many chips each hold a copy and a part of
     the batch.
     """
-    counted = question.assumptions.expected_tokens == "draft_length_plus_one"
+    counted = question.assumptions.serving.expected_tokens == "draft_length_plus_one"
     batch = np.maximum(plans.batch, prompts_together(question, plans))
     full = replace(plans, batch=np.asarray(batch))
     lengths = range(speculation.longest + 1)
@@ -260,7 +260,7 @@ def memory(question: Question, plans: Plans, speculation: Speculation | None) ->
     """
     own = question.memory(plans)
     helper = None if speculation is None else helper_of(question, speculation)
-    if speculation is None or helper is None or not question.assumptions.draft_in_capacity:
+    if speculation is None or helper is None or not question.assumptions.capacity.draft:
         return own
     placed, copies = _placed(helper, plans, speculation)
     if speculation.proposer != "draft":
@@ -305,7 +305,7 @@ def helper_of(question: Question, speculation: Speculation) -> Question | None:
             precision = Precision.of(model, speculation.weights, own.activations, own.kv)
             precision = replace(precision, embeddings=own.embeddings)
     # The host schedules a round once.
-    assumed = question.assumptions.model_copy(update={"step_overhead": 0.0, "sequence_overhead": 0.0})
+    assumed = question.assumptions.changed({"host.step_overhead": 0.0, "host.sequence_overhead": 0.0})
     return Question.of(model, question.hardware, precision, question.context, assumed)
 
 
@@ -342,7 +342,7 @@ def _placed(helper: Question, plans: Plans, speculation: Speculation) -> tuple[P
 
 def _degree(helper: Question, most: int) -> float:
     """The largest number of chips that divides ``most`` and the model [1]."""
-    one, cut = np.ones(1), helper.assumptions.tensor_layouts[0]
+    one, cut = np.ones(1), helper.assumptions.layout.tensor_layouts[0]
     for degree in range(most, 1, -1):
         plans = Plans(one * degree, one, one, one * degree, one, whole=True)
         uneven = indivisible(helper.model, plans, cut, helper.assumptions)

@@ -87,7 +87,7 @@ def step_seconds(question: Question, plans: Plans) -> list[Array]:
     Returns
     -------
     list of ndarray, each of shape (...)
-        [s], in the order of ``assumptions.tensor_layouts``; they share all but the communication.
+        [s], in the order of ``assumptions.layout.tensor_layouts``; they share all but the communication.
 
     Notes
     -----
@@ -98,7 +98,7 @@ def step_seconds(question: Question, plans: Plans) -> list[Array]:
     alone, exchanged = _alone_and_exchanged(question, work)
     host = host_seconds(question, work)
     totals = [np.maximum(alone + each, host) for each in exchanged]
-    if question.assumptions.two_batch_overlap == "when_faster":
+    if question.assumptions.network.two_batch_overlap == "when_faster":
         alone, exchanged = _alone_and_exchanged(question, question.work(halved(plans)))
         for index, each in enumerate(exchanged):
             turns = 2.0 * np.maximum(np.maximum(alone, each), host)
@@ -116,7 +116,7 @@ def _alone_and_exchanged(question: Question, work: Work) -> tuple[Array, list[Ar
     """Seconds of work and launches, and of communication under each way to cut matrices."""
     network = Network.of(question.hardware, question.assumptions)
     alone = _overlapped(question, work) + launch_seconds(question, work)
-    layouts = question.assumptions.tensor_layouts
+    layouts = question.assumptions.layout.tensor_layouts
     return alone, [communication(network, work, layout, work.operators) for layout in layouts]
 
 
@@ -139,7 +139,7 @@ def evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCost
     """
     host = host_seconds(question, question.work(plans))
     costs = _not_before(host, _evaluate(question, plans, layout))
-    if question.assumptions.two_batch_overlap == "when_faster":
+    if question.assumptions.network.two_batch_overlap == "when_faster":
         turns = _in_turns(_evaluate(question, halved(plans), layout))
         costs = _quicker(costs, _not_before(2.0 * host, turns), plans)
     parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(question, plans)}
@@ -222,7 +222,7 @@ def operator_roofline(question: Question, operator: Operator, work: Work) -> Roo
 def _rooflines(question: Question, work: Work) -> list[Roofline]:
     """One roofline per operator, or a single one for the whole step."""
     each = [operator_roofline(question, operator, work) for operator in work.operators]
-    if question.assumptions.overlap != "step":
+    if question.assumptions.chip.overlap != "step":
         return each
     compute, weights, activations, cache = (
         np.asarray(sum(getattr(roofline, name) for roofline in each))
@@ -232,7 +232,7 @@ def _rooflines(question: Question, work: Work) -> list[Roofline]:
 
 
 def _overlapped(question: Question, work: Work) -> Array:
-    if question.assumptions.overlap == "step":
+    if question.assumptions.chip.overlap == "step":
         return _step_overlapped(question, work)
     return np.asarray(sum(roofline.seconds for roofline in _rooflines(question, work)))
 
@@ -272,27 +272,27 @@ def communication(network: Network, work: Work, layout: TensorLayout, operators:
 def launch_seconds(question: Question, work: Work) -> float:
     """Time to launch the kernels that a step waits for [s]."""
     assumed = question.assumptions
-    if assumed.launches == "per_layer":
-        return assumed.launches_per_layer * work.layers * assumed.launch
-    return _kernels(question, work) * assumed.graph_launch
+    if assumed.host.launches == "per_layer":
+        return assumed.host.launches_per_layer * work.layers * assumed.host.launch
+    return _kernels(question, work) * assumed.host.graph_launch
 
 
 def host_seconds(question: Question, work: Work) -> float:
     """Time that the host takes to launch a step's kernels, ahead of the chip; 0 where graphs do it [s]."""
     assumed = question.assumptions
-    if assumed.launches == "per_layer" or (assumed.cuda_graphs and not work.prefill):
+    if assumed.host.launches == "per_layer" or (assumed.host.cuda_graphs and not work.prefill):
         return 0.0
-    return _kernels(question, work) * assumed.launch
+    return _kernels(question, work) * assumed.host.launch
 
 
 def overhead_seconds(question: Question, plans: Plans) -> Array:
     """Time of the host per step that nothing hides [s]; each group of attention ranks has a host process of its own."""
     assumed = question.assumptions
-    overhead = np.asarray(assumed.step_overhead)
-    if not assumed.sequence_overhead:
+    overhead = np.asarray(assumed.host.step_overhead)
+    if not assumed.host.sequence_overhead:
         return overhead
-    groups = plans.stage / plans.attention_ranks if assumed.attention_groups == "data_parallel" else 1.0
-    return overhead + assumed.sequence_overhead * plans.micro_batch / groups
+    groups = plans.stage / plans.attention_ranks if assumed.layout.attention_groups == "data_parallel" else 1.0
+    return overhead + assumed.host.sequence_overhead * plans.micro_batch / groups
 
 
 def _kernels(question: Question, work: Work) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import typing
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -27,6 +27,9 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
 
+    #: Where fields are that were elsewhere once, so that who uses the old name is told the new one.
+    moved: ClassVar[Mapping[str, str]] = {}
+
     def __init__(self, **data: Any) -> None:
         try:
             super().__init__(**data)
@@ -39,13 +42,24 @@ class Spec(BaseModel):
     def replace(self, **changes: object) -> Self:
         """A copy with some fields changed, validated like a file.
 
+        Of a field that is a specification itself, a mapping changes only what it names, unless it names another kind.
+
         Raises
         ------
         SpecError
             If a field is unknown or a value is not allowed.
         """
         data = {name: getattr(self, name) for name in self.model_fields_set}
-        return self.build({**data, **changes}, origin=type(self).__name__)
+        nested = {name: self._nested(name, value) for name, value in changes.items()}
+        return self.build({**data, **nested}, origin=type(self).__name__)
+
+    def _nested(self, name: str, change: object) -> object:
+        """What a field becomes when it is changed: all of it, or a part of the specification that it holds."""
+        before = getattr(self, name, None)
+        if not isinstance(before, Spec) or not isinstance(change, Mapping) or "kind" in change:
+            return change
+        known = {key: getattr(before, key) for key in before.model_fields_set}
+        return {**known, **{key: before._nested(key, value) for key, value in change.items()}}
 
     @classmethod
     def build(cls, data: Mapping[str, object], *, origin: str) -> Self:
@@ -103,7 +117,10 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
     if kind == "missing":
         return f"{where}: {path} is missing"
     if kind == "extra_forbidden":
-        return f"{where}: unknown key {path!r}; {_nearest(str(location[-1]), _fields_at(cls, detail['loc']))}"
+        name = str(location[-1])
+        moved = cls.moved.get(name)
+        remedy = f"it is now {moved!r}" if moved else _nearest(name, _fields_at(cls, detail["loc"]), cls.moved)
+        return f"{where}: unknown key {path!r}; {remedy}"
     if kind == "quantity":
         return f"{where}: {path}: {context['problem']}"
     if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
@@ -174,10 +191,10 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
         yield from _models_in(argument)
 
 
-def _nearest(given: str, allowed: list[str]) -> str:
-    best = difflib.get_close_matches(given, allowed, n=2)
+def _nearest(given: str, allowed: list[str], moved: Mapping[str, str]) -> str:
+    best = difflib.get_close_matches(given, [*allowed, *(name for name in moved if name not in allowed)], n=2)
     if best:
-        return f"did you mean {' or '.join(map(repr, best))}?"
+        return f"did you mean {' or '.join(repr(moved.get(name, name)) for name in best)}?"
     return f"allowed: {', '.join(allowed)}"
 
 

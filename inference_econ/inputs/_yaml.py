@@ -289,6 +289,14 @@ def assign(document: Document, path: Sequence[str], value: Value, origin: str) -
     document.lines[location] = (origin, 0)
 
 
+def value_at(document: Document, path: Sequence[str]) -> Value:
+    """The value that :func:`assign` sets by this path."""
+    value: Value = document.data
+    for name in path:
+        value = _step(value, _key(value, name, document.origin))
+    return value
+
+
 def _key(container: Value, name: str, origin: str) -> str | int:
     """A part of a path as a key, or as a position in a list that has it."""
     if not isinstance(container, list):

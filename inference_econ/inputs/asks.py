@@ -38,7 +38,7 @@ class Settings(Spec):
     assumptions: str | None = None
     """Name or path of a preset."""
     changes: tuple[str, ...] = Field(default=(), strict=False)
-    """What-ifs, ``assumptions.launch=0 us``."""
+    """What-ifs, ``assumptions.host.launch=0 us``."""
     weights: Dtype | None = None
     """Number format of the weights; by default the published one."""
     activations: Dtype | None = None

@@ -6,137 +6,52 @@ difference of two YAML files. The ``paper`` preset is ``scenarios/assumptions/pa
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, create_model
 
-from inference_econ.inputs._base import Bytes, Count, Fraction, Seconds, SourcedSpec, Spec
+from inference_econ.inputs._base import Count, Fraction, Seconds, SourcedSpec, Spec
 from inference_econ.inputs.calibration import Calibration
+from inference_econ.inputs.collectives import Collectives
 
 Steps = Annotated[int, Field(ge=0, le=64)]
 NonNegative = Annotated[int | float, Field(ge=0, le=1e6, allow_inf_nan=False)]
-ProtocolName = Literal["LL", "LL128", "Simple"]
 TensorLayout = Literal["1d", "2d"]
 
 
-class ProtocolConstants(Spec):
-    """One NCCL protocol under the tree algorithm."""
+class ChipAssumptions(Spec):
+    """What a chip sustains of what its datasheet says, and what it has to do."""
 
-    base: Seconds
-    """Paid once per collective [s]."""
-    per_rank: Seconds
-    """Per further rank inside a link domain [s]."""
-    per_domain_doubling: Seconds
-    """Per doubling of the number of domains [s]."""
-    bandwidth_factor: Fraction
-    """Share of the link that carries payload [1]."""
-
-
-class AllReduceKernel(Spec):
-    """An all-reduce kernel of a serving engine or of the switch, inside one link domain."""
-
-    shape: Literal["one_shot", "two_shot", "multicast"]
-    """Every rank reads all others' tensors; each reduces its part, then all gather; or the switch reduces (NVLS)."""
-    base: Seconds
-    """Paid once [s]."""
-    per_rank: Seconds
-    """Per further rank [s]."""
-    bandwidth_factor: Fraction
-    """Share of the link that carries payload [1]."""
-    most_bytes: Bytes | None = None
-    """Largest tensor it is used for [B]; none if it has no limit."""
-
-
-class NcclTree(Spec):
-    """NCCL's latency-plus-bandwidth model: the best of what is given is taken, by size and domains."""
-
-    kind: Literal["nccl_tree"]
-    """Names this model of collectives."""
-    version: str
-    """NCCL versions that ship these constants."""
-    protocols: Annotated[dict[ProtocolName, ProtocolConstants], Field(min_length=1)]
-    """Protocols of the tree algorithm."""
-    ring: dict[ProtocolName, ProtocolConstants] = Field(default_factory=dict)
-    """Protocols of the ring algorithm; ``per_domain_doubling`` is paid per domain."""
-    kernels: dict[str, AllReduceKernel] = Field(default_factory=dict)
-    """Other all-reduces inside a link domain."""
-    network_factor: Fraction | None = None
-    """Share of the network between domains that carries payload under Simple; of other protocols in proportion.
-    Without it the protocols' own factors hold there too [1]."""
-    exchange_per_domain_doubling: Seconds | None = None
-    """What an all-to-all or a hand-off pays per doubling of the domains; without it, what the protocols pay [s]."""
-    domains_overlap: bool = True
-    """Traffic inside and between link domains runs at the same time."""
-
-
-class Mesh(Spec):
-    """Neighbours pass data on: TPU tori and the Groq LPU in the published study."""
-
-    kind: Literal["mesh"]
-    """Names this model of collectives."""
-    hop: Seconds
-    """Time between neighbours [s]."""
-
-
-class Free(Spec):
-    """Communication takes no time: for bounds."""
-
-    kind: Literal["free"]
-    """Names this model of collectives."""
-
-
-Collectives = Annotated[NcclTree | Mesh | Free, Field(discriminator="kind")]
-
-
-class FamilyAssumptions(Spec):
-    """What is assumed differently for one family of chips."""
-
-    math_efficiency: Fraction | None = None
-    """See :class:`Assumptions`."""
-    hbm_efficiency: Fraction | None = None
-    """See :class:`Assumptions`."""
-    launch: Seconds | None = None
-    """See :class:`Assumptions`."""
-    graph_launch: Seconds | None = None
-    """See :class:`Assumptions`."""
-    step_overhead: Seconds | None = None
-    """See :class:`Assumptions`."""
-    collective_overhead: Seconds | None = None
-    """See :class:`Assumptions`."""
-    request_overhead: Seconds | None = None
-    """See :class:`Assumptions`."""
-    collectives: Collectives | None = None
-    """See :class:`Assumptions`."""
-
-
-class Assumptions(SourcedSpec):
-    """One consistent set of opinions about how a model is served."""
-
-    extends: str | None = None
-    """Preset that this file changes; everything not written here is taken from it."""
-
-    # Rates of the chip
     math_efficiency: Fraction
     """Sustained share of the dense arithmetic peak [1]."""
     hbm_efficiency: Fraction
     """Sustained share of the memory bandwidth [1]."""
-    attention_math_efficiency: Fraction | None = None
-    """The share of arithmetic for attention scores, if it is another [1]."""
-    expert_math_efficiency: Fraction | None = None
-    """The share of arithmetic for routed experts, if it is another [1]."""
     narrow_math_efficiency: Fraction = 1.0
     """Factor on the share of arithmetic for each halving of the format from 16 bits on [1]."""
     block_math_efficiency: Fraction = 1.0
     """Factor on the share of arithmetic for 8-bit weights with a scale per block of 128 on chips with 4-bit floats,
     whose units scale other blocks: such products are scaled beside them [1]."""
-    expert_hbm_efficiency: Fraction | None = None
-    """The share of bandwidth for weights of routed experts, if it is another [1]."""
-    kv_hbm_efficiency: Fraction | None = None
-    """The share of bandwidth for cache and states, if it is another [1]."""
     widened_efficiency: Fraction = 1.0
     """Factor on the share of bandwidth for narrow weights that are widened to 16 bits on the way [1]."""
-    link_efficiency: Fraction
-    """Sustained share of links and network, beside the factors of the protocols [1]."""
+    overlap: Literal["step", "operator", "none"]
+    """What hides behind what: max of the step's arithmetic and memory time, the sum over operators of their
+    max, or the sum of both."""
+    math_unit_follows: Literal["weights", "widest", "engines"]
+    """The maths unit of a matrix product is that of its weights, that of the wider operand, or as engines do it:
+    8-bit weights meet activations quantised on the way, 4-bit floats run on a 4-bit unit if the chip has one, and
+    other 4-bit weights are widened to the activations."""
+    activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
+    """How often a matrix's inputs and outputs move when it is cut: see :mod:`inference_econ.formulas.matmul`."""
+    pointwise: Literal["free", "counted"]
+    """Traffic of norms, activation functions and sampling costs nothing, or is counted."""
+    embedding_flop: Literal["both", "output"]
+    """Arithmetic of the embeddings: input and output, or the output embedding only."""
+
+
+class HostAssumptions(Spec):
+    """What the host takes: launches, steps, requests, the beginning of a run."""
+
     launch: Seconds
     """Time that the host takes to launch one kernel [s]."""
     graph_launch: Seconds
@@ -161,17 +76,13 @@ class Assumptions(SourcedSpec):
     transfer_warm_up: Seconds = 0.0
     """The same where prefill and decode have pools of their own, which connect over the network between link domains
     when a cache is first sent [s]."""
-    overlap: Literal["step", "operator", "none"]
-    """What hides behind what: max of the step's arithmetic and memory time, the sum over operators of their
-    max, or the sum of both."""
-    math_unit_follows: Literal["weights", "widest", "engines"]
-    """The maths unit of a matrix product is that of its weights, that of the wider operand, or as engines do it:
-    8-bit weights meet activations quantised on the way, 4-bit floats run on a 4-bit unit if the chip has one, and
-    other 4-bit weights are widened to the activations."""
-    per_family: dict[str, FamilyAssumptions] = Field(default_factory=dict)
-    """Exceptions by :attr:`HardwareSpec.family`."""
 
-    # Network
+
+class NetworkAssumptions(Spec):
+    """Links, network and collectives."""
+
+    link_efficiency: Fraction
+    """Sustained share of links and network, beside the factors of the protocols [1]."""
     collectives: Collectives
     """Latency and bandwidth of collectives, or the name of a file in ``assumptions/collectives``."""
     collective_overhead: Seconds
@@ -181,8 +92,13 @@ class Assumptions(SourcedSpec):
     two_batch_overlap: Literal["never", "when_faster"]
     """Two halves of a micro-batch take turns, so that communication of one hides behind the work of the other;
     weights are read twice."""
+    link_domains: Literal["whole", "exact"]
+    """Link domains that ranks are spread over: rounded up, or exactly, but at least one."""
 
-    # How work is laid out
+
+class LayoutAssumptions(Spec):
+    """How a model is laid out over the chips of an instance."""
+
     tensor_layouts: Annotated[tuple[TensorLayout, ...], Field(min_length=1, strict=False)]
     """Ways to cut weight matrices: along one dimension, or along both."""
     attention_scale_down_steps: Steps
@@ -196,26 +112,37 @@ class Assumptions(SourcedSpec):
     """Pipeline depths tried: deepest^(j/steps)."""
     pipeline_deepest: Literal["layers", "layers_or_batch"]
     """Deepest pipeline tried: the number of layers, or of requests if there are fewer."""
-    expert_parallel: bool
-    """Experts are spread over accelerators before matrices are cut."""
-    expert_parallel_min_requests_per_sparsity: NonNegative
-    """Expert parallelism is used from this many requests per micro-batch and unit of sparsity on."""
-    expert_parallel_counts: Literal["requests", "tokens"]
-    """What is held against that threshold: requests, or their new tokens."""
-    link_domains: Literal["whole", "exact"]
-    """Link domains that ranks are spread over: rounded up, or exactly, but at least one."""
-
-    # What must be done
-    activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
-    """How often a matrix's inputs and outputs move when it is cut: see :mod:`inference_econ.formulas.matmul`."""
     parallel_blocks: Literal["apart", "merged"]
     """Where attention and feed-forward run side by side, each sums its output apart (the study's full model), or
     one sum serves both."""
-    expert_sparsity: Literal["floor", "exact"]
+    scale_down_repeats_embedding: bool
+    """Where attention runs on fewer accelerators, the embedding's arithmetic does so too."""
+
+
+class ExpertAssumptions(Spec):
+    """Mixtures of experts: where experts are, what tokens do, what kernels reach."""
+
+    math_efficiency: Fraction | None = None
+    """The share of arithmetic for routed experts, if it is another [1]."""
+    hbm_efficiency: Fraction | None = None
+    """The share of bandwidth for weights of routed experts, if it is another [1]."""
+    overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
+    """Under ``overlap: operator``, share of the shorter of arithmetic and memory time of routed experts that hides
+    behind the longer; all of it for other operators [1]."""
+    tile: NonNegative = 0.0
+    """Tokens of one expert that are multiplied at a time: its last tile is half empty on average; 0 for no tiles
+    [tokens]."""
+    parallel: bool
+    """Experts are spread over accelerators before matrices are cut."""
+    parallel_min_requests_per_sparsity: NonNegative
+    """Expert parallelism is used from this many requests per micro-batch and unit of sparsity on."""
+    parallel_counts: Literal["requests", "tokens"]
+    """What is held against that threshold: requests, or their new tokens."""
+    sparsity: Literal["floor", "exact"]
     """Experts over active experts, as a whole number or exactly."""
-    shared_experts: Literal["routed", "apart"]
+    shared: Literal["routed", "apart"]
     """A shared expert counts as one more routed and active expert, or is a dense part of its own."""
-    expert_all_reduce: Literal["every_active_expert", "once"]
+    all_reduce: Literal["every_active_expert", "once"]
     """An all-reduce of the feed-forward part carries the output of each active expert, or their sum."""
     all_to_all_ranks: Literal["reached", "expert_parallel"]
     """Ranks in the dispatch of tokens: as many as a token can reach, or the whole expert-parallel group."""
@@ -223,80 +150,230 @@ class Assumptions(SourcedSpec):
     """Traffic between domains is shared by all ranks as in an all-reduce, or each rank sends over its own link."""
     all_to_all_copies: Literal["reached", "active_experts"]
     """Copies of a token that are sent: one per rank it reaches, or one per active expert."""
-    expert_activations: Literal["touched", "all"]
+    all_to_all_crossing: Literal["per_copy", "per_domain"]
+    """A token crosses between link domains once per copy, or once per domain it reaches, of which node-limited
+    routing allows ``active_groups`` (:class:`ExpertFeedForward`)."""
+    dispatch: Literal["activations", "eight_bit"]
+    """Tokens travel to their experts in the format of the activations, or in 8 bits; they return as activations."""
+    activations: Literal["touched", "all"]
     """Activation traffic of experts is counted for the share of them that is touched, or for all tokens."""
     replicated_tokens: Literal["exchanged", "summed"]
     """Where one group of attention ranks is the whole stage, all of its chips have all tokens: experts exchange them
     all the same, or each chip adds what its experts and its part of the shared expert give to one all-reduce."""
-    expert_imbalance: Annotated[int | float, Field(ge=1, le=1e3, allow_inf_nan=False)]
+    imbalance: Annotated[int | float, Field(ge=1, le=1e3, allow_inf_nan=False)]
     """Tokens of the busiest expert-parallel rank over the mean [1]: everybody waits for it."""
-    expert_tile: NonNegative = 0.0
-    """Tokens of one expert that are multiplied at a time: its last tile is half empty on average; 0 for no tiles
-    [tokens]."""
-    expert_overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
-    """Under ``overlap: operator``, share of the shorter of arithmetic and memory time of routed experts that hides
-    behind the longer; all of it for other operators [1]."""
-    expert_popularity_scv: NonNegative = 0.0
+    popularity_scv: NonNegative = 0.0
     """How unevenly experts are chosen: squared coefficient of variation [1]. Fewer are touched by a batch."""
-    expert_spread: Literal["even", "random"] = "even"
+    spread: Literal["even", "random"] = "even"
     """Expert-parallel ranks all have as many tokens, and touched experts, or as chance has it: then a step waits for
     the rank that has most."""
-    expert_dispatch: Literal["activations", "eight_bit"]
-    """Tokens travel to their experts in the format of the activations, or in 8 bits; they return as activations."""
-    all_to_all_crossing: Literal["per_copy", "per_domain"]
-    """A token crosses between link domains once per copy, or once per domain it reaches, of which node-limited
-    routing allows ``active_groups`` (:class:`ExpertFeedForward`)."""
+
+
+class AttentionAssumptions(Spec):
+    """What attention does, and what its kernels reach."""
+
+    math_efficiency: Fraction | None = None
+    """The share of arithmetic for attention scores, if it is another [1]."""
+    kv_hbm_efficiency: Fraction | None = None
+    """The share of bandwidth for cache and states, if it is another [1]."""
     latent_traffic: Literal["one_matrix", "exact"]
     """MLA's up-projections are read as one matrix over both ranks, or each over its own."""
-    latent_attention: Literal["absorbed", "decompressed", "decompressed_per_step"]
+    latent: Literal["absorbed", "decompressed", "decompressed_per_step"]
     """MLA in decode: the latent is key and value of every head; or keys and values of every head are cached; or
     the latent is cached and decompressed in every step. Prefill decompresses what is cached, once."""
-    pointwise: Literal["free", "counted"]
-    """Traffic of norms, activation functions and sampling costs nothing, or is counted."""
-    embedding_flop: Literal["both", "output"]
-    """Arithmetic of the embeddings: input and output, or the output embedding only."""
-    scale_down_repeats_embedding: bool
-    """Where attention runs on fewer accelerators, the embedding's arithmetic does so too."""
     kv_reads: Literal["micro_batch", "batch"]
     """Cache that a stage reads per micro-batch: of its own sequences, or of the whole batch (an early state of
     the study's code)."""
-    verify_context: Literal["start", "mean"]
-    """Context seen by the proposed tokens of one verification: as at its start, or on average."""
 
-    # What must fit
-    embedding_capacity: Literal["both", "output"]
+
+class CapacityAssumptions(Spec):
+    """What has to fit into the memory, and how it is counted."""
+
+    embeddings: Literal["both", "output"]
     """Embeddings that must fit: input and output, or the output embedding only."""
-    kv_capacity: Literal["micro_batch", "batch"]
+    kv: Literal["micro_batch", "batch"]
     """KV cache that must fit: of one micro-batch, or of all that are in the pipeline."""
+    draft: bool
+    """The draft model's weights and cache must fit as well."""
     usable_memory: Fraction
     """Share of the memory that may be filled; the rest is head-room [1]."""
     kv_block: Count
     """Granularity of the cache [tokens]: sequences hold whole blocks."""
+    workspace_tokens: NonNegative
+    """Tokens of the largest step, whose activations must fit beside weights and cache [tokens]."""
+
+
+class ServingAssumptions(Spec):
+    """How prompts and speculation share steps with decoding."""
+
     prefill_chunk: NonNegative
     """Prompt tokens that are read in one step, together with the tokens of the decode batch; 0: prompts are read
     whole and alone, and decoding waits [tokens]."""
     prefill_split: Literal["prompts", "context"]
     """Groups of attention ranks read prompts of their own; or they share one prompt, each a part of its tokens, and
     gather keys and values in every layer (context parallelism)."""
-    workspace_tokens: NonNegative
-    """Tokens of the largest step, whose activations must fit beside weights and cache [tokens]."""
-    draft_in_capacity: bool
-    """The draft model's weights and cache must fit as well."""
-
-    # Speculation
     expected_tokens: Literal["draft_length", "draft_length_plus_one"]
     """Series of accepted tokens: over the drafted ones (the study), or one more (Leviathan et al. 2023)."""
+    verify_context: Literal["start", "mean"]
+    """Context seen by the proposed tokens of one verification: as at its start, or on average."""
 
-    # Where the constants come from
+
+#: The groups of :class:`Assumptions`, by the name of their field.
+GROUPS: Mapping[str, type[Spec]] = {
+    "chip": ChipAssumptions,
+    "host": HostAssumptions,
+    "network": NetworkAssumptions,
+    "layout": LayoutAssumptions,
+    "experts": ExpertAssumptions,
+    "attention": AttentionAssumptions,
+    "capacity": CapacityAssumptions,
+    "serving": ServingAssumptions,
+}
+
+
+#: Where fields are that had another place and name before there were groups.
+_RENAMED = {
+    "expert_math_efficiency": "experts.math_efficiency",
+    "expert_hbm_efficiency": "experts.hbm_efficiency",
+    "expert_overlap": "experts.overlap",
+    "expert_tile": "experts.tile",
+    "expert_parallel": "experts.parallel",
+    "expert_parallel_min_requests_per_sparsity": "experts.parallel_min_requests_per_sparsity",
+    "expert_parallel_counts": "experts.parallel_counts",
+    "expert_sparsity": "experts.sparsity",
+    "shared_experts": "experts.shared",
+    "expert_all_reduce": "experts.all_reduce",
+    "expert_dispatch": "experts.dispatch",
+    "expert_activations": "experts.activations",
+    "expert_imbalance": "experts.imbalance",
+    "expert_popularity_scv": "experts.popularity_scv",
+    "expert_spread": "experts.spread",
+    "attention_math_efficiency": "attention.math_efficiency",
+    "latent_attention": "attention.latent",
+    "embedding_capacity": "capacity.embeddings",
+    "kv_capacity": "capacity.kv",
+    "draft_in_capacity": "capacity.draft",
+}
+_MOVED = {
+    **{name: f"{group}.{name}" for group, spec in reversed(list(GROUPS.items())) for name in spec.model_fields},
+    **_RENAMED,
+}
+
+
+def _exceptions(group: type[Spec]) -> Any:
+    """The fields of a group, each of which may be left out."""
+    fields: dict[str, Any] = {}
+    for name, field in group.model_fields.items():
+        metadata = (
+            (*field.metadata, Field(discriminator=field.discriminator)) if field.discriminator else field.metadata
+        )
+        inner: Any = Annotated[field.annotation, *metadata] if metadata else field.annotation
+        fields[name] = (inner | None, Field(default=None, description=field.description))
+    return create_model(f"{group.__name__}Exceptions", __base__=Spec, __doc__=group.__doc__, **fields)
+
+
+if TYPE_CHECKING:
+    FamilyAssumptions = Spec
+else:
+    #: What is assumed differently for one family of chips: any field of any group.
+    FamilyAssumptions = create_model(
+        "FamilyAssumptions",
+        __base__=Spec,
+        __doc__="What is assumed differently for one family of chips.",
+        **{
+            name: (_exceptions(group) | None, Field(default=None, description=group.__doc__))
+            for name, group in GROUPS.items()
+        },
+    )
+
+
+class Assumptions(SourcedSpec):
+    """One consistent set of opinions about how a model is served."""
+
+    moved: ClassVar[Mapping[str, str]] = _MOVED
+
+    extends: str | None = None
+    """Preset that this file changes; everything not written here is taken from it."""
+    chip: ChipAssumptions
+    """What a chip sustains, and what it has to do."""
+    host: HostAssumptions
+    """Launches, steps, requests, the beginning of a run."""
+    network: NetworkAssumptions
+    """Links between chips, the network between domains, collectives over both."""
+    layout: LayoutAssumptions
+    """How a model is laid out over chips."""
+    experts: ExpertAssumptions
+    """Mixtures of experts."""
+    attention: AttentionAssumptions
+    """Attention and its cache."""
+    capacity: CapacityAssumptions
+    """What must fit."""
+    serving: ServingAssumptions
+    """How steps make up a service."""
+    per_family: dict[str, FamilyAssumptions] = Field(default_factory=dict)
+    """Exceptions by :attr:`HardwareSpec.family`: any field of any group."""
     calibration: Calibration | None = None
-    """The measurements that they were fitted to, if they were."""
+    """The measurements that constants were fitted to, if they were."""
 
     def for_family(self, family: str) -> Assumptions:
         """These assumptions with the exceptions of one family of chips applied."""
-        exceptions = self.per_family.get(family)
-        if exceptions is None:
-            return self
-        changes = {
-            name: value for name in FamilyAssumptions.model_fields if (value := getattr(exceptions, name)) is not None
-        }
-        return self.model_copy(update={**changes, "per_family": {}})
+        exceptions = exceptions_of(self, family)
+        return self.changed(exceptions).model_copy(update={"per_family": {}}) if exceptions else self
+
+    def without_exceptions(self, names: Collection[str]) -> Assumptions:
+        """A copy in which no family of chips has a value of its own for some fields, by their dotted names."""
+        return self.model_copy(
+            update={"per_family": {key: _without(family, names) for key, family in self.per_family.items()}}
+        )
+
+    def changed(self, values: Mapping[str, object]) -> Assumptions:
+        """A copy with some fields set by their dotted names; for values that code makes, which need no validation.
+
+        Examples
+        --------
+        >>> from inference_econ.inputs import catalog
+        >>> catalog.assumptions("paper").changed({"host.launch": 0.0}).host.launch
+        0.0
+        """
+        groups: dict[str, dict[str, object]] = {}
+        for name, value in values.items():
+            group, _, field = name.partition(".")
+            groups.setdefault(group, {})[field] = value
+        return self.model_copy(
+            update={group: getattr(self, group).model_copy(update=fields) for group, fields in groups.items()}
+        )
+
+
+def _without(exceptions: FamilyAssumptions, names: Collection[str]) -> FamilyAssumptions:
+    groups: dict[str, Spec] = {}
+    for name in names:
+        group, _, field = name.partition(".")
+        different = groups.get(group, getattr(exceptions, group))
+        if different is not None:
+            groups[group] = different.model_copy(update={field: None})
+    return exceptions.model_copy(update=groups)
+
+
+def field_names() -> tuple[str, ...]:
+    """The dotted names of all fields that are in a group: ``chip.math_efficiency``, .."""
+    return tuple(f"{group}.{name}" for group, spec in GROUPS.items() for name in spec.model_fields)
+
+
+def value_of(assumptions: Assumptions, name: str) -> Any:
+    """The value of a field by its dotted name."""
+    group, _, field = name.partition(".")
+    return getattr(getattr(assumptions, group), field)
+
+
+def exceptions_of(assumptions: Assumptions, family: str) -> dict[str, object]:
+    """What is assumed differently for one family of chips, by dotted name."""
+    exceptions = assumptions.per_family.get(family)
+    if exceptions is None:
+        return {}
+    return {
+        f"{group}.{name}": value
+        for group in GROUPS
+        if (different := getattr(exceptions, group)) is not None
+        for name in GROUPS[group].model_fields
+        if (value := getattr(different, name)) is not None
+    }

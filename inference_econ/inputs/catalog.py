@@ -18,7 +18,7 @@ from inference_econ.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from inference_econ.inputs._base import Spec
-    from inference_econ.inputs._yaml import Document, Value
+    from inference_econ.inputs._yaml import Document, Location, Value
     from inference_econ.inputs.assumptions import Assumptions
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.measured_names import MeasuredNames
@@ -294,7 +294,7 @@ def _apply(document: Document, change: str, word: str) -> None:
         for stale in [key for key in sources if key.startswith(f"{path}.")]:
             del sources[stale]
         sources[path] = {"ref": "user", "where": origin, "kind": "assumed"}
-    if document.data.get(path, "") is None and isinstance(sources, dict):
+    if _yaml.value_at(document, path.split(".")) is None and isinstance(sources, dict):
         del sources[path]  # nothing is left that would need one
 
 
@@ -310,14 +310,14 @@ def _graft_collectives(document: Document) -> None:
     """Replace names of collectives by the files they name."""
     from inference_econ.inputs import _yaml
 
-    places = [("collectives",)]
+    places: list[Location] = [("network", "collectives")]
     families = document.data.get("per_family")
     if isinstance(families, dict):
-        places += [("per_family", family, "collectives") for family in families]  # type: ignore[misc]
+        places += [("per_family", family, "network", "collectives") for family in families]
     for place in places:
         holder: Value = document.data
         for key in place:
-            holder = holder.get(key) if isinstance(holder, dict) else None
+            holder = holder.get(str(key)) if isinstance(holder, dict) else None
         if isinstance(holder, str):
             part = _yaml.read(_collectives_file(holder, document.where(place)))
             _yaml.graft(document, place, part)

@@ -12,6 +12,7 @@ from inference_econ.calibration.fit import Fit
 from inference_econ.calibration.holdout import GROUPS, KNOWN, NEW, Fold, coverage, held_out
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.problem import CONSTANTS
+from inference_econ.inputs.assumptions import value_of
 from inference_econ.inputs.units import percent
 from inference_econ.report.table import Table
 
@@ -31,7 +32,7 @@ def constants_table(found: Fit) -> Table:
     """Each constant with its standard error, and whether the rows determine it."""
     rows = []
     for name, value, error, unknown in zip(found.names, found.values, found.log_errors, found.unknown, strict=True):
-        before = getattr(found.base, name)
+        before = value_of(found.base, name)
         given = "-" if before is None else _amount(name, before)
         rows.append((name, _amount(name, value), percent(error), given, unknown or "yes"))
     columns = ("constant", "value", "standard error", "base", "determined by the rows")
@@ -115,7 +116,7 @@ def record(found: Fit, folds: Mapping[str, Sequence[Fold]], left_out: Mapping[st
                 "value": float(value),
                 "unit": CONSTANTS[name].unit,
                 "log_error": float(error),
-                "base": getattr(found.base, name),
+                "base": value_of(found.base, name),
                 "determined": not unknown,
                 "why_not": unknown,
             }

@@ -21,7 +21,7 @@ KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "outpu
 
 def layout_of(service: Service) -> dict[str, float | str]:
     """The degrees of a service, under the names that people use."""
-    cut = service.question.assumptions.tensor_layouts[0]
+    cut = service.question.assumptions.layout.tensor_layouts[0]
     return layout_record(service.question, Chosen(service.plans, cut))
 
 

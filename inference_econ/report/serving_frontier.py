@@ -25,7 +25,7 @@ NAMES: dict[Metric, tuple[str, str]] = {
 def layout_of(front: ServiceFrontier, index: int) -> dict[str, float | str]:
     """The degrees of a point, under the names that people use."""
     question = front.deployments.question
-    return layout_record(question, Chosen(front.plan(index), question.assumptions.tensor_layouts[0]))
+    return layout_record(question, Chosen(front.plan(index), question.assumptions.layout.tensor_layouts[0]))
 
 
 def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) -> Table:

@@ -100,7 +100,7 @@ def _bound(question: Question, work: Work, communication: Array, attention: Arra
     floors = np.broadcast_to(attention, (len(sums), *np.shape(attention)[1:]))
     for everything, other, floor in zip(list(sums), elsewhere, floors, strict=True):
         sums.append(np.maximum(everything, other + floor))
-    alone = launch_seconds(question, work) + question.assumptions.step_overhead
+    alone = launch_seconds(question, work) + question.assumptions.host.step_overhead
     return np.asarray(functools.reduce(np.maximum, sums) + communication + alone)
 
 
@@ -111,9 +111,9 @@ def _elsewhere(work: Work) -> list[Operator]:
 def _sums(question: Question, work: Work, operators: Iterable[Operator]) -> list[Array]:
     """Work of some operators, summed in each way that bounds the work of a step; the largest is the step's."""
     rooflines = [operator_roofline(question, operator, work) for operator in operators]
-    if question.assumptions.overlap == "step":
+    if question.assumptions.chip.overlap == "step":
         each = [[roofline.compute, roofline.memory] for roofline in rooflines]
-    elif question.assumptions.overlap == "none":
+    elif question.assumptions.chip.overlap == "none":
         each = [[roofline.compute + roofline.memory] for roofline in rooflines]
     else:
         each = [[np.maximum(roofline.compute, roofline.memory)] for roofline in rooflines]
@@ -123,7 +123,7 @@ def _sums(question: Question, work: Work, operators: Iterable[Operator]) -> list
 def _least_communication(question: Question, small: Work, large: Work, *, on_attention_ranks: bool) -> Array:
     """Communication over a range of stages, of attention or of everything else, in the better cut."""
     totals, network = [], Network.of(question.hardware, question.assumptions)
-    for layout in question.assumptions.tensor_layouts:
+    for layout in question.assumptions.layout.tensor_layouts:
         total = np.zeros(())
         for low, high in zip(small.operators, large.operators, strict=True):
             if low.on_attention_ranks == on_attention_ranks:

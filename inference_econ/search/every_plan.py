@@ -230,7 +230,7 @@ def candidates(question: Question, grid: Grid, taken: Taken = NOTHING) -> Iterat
             part = index[start : start + _CHUNK]
             size, batch, pp = (np.broadcast_to(axis, shape).ravel()[part] for axis in (sizes, batches, depth))
             plans = grid.layouts.variants(model, assumptions, Plans.of(size, batch, pp))
-            for cut in assumptions.tensor_layouts:
+            for cut in assumptions.layout.tensor_layouts:
                 codes = np.broadcast_to(question.reasons(plans, cut, taken), plans.shape)
                 yield Candidates(part, plans, cut, codes)
 
@@ -252,7 +252,7 @@ def _evaluated(question: Question, some: Candidates, draft: Draft | None, propos
     """Time per token of the feasible ones among some plans, speculating where that helps."""
     feasible = np.nonzero(some.codes == memory.FITS)
     instances = some.instances[feasible[-1]]
-    plans, cut = some.plans.at(feasible), question.assumptions.tensor_layouts.index(some.cut)
+    plans, cut = some.plans.at(feasible), question.assumptions.layout.tensor_layouts.index(some.cut)
     seconds = np.array(step_seconds(question, plans)[cut])
     drafted = np.zeros(seconds.shape, dtype=np.intp)
     if draft is not None and proposing is not None and draft.acceptance > 0.0:
@@ -277,7 +277,7 @@ def layout_columns(question: Question, plans: Plans, cut: npt.NDArray[np.str_]) 
     A stage has tp x dp = moe_tp x ep chips; in the published study only tp of them work on attention and the others
     wait, so that moe_tp x ep is more.
     """
-    parallel = question.assumptions.attention_groups == "data_parallel"
+    parallel = question.assumptions.layout.attention_groups == "data_parallel"
     stage, ranks, ep = plans.stage, plans.attention_ranks, plans.ep
     groups = stage / ranks if parallel else np.ones(plans.shape)
     columns = {"tp": ranks, "dp": groups, "pp": plans.pp}
@@ -323,10 +323,10 @@ def no_room(question: Question, needed: memory.Memory, accelerators: float) -> s
     """What to do where the workspace leaves nothing of the memory."""
     workspace = float(np.ravel(needed.workspace_bytes)[0]) / accelerators
     assumed = question.assumptions
-    usable = question.hardware.hbm_bytes * assumed.usable_memory
+    usable = question.hardware.hbm_bytes * assumed.capacity.usable_memory
     return (
-        f"The workspace of a step of {assumed.workspace_tokens:g} tokens takes {workspace / 1e9:.3g} GB, and "
-        f"an accelerator has {usable / 1e9:.3g} GB: assumptions.workspace_tokens can be lowered"
+        f"The workspace of a step of {assumed.capacity.workspace_tokens:g} tokens takes {workspace / 1e9:.3g} GB, and "
+        f"an accelerator has {usable / 1e9:.3g} GB: assumptions.capacity.workspace_tokens can be lowered"
     )
 
 

@@ -41,7 +41,7 @@ class Fastest:
     seconds : ndarray, shape (...)
         Time of a step [s]; ``inf`` where nothing fits or everything exceeds the ceiling.
     cut : ndarray, shape (...)
-        How its matrices are cut, by position in ``assumptions.tensor_layouts``.
+        How its matrices are cut, by position in ``assumptions.layout.tensor_layouts``.
     plans : Plans
         The layouts themselves, flat; they mean nothing where the time is infinite.
     """
@@ -106,10 +106,12 @@ class Search:
         # Bounds take attention on every chip for the least work; groups with sequences and caches of their own
         # may have less.
         assumed = question.assumptions
-        together = assumed.kv_placement == "spread" and assumed.attention_groups == "idle"
-        together &= assumed.expert_parallel_counts == "requests" and assumed.all_to_all_traffic == "as_all_reduce"
-        together &= assumed.two_batch_overlap == "never" and assumed.replicated_tokens == "exchanged"
-        together &= assumed.expert_imbalance == 1 and assumed.expert_spread == "even"
+        together = assumed.layout.kv_placement == "spread" and assumed.layout.attention_groups == "idle"
+        together &= (
+            assumed.experts.parallel_counts == "requests" and assumed.experts.all_to_all_traffic == "as_all_reduce"
+        )
+        together &= assumed.network.two_batch_overlap == "never" and assumed.experts.replicated_tokens == "exchanged"
+        together &= assumed.experts.imbalance == 1 and assumed.experts.spread == "even"
         self.bounded = together and (ruled or not has_experts(question.model))
         self.tabled = self.bounded and len(self.depths) * int(np.prod(self.shape)) >= _TABLE_FROM
         if self.tabled:
@@ -187,7 +189,7 @@ class Search:
         """Time, cut and layout of some instances."""
         question = self.question
         plans = self.layouts.variants(question.model, question.assumptions, instances)
-        cuts = question.assumptions.tensor_layouts
+        cuts = question.assumptions.layout.tensor_layouts
         codes = (question.reasons(plans, cut, self.taken) for cut in cuts)
         possible = np.stack([np.broadcast_to(code == memory.FITS, plans.shape) for code in codes])
         if possible.all():
@@ -230,7 +232,7 @@ class _Table:
         bound[1:, 1:] = range_bound(question, smallest, largest) * (1.0 - _ROUNDING)
         self.bound = bound.ravel()
         self.known = np.isinf(self.bound)
-        self.floors = np.zeros((2 if question.assumptions.overlap == "step" else 1, self.bound.size))
+        self.floors = np.zeros((2 if question.assumptions.chip.overlap == "step" else 1, self.bound.size))
 
     def _plans(self, stage: Array, micro_batch: Array) -> Plans:
         return Plans.of(stage, micro_batch, np.ones((1,) * stage.ndim), self.new_tokens)
@@ -289,5 +291,5 @@ class Chosen:
 
 def chosen_plans(question: Question, found: Fastest) -> list[Chosen]:
     """The plan that :func:`fastest` chose for each of its instances, in flat order."""
-    cuts = question.assumptions.tensor_layouts
+    cuts = question.assumptions.layout.tensor_layouts
     return [Chosen(found.plans.at((np.array([i]),)), cuts[cut]) for i, cut in enumerate(np.ravel(found.cut).tolist())]

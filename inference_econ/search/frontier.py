@@ -332,7 +332,7 @@ def _describe(front: Frontier, chosen: Indices) -> list[Point]:
     drafted = token_seconds(question, sizes, batches, layouts, draft=front.draft).drafted
     taken = memory_taken(question, front.draft)
     rounds = {one.drafted: one for one in front.draft.rounds()} if front.draft is not None else {}
-    cuts, useful = question.assumptions.tensor_layouts, front.mfu
+    cuts, useful = question.assumptions.layout.tensor_layouts, front.mfu
     points: list[Point | None] = [None] * chosen.size
     for length in np.unique(drafted):
         part = np.flatnonzero(drafted == length)

@@ -50,7 +50,7 @@ class Draft:
         The study's series runs over the drafted tokens, so that a single one gains nothing and lengths start at
         two; Leviathan et al. (2023) verify one more, and start at one.
         """
-        if self.question.assumptions.expected_tokens == "draft_length":
+        if self.question.assumptions.serving.expected_tokens == "draft_length":
             return [Round(n, n, formulas.expected_tokens(self.acceptance, n)) for n in range(2, self.longest + 1)]
         return [Round(n, n + 1, formulas.expected_tokens(self.acceptance, n + 1)) for n in range(1, self.longest + 1)]
 
@@ -161,7 +161,7 @@ def _useful(target: Search, proposer: Search, rounds: list[Round], limit: Array)
 
 def memory_taken(question: Question, draft: Draft | None) -> Taken:
     """What a draft model takes from the target's memory, if the assumptions count it: weights and cache."""
-    if draft is None or not question.assumptions.draft_in_capacity:
+    if draft is None or not question.assumptions.capacity.draft:
         return NOTHING
     helper = draft.question
     return Taken(

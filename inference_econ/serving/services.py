@@ -250,7 +250,7 @@ def services(
 
 def _begun(question: Question, requests: Requests, plans: Plans) -> Array | float:
     """Prompts that fit the steps of one answer, and that answer: more cannot be decoding [1]."""
-    chunk = question.assumptions.prefill_chunk
+    chunk = question.assumptions.serving.prefill_chunk
     if not chunk or requests.decode_steps <= 0.0:
         return np.inf
     groups = prompts_together(question, plans)
@@ -267,7 +267,7 @@ def layouts(question: Question, grid: Grid) -> Plans:
         plans = grid.layouts.variants(model, assumed, Plans.of(sizes[chosen], depth[chosen], depth[chosen]))
         plans = replace(plans, batch=np.asarray(prompts_together(question, plans)))
         possible = np.zeros(plans.shape, dtype=bool)
-        for cut in assumed.tensor_layouts:
+        for cut in assumed.layout.tensor_layouts:
             codes = question.reasons(plans, cut)
             possible |= (codes != memory.DIVIDE) & (codes != memory.NETWORK)
         found.append(plans.at(np.nonzero(possible)))

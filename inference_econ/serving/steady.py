@@ -153,7 +153,7 @@ def balanced(
     """
     steps, others = requests.decode_steps / tokens, batch - 1.0
     own, prompt, idle = reading.seconds, reading.busy_seconds, np.zeros(())
-    if question.assumptions.prefill_chunk:
+    if question.assumptions.serving.prefill_chunk:
         # Decoding beside it is work for the chips while the host launches kernels.
         own = reading.chip_share * own + np.minimum(others, 1.0) * reading.chunks * decode
         idle = np.maximum(reading.seconds - own, 0.0)
@@ -172,9 +172,9 @@ def balanced(
         # Of prompts in the same step only the work of chips counts, and not while they wait for the host anyway.
         ahead = np.maximum(ahead * reading.chip_share * reading.busy_seconds / prompt - idle, 0.0)
         prepared = decode + others / np.maximum(steps, 1.0) * prompt
-    own = own + idle + question.assumptions.request_overhead
+    own = own + idle + question.assumptions.host.request_overhead
     if requests.decode_steps > 0:
-        own = own + question.assumptions.steps_ahead * np.minimum(others, 1.0) * prepared
+        own = own + question.assumptions.host.steps_ahead * np.minimum(others, 1.0) * prepared
     ttft = own + ahead + running
     cycle = ttft + answer
     rate = 1.0 / cycle + others / np.maximum(answer, np.finfo(float).tiny)
@@ -216,13 +216,13 @@ def _beside(question: Question, requests: Requests, reading: Prefill, waiting: A
     launching = waiting * (pdtr(few, mean) - np.exp(-mean)) / mean
     added = launching + working * np.where(few > 0.0, 1.0 - pdtr(np.maximum(few - 1.0, 0.0), mean), 1.0)
     # No more of them than the tokens of a step allow.
-    least = waiting * min(requests.new_tokens / question.assumptions.prefill_chunk, 1.0)
+    least = waiting * min(requests.new_tokens / question.assumptions.serving.prefill_chunk, 1.0)
     return np.asarray(np.maximum(added, least))
 
 
 def _several_fit(question: Question, requests: Requests) -> bool:
     """Whether several prompts can be read in the same step, beside decoding."""
-    return 2.0 * requests.new_tokens <= question.assumptions.prefill_chunk
+    return 2.0 * requests.new_tokens <= question.assumptions.serving.prefill_chunk
 
 
 def _waits(
@@ -260,7 +260,7 @@ def _waits(
     Prompts of which no two fit a step, or of several chunks, take turns of their chunks with the decode steps beside
     them: Pollaczek and Khinchine.
     """
-    alone, limit, scv = reading.busy_seconds, question.assumptions.prefill_chunk, requests.isl.scv
+    alone, limit, scv = reading.busy_seconds, question.assumptions.serving.prefill_chunk, requests.isl.scv
     chunked = limit > 0
     if _several_fit(question, requests):
         step = (decode + alone * share * (1.0 + scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)

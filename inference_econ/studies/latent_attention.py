@@ -82,10 +82,10 @@ def compare(asked: LatentVariantsAsk) -> Answer:
     whole = _questions(asked, catalog.model(asked.model), asked.hardware)
     question = whole["absorbed"]
     _latent(question.model)  # refuses a model with other attention
-    if question.assumptions.overlap != "operator":
+    if question.assumptions.chip.overlap != "operator":
         raise InputError(
             f"attention alone is timed row by row, which needs assumptions with overlap: operator; "
-            f"{question.assumptions.name} has {question.assumptions.overlap}"
+            f"{question.assumptions.name} has {question.assumptions.chip.overlap}"
         )
     alone = _questions(asked, _one_layer(question.model), asked.hardware)
 
@@ -120,7 +120,7 @@ def _questions(asked: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dic
             model,
             hardware,
             0.0,
-            assumptions=catalog.assumptions(asked.assumptions, changes=[f"latent_attention={variant}"]),
+            assumptions=catalog.assumptions(asked.assumptions, changes=[f"attention.latent={variant}"]),
             kv=asked.kv,
         )
         for variant in NAMES
@@ -153,7 +153,7 @@ def _plans(tp: float, dp: float, ep: float, batch: float, new_tokens: float = 1)
 
 def _fits(question: Question, plans: Plans) -> bool:
     """Whether weights, cache and what a step decompresses fit."""
-    code = int(np.ravel(question.reasons(plans, question.assumptions.tensor_layouts[0]))[0])
+    code = int(np.ravel(question.reasons(plans, question.assumptions.layout.tensor_layouts[0]))[0])
     if code == memory.DIVIDE:
         raise InputError(f"batch {plans.batch[0]:g} of {question.model.name}: {memory.REASONS[code]}")
     return code == memory.FITS
@@ -170,7 +170,7 @@ def _attention_seconds(question: Question, plans: Plans) -> float:
         question.assumptions,
     )
     names = {row.name for block in question.model.blocks for row in mixer(table, block)}
-    rows = operator_costs(question, plans, question.assumptions.tensor_layouts[0])
+    rows = operator_costs(question, plans, question.assumptions.layout.tensor_layouts[0])
     return sum(
         max(row.compute_seconds, row.memory_seconds) + row.network_seconds + row.launch_seconds
         for row in rows
@@ -198,7 +198,7 @@ def _per_token(asked: LatentVariantsAsk, questions: Mapping[LatentVariant, Quest
     for one in asked.rows:
         question = questions[one.latent_attention]
         # Cache comes in blocks of tokens.
-        block = float(question.assumptions.kv_block)
+        block = float(question.assumptions.capacity.kv_block)
         added = _cache_bytes(question, 2 * block) - _cache_bytes(question, block)
         flop = _flop(question, 2 * block) - _flop(question, block)
         share = 1.0 / (block * question.model.layers)

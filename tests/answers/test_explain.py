@@ -167,7 +167,7 @@ def test_where_the_workspace_leaves_no_room_it_is_to_blame() -> None:
     formats = {"weights": "int8", "activations": "fp16"}
     said = (
         r"The workspace of a step of 8192 tokens takes 0\.\d+ GB, and an accelerator has 0\.207 GB: "
-        r"assumptions\.workspace_tokens can be lowered"
+        r"assumptions\.capacity\.workspace_tokens can be lowered"
     )
     with pytest.raises(NothingFitsError, match=rf"weights exceed the memory\. {said}"):
         ie.explain("llama_3_8b", "groq_lpu", tp=8, **formats)  # type: ignore[arg-type]

@@ -322,7 +322,7 @@ def test_the_studys_grid_ends_at_2_to_the_18_chips_and_as_many_sequences_per_exp
 
 @pytest.mark.parametrize("share", [0.4, 0.75, 0.95])
 def test_bandwidth_utilisation_counts_bytes_whatever_share_of_the_bandwidth_each_kind_gets(share: float) -> None:
-    opinions = catalog.assumptions("deployable", changes=(f"kv_hbm_efficiency={share}",))
+    opinions = catalog.assumptions("deployable", changes=(f"attention.kv_hbm_efficiency={share}",))
     front = ie.frontier(
         "llama_3_8b", "h100_sxm", ie.Traffic(context=2000), assumptions=opinions, tp=1, dp=1, pp=1, batch=64
     )

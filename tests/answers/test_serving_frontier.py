@@ -29,7 +29,7 @@ OFFERS = {
     "dense": lambda: offer_of(most=8),
     "experts": lambda: offer_of("qwen3_30b_a3b", isl="4000", osl="500", most=4),
     "cached": lambda: offer_of(isl="4000", cached=3000.0, most=4),
-    "prefill first": lambda: offer_of(changes=("prefill_chunk=0",), most=4),
+    "prefill first": lambda: offer_of(changes=("serving.prefill_chunk=0",), most=4),
 }
 names = st.sampled_from(tuple(OFFERS))
 

@@ -36,7 +36,7 @@ from inference_econ.engine.uncertainty import (
 )
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.assumptions import Assumptions, field_names
 from inference_econ.inputs.calibration import ErrorSpread
 from inference_econ.report.calibration import constants_table, errors_table, not_reproduced, record
 
@@ -45,7 +45,7 @@ ROW = Measurement(
     accelerators=8, tp=8, dp=1, pp=1, ep=1, weights="fp8", isl=1000.0, osl=200.0, load="concurrency", concurrency=32.0,
 )  # fmt: skip
 POOL = Pool(workers=4, tp=8, dp=1, pp=1, ep=None)
-NAMES = ("math_efficiency", "hbm_efficiency", "graph_launch")
+NAMES = ("chip.math_efficiency", "chip.hbm_efficiency", "host.graph_launch")
 TRUTH = (0.55, 0.82, 6e-6)
 
 
@@ -83,7 +83,7 @@ def test_constants_come_back() -> None:
     assert found.unknown == ("", "", "")
     assert found.median_error("tpot") < 0.002
     assert np.all(found.log_errors < 0.4)
-    assert found.assumptions.hbm_efficiency == pytest.approx(0.82, rel=0.01)
+    assert found.assumptions.chip.hbm_efficiency == pytest.approx(0.82, rel=0.01)
     assert found.errors.shape == (12, 2)
     assert found.jacobian.shape == (12, 2, 3)
 
@@ -96,29 +96,29 @@ def test_rows_that_are_far_off_pull_hardly_at_all() -> None:
 
 
 def test_what_the_rows_do_not_see_stays_where_it_was_and_is_named() -> None:
-    base = with_constants(_base(), ("expert_hbm_efficiency",), (0.6,))
-    found = fit(_rows(), ("hbm_efficiency", "expert_hbm_efficiency"), base)
+    base = with_constants(_base(), ("experts.hbm_efficiency",), (0.6,))
+    found = fit(_rows(), ("chip.hbm_efficiency", "experts.hbm_efficiency"), base)
     assert found.values[1] == pytest.approx(0.6, rel=1e-3)
     assert found.unknown[1] == "the rows say little about it: mostly the base's value"
-    alone = fit(_rows(), ("hbm_efficiency", "expert_hbm_efficiency"), base, prior=math.inf)
+    alone = fit(_rows(), ("chip.hbm_efficiency", "experts.hbm_efficiency"), base, prior=math.inf)
     assert alone.unknown[1] == "the rows do not see it"
 
 
 def test_a_constant_at_its_bound_is_named() -> None:
     slow = [replace(row, tpot_seconds=(row.tpot_seconds or 0.0) / 3.0) for row in _rows()]
-    found = fit(slow, ("hbm_efficiency",), _base(), prior=math.inf)
+    found = fit(slow, ("chip.hbm_efficiency",), _base(), prior=math.inf)
     assert found.unknown == ("at its bound",)
-    assert found.values[0] == pytest.approx(CONSTANTS["hbm_efficiency"].high, rel=0.02)
+    assert found.values[0] == pytest.approx(CONSTANTS["chip.hbm_efficiency"].high, rel=0.02)
 
 
 def test_less_freedom_stays_nearer_to_the_base() -> None:
-    near, far = (fit(_rows(), ("hbm_efficiency",), _base(), prior=prior).values[0] for prior in (0.05, 10.0))
-    assert abs(near - _base().hbm_efficiency) < abs(far - _base().hbm_efficiency)
+    near, far = (fit(_rows(), ("chip.hbm_efficiency",), _base(), prior=prior).values[0] for prior in (0.05, 10.0))
+    assert abs(near - _base().chip.hbm_efficiency) < abs(far - _base().chip.hbm_efficiency)
 
 
 def test_progress_is_told() -> None:
     shares: list[float] = []
-    fit(_rows(), ("hbm_efficiency",), _base(), progress=lambda share, _: shares.append(share))
+    fit(_rows(), ("chip.hbm_efficiency",), _base(), progress=lambda share, _: shares.append(share))
     assert shares == sorted(shares)
     assert 0.0 < shares[0] <= shares[-1] < 1.0
 
@@ -126,12 +126,12 @@ def test_progress_is_told() -> None:
 @pytest.mark.parametrize(
     ("names", "targets", "prior", "said"),
     [
-        (("mathematics",), ("tpot",), 1.0, "'mathematics' cannot be fitted; possible: math_efficiency"),
+        (("mathematics",), ("tpot",), 1.0, "'mathematics' cannot be fitted; possible: chip.math_efficiency"),
         ((), ("tpot",), 1.0, "name the constants to fit, each once"),
-        (("launch", "launch"), ("tpot",), 1.0, "name the constants to fit, each once"),
-        (("launch",), ("speed",), 1.0, "target: got 'speed'; allowed: tpot, ttft, request, throughput"),
-        (("launch",), (), 1.0, "name the targets, each once"),
-        (("launch",), ("tpot",), 0.0, "prior must be positive, got 0"),
+        (("host.launch", "host.launch"), ("tpot",), 1.0, "name the constants to fit, each once"),
+        (("host.launch",), ("speed",), 1.0, "target: got 'speed'; allowed: tpot, ttft, request, throughput"),
+        (("host.launch",), (), 1.0, "name the targets, each once"),
+        (("host.launch",), ("tpot",), 0.0, "prior must be positive, got 0"),
         (tuple(CONSTANTS), ("tpot",), 1.0, f"{len(CONSTANTS)} constants need at least {len(CONSTANTS)} rows with tpot"),
         (NAMES[:2], ("request",), 1.0, "need at least 2 rows with request that can be predicted, got 0 of 12"),
     ],
@@ -144,9 +144,9 @@ def test_bad_questions(names: tuple[str, ...], targets: tuple[str, ...], prior: 
 
 def test_rows_that_cannot_be_predicted_are_left_out() -> None:
     broken = replace(ROW, tp=7, accelerators=7, tpot_seconds=0.02)
-    assert len(fit([*_rows(), broken], ("hbm_efficiency",), _base()).rows) == 12
+    assert len(fit([*_rows(), broken], ("chip.hbm_efficiency",), _base()).rows) == 12
     with pytest.raises(InputError, match="got 0 of 1; fit fewer constants or give more rows"):
-        fit([broken], ("hbm_efficiency",), _base())
+        fit([broken], ("chip.hbm_efficiency",), _base())
 
 
 def test_rows_left_out_are_predicted_by_the_others() -> None:
@@ -180,7 +180,7 @@ def test_intervals_of_four_fifths_hold_about_as_many_rows_left_out() -> None:
         replace(row, tpot_seconds=(row.tpot_seconds or 0.0) * math.exp(off[row.model] + chance.normal(0.0, 0.1)))
         for row in _measured(rows, _base())
     ]
-    found = fit(rows, ("hbm_efficiency", "graph_launch"), _base())
+    found = fit(rows, ("chip.hbm_efficiency", "host.graph_launch"), _base())
     groups = held_out(all_folds(found), NEW, 0)
     assert len(groups) == 6
     assert 0.7 <= coverage(groups) <= 0.9
@@ -243,8 +243,8 @@ def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
     (tmp_path / "next.yaml").write_text(f"extends: {path}\nname: Next\n", encoding="utf-8")
     for later in (
         catalog.assumptions(str(tmp_path / "next.yaml")),
-        catalog.assumptions(str(path), changes=["graph_launch=3 us"]),
-        catalog.assumptions(str(tmp_path / "next.yaml"), changes=["graph_launch=3 us"]),
+        catalog.assumptions(str(path), changes=["host.graph_launch=3 us"]),
+        catalog.assumptions(str(tmp_path / "next.yaml"), changes=["host.graph_launch=3 us"]),
     ):
         assert later.calibration is None
         assert calibration_behind(later) == behind
@@ -257,9 +257,9 @@ def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) ->
         profile_text(found, all_folds(found), name="a", extends="deployable", data="d", reference="user", date="e"),
         encoding="utf-8",
     )
-    for changes in ((), ("graph_launch=3 us",)):
+    for changes in ((), ("host.graph_launch=3 us",)):
         base = catalog.assumptions(str(path), changes=changes)
-        again = fit([replace(row, isl=999.0) for row in _rows()], ("hbm_efficiency",), base)
+        again = fit([replace(row, isl=999.0) for row in _rows()], ("chip.hbm_efficiency",), base)
         text = profile_text(again, {}, name="b", extends="c", data="d", reference="user", date="e")
         keys = text.partition('deployments: "')[2].partition('"')[0].split()
         assert {deployment_key(row) for row in (*found.rows, *again.rows)} == set(keys)
@@ -287,7 +287,7 @@ def test_intervals_of_the_base_are_told_with_its_rows(tmp_path: Path, groups: st
     (line,) = (one for one in text.partition("measured_errors")[0].splitlines() if one.startswith("    tpot:"))
     text = text.replace(line, f"    tpot: {{rows: 345, {groups}quantiles: [{quantiles}]}}", 1)
     path.write_text(text, encoding="utf-8")
-    again = fit(_rows()[:8], ("hbm_efficiency",), catalog.assumptions(str(path)))
+    again = fit(_rows()[:8], ("chip.hbm_efficiency",), catalog.assumptions(str(path)))
     text = profile_text(again, {}, name="b", extends="c", data="d", reference="user", date="e")
     (line,) = (one for one in text.partition("measured_errors")[0].splitlines() if one.startswith("    tpot:"))
     assert line.startswith(f"    tpot: {said}")
@@ -340,19 +340,19 @@ def test_a_profile_is_a_preset(tmp_path: Path) -> None:
     path.write_text(
         profile_text(
             found, all_folds(found), name="Mine", extends="deployable", data="my rows", reference="user",
-            date="2026-01-01", changes=("expert_spread=random", "math_efficiency=0.5"),
+            date="2026-01-01", changes=("experts.spread=random", "chip.math_efficiency=0.5"),
         ),
         encoding="utf-8",
     )  # fmt: skip
     read = catalog.assumptions(str(path))
     assert read.name == "Mine"
-    assert read.expert_spread == "random"
-    assert read.math_efficiency == pytest.approx(0.55, rel=0.01)
-    assert read.graph_launch == pytest.approx(6e-6, rel=0.01)
+    assert read.experts.spread == "random"
+    assert read.chip.math_efficiency == pytest.approx(0.55, rel=0.01)
+    assert read.host.graph_launch == pytest.approx(6e-6, rel=0.01)
     # The base has another value for this family, which would hide the fitted one.
-    assert _base().for_family("h200").math_efficiency == 0.7
-    assert read.for_family("h200").math_efficiency == read.math_efficiency
-    assert read.sources["graph_launch"].kind == "derived"
+    assert _base().for_family("h200").chip.math_efficiency == 0.7
+    assert read.for_family("h200").chip.math_efficiency == read.chip.math_efficiency
+    assert read.sources["host.graph_launch"].kind == "derived"
     assert "12 rows of my rows" in read.sources["calibration"].where
     assert read.calibration is not None
     assert read.calibration.models == ("llama_3_70b", "llama_3_8b")
@@ -459,7 +459,7 @@ def test_tables_and_records() -> None:
     found = _found()
     folds = all_folds(found)
     constants = constants_table(found)
-    assert constants.rows[2][:2] == ("graph_launch", "6 us")
+    assert constants.rows[2][:2] == ("host.graph_launch", "6 us")
     assert constants.rows[2][3:] == ("4 us", "yes")
     errors = errors_table(found, folds)
     assert [row[0] for row in errors.rows][-1] == "llama_3_8b, left out"
@@ -472,12 +472,12 @@ def test_tables_and_records() -> None:
     assert said.startswith("ttft: the fit does not reproduce the rows, their median error is 65 %: check units")
     data = record(found, folds, {"of poor quality": 2})
     assert data["left_out"] == {"of poor quality": 2}
-    assert data["constants"]["hbm_efficiency"]["determined"] is True  # type: ignore[index]
+    assert data["constants"]["chip.hbm_efficiency"]["determined"] is True  # type: ignore[index]
 
 
 def test_every_constant_is_a_field_with_a_place_inside_its_bounds() -> None:
     for name, one in CONSTANTS.items():
-        assert name in Assumptions.model_fields
+        assert name in field_names()
         assert one.low < one.start < one.high
     assert set(TARGETS) == {"tpot", "ttft", "request", "throughput"}
 

@@ -81,10 +81,10 @@ def test_every_constant_is_physical_and_says_where_it_is_from(name: str) -> None
     # Nothing hides a fitted constant from a chip that the profile was fitted to.
     assert profile.calibration is not None
     for family in profile.calibration.families:
-        for field in ("math_efficiency", "hbm_efficiency", "graph_launch", "step_overhead"):
+        for field in ("chip.math_efficiency", "chip.hbm_efficiency", "host.graph_launch", "host.step_overhead"):
             assert getattr(profile.for_family(family), field) == getattr(profile, field)
     assert profile.sources["calibration"].kind == "derived"
-    assert profile.sources["graph_launch"].ref in catalog.references()
+    assert profile.sources["host.graph_launch"].ref in catalog.references()
 
 
 @cache

@@ -20,7 +20,7 @@ LINES = [
         ("MTP3", 8, 1, 0.0031),
     )
 ]  # fmt: skip
-TWO = ("--fit", "hbm_efficiency,graph_launch")
+TWO = ("--fit", "chip.hbm_efficiency,host.graph_launch")
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def test_a_profile_is_written_and_used(command: Command, data: Path, tmp_path: P
     for words in (
         "Fitted to 8 rows",
         "all, by the base",
-        "hbm_efficiency",
-        "graph_launch",
+        "chip.hbm_efficiency",
+        "host.graph_launch",
         "standard error",
         "vllm / NVIDIA H100",
     ):
@@ -59,10 +59,10 @@ def test_formats(command: Command, data: Path) -> None:
     told = json.loads(command("calibrate", data, *TWO, "--format", "json", "--quiet").out)
     assert told["rows"] == 8
     assert told["left_out"] == {"speculative decoding": 1}
-    assert set(told["constants"]) == {"hbm_efficiency", "graph_launch"}
-    assert told["constants"]["graph_launch"]["unit"] == "s"
+    assert set(told["constants"]) == {"chip.hbm_efficiency", "host.graph_launch"}
+    assert told["constants"]["host.graph_launch"]["unit"] == "s"
     table = command("calibrate", data, *TWO, "--format", "csv", "--quiet")
-    assert table.out.startswith("constant,value,standard error,base,determined by the rows\nhbm_efficiency,")
+    assert table.out.startswith("constant,value,standard error,base,determined by the rows\nchip.hbm_efficiency,")
     assert table.err == ""
     assert told["base"] == "profiles/vllm_hopper"
     assert 0.0 < told["base_median_errors"]["tpot"] < 0.5
@@ -70,11 +70,11 @@ def test_formats(command: Command, data: Path) -> None:
 
 
 def test_rows_can_be_chosen_and_thinned(command: Command, data: Path) -> None:
-    chosen = command("calibrate", data, "--fit", "hbm_efficiency", "--where", "tp=8", "--format", "json")
+    chosen = command("calibrate", data, "--fit", "chip.hbm_efficiency", "--where", "tp=8", "--format", "json")
     assert json.loads(chosen.out)["rows"] == 4
     assert "left out: 4 rows: not asked for" in chosen.err
     without = command(
-        "calibrate", data, "--fit", "hbm_efficiency", "--without", "tp=8,concurrency=1", "--format", "json"
+        "calibrate", data, "--fit", "chip.hbm_efficiency", "--without", "tp=8,concurrency=1", "--format", "json"
     )
     assert json.loads(without.out)["rows"] == 7
 
@@ -92,9 +92,9 @@ def test_a_fit_begins_with_the_profile_of_its_rows(
     command: Command, data: Path, change: tuple[str, str], base: str
 ) -> None:
     data.write_text(data.read_text(encoding="utf-8").replace(*change), encoding="utf-8")
-    outcome = command("calibrate", data, "--fit", "hbm_efficiency", "--format", "json")
+    outcome = command("calibrate", data, "--fit", "chip.hbm_efficiency", "--format", "json")
     assert json.loads(outcome.out)["base"] == catalog.assumptions(base).name
-    told = command("calibrate", data, "--fit", "hbm_efficiency", "--base", "ideal", "--format", "json")
+    told = command("calibrate", data, "--fit", "chip.hbm_efficiency", "--base", "ideal", "--format", "json")
     assert json.loads(told.out)["base"] == "ideal"
 
 
@@ -114,28 +114,30 @@ def test_what_nothing_holds_is_written_without_an_error_of_forty_digits(
     command: Command, data: Path, tmp_path: Path
 ) -> None:
     # No dense model has experts, so that nothing holds them without trust in the base.
-    fitted = ("--fit", "hbm_efficiency,expert_hbm_efficiency", "--prior", "inf", "-o", "mine.yaml")
+    fitted = ("--fit", "chip.hbm_efficiency,experts.hbm_efficiency", "--prior", "inf", "-o", "mine.yaml")
     outcome = command("calibrate", data, *fitted)
     assert outcome.code == 0, outcome
     assert "> 1000 %" in outcome.out
     mine = catalog.assumptions(str(tmp_path / "mine.yaml"))
-    assert "standard error > 1000 %; " in mine.sources["expert_hbm_efficiency"].where
+    assert "standard error > 1000 %; " in mine.sources["experts.hbm_efficiency"].where
 
 
 def test_larger_data_are_thinned(command: Command) -> None:
-    outcome = command("calibrate", "inferencemax_aggregated", "--fit", "graph_launch", "--most", 10, "--format", "json")
+    outcome = command(
+        "calibrate", "inferencemax_aggregated", "--fit", "host.graph_launch", "--most", 10, "--format", "json"
+    )
     assert "rows are fitted, those of 10 deployments (see --most)" in outcome.err
     assert json.loads(outcome.out)["rows"] < 80
 
 
 def test_what_is_set_before_the_fit_stands_in_the_profile(command: Command, data: Path, tmp_path: Path) -> None:
-    settings = ("--set", "assumptions.expert_spread=random", "--set", "assumptions.hbm_efficiency=0.8")
+    settings = ("--set", "assumptions.experts.spread=random", "--set", "assumptions.chip.hbm_efficiency=0.8")
     outcome = command("calibrate", data, *TWO, *settings, "-o", "mine.yaml")
     assert outcome.code == 0, outcome
     assert "0.8 " in outcome.out
     mine = catalog.assumptions(str(tmp_path / "mine.yaml"))
-    assert mine.expert_spread == "random"
-    assert mine.sources["hbm_efficiency"].kind == "derived"
+    assert mine.experts.spread == "random"
+    assert mine.sources["chip.hbm_efficiency"].kind == "derived"
 
 
 def test_a_result_of_a_load_generator(command: Command, tmp_path: Path) -> None:
@@ -145,14 +147,16 @@ def test_a_result_of_a_load_generator(command: Command, tmp_path: Path) -> None:
         for count, tpot in ((1, 6.0), (8, 6.8), (32, 8.5))
     ]  # fmt: skip
     (tmp_path / "result.json").write_text(json.dumps(runs), encoding="utf-8")
-    outcome = command("calibrate", "result.json", "--hardware", "h100", "--fit", "step_overhead", "--format", "json")
+    outcome = command(
+        "calibrate", "result.json", "--hardware", "h100", "--fit", "host.step_overhead", "--format", "json"
+    )
     assert json.loads(outcome.out)["rows"] == 3
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--fit", "speed"), "'speed' cannot be fitted; possible: math_efficiency"),
+        (("--fit", "speed"), "'speed' cannot be fitted; possible: chip.math_efficiency"),
         (("--fit", ""), "name the constants to fit"),
         (("--target", "speed"), "target: got 'speed'; allowed: tpot, ttft, request, throughput"),
         (("--target", "request"), "need at least 6 rows with request that can be predicted, got 0 of 8"),

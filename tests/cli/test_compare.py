@@ -35,7 +35,7 @@ def test_hardware_side_by_side_in_a_table_and_a_figure(command: Command, tmp_pat
         (["--activations", "bf16", "--activations", "fp8"], ["bf16", "fp8"]),
         (["--assumptions", "deployable", "--assumptions", "ideal"], ["deployable", "ideal"]),
         (["--series", "fast: hardware.hbm_bytes_per_second=6.7 TB/s"], ["llama_3_8b on h100_sxm", "fast"]),
-        (["--series", "2d: assumptions.tensor_layouts=[1d, 2d], tp=2"], ["llama_3_8b on h100_sxm", "2d"]),
+        (["--series", "2d: assumptions.layout.tensor_layouts=[1d, 2d], tp=2"], ["llama_3_8b on h100_sxm", "2d"]),
     ],
 )
 def test_what_is_repeated_is_compared(command: Command, options: list[str], labels: list[str]) -> None:
@@ -59,7 +59,20 @@ def test_models_side_by_side(command: Command) -> None:
 def test_prices_speeds_pins_and_what_ifs(command: Command) -> None:
     outcome = command(
         *(*SUBJECT, "--on", "h200_sxm", "--price", "h100_sxm=2", "--price", "h200_sxm=3", "--format", "json"),
-        *("--speed", 50, "--speed", 20, "--tp", 2, "--batch", 100, "--domain", 2, "--set", "assumptions.launch=0 us"),
+        *(
+            "--speed",
+            50,
+            "--speed",
+            20,
+            "--tp",
+            2,
+            "--batch",
+            100,
+            "--domain",
+            2,
+            "--set",
+            "assumptions.host.launch=0 us",
+        ),
     )
     assert outcome.code == 0, outcome.err
     for one, price in zip(json.loads(outcome.out)["series"], (2.0, 3.0), strict=True):

@@ -236,12 +236,12 @@ def test_what_ifs(command: Command) -> None:
     assert faster[-1]["tokens_per_second_per_user"] > base[-1]["tokens_per_second_per_user"]
     both = command(
         *SUBJECT,
-        *("--set", "model.blocks.0.layers=16", "--set", "assumptions.launch=0 us", "--format", "json"),
+        *("--set", "model.blocks.0.layers=16", "--set", "assumptions.host.launch=0 us", "--format", "json"),
     )
     record = _json(both.out)
     assert isinstance(record["sources"], list)
     changed = {source["field"] for source in record["sources"] if source["where"].startswith("--set")}
-    assert changed == {"blocks.0.layers", "launch"}
+    assert changed == {"blocks.0.layers", "host.launch"}
 
 
 def test_users_own_files_need_no_registration(command: Command, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_csv_and_markdown_to_a_file(command: Command) -> None:
         (("speculate", "llama_3_8b", "h100_sxm", "--draft", "qwen3_0_6b"), "The rule needs one vocabulary: Qwen3 0.6B"),
         (("speculate", "deepseek_v3_nvfp4", "b200", "--dp", "8", "--mtp"), "dp8ep8"),
         (("speculate", "llama_3_70b", "h100_sxm", "--tp", "4", "--pp", "2", "--eagle"), "tp4pp2"),
-        ((*DRAFTED, "--set", "assumptions.draft_in_capacity=false"), "All slots taken"),
+        ((*DRAFTED, "--set", "assumptions.capacity.draft=false"), "All slots taken"),
     ],
 )
 def test_every_proposer(command: Command, arguments: tuple[str, ...], words: str) -> None:

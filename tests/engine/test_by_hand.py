@@ -40,10 +40,10 @@ _LL = "{LL: {base: 7 us, per_rank: 1 us, per_domain_doubling: 5 us, bandwidth_fa
 _ONE_SHOT = "one_shot: {shape: one_shot, base: 3.6 us, per_rank: 0.01 us, bandwidth_factor: 0.58}"
 _TWO_SHOT = "two_shot: {shape: two_shot, base: 2.4 us, per_rank: 1.25 us, bandwidth_factor: 0.49}"
 #: What a hand can follow, whatever the presets say.
-PLAIN = (f"collectives={{kind: nccl_tree, version: '1', protocols: {_LL}}}", "collective_overhead=0 us")
+PLAIN = (f"network.collectives={{kind: nccl_tree, version: '1', protocols: {_LL}}}", "network.collective_overhead=0 us")
 KERNELS = (
-    f"collectives={{kind: nccl_tree, version: '1', protocols: {_LL}, kernels: {{{_ONE_SHOT}, {_TWO_SHOT}}}}}",
-    "collective_overhead=0 us",
+    f"network.collectives={{kind: nccl_tree, version: '1', protocols: {_LL}, kernels: {{{_ONE_SHOT}, {_TWO_SHOT}}}}}",
+    "network.collective_overhead=0 us",
 )
 
 
@@ -61,7 +61,7 @@ def test_two_all_reduces_per_layer_of_a_dense_model(batch: int, kernel: str) -> 
     found = _number(parts["all_reduce_latency"] + parts["all_reduce_bandwidth"])
     assert found == pytest.approx(32 * 2 * each[kernel], rel=1e-12)
     # Ranks that wait for each other do so before each of them.
-    waiting = _asked("llama_3_8b", "h100_sxm", 0.0, KERNELS[0], "collective_overhead=3 us")
+    waiting = _asked("llama_3_8b", "h100_sxm", 0.0, KERNELS[0], "network.collective_overhead=3 us")
     late = evaluate(waiting, plan, "1d").parts["all_reduce_latency"] - parts["all_reduce_latency"]
     assert _number(late) == pytest.approx(32 * 2 * 3e-6, rel=1e-9)
 
@@ -83,15 +83,15 @@ def test_an_exchange_of_experts_by_hand() -> None:
     assert exchanged() == pytest.approx(2 * each, rel=1e-12)
     # Dispatched in 8 bits, returned in 16.
     half = latency + sent / 2 / 2 / nic
-    assert exchanged("expert_dispatch=eight_bit") == pytest.approx(half + each, rel=1e-12)
+    assert exchanged("experts.dispatch=eight_bit") == pytest.approx(half + each, rel=1e-12)
     # The busiest rank has half as much again.
     more = latency + 1.5 * sent / 2 / nic
-    assert exchanged("expert_imbalance=1.5") == pytest.approx(2 * more, rel=1e-12)
+    assert exchanged("experts.imbalance=1.5") == pytest.approx(2 * more, rel=1e-12)
     # Copies made on arrival: two domains reached by 8 experts, 2 (1 - 2^-8), so that about one copy crosses.
     reached = 2 * (1 - 0.5**8)
     near = sent * (7 / 16 + 0.5 * (1 - reached / 8))
     crossed = latency + max(sent * 0.5 * reached / 8 / nic, near / link)
-    assert exchanged("all_to_all_crossing=per_domain") == pytest.approx(2 * crossed, rel=1e-12)
+    assert exchanged("experts.all_to_all_crossing=per_domain") == pytest.approx(2 * crossed, rel=1e-12)
 
 
 def test_two_batches_in_turns_by_hand() -> None:
@@ -103,7 +103,7 @@ def test_two_batches_in_turns_by_hand() -> None:
     exchanged = sum(_number(part) for name, part in half.parts.items() if name.startswith("all_"))
     worked = _number(half.seconds) - exchanged
     turns = 2 * max(exchanged, worked)
-    question = _asked("deepseek_v3", "h200_sxm", 0.0, "two_batch_overlap=when_faster")
+    question = _asked("deepseek_v3", "h200_sxm", 0.0, "network.two_batch_overlap=when_faster")
     assert _number(step_seconds(question, plan)[0]) == pytest.approx(min(turns, _number(whole.seconds)), rel=1e-12)
     assert turns < _number(whole.seconds)
 
@@ -118,7 +118,7 @@ def test_two_batches_in_turns_by_hand() -> None:
     ],
 )
 def test_what_a_cached_token_costs_in_each_variant_of_latent_attention(variant: str, elements: int, flop: int) -> None:
-    plan, change = _plan(batch=1), f"latent_attention={variant}"
+    plan, change = _plan(batch=1), f"attention.latent={variant}"
     short, long = (_asked("deepseek_v2", "h100_sxm", c, change).work(plan) for c in (1000.0, 1001.0))
     read = math.fsum(_number(row.repeats * row.kv_bytes_per_sequence) for row in long.operators)
     read -= math.fsum(_number(row.repeats * row.kv_bytes_per_sequence) for row in short.operators)
@@ -131,7 +131,7 @@ def test_what_a_cached_token_costs_in_each_variant_of_latent_attention(variant: 
 def test_the_latent_is_copied_by_every_rank_and_decompressed_heads_are_not() -> None:
     # 576 elements on each of tp ranks against 128 x 320 spread over them: from tp 72 on copies take more.
     def cache(variant: str, tp: float) -> float:
-        question = _asked("deepseek_v2", "gb200_nvl72", 1024.0, f"latent_attention={variant}")
+        question = _asked("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
         return question.memory(_plan(tp=tp, ep=tp)).of_one_plan()[1]
 
     layer = 60 * 1024 * 2
@@ -144,7 +144,7 @@ def test_the_latent_is_copied_by_every_rank_and_decompressed_heads_are_not() -> 
     # And each rank reads what it holds.
     plan = _plan(tp=8, ep=8)
     for variant, share in (("absorbed", 576.0), ("decompressed", 128 * 320 / 8)):
-        question = _asked("deepseek_v2", "gb200_nvl72", 1024.0, f"latent_attention={variant}")
+        question = _asked("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
         assert _number(_row(question, plan, "attention").kv_bytes_per_sequence) == 2 * 1024 * share
 
 
@@ -173,7 +173,7 @@ def test_norms_are_counted_once_where_attention_and_feed_forward_run_side_by_sid
 @pytest.mark.parametrize(("imbalance", "ep"), [(1.0, 8), (2.5, 8), (2.5, 1)])
 def test_everybody_waits_for_the_busiest_expert_rank(imbalance: float, ep: int) -> None:
     plan = _plan(tp=8, ep=ep, batch=64)
-    even, uneven = (_asked("qwen3_30b_a3b", "h100_sxm", 0.0, f"expert_imbalance={value}") for value in (1, imbalance))
+    even, uneven = (_asked("qwen3_30b_a3b", "h100_sxm", 0.0, f"experts.imbalance={value}") for value in (1, imbalance))
     for name in ("experts in", "experts out"):
         before, after = _row(even, plan, name), _row(uneven, plan, name)
         # With one rank there is nothing to be uneven.
@@ -204,7 +204,7 @@ def _domains(experts: int, active: int, groups: int | None, best: int | None, do
 @pytest.mark.parametrize("domains", [2, 4, 8, 16])
 @pytest.mark.parametrize("model", ["qwen3_30b_a3b", "deepseek_v3"])
 def test_domains_that_a_token_reaches(model: str, domains: int) -> None:
-    question = _asked(model, "h200_sxm", 0.0, "all_to_all_crossing=per_domain")
+    question = _asked(model, "h200_sxm", 0.0, "experts.all_to_all_crossing=per_domain")
     ranks = 8 * domains
     row = _row(question, _plan(tp=1, dp=ranks, ep=ranks, batch=ranks), "experts in")
     (exchange,) = (one for one in row.collectives["1d"] if one.kind == "all_to_all")
@@ -224,7 +224,7 @@ def test_domains_that_a_token_reaches(model: str, domains: int) -> None:
 
 def test_a_domain_that_holds_a_part_of_a_group_does_not_lower_the_limit() -> None:
     # DeepSeek-V3's 8 groups over 16 domains: 4 groups lie in 8 of them.
-    question = _asked("deepseek_v3", "h200_sxm", 0.0, "all_to_all_crossing=per_domain")
+    question = _asked("deepseek_v3", "h200_sxm", 0.0, "experts.all_to_all_crossing=per_domain")
     row = _row(question, _plan(tp=1, dp=128, ep=128, batch=128), "experts in")
     (exchange,) = (one for one in row.collectives["1d"] if one.kind == "all_to_all")
     reached = 16 * (1 - (15 / 16) ** 8)

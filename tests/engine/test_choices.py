@@ -35,7 +35,7 @@ SPEEDS = {
 }
 
 LL = "{LL: {base: 6.8 us, per_rank: 0.6 us, per_domain_doubling: 5 us, bandwidth_factor: 0.5}}"
-ONLY_LL = f"collectives={{kind: nccl_tree, version: '2.19', protocols: {LL}}}"
+ONLY_LL = f"network.collectives={{kind: nccl_tree, version: '2.19', protocols: {LL}}}"
 
 
 def _question(model: str, weights: str | None, context: float, changes: tuple[str, ...]) -> Question:
@@ -80,33 +80,33 @@ def test_costs_before_any_edit(place: tuple[str, int], costs: tuple[float, ...])
     ("change", "place", "ratios"),
     [
         # Traffic inside and between domains one after the other, as eqs. (28) and (39) have it.
-        ("collectives.domains_overlap=false", ("deepseek_v3", 0), (1.17, 1.08, 1.04)),
-        ("collectives.domains_overlap=false", ("llama_3_70b", 0), (1.0, 1.0, 1.37)),
-        ("collectives.domains_overlap=false", ("mistral_large_2", 100_000), (1.05, 1.08)),
+        ("network.collectives.domains_overlap=false", ("deepseek_v3", 0), (1.17, 1.08, 1.04)),
+        ("network.collectives.domains_overlap=false", ("llama_3_70b", 0), (1.0, 1.0, 1.37)),
+        ("network.collectives.domains_overlap=false", ("mistral_large_2", 100_000), (1.05, 1.08)),
         # The protocol LL only, as the text has it.
         (ONLY_LL, ("llama_3_70b", 0), (1.14, 1.0, 1.0)),
         (ONLY_LL, ("deepseek_v3", 0), (1.31, 1.16, 1.0)),
         (ONLY_LL, ("mixtral_8x22b", 0), (1.23, 1.15, 1.0)),
         # Attention on every chip of a stage.
-        ("attention_scale_down_steps=0", ("llama_3_70b", 0), (1.0, 1.0, 1.40)),
-        ("attention_scale_down_steps=0", ("deepseek_v3", 0), (1.43, 2.62, 2.87)),
-        ("attention_scale_down_steps=0", ("deepseek_v3", 100_000), (1.23, 1.97, 1.51)),
-        ("attention_scale_down_steps=0", ("mixtral_8x22b", 0), (1.13, 1.63, 15.7)),
+        ("layout.attention_scale_down_steps=0", ("llama_3_70b", 0), (1.0, 1.0, 1.40)),
+        ("layout.attention_scale_down_steps=0", ("deepseek_v3", 0), (1.43, 2.62, 2.87)),
+        ("layout.attention_scale_down_steps=0", ("deepseek_v3", 100_000), (1.23, 1.97, 1.51)),
+        ("layout.attention_scale_down_steps=0", ("mixtral_8x22b", 0), (1.13, 1.63, 15.7)),
         # The rule for activation traffic before 22 May 2025.
-        ("activation_traffic=unbalanced", ("llama_3_70b", 0), (1.28, 1.24, 1.28)),
-        ("activation_traffic=unbalanced", ("deepseek_v3", 0), (1.20, 1.28, 1.17)),
-        ("activation_traffic=unbalanced", ("mixtral_8x22b", 0), (1.11, 1.22, 1.15)),
+        ("chip.activation_traffic=unbalanced", ("llama_3_70b", 0), (1.28, 1.24, 1.28)),
+        ("chip.activation_traffic=unbalanced", ("deepseek_v3", 0), (1.20, 1.28, 1.17)),
+        ("chip.activation_traffic=unbalanced", ("mixtral_8x22b", 0), (1.11, 1.22, 1.15)),
         # No expert parallelism.
-        ("expert_parallel=false", ("deepseek_v3", 0), (8.1, 6.4, 2.7)),
-        ("expert_parallel=false", ("mixtral_8x22b", 0), (2.7, 3.5, 9.5)),
+        ("experts.parallel=false", ("deepseek_v3", 0), (8.1, 6.4, 2.7)),
+        ("experts.parallel=false", ("mixtral_8x22b", 0), (2.7, 3.5, 9.5)),
         # All-to-all over the whole expert-parallel group.
-        ("all_to_all_ranks=expert_parallel", ("deepseek_v3", 0), (1.24, 2.99, 2.66)),
-        ("all_to_all_ranks=expert_parallel", ("deepseek_v3", 100_000), (1.27, 2.17, 1.41)),
-        ("all_to_all_ranks=expert_parallel", ("mixtral_8x22b", 0), (1.10, 1.23, 1.75)),
+        ("experts.all_to_all_ranks=expert_parallel", ("deepseek_v3", 0), (1.24, 2.99, 2.66)),
+        ("experts.all_to_all_ranks=expert_parallel", ("deepseek_v3", 100_000), (1.27, 2.17, 1.41)),
+        ("experts.all_to_all_ranks=expert_parallel", ("mixtral_8x22b", 0), (1.10, 1.23, 1.75)),
         # The up-projections of latent attention as the parameter count has them.
-        ("latent_traffic=exact", ("deepseek_v3", 0), (0.96, 0.92, 0.86)),
+        ("attention.latent_traffic=exact", ("deepseek_v3", 0), (0.96, 0.92, 0.86)),
         # The 16-bit rate beside 16-bit activations.
-        ("math_unit_follows=widest", ("llama_3_70b", 0), (1.53, 1.0, 1.0)),
+        ("chip.math_unit_follows=widest", ("llama_3_70b", 0), (1.53, 1.0, 1.0)),
     ],
 )
 def test_costs_at_fixed_speeds(change: str, place: tuple[str, int], ratios: tuple[float, ...]) -> None:
@@ -122,20 +122,20 @@ def test_costs_at_fixed_speeds(change: str, place: tuple[str, int], ratios: tupl
         ("", "llama_3_70b", 152.0, 23.6),
         ("", "deepseek_v3", 214.5, 13.3),
         ("", "mixtral_8x22b", 196.2, 31.5),
-        ("collectives.domains_overlap=false", "llama_3_70b", 151.8, None),
-        ("collectives.domains_overlap=false", "deepseek_v3", 212.4, None),
+        ("network.collectives.domains_overlap=false", "llama_3_70b", 151.8, None),
+        ("network.collectives.domains_overlap=false", "deepseek_v3", 212.4, None),
         (ONLY_LL, "llama_3_70b", 152.0, 23.6),
-        ("attention_scale_down_steps=0", "llama_3_70b", 140.9, 15.6),
-        ("attention_scale_down_steps=0", "deepseek_v3", 205.6, None),
-        ("attention_scale_down_steps=0", "mixtral_8x22b", 175.3, None),
-        ("expert_parallel_min_requests_per_sparsity=0", "deepseek_v3", 240.0, 178.0),
-        ("expert_parallel_min_requests_per_sparsity=0", "mixtral_8x22b", 225.4, 63.7),
-        ("latent_traffic=exact", "deepseek_v3", 222.8, None),
-        ("expert_sparsity=exact", "deepseek_v3", 215.0, None),
-        ("math_unit_follows=widest", "llama_3_70b", 152.0, 23.6),
-        ("launch=0 us", "llama_3_70b", 188.8, None),
-        ("launch=0 us", "deepseek_v3", 267.8, None),
-        ("launch=0 us", "mixtral_8x22b", 238.0, None),
+        ("layout.attention_scale_down_steps=0", "llama_3_70b", 140.9, 15.6),
+        ("layout.attention_scale_down_steps=0", "deepseek_v3", 205.6, None),
+        ("layout.attention_scale_down_steps=0", "mixtral_8x22b", 175.3, None),
+        ("experts.parallel_min_requests_per_sparsity=0", "deepseek_v3", 240.0, 178.0),
+        ("experts.parallel_min_requests_per_sparsity=0", "mixtral_8x22b", 225.4, 63.7),
+        ("attention.latent_traffic=exact", "deepseek_v3", 222.8, None),
+        ("experts.sparsity=exact", "deepseek_v3", 215.0, None),
+        ("chip.math_unit_follows=widest", "llama_3_70b", 152.0, 23.6),
+        ("host.launch=0 us", "llama_3_70b", 188.8, None),
+        ("host.launch=0 us", "deepseek_v3", 267.8, None),
+        ("host.launch=0 us", "mixtral_8x22b", 238.0, None),
     ],
 )
 def test_largest_speeds(change: str, model: str, fastest: float, accelerators: float | None) -> None:
@@ -152,13 +152,13 @@ def test_largest_speeds(change: str, model: str, fastest: float, accelerators: f
         ((), "llama_3_70b", 99.1, 0.371),
         ((), "deepseek_v3", 105.2, 1.421),
         ((), "mixtral_8x22b", 103.9, 0.454),
-        (("collectives.domains_overlap=false",), "deepseek_v3", 107.2, 1.63),
+        (("network.collectives.domains_overlap=false",), "deepseek_v3", 107.2, 1.63),
         ((ONLY_LL,), "deepseek_v3", 127.7, 2.75),
         ((ONLY_LL,), "mixtral_8x22b", 118.8, 0.748),
-        (("attention_scale_down_steps=0",), "deepseek_v3", 83.4, 1.48),
-        (("activation_traffic=single_copy",), "llama_3_70b", 98.7, 0.339),
-        (("activation_traffic=single_copy",), "deepseek_v3", 105.2, 1.31),
-        (("activation_traffic=single_copy",), "mixtral_8x22b", 103.1, 0.401),
+        (("layout.attention_scale_down_steps=0",), "deepseek_v3", 83.4, 1.48),
+        (("chip.activation_traffic=single_copy",), "llama_3_70b", 98.7, 0.339),
+        (("chip.activation_traffic=single_copy",), "deepseek_v3", 105.2, 1.31),
+        (("chip.activation_traffic=single_copy",), "mixtral_8x22b", 103.1, 0.401),
     ],
 )
 def test_preferred_points(changes: tuple[str, ...], model: str, speed: float, cost: float) -> None:
@@ -174,13 +174,13 @@ def test_preferred_points(changes: tuple[str, ...], model: str, speed: float, co
         ((), "llama_3_70b", 0.0589),
         ((), "deepseek_v3", 0.0714),
         ((), "mixtral_8x22b", 0.0716),
-        (("collectives.domains_overlap=false",), "deepseek_v3", 0.0872),
+        (("network.collectives.domains_overlap=false",), "deepseek_v3", 0.0872),
         ((ONLY_LL,), "deepseek_v3", 0.1048),
-        (("expert_parallel=false",), "deepseek_v3", 0.192),
-        (("math_efficiency=1", "hbm_efficiency=1"), "llama_3_70b", 0.0412),
-        (("math_unit_follows=widest",), "llama_3_70b", 0.1178),
-        (("embedding_flop=output",), "llama_3_70b", 0.0589 * (1 - 0.015)),
-        (("embedding_flop=output",), "deepseek_v3", 0.0714 * (1 - 0.011)),
+        (("experts.parallel=false",), "deepseek_v3", 0.192),
+        (("chip.math_efficiency=1", "chip.hbm_efficiency=1"), "llama_3_70b", 0.0412),
+        (("chip.math_unit_follows=widest",), "llama_3_70b", 0.1178),
+        (("chip.embedding_flop=output",), "llama_3_70b", 0.0589 * (1 - 0.015)),
+        (("chip.embedding_flop=output",), "deepseek_v3", 0.0714 * (1 - 0.011)),
     ],
 )
 def test_smallest_costs(changes: tuple[str, ...], model: str, cheapest: float) -> None:
@@ -189,7 +189,7 @@ def test_smallest_costs(changes: tuple[str, ...], model: str, cheapest: float) -
 
 
 def test_without_caps() -> None:
-    front = _frontier("llama_3_70b", ("math_efficiency=1", "hbm_efficiency=1"))
+    front = _frontier("llama_3_70b", ("chip.math_efficiency=1", "chip.hbm_efficiency=1"))
     assert round(float(front.tokens_per_second[-1]), 1) == 164.9
     assert float(front.accelerators[-1]) == pytest.approx(15.6, rel=0.003)
 
@@ -203,7 +203,7 @@ def test_without_caps() -> None:
     ],
 )
 def test_series_of_accepted_tokens(series: str, model: str, fastest: float, speed: float, cost: float) -> None:
-    front = _frontier(model, (f"expected_tokens={series}",), speculate=True, sampled=True)
+    front = _frontier(model, (f"serving.expected_tokens={series}",), speculate=True, sampled=True)
     index = front.preferred_index(3.0)
     assert round(float(front.tokens_per_second[-1]), 1) == fastest
     assert round(float(front.tokens_per_second[index]), 1) == speed
@@ -212,7 +212,7 @@ def test_series_of_accepted_tokens(series: str, model: str, fastest: float, spee
 
 def test_a_draft_in_memory_costs_little() -> None:
     before, after = (
-        _frontier("llama_3_70b", (f"draft_in_capacity={counted}",), speculate=True, sampled=True)
+        _frontier("llama_3_70b", (f"capacity.draft={counted}",), speculate=True, sampled=True)
         for counted in ("false", "true")
     )
     # Largest speed unchanged, the cheap end 0.3 to 1.5 % dearer.
@@ -231,28 +231,28 @@ def _seconds(model: str, changes: tuple[str, ...], context: float, plans: Plans)
 def test_a_verification_sees_the_context_of_its_start_or_of_its_middle(tokens: int) -> None:
     # A long context, so that the cache counts.
     plan = Plans.of(np.array([64.0]), np.array([64.0]), np.ones(1), tokens)
-    mean = _seconds("llama_3_70b", ("verify_context=mean",), 1000.0, plan)
-    assert mean == _seconds("llama_3_70b", ("verify_context=start",), 1000.0 + (tokens - 1) / 2, plan)
-    assert (mean == _seconds("llama_3_70b", ("verify_context=start",), 1000.0, plan)) == (tokens == 1)
+    mean = _seconds("llama_3_70b", ("serving.verify_context=mean",), 1000.0, plan)
+    assert mean == _seconds("llama_3_70b", ("serving.verify_context=start",), 1000.0 + (tokens - 1) / 2, plan)
+    assert (mean == _seconds("llama_3_70b", ("serving.verify_context=start",), 1000.0, plan)) == (tokens == 1)
 
 
 def test_a_pipeline_inside_one_domain_may_use_its_link() -> None:
     inside, across = (Plans.of(np.array([size]), np.array([64.0]), np.array([2.0])) for size in (8.0, 16.0))
-    between, nearest = ("pipeline_hop=between_domains",), ("pipeline_hop=nearest",)
+    between, nearest = ("network.pipeline_hop=between_domains",), ("network.pipeline_hop=nearest",)
     assert _seconds("llama_3_70b", nearest, 0.0, inside) < _seconds("llama_3_70b", between, 0.0, inside)
     assert _seconds("llama_3_70b", nearest, 0.0, across) == _seconds("llama_3_70b", between, 0.0, across)
 
 
 def test_an_all_reduce_carries_every_active_expert_or_their_sum() -> None:
     plan = Plans.of(np.array([64.0]), np.array([1000.0]), np.ones(1))
-    each, once = ("expert_all_reduce=every_active_expert",), ("expert_all_reduce=once",)
+    each, once = ("experts.all_reduce=every_active_expert",), ("experts.all_reduce=once",)
     assert _seconds("mixtral_8x22b", once, 0.0, plan) < _seconds("mixtral_8x22b", each, 0.0, plan)
     assert _seconds("llama_3_70b", once, 0.0, plan) == _seconds("llama_3_70b", each, 0.0, plan)
 
 
 def test_the_cache_of_the_whole_batch_may_be_read_per_micro_batch() -> None:
     plan = Plans.of(np.array([64.0]), np.array([512.0]), np.array([4.0]))
-    one, whole = (f"kv_reads={what}" for what in ("micro_batch", "batch"))
+    one, whole = (f"attention.kv_reads={what}" for what in ("micro_batch", "batch"))
     assert _seconds("llama_3_70b", (one,), 20000.0, plan) < _seconds("llama_3_70b", (whole,), 20000.0, plan)
     flat = Plans.of(np.array([64.0]), np.array([512.0]), np.ones(1))
     assert _seconds("llama_3_70b", (one,), 20000.0, flat) == _seconds("llama_3_70b", (whole,), 20000.0, flat)
@@ -260,7 +260,7 @@ def test_the_cache_of_the_whole_batch_may_be_read_per_micro_batch() -> None:
 
 def test_the_embedding_may_stay_on_all_chips_where_attention_scales_down() -> None:
     plan = Plans(np.array([64.0]), np.array([4000.0]), np.ones(1), np.array([8.0]), None)
-    here, there = (f"scale_down_repeats_embedding={flag}" for flag in ("true", "false"))
+    here, there = (f"layout.scale_down_repeats_embedding={flag}" for flag in ("true", "false"))
     assert _seconds("llama_3_8b", (there,), 0.0, plan) < _seconds("llama_3_8b", (here,), 0.0, plan)
     full = Plans.of(np.array([64.0]), np.array([4000.0]), np.ones(1))
     assert _seconds("llama_3_8b", (there,), 0.0, full) == _seconds("llama_3_8b", (here,), 0.0, full)

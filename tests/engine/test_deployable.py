@@ -69,7 +69,7 @@ def test_side_by_side_blocks_need_one_sum() -> None:
     # Falcon's layers are parallel: merged, each waits for one all-reduce instead of two.
     merged, apart = (
         explain("falcon_180b", "h200_sxm", tp=8, batch=8, assumptions=_without_norms(change))
-        for change in ("parallel_blocks=merged", "parallel_blocks=apart")
+        for change in ("layout.parallel_blocks=merged", "layout.parallel_blocks=apart")
     )
     assert _part(apart, "all_reduce_latency") == pytest.approx(2 * _part(merged, "all_reduce_latency"))
     plain = ie.model("falcon_180b").blocks[0].replace(parallel=False)
@@ -80,14 +80,14 @@ def test_side_by_side_blocks_need_one_sum() -> None:
 
 def _without_norms(*changes: str) -> ie.Assumptions:
     """A sequential layer has a norm more."""
-    return ie.assumptions("deployable", changes=["pointwise=free", *changes])
+    return ie.assumptions("deployable", changes=["chip.pointwise=free", *changes])
 
 
 @pytest.mark.parametrize("chip", ["b200", "h100_sxm", "mi355x"])
 def test_utilisation_never_exceeds_what_the_arithmetic_sustains(chip: str) -> None:
     # Experts in 4 bits and the rest in 16 run on different units; each counts against its own peak.
     explained = explain("gpt_oss_120b", chip, tp=2, batch=8192, context=0, price=1)
-    sustained = explained.question.assumptions.math_efficiency
+    sustained = explained.question.assumptions.chip.math_efficiency
     assert 0.01 < explained.mfu <= sustained
 
 
@@ -150,7 +150,7 @@ def test_each_rank_of_an_exchange_sends_over_its_own_link() -> None:
     # eight NICs would share that, and its 7/8 inside on a 450 GB/s link would take longest: 1 / 100 against 7 / 3600.
     asked = {"model": "deepseek_v3", "hardware": "h200_sxm", "tp": 1, "dp": 16, "batch": 4096, "context": 0}
     own, shared = (
-        explain(assumptions=_published_nccl(f"all_to_all_traffic={traffic}"), **asked)
+        explain(assumptions=_published_nccl(f"experts.all_to_all_traffic={traffic}"), **asked)
         for traffic in ("own_link", "as_all_reduce")
     )
     ratio = _part(own, "all_to_all_bandwidth") / _part(shared, "all_to_all_bandwidth")
@@ -162,12 +162,16 @@ def test_each_rank_of_an_exchange_sends_over_its_own_link() -> None:
 
 def _published_nccl(*changes: str) -> ie.Assumptions:
     """One share of payload for links and network."""
-    return ie.assumptions("deployable", changes=["collectives=nccl_2_23", *changes])
+    return ie.assumptions("deployable", changes=["network.collectives=nccl_2_23", *changes])
 
 
 @pytest.mark.parametrize(
     ("change", "slower"),
-    [("expert_parallel_counts=tokens", None), ("link_domains=exact", False), ("expert_activations=all", None)],
+    [
+        ("experts.parallel_counts=tokens", None),
+        ("network.link_domains=exact", False),
+        ("experts.activations=all", None),
+    ],
 )
 def test_further_choices_of_the_study_can_be_set(change: str, slower: bool | None) -> None:
     asked = {"model": "paper/mixtral_8x22b", "hardware": "paper/h100", "context": 0, "new_tokens": 4, "weights": "bf16"}
@@ -188,7 +192,7 @@ def test_an_input_embedding_can_be_left_out_of_what_must_fit() -> None:
     model = ie.model("llama_3_8b")
     both, output = (
         explain(
-            model, "h100_sxm", tp=1, assumptions=ie.assumptions("deployable", changes=[f"embedding_capacity={which}"])
+            model, "h100_sxm", tp=1, assumptions=ie.assumptions("deployable", changes=[f"capacity.embeddings={which}"])
         ).memory.of_one_plan()[0]
         for which in ("both", "output")
     )
@@ -236,4 +240,4 @@ def test_experts_are_not_cut_inside_a_quantisation_block() -> None:
 @pytest.mark.parametrize(("chip", "kernels"), [("h100_sxm", 3), ("mi300x", 2), ("tpu_v5p", 0)])
 def test_each_family_has_collectives_of_its_own(chip: str, kernels: int) -> None:
     assumed = ie.assumptions("deployable").for_family(ie.hardware(chip).family)
-    assert len(getattr(assumed.collectives, "kernels", {})) == kernels
+    assert len(getattr(assumed.network.collectives, "kernels", {})) == kernels

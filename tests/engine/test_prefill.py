@@ -101,7 +101,7 @@ def test_latent_attention_decompresses_what_is_cached_once_per_prompt(cached: in
     expected = 2 * matrices * tokens + 2 * 102_400 * hidden + scores + decompressed
     # Whatever decode does.
     for variant in ("absorbed", "decompressed_per_step"):
-        question = _question("deepseek_v2", cached, changes=(f"latent_attention={variant}",))
+        question = _question("deepseek_v2", cached, changes=(f"attention.latent={variant}",))
         assert _flop(question, _plan(tokens)) == pytest.approx(expected, rel=1e-12)
 
 
@@ -169,7 +169,7 @@ def test_what_is_read_stays_in_memory() -> None:
 
 
 def test_the_host_launches_prefill_kernel_by_kernel_and_decode_as_a_graph() -> None:
-    question = _question("llama_3_8b", changes=("graph_launch=1 us", "launch=100 us"))
+    question = _question("llama_3_8b", changes=("host.graph_launch=1 us", "host.launch=100 us"))
     # 32 layers: two norms, QKV, three kernels of attention, its output, both sides, the activation; then two.
     kernels = 32 * (2 + 1 + 3 + 1 + 1 + 1 + 1) + 2
     for prefill in (True, False):
@@ -184,7 +184,7 @@ def test_the_host_launches_prefill_kernel_by_kernel_and_decode_as_a_graph() -> N
 
 @pytest.mark.parametrize("model", ["llama_3_8b", "gpt_oss_20b", "qwen3_30b_a3b"])
 def test_a_prompt_of_one_token_is_a_decode_step_that_also_writes(model: str) -> None:
-    question = _question(model, 1000.0, changes=("cuda_graphs=false",))
+    question = _question(model, 1000.0, changes=("host.cuda_graphs=false",))
     one, step = _plan(1), _plan(1, prefill=False)
     assert _flop(question, one) == pytest.approx(_flop(question, step), rel=1e-12)
     prompt, decode = (_number(step_seconds(question, plan)[0]) for plan in (one, step))
@@ -195,7 +195,7 @@ def test_a_prompt_of_one_token_is_a_decode_step_that_also_writes(model: str) -> 
 def test_long_prompts_keep_the_chips_busy(model: str, tp: int, least: float) -> None:
     explained = ie.explain(model, "h100_sxm", tp=tp, prompt=8192, context=0)
     assert explained.limited_by == "compute"
-    assert least < explained.mfu <= explained.question.assumptions.math_efficiency
+    assert least < explained.mfu <= explained.question.assumptions.chip.math_efficiency
     assert explained.tokens_per_second == pytest.approx(8192 / explained.seconds)
 
 

@@ -136,7 +136,8 @@ def test_step_overlap_is_fastest_and_none_is_slowest(
     model: str, chip: str, preset: str, context: float, at: Plans
 ) -> None:
     step, operator, none = (
-        _question(model, chip, context, preset, (f"overlap={overlap}",)) for overlap in ("step", "operator", "none")
+        _question(model, chip, context, preset, (f"chip.overlap={overlap}",))
+        for overlap in ("step", "operator", "none")
     )
     _never_slower(operator, step, at)
     _never_slower(none, operator, at)
@@ -148,7 +149,7 @@ def test_step_overlap_is_fastest_and_none_is_slowest(
 @example(model="deepseek_v3", chip="paper/h100", preset="deployable", context=0.0, at=_ONE_CHIP.verifying(2))
 def test_nothing_beats_the_ideal(model: str, chip: str, preset: str, context: float, at: Plans) -> None:
     # The ideal takes experts to be picked evenly; popular ones would be read less.
-    even = ("expert_popularity_scv=0",)
+    even = ("experts.popularity_scv=0",)
     real, ideal = _question(model, chip, context, preset, even), _question(model, chip, context, "ideal")
     # The ideal has no communication, so that all its cuts take equally long.
     bound = step_seconds(ideal, at)[0]
@@ -166,8 +167,8 @@ def test_nothing_beats_the_ideal(model: str, chip: str, preset: str, context: fl
     overlap=st.sampled_from(["step", "operator", "none"]),
 )
 def test_parts_add_up_to_the_step(model: str, chip: str, preset: str, context: float, at: Plans, overlap: str) -> None:
-    question = _question(model, chip, context, preset, (f"overlap={overlap}",))
-    for layout, seconds in zip(question.assumptions.tensor_layouts, step_seconds(question, at), strict=True):
+    question = _question(model, chip, context, preset, (f"chip.overlap={overlap}",))
+    for layout, seconds in zip(question.assumptions.layout.tensor_layouts, step_seconds(question, at), strict=True):
         costs = evaluate(question, at, layout)
         assert set(costs.parts) == set(PARTS)
         assert all((part >= 0).all() for part in costs.parts.values())
@@ -204,7 +205,7 @@ def test_more_new_tokens_are_never_faster_and_cheaper_than_one_by_one(
     model: str, chip: str, preset: str, context: float, at: Plans
 ) -> None:
     # What makes speculation pay: a step of s tokens takes at most as long as s steps.
-    question = _question(model, chip, context, preset, ("verify_context=start",))
+    question = _question(model, chip, context, preset, ("serving.verify_context=start",))
     one, several = (step_seconds(question, at.verifying(tokens)) for tokens in (1, 4))
     for single, verified in zip(one, several, strict=True):
         assert (single <= verified * (1 + ROUNDING)).all()
@@ -215,7 +216,7 @@ def test_more_new_tokens_are_never_faster_and_cheaper_than_one_by_one(
 @given(model=models, chip=chips, preset=presets, context=contexts, at=instances())
 def test_the_lower_bound_is_below_every_variant(model: str, chip: str, preset: str, context: float, at: Plans) -> None:
     # Groups with sequences and caches of their own may have less work; the search takes no bounds then.
-    together = ("kv_placement=spread", "attention_groups=idle", "replicated_tokens=exchanged")
+    together = ("layout.kv_placement=spread", "layout.attention_groups=idle", "experts.replicated_tokens=exchanged")
     question = _question(model, chip, context, preset, together)
     bound = np.broadcast_to(lower_bound(question, at), at.shape)
     variants = ContinuousLayouts(pipeline=True).variants(question.model, question.assumptions, at)
@@ -236,7 +237,7 @@ def _try_everything(question: Question, sizes: Array, batches: Array, layouts: L
             continue
         one = Plans.of(size[at], batch[at], np.broadcast_to(depth, shape)[at], new_tokens)
         tried = layouts.variants(question.model, question.assumptions, one)
-        each = zip(question.assumptions.tensor_layouts, step_seconds(question, tried), strict=True)
+        each = zip(question.assumptions.layout.tensor_layouts, step_seconds(question, tried), strict=True)
         for layout, seconds in each:
             feasible = np.where(question.reasons(tried, layout) == memory.FITS, seconds, np.inf)
             best[at] = np.minimum(best[at], feasible.reshape(-1, *one.shape).min(axis=0))
@@ -297,7 +298,7 @@ def test_fastest_equals_trying_everything(
 def test_speculation_equals_the_best_of_every_draft_length(
     layouts: Layouts, acceptance: float, longest: int, series: str
 ) -> None:
-    changes = (f"expected_tokens={series}",)
+    changes = (f"serving.expected_tokens={series}",)
     target, proposer = (
         _question(name, "paper/h100", 0.0, "paper", changes) for name in (MODELS[0], "paper/llama_3_8b")
     )
@@ -393,7 +394,7 @@ def test_a_window_bounds_the_cache_of_its_layers() -> None:
 def test_need_counts_micro_batches_or_the_whole_batch() -> None:
     plan = Plans.of(np.array([8.0]), np.array([64.0]), np.array([4.0]))
     for counted, sequences in (("micro_batch", 16), ("batch", 64)):
-        question = _question("llama_3_70b", "h100_sxm", 1000.0, "paper", (f"kv_capacity={counted}",))
+        question = _question("llama_3_70b", "h100_sxm", 1000.0, "paper", (f"capacity.kv={counted}",))
         need = question.memory(plan)
         one = memory.kv_bytes_per_sequence(question.model, question.precision, 1000.0)
         assert need.kv_bytes.tolist() == [sequences * one]
@@ -407,7 +408,7 @@ def test_a_draft_takes_memory_where_the_assumptions_say_so() -> None:
     # Llama 3 70B in 8 bits leaves 9.4 GB of a paper H100; the 16-bit draft weighs 16.
     layouts, size = ContinuousLayouts(pipeline=False), np.array([1.0])
     for counted, fits in (("false", True), ("true", False)):
-        changes = (f"draft_in_capacity={counted}",)
+        changes = (f"capacity.draft={counted}",)
         target = catalog.model("paper/llama_3_70b")
         assumed = catalog.assumptions("paper", changes=changes)
         chip = catalog.hardware("paper/h100")
@@ -511,7 +512,7 @@ def test_a_format_without_a_unit_is_refused_with_the_peaks_of_the_chip() -> None
 def test_math_unit_follows_the_weights_or_the_wider_operand() -> None:
     model, chip = catalog.model("llama_3_8b"), catalog.hardware("h100_sxm")
     for follows, unit in (("weights", "fp8"), ("widest", "bf16")):
-        assumed = catalog.assumptions("paper", changes=[f"math_unit_follows={follows}"])
+        assumed = catalog.assumptions("paper", changes=[f"chip.math_unit_follows={follows}"])
         question = Question.of(model, chip, Precision.of(model, "fp8"), 0.0, assumed)
         assert question.unit("fp8") == unit
         assert question.flops_per_second("fp8") == pytest.approx(0.7 * chip.dense_flops_per_second[unit], rel=1e-15)  # type: ignore[index]

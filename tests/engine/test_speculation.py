@@ -134,7 +134,7 @@ def test_more_experts_are_touched_by_more_tokens() -> None:
 
 
 def test_the_host_schedules_a_round_once() -> None:
-    slow = replace(question(), assumptions=question().assumptions.replace(step_overhead=0.01))
+    slow = replace(question(), assumptions=question().assumptions.replace(host={"step_overhead": 0.01}))
     plans = layout(8, [4.0])
     for speculation in PROPOSALS.values():
         quick, late = (drafting.rounds(one, plans, speculation).seconds for one in (question(), slow))
@@ -217,7 +217,7 @@ def test_memory_of_the_proposer_is_counted() -> None:
 
 
 def test_the_assumptions_say_whether_it_counts() -> None:
-    lenient = catalog.assumptions("deployable", changes=["draft_in_capacity=false"])
+    lenient = catalog.assumptions("deployable", changes=["capacity.draft=false"])
     free = replace(question(), assumptions=lenient)
     plans = layout(8, [10.0])
     counted, not_counted = (drafting.memory(one, plans, PROPOSALS["draft"]) for one in (question(), free))

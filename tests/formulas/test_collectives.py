@@ -25,7 +25,7 @@ from inference_econ.formulas.collectives import (
     transfer_seconds_per_byte_floor,
 )
 from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Mesh, NcclTree
+from inference_econ.inputs.collectives import Mesh, NcclTree
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -35,7 +35,7 @@ kinds = st.sampled_from(list(KINDS.values()))
 
 @cache
 def _protocols(collectives: str = "nccl_2_19") -> tuple[Protocol, ...]:
-    model = catalog.assumptions("paper", changes=[f"collectives={collectives}"]).collectives
+    model = catalog.assumptions("paper", changes=[f"network.collectives={collectives}"]).network.collectives
     assert isinstance(model, NcclTree)
     return tuple(
         Protocol(name, one.base, one.per_rank, one.per_domain_doubling, one.bandwidth_factor)
@@ -232,7 +232,7 @@ def test_the_floor_of_a_point_is_the_time_itself(kind: Kind, ranks: float, share
 
 @pytest.mark.parametrize(("kind", "passes"), [("all_reduce", 2), ("all_to_all", 1), ("point_to_point", 1)])
 def test_mesh_of_the_published_code(kind: Kind, passes: int) -> None:
-    model = catalog.assumptions("paper").per_family["tpu"].collectives
+    model = catalog.assumptions("paper").for_family("tpu").network.collectives
     assert isinstance(model, Mesh)
     ranks, size, bandwidth = np.array([0.5, 1.0, 2.0, 16.0]), 1e6, 5e11
     parts = mesh_parts(kind, ranks, size, model.hop, bandwidth)
@@ -259,7 +259,7 @@ ENGINES = {"engines_hopper": "h100_sxm", "engines_blackwell": "b200", "engines_a
 
 @cache
 def _network(collectives: str) -> Network:
-    opinions = catalog.assumptions("paper", changes=[f"collectives={collectives}", "per_family={}"])
+    opinions = catalog.assumptions("paper", changes=[f"network.collectives={collectives}", "per_family={}"])
     return Network.of(catalog.hardware(ENGINES[collectives]), opinions)
 
 

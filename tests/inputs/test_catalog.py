@@ -10,7 +10,8 @@ import pytest
 import inference_econ as ie
 from inference_econ.errors import InputError, SpecError, UnknownNameError
 from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Free, Mesh, NcclTree
+from inference_econ.inputs.assumptions import field_names, value_of
+from inference_econ.inputs.collectives import Free, Mesh, NcclTree
 
 KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios")
 
@@ -157,26 +158,25 @@ def test_wrong_changes(change: str, message: str) -> None:
 
 def test_a_preset_changes_only_what_it_writes() -> None:
     paper, earlier = catalog.assumptions("paper"), catalog.assumptions("paper_may22")
-    changed = {
-        field for field in type(paper).model_fields if field not in ("name", "description", "extends", "sources")
-    } & {field for field in type(paper).model_fields if getattr(paper, field) != getattr(earlier, field)}
+    changed = {field for field in field_names() if value_of(paper, field) != value_of(earlier, field)}
+    assert paper.per_family == earlier.per_family
     # The list in the study's history, May 2025.
     assert changed == {
-        "activation_traffic",
-        "attention_scale_down_steps",
-        "pipeline_deepest",
-        "all_to_all_copies",
-        "kv_reads",
-        "kv_capacity",
+        "chip.activation_traffic",
+        "layout.attention_scale_down_steps",
+        "layout.pipeline_deepest",
+        "experts.all_to_all_copies",
+        "attention.kv_reads",
+        "capacity.kv",
     }
 
 
 def test_a_users_preset_extends_a_shipped_one(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text("extends: paper\nname: mine\nmath_efficiency: 0.5\n", encoding="utf-8")
+    path.write_text("extends: paper\nname: mine\nchip: {math_efficiency: 0.5}\n", encoding="utf-8")
     mine = catalog.assumptions(str(path))
-    assert (mine.name, mine.math_efficiency) == ("mine", 0.5)
-    assert mine.hbm_efficiency == catalog.assumptions("paper").hbm_efficiency
+    assert (mine.name, mine.chip.math_efficiency) == ("mine", 0.5)
+    assert mine.chip.hbm_efficiency == catalog.assumptions("paper").chip.hbm_efficiency
     assert mine.per_family == catalog.assumptions("paper").per_family
 
 
@@ -207,49 +207,50 @@ def test_extending_an_unknown_preset(tmp_path: Path) -> None:
 
 def test_collectives_by_name() -> None:
     paper = catalog.assumptions("paper")
-    assert isinstance(paper.collectives, NcclTree)
-    assert paper.collectives.version == "2.19 to 2.22"
-    newer = catalog.assumptions("paper", changes=["collectives=nccl_2_23"]).collectives
+    assert isinstance(paper.network.collectives, NcclTree)
+    assert paper.network.collectives.version == "2.19 to 2.22"
+    newer = catalog.assumptions("paper", changes=["network.collectives=nccl_2_23"]).network.collectives
     assert isinstance(newer, NcclTree)
     assert newer.version == "2.23 to 2.30"
-    assert isinstance(catalog.assumptions("paper", changes=["collectives=free"]).collectives, Free)
-    assert isinstance(catalog.assumptions("ideal").collectives, Free)
-    mesh = catalog.assumptions("paper", changes=["collectives={kind: mesh, hop: 2 us}"]).collectives
+    assert isinstance(catalog.assumptions("paper", changes=["network.collectives=free"]).network.collectives, Free)
+    assert isinstance(catalog.assumptions("ideal").network.collectives, Free)
+    mesh = catalog.assumptions("paper", changes=["network.collectives={kind: mesh, hop: 2 us}"]).network.collectives
     assert isinstance(mesh, Mesh)
     assert mesh.hop == pytest.approx(2e-6, rel=1e-15)
 
 
 def test_fields_of_named_collectives_can_be_changed() -> None:
-    model = catalog.assumptions("paper", changes=["collectives.protocols.LL.base=5 us"]).collectives
+    model = catalog.assumptions("paper", changes=["network.collectives.protocols.LL.base=5 us"]).network.collectives
     assert isinstance(model, NcclTree)
     assert model.protocols["LL"].base == pytest.approx(5e-6, rel=1e-15)
     assert model.protocols["LL128"].base == pytest.approx(14e-6, rel=1e-15)
-    changes = ["collectives=nccl_2_23", "collectives.protocols.Simple.base=0 us"]
-    model = catalog.assumptions("paper", changes=changes).collectives
+    changes = ["network.collectives=nccl_2_23", "network.collectives.protocols.Simple.base=0 us"]
+    model = catalog.assumptions("paper", changes=changes).network.collectives
     assert isinstance(model, NcclTree)
     assert (model.version, model.protocols["Simple"].base) == ("2.23 to 2.30", 0.0)
-    family = catalog.assumptions("paper", changes=["per_family.tpu.collectives.hop=3 us"]).per_family["tpu"]
-    assert isinstance(family.collectives, Mesh)
-    assert family.collectives.hop == pytest.approx(3e-6, rel=1e-15)
+    changed = catalog.assumptions("paper", changes=["per_family.tpu.network.collectives.hop=3 us"])
+    mesh = changed.for_family("tpu").network.collectives
+    assert isinstance(mesh, Mesh)
+    assert mesh.hop == pytest.approx(3e-6, rel=1e-15)
 
 
 @pytest.mark.parametrize("name", ["nccl_9", "x" * 400])
 def test_unknown_collectives(tmp_path: Path, name: str) -> None:
     known = r"known: .*free, mesh, nccl_2_19, nccl_2_19_no_base, nccl_2_23"
     with pytest.raises(InputError, match=rf": unknown collectives '{name}'; {known}"):
-        catalog.assumptions("paper", changes=[f"collectives={name}"])
+        catalog.assumptions("paper", changes=[f"network.collectives={name}"])
     path = tmp_path / "mine.yaml"
-    path.write_text(f"extends: paper\nper_family:\n  tpu: {{collectives: {name}}}\n", encoding="utf-8")
+    path.write_text(f"extends: paper\nper_family:\n  tpu: {{network: {{collectives: {name}}}}}\n", encoding="utf-8")
     with pytest.raises(InputError, match=rf"mine\.yaml:3: unknown collectives '{name}'; {known}"):
         catalog.assumptions(str(path))
 
 
 def test_assumptions_for_a_family_of_chips() -> None:
     paper = catalog.assumptions("paper")
-    assert paper.for_family("h100").math_efficiency == 0.7
-    assert paper.for_family("a100").math_efficiency == 0.8
-    assert paper.for_family("a100").hbm_efficiency == paper.hbm_efficiency
-    assert isinstance(paper.for_family("tpu").collectives, Mesh)
+    assert paper.for_family("h100").chip.math_efficiency == 0.7
+    assert paper.for_family("a100").chip.math_efficiency == 0.8
+    assert paper.for_family("a100").chip.hbm_efficiency == paper.chip.hbm_efficiency
+    assert isinstance(paper.for_family("tpu").network.collectives, Mesh)
     assert paper.for_family("nothing of the kind") is paper
 
 

@@ -78,8 +78,8 @@ def test_a_chip_of_ones_own_has_the_profile_of_its_family(tmp_path) -> None:  # 
 
 
 def test_what_ifs_and_grids() -> None:
-    changed = profiles.assumed(None, "h100_sxm", changes=["step_overhead=7 ms"])
-    assert changed.step_overhead == pytest.approx(7e-3)
+    changed = profiles.assumed(None, "h100_sxm", changes=["host.step_overhead=7 ms"])
+    assert changed.host.step_overhead == pytest.approx(7e-3)
     assert changed.name == catalog.assumptions("profiles/hopper").name
     assert profiles.assumed(None, "h100_sxm", "paper") == catalog.assumptions("paper")
     with pytest.raises(SpecError, match="step_overhed"):

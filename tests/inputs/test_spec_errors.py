@@ -14,6 +14,7 @@ import pytest
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
 from inference_econ.inputs._base import Spec
+from inference_econ.inputs.assumptions import Assumptions, field_names
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import Block, ModelSpec
 from inference_econ.inputs.source import Source
@@ -403,51 +404,54 @@ def test_blocks_are_a_list_of_mappings(tmp_path: Path, blocks: str, expected: st
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        ("math_efficiency: 1.5", "mine.yaml:2: math_efficiency must be <= 1, got 1.5"),
-        ("math_efficiency: 0", "mine.yaml:2: math_efficiency must be > 0, got 0"),
-        ("hbm_efficiency: 75 %", "mine.yaml:2: hbm_efficiency: Input should be a valid number, got '75 %'"),
+        ("chip: {math_efficiency: 1.5}", "mine.yaml:2: chip.math_efficiency must be <= 1, got 1.5"),
+        ("chip: {math_efficiency: 0}", "mine.yaml:2: chip.math_efficiency must be > 0, got 0"),
+        (
+            "chip: {hbm_efficiency: 75 %}",
+            "mine.yaml:2: chip.hbm_efficiency: Input should be a valid number, got '75 %'",
+        ),
         (
             "math_eficiency: 0.5",
-            "mine.yaml:2: unknown key 'math_eficiency'; did you mean 'math_efficiency' or 'block_math_efficiency'?",
+            "mine.yaml:2: unknown key 'math_eficiency'; did you mean 'chip.math_efficiency' or 'chip.block_math_efficiency'?",
         ),
-        ("launch: 4 GB", "mine.yaml:2: launch: '4 GB' has the dimension [data], but s ([time]) is needed"),
-        ("launch: -4 us", "mine.yaml:2: launch must be >= 0, got '-4 us'"),
-        ("launches_per_layer: -1", "mine.yaml:2: launches_per_layer must be >= 0, got -1"),
-        ("overlap: all", "mine.yaml:2: overlap: got 'all'; allowed: 'step', 'operator' or 'none'"),
-        ("expert_parallel: yes", "mine.yaml:2: expert_parallel: Input should be a valid boolean, got 'yes'"),
-        ("pipeline_steps: 65", "mine.yaml:2: pipeline_steps must be <= 64, got 65"),
-        ("pipeline_steps: -1", "mine.yaml:2: pipeline_steps must be >= 0, got -1"),
-        ("tensor_layouts: []", "mine.yaml:2: tensor_layouts: Tuple should have at least 1 item"),
-        ("tensor_layouts: [3d]", "mine.yaml:2: tensor_layouts.0: got '3d'; allowed: '1d' or '2d'"),
-        ("tensor_layouts: 2d", "mine.yaml:2: tensor_layouts: Input should be a valid tuple, got '2d'"),
+        ("host: {launch: 4 GB}", "mine.yaml:2: host.launch: '4 GB' has the dimension [data], but s ([time]) is needed"),
+        ("host: {launch: -4 us}", "mine.yaml:2: host.launch must be >= 0, got '-4 us'"),
+        ("host: {launches_per_layer: -1}", "mine.yaml:2: host.launches_per_layer must be >= 0, got -1"),
+        ("chip: {overlap: all}", "mine.yaml:2: chip.overlap: got 'all'; allowed: 'step', 'operator' or 'none'"),
+        ("experts: {parallel: yes}", "mine.yaml:2: experts.parallel: Input should be a valid boolean, got 'yes'"),
+        ("layout: {pipeline_steps: 65}", "mine.yaml:2: layout.pipeline_steps must be <= 64, got 65"),
+        ("layout: {pipeline_steps: -1}", "mine.yaml:2: layout.pipeline_steps must be >= 0, got -1"),
+        ("layout: {tensor_layouts: []}", "mine.yaml:2: layout.tensor_layouts: Tuple should have at least 1 item"),
+        ("layout: {tensor_layouts: [3d]}", "mine.yaml:2: layout.tensor_layouts.0: got '3d'; allowed: '1d' or '2d'"),
+        ("layout: {tensor_layouts: 2d}", "mine.yaml:2: layout.tensor_layouts: Input should be a valid tuple, got '2d'"),
         ("per_family: 3", "mine.yaml:2: per_family: Input should be a valid dictionary, got 3"),
         (
             "per_family: {tpu: {hop: 1 us}}",
-            "mine.yaml:2: unknown key 'per_family.tpu.hop'; allowed: collective_overhead, collectives",
+            "mine.yaml:2: unknown key 'per_family.tpu.hop'; allowed: attention, capacity, chip, experts, host",
         ),
-        ("collectives: 5", "mine.yaml:2: collectives: Input should be a valid dictionary"),
+        ("network: {collectives: 5}", "mine.yaml:2: network.collectives: Input should be a valid dictionary"),
         (
-            "collectives: {kind: tree}",
-            "mine.yaml:2: collectives.kind: got 'tree'; allowed: 'nccl_tree', 'mesh', 'free'",
+            "network: {collectives: {kind: tree}}",
+            "mine.yaml:2: network.collectives.kind: got 'tree'; allowed: 'nccl_tree', 'mesh', 'free'",
         ),
-        ("collectives: {hop: 1 us}", "mine.yaml:2: collectives needs a 'kind'"),
+        ("network: {collectives: {hop: 1 us}}", "mine.yaml:2: network.collectives needs a 'kind'"),
         (
-            "collectives: {kind: mesh, hop: 1 GB}",
-            "mine.yaml:2: collectives.hop: '1 GB' has the dimension [data], but s",
+            "network: {collectives: {kind: mesh, hop: 1 GB}}",
+            "mine.yaml:2: network.collectives.hop: '1 GB' has the dimension [data], but s",
         ),
-        ("collectives: {kind: mesh, hop: 1 us}", "mine.yaml:2: collectives.hop has no source"),
+        ("network: {collectives: {kind: mesh, hop: 1 us}}", "mine.yaml:2: network.collectives.hop has no source"),
         (
-            "collectives: {kind: nccl_tree, version: x, protocols: {}}",
-            "mine.yaml:2: collectives.protocols: Dictionary should have at least 1 item",
-        ),
-        (
-            "collectives: {kind: nccl_tree, version: x, protocols: {LL256: {base: 1 us}}}",
-            "mine.yaml:2: collectives.protocols.LL256: got 'LL256'; allowed: 'LL', 'LL128' or 'Simple'",
+            "network: {collectives: {kind: nccl_tree, version: x, protocols: {}}}",
+            "mine.yaml:2: network.collectives.protocols: Dictionary should have at least 1 item",
         ),
         (
-            "collectives: {kind: nccl_tree, version: x, protocols: {LL: {base: 1 us, per_rank: 1 us, "
-            "per_domain_doubling: 1 us, bandwidth_factor: 2}}}",
-            "mine.yaml:2: collectives.protocols.LL.bandwidth_factor must be <= 1, got 2",
+            "network: {collectives: {kind: nccl_tree, version: x, protocols: {LL256: {base: 1 us}}}}",
+            "mine.yaml:2: network.collectives.protocols.LL256: got 'LL256'; allowed: 'LL', 'LL128' or 'Simple'",
+        ),
+        (
+            "network: {collectives: {kind: nccl_tree, version: x, protocols: {LL: {base: 1 us, per_rank: 1 us, "
+            "per_domain_doubling: 1 us, bandwidth_factor: 2}}}}",
+            "mine.yaml:2: network.collectives.protocols.LL.bandwidth_factor must be <= 1, got 2",
         ),
     ],
 )
@@ -458,9 +462,24 @@ def test_mistakes_in_a_file_of_assumptions(tmp_path: Path, lines: str, expected:
 
 def test_assumptions_from_nothing_must_be_complete(tmp_path: Path) -> None:
     mistakes = _mistakes(catalog.assumptions, tmp_path / "mine.yaml", "name: Mine\n")
-    assert "mine.yaml:1: overlap is missing" in mistakes
+    assert "mine.yaml:1: chip is missing" in mistakes
     assert "mine.yaml:1: sources is missing" in mistakes
-    assert len(mistakes) > 20
+    assert len(mistakes) == 9
+    mistakes = _mistakes(catalog.assumptions, tmp_path / "mine.yaml", "name: Mine\nchip: {hbm_efficiency: 0.5}\n")
+    assert "mine.yaml:2: chip.overlap is missing" in mistakes
+
+
+@pytest.mark.parametrize(
+    ("line", "place"), [("launch: 3 us", "host.launch"), ("expert_imbalance: 2", "experts.imbalance")]
+)
+def test_fields_of_flat_assumptions_are_refused_with_their_place(tmp_path: Path, line: str, place: str) -> None:
+    name = line.partition(":")[0]
+    mistakes = _mistakes(catalog.assumptions, tmp_path / "mine.yaml", f"extends: paper\n{line}\n")
+    assert mistakes[0].startswith(f"mine.yaml:2: unknown key {name!r}; it is now {place!r}")
+
+
+def test_every_name_of_flat_assumptions_is_known() -> None:
+    assert set(Assumptions.moved.values()) == set(field_names())
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_nobody_knows() -> None:
 
 def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ignore[no-untyped-def]
     whole, changed = (
-        catalog.assumptions("profiles/hopper", changes=changes) for changes in ((), ("usable_memory=0.5",))
+        catalog.assumptions("profiles/hopper", changes=changes) for changes in ((), ("capacity.usable_memory=0.5",))
     )
     assert whole.calibration is not None
     assert changed.calibration is None
@@ -75,8 +75,8 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
     assert said == f"No interval: {whole.name} with what-ifs was fitted to no measured server."
     mine = tmp_path / "mine.yaml"
     mine.write_text(
-        "extends: profiles/hopper\nname: mine\nstep_overhead: 0 s\n"
-        "sources: {step_overhead: {ref: user, where: a guess, kind: assumed}}\n"
+        "extends: profiles/hopper\nname: mine\nhost: {step_overhead: 0 s}\n"
+        "sources: {host.step_overhead: {ref: user, where: a guess, kind: assumed}}\n"
     )
     assert catalog.assumptions(str(mine)).calibration is None
 

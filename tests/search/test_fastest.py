@@ -25,7 +25,7 @@ ROUNDING = 1e-12
 
 #: What bounds need: attention of a stage in one piece, and collectives whose time they know.
 _TOGETHER = (
-    "attention_groups=idle", "kv_placement=spread", "all_to_all_traffic=as_all_reduce", "replicated_tokens=exchanged"
+    "layout.attention_groups=idle", "layout.kv_placement=spread", "experts.all_to_all_traffic=as_all_reduce", "experts.replicated_tokens=exchanged"
 )  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def _try_everything(question: Question, sizes: Array, batches: Array, layouts: L
             continue
         instances = Plans.of(size[at], batch[at], pp[at], new_tokens)
         tried = layouts.variants(question.model, question.assumptions, instances)
-        for cut, seconds in zip(question.assumptions.tensor_layouts, step_seconds(question, tried), strict=True):
+        for cut, seconds in zip(question.assumptions.layout.tensor_layouts, step_seconds(question, tried), strict=True):
             feasible = np.where(question.reasons(tried, cut) == memory.FITS, seconds, np.inf)
             best[at] = np.minimum(best[at], feasible.reshape(-1, *instances.shape).min(axis=0))
     return best
@@ -84,11 +84,18 @@ def _check(
         ("paper/llama_3_70b", "paper/h100", 0.0, "paper", (), 1),
         ("paper/llama_3_70b", "paper/h100", 0.0, "paper_may22", (), 3),
         ("paper/deepseek_v3", "paper/h100", 1e5, "paper", (), 1),
-        ("paper/mixtral_8x22b", "paper/a100", 777.0, "paper", ("overlap=operator",), 2),
-        ("deepseek_v3", "gb200_nvl72", 1000.0, "paper", ("overlap=none", "collectives=nccl_2_23"), 1),
+        ("paper/mixtral_8x22b", "paper/a100", 777.0, "paper", ("chip.overlap=operator",), 2),
+        ("deepseek_v3", "gb200_nvl72", 1000.0, "paper", ("chip.overlap=none", "network.collectives=nccl_2_23"), 1),
         ("gpt_oss_20b", "h100_sxm", 1000.0, "deployable", _TOGETHER, 1),
         ("paper/palm_540b", "paper/tpu_v4", 0.0, "paper", (), 1),
-        ("paper/gpt_4", "paper/h100", 0.0, "paper", ("all_to_all_ranks=expert_parallel", "pipeline_hop=nearest"), 1),
+        (
+            "paper/gpt_4",
+            "paper/h100",
+            0.0,
+            "paper",
+            ("experts.all_to_all_ranks=expert_parallel", "network.pipeline_hop=nearest"),
+            1,
+        ),
     ],
 )
 def test_a_large_grid(
@@ -143,7 +150,7 @@ def test_the_chosen_plan_takes_the_time_that_was_found() -> None:
         each = zip(chosen_plans(question, found), found.seconds, strict=True)
         for chosen, seconds in each:
             if np.isfinite(seconds):
-                cut = question.assumptions.tensor_layouts.index(chosen.layout)
+                cut = question.assumptions.layout.tensor_layouts.index(chosen.layout)
                 assert step_seconds(question, chosen.plans)[cut][0] == pytest.approx(seconds, rel=ROUNDING)
 
 

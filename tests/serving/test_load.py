@@ -198,7 +198,7 @@ def test_impossible_promises(promise: dict[str, float], message: str) -> None:
 CONFIGURATIONS = {
     "dense": lambda: service_of("llama_3_70b", isl="2000", osl="300", pins=EIGHT_CHIPS),
     "dense, prefill first": lambda: service_of(
-        "llama_3_70b", isl="2000", osl="300", pins=EIGHT_CHIPS, changes=("prefill_chunk=0",)
+        "llama_3_70b", isl="2000", osl="300", pins=EIGHT_CHIPS, changes=("serving.prefill_chunk=0",)
     ),
     "experts": lambda: service_of(
         "qwen3_30b_a3b", isl="1000", osl="300", pins=(("tp", 2), ("dp", 1), ("pp", 1), ("ep", 1))
@@ -239,7 +239,12 @@ FITTED = {
     "long": lambda: service_of("llama_3_70b", isl="8000", osl="300", pins=EIGHT_CHIPS, preset="profiles/servers"),
     "experts": lambda: service_of("gpt_oss_120b", isl="200", osl="300", pins=EIGHT_CHIPS, preset="profiles/servers"),
     "prefill first": lambda: service_of(
-        "llama_3_70b", isl="2000", osl="300", pins=EIGHT_CHIPS, preset="profiles/servers", changes=("prefill_chunk=0",)
+        "llama_3_70b",
+        isl="2000",
+        osl="300",
+        pins=EIGHT_CHIPS,
+        preset="profiles/servers",
+        changes=("serving.prefill_chunk=0",),
     ),
 }
 
@@ -249,7 +254,7 @@ FITTED = {
 def test_means_under_a_fitted_profile_are_those_of_the_simulation(name: str, share: float) -> None:
     """Hosts that launch short prompts for longer than chips read them, and prepare steps ahead."""
     one = FITTED[name]()
-    assert one.question.assumptions.launch > 0.0
+    assert one.question.assumptions.host.launch > 0.0
     expected = at(one, share)
     found = rehearse(one, expected.requests_per_second, count=12_000, seed=1).summary()
     assert found["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=0.07)
@@ -309,7 +314,7 @@ def test_the_simulated_server_has_the_steps_of_the_engine() -> None:
     context = one.requests.mean_context - one.requests.cached
     steps = [simulated.decode_step_seconds(batch, context) for batch in (1, 17, 60)]
     np.testing.assert_allclose(steps, np.interp([1, 17, 60], one.batch, one.decode_seconds), rtol=0.01)
-    whole = service_of(isl="2000", osl="200", changes=("prefill_chunk=0",))
+    whole = service_of(isl="2000", osl="200", changes=("serving.prefill_chunk=0",))
     assert server(whole, 2000).policy == "prefill_first"
 
 

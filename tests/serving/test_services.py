@@ -49,7 +49,7 @@ def test_as_many_requests_as_fit_and_not_one_more(model: str) -> None:
 
 def test_no_more_requests_than_prompts_begin_during_an_answer() -> None:
     found = offer_of("llama_3_8b", isl="4000", osl="101", most=8).deployments
-    chunk = found.question.assumptions.prefill_chunk
+    chunk = found.question.assumptions.serving.prefill_chunk
     groups = prompts_together(found.question, found.plans)
     begun = 1.0 + np.floor(100.0 * chunk * groups / 4000.0)
     most = slots_of(found.question, found.plans)

@@ -19,7 +19,7 @@ from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.traffic import Length, Requests
 from inference_econ.serving.steady import Steady, steady
 
-WHOLE, CHUNKS = "prefill_chunk=0", "prefill_chunk=2048"
+WHOLE, CHUNKS = "serving.prefill_chunk=0", "serving.prefill_chunk=2048"
 MODELS = ("llama_3_8b", "qwen3_30b_a3b", "deepseek_v2")
 #: Accelerators, attention ranks, stages and expert-parallel ranks that the models above divide into.
 LAYOUTS = ((8, 8, 1, 1), (8, 4, 1, 8), (8, 2, 2, 4), (1, 1, 1, 1))
@@ -27,7 +27,7 @@ LAYOUTS = ((8, 8, 1, 1), (8, 4, 1, 8), (8, 2, 2, 4), (1, 1, 1, 1))
 models, layouts = st.sampled_from(MODELS), st.sampled_from(LAYOUTS)
 prompts, answers = st.integers(1, 40_000), st.integers(2, 4_000)
 batches = st.floats(1.0, 2_000.0)
-chunks = st.sampled_from((WHOLE, CHUNKS, "prefill_chunk=8192"))
+chunks = st.sampled_from((WHOLE, CHUNKS, "serving.prefill_chunk=8192"))
 
 
 @cache
@@ -124,7 +124,7 @@ def test_prompts_in_chunks_attend_to_all_before() -> None:
     """Attention of a causal prompt is that of its halves, the second after the first."""
     asked = question("llama_3_8b", 0.0, WHOLE)
     first, second = prefill(asked, plans(), 8_000), prefill(asked, plans(), 8_000, 8_000)
-    together = prefill(question("llama_3_8b", 0.0, "prefill_chunk=8000"), plans(), 16_000)
+    together = prefill(question("llama_3_8b", 0.0, "serving.prefill_chunk=8000"), plans(), 16_000)
     assert first.seconds + second.seconds == pytest.approx(together.seconds, rel=1e-3)
 
 
@@ -173,7 +173,7 @@ def test_prompts_that_pause_decoding_wait_as_in_m_g_1(scv: float) -> None:
 def test_prompts_that_ride_along_are_served_through_gates() -> None:
     """Against steps played one by one: each serves who came during the one before."""
     asked = requests(1_000, 500)
-    found, _ = state("llama_3_8b", (1, 1, 1, 1), 100.0, asked, "prefill_chunk=8192")
+    found, _ = state("llama_3_8b", (1, 1, 1, 1), 100.0, asked, "serving.prefill_chunk=8192")
     decode, alone = float(found.decode_seconds[0]), float(found.prefill.busy_seconds[0])
     share = 99 * alone / (499 * float(found.tpot_seconds[0]))
     rate, random = share / alone, np.random.default_rng(3)
@@ -200,7 +200,7 @@ def test_answers_of_one_token_need_prefill_only() -> None:
 def test_the_overhead_of_a_request_is_in_its_first_token_only() -> None:
     asked = requests(1_000, 200)
     plain, _ = state("llama_3_8b", (1, 1, 1, 1), 20.0, asked, WHOLE)
-    more, _ = state("llama_3_8b", (1, 1, 1, 1), 20.0, asked, WHOLE, "request_overhead=20 ms")
+    more, _ = state("llama_3_8b", (1, 1, 1, 1), 20.0, asked, WHOLE, "host.request_overhead=20 ms")
     assert more.ttft_seconds - plain.ttft_seconds == pytest.approx(0.020)
     assert more.tpot_seconds == pytest.approx(plain.tpot_seconds)
 
@@ -211,8 +211,8 @@ def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
     Answers are so long that no two prompts begin in a step.
     """
     asked = requests(200, 2_000)
-    slow, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, "launch=80 us")
-    fast, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, "launch=0 us")
+    slow, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, "host.launch=80 us")
+    fast, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, "host.launch=0 us")
     assert float(slow.prefill.chip_share[0]) < 0.6
     np.testing.assert_allclose(slow.prefill.chip_share * slow.prefill.seconds, fast.prefill.seconds)
     hidden = np.maximum(fast.prefill.busy_seconds, slow.prefill.busy_seconds - slow.decode_seconds)
@@ -220,7 +220,7 @@ def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
     np.testing.assert_allclose(slow.tpot_seconds, answer / asked.decode_steps, rtol=1e-4)
     assert slow.tpot_seconds > fast.tpot_seconds
     # Prompts that pause decoding hide nothing behind it.
-    alone, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, WHOLE, "launch=80 us")
+    alone, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, WHOLE, "host.launch=80 us")
     assert alone.tpot_seconds > slow.tpot_seconds
 
 
@@ -228,7 +228,7 @@ def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
 def test_prompts_that_begin_in_the_same_step_are_launched_once(batch: float) -> None:
     """As many as chance has it: the longer of one launch and the work of all, over all numbers of them."""
     asked = requests(100, 200)
-    slow, _ = state("llama_3_8b", (1, 1, 1, 1), batch, asked, "launch=80 us")
+    slow, _ = state("llama_3_8b", (1, 1, 1, 1), batch, asked, "host.launch=80 us")
     mean = (batch - 1.0) / asked.decode_steps
     working = float((slow.prefill.chip_share * slow.prefill.busy_seconds)[0])
     waiting = float((slow.prefill.busy_seconds - slow.decode_seconds)[0])
@@ -243,7 +243,7 @@ def test_a_slower_host_makes_nothing_quicker(
     model: str, layout: tuple[int, int, int, int], batch: float, isl: int, osl: int, chunk: str
 ) -> None:
     asked = requests(isl, osl)
-    fast, slow = (state(model, layout, batch, asked, chunk, f"launch={us} us")[0] for us in (2, 60))
+    fast, slow = (state(model, layout, batch, asked, chunk, f"host.launch={us} us")[0] for us in (2, 60))
     assert (slow.tpot_seconds >= fast.tpot_seconds * (1.0 - 1e-9)).all()
     assert (slow.ttft_seconds >= fast.ttft_seconds * (1.0 - 1e-9)).all()
     assert (slow.requests_per_second <= fast.requests_per_second * (1.0 + 1e-9)).all()

@@ -45,14 +45,20 @@ def test_every_combination_is_a_series_labelled_by_what_differs(given: dict[str,
 
 def test_a_series_is_the_frontier_of_its_settings() -> None:
     result = ie.compare(
-        "llama_3_8b", ["h100_sxm", "h200_sxm"], kv="fp8", isl=100, osl=50, changes=("assumptions.launch=0 us",), **SMALL
+        "llama_3_8b",
+        ["h100_sxm", "h200_sxm"],
+        kv="fp8",
+        isl=100,
+        osl=50,
+        changes=("assumptions.host.launch=0 us",),
+        **SMALL,
     )
     for curve, chip in zip(result.curves, ("h100_sxm", "h200_sxm"), strict=True):
         alone = ie.frontier(
             "llama_3_8b",
             chip,
             ie.Traffic(isl=100, osl=50),
-            assumptions=ie.assumptions("profiles/hopper", changes=["launch=0 us"]),
+            assumptions=ie.assumptions("profiles/hopper", changes=["host.launch=0 us"]),
             weights="fp8",
             kv="fp8",
             max_accelerators=2,

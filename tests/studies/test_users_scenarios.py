@@ -164,12 +164,12 @@ def test_settings_over_others() -> None:
 
 
 def test_what_ifs_of_a_series(write: Write) -> None:
-    change = "{changes: [hardware.hbm_bytes_per_second=6.7 TB/s, assumptions.launch=0 us]}"
+    change = "{changes: [hardware.hbm_bytes_per_second=6.7 TB/s, assumptions.host.launch=0 us]}"
     result = study.run(write(_edited(SCENARIO, ("{weights: fp8}", change))))
     fast = result.curves[1].frontier
     assert fast is not None
     assert fast.question.hardware.hbm_bytes_per_second == 6.7e12
-    assert fast.question.assumptions.launch == 0.0
+    assert fast.question.assumptions.host.launch == 0.0
     where = [used.source.where for used in result.sources if used.source.ref == "user"]
     assert "--set hardware.hbm_bytes_per_second=6.7 TB/s" in where
 

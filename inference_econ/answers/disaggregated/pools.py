@@ -15,7 +15,8 @@ from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.prefill import prompts_together
 from inference_econ.engine.setup import Question
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs.assumptions import Assumptions, Free
+from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.collectives import Free
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.traffic import Length, Requests
@@ -146,7 +147,7 @@ class Pools:
     @cached_property
     def first_token_seconds(self) -> Array:
         """A request's overhead, its prefill, and what is left of the transfer then [s], shape (n, m)."""
-        overhead = self.prefill.question.assumptions.request_overhead
+        overhead = self.prefill.question.assumptions.host.request_overhead
         return overhead + self.prefill.prefill_seconds[:, None] + self.transfer.exposed_seconds
 
 
@@ -312,6 +313,6 @@ def _transfer(pools: Pools) -> Transfer:
 
 def _rate(asked: Question, bytes_per_second: float | None) -> float:
     """What a link sustains, 0 if there is none [B/s]."""
-    if isinstance(asked.assumptions.collectives, Free):
+    if isinstance(asked.assumptions.network.collectives, Free):
         return math.inf
-    return (bytes_per_second or 0.0) * asked.assumptions.link_efficiency
+    return (bytes_per_second or 0.0) * asked.assumptions.network.link_efficiency

@@ -102,7 +102,7 @@ def candidates(row: Measurement, assumptions: Assumptions) -> list[Service]:
     """
     assert row.accelerators is not None
     requests, chips = _requests(row), row.accelerators
-    question = _question(row, requests, _cut(assumptions, assumptions.tensor_layouts[-1:]))
+    question = _question(row, requests, _cut(assumptions, assumptions.layout.tensor_layouts[-1:]))
     sizes = np.array([size for size in range(1, min(chips, _LARGEST) + 1) if chips % size == 0], dtype=float)
     found = deployments(question, requests, Grid(sizes, np.ones(1), WholeLayouts(pipeline=True)))
     most = _most_sequences(row, question) * found.plans.accelerators / found.plans.attention_ranks
@@ -141,31 +141,31 @@ def _cuts(model: ModelSpec, plans: Plans, pool: Pool, assumptions: Assumptions) 
             # Engines hold spare copies of some experts so that they split.
             if np.any(where) and "experts do not split" not in problem
         ]
-        for cut in assumptions.tensor_layouts
+        for cut in assumptions.layout.tensor_layouts
     }
     possible = tuple(cut for cut, found in problems.items() if not found)
     if not possible:
-        problem = problems[assumptions.tensor_layouts[-1]][0]
+        problem = problems[assumptions.layout.tensor_layouts[-1]][0]
         raise InputError(f"{problem} (tp={pool.tp}, dp={pool.dp}, pp={pool.pp}, ep={pool.ep})")
     return possible
 
 
 def _cut(assumptions: Assumptions, cuts: tuple[TensorLayout, ...]) -> Assumptions:
-    if cuts == assumptions.tensor_layouts:
+    if cuts == assumptions.layout.tensor_layouts:
         return assumptions
-    return assumptions.model_copy(update={"tensor_layouts": cuts})
+    return assumptions.changed({"layout.tensor_layouts": cuts})
 
 
 def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
     """With what is known of the engine of a row: the prompt tokens of a step, and who launches kernels."""
     changes: dict[str, float | bool] = {}
-    if row.step_tokens is not None and assumptions.prefill_chunk:
-        changes["prefill_chunk"] = row.step_tokens
-    if row.compiled and assumptions.launches == "per_operator":
-        changes["launch"] = 0.0
+    if row.step_tokens is not None and assumptions.serving.prefill_chunk:
+        changes["serving.prefill_chunk"] = row.step_tokens
+    if row.compiled and assumptions.host.launches == "per_operator":
+        changes["host.launch"] = 0.0
     if row.eager:
-        changes["cuda_graphs"] = False
-    return assumptions.model_copy(update=changes) if changes else assumptions
+        changes["host.cuda_graphs"] = False
+    return assumptions.changed(changes) if changes else assumptions
 
 
 def _most_sequences(row: Measurement, question: Question) -> float:

@@ -47,7 +47,10 @@ def first_round(service: Service, prompts: npt.ArrayLike) -> tuple[Array, Array]
     """When those that come to an empty server at the same time get their first token: the first, and the last [s]."""
     many = np.asarray(prompts, dtype=float)
     each = together_seconds(service, many)
-    groups, overhead = prompts_together(service.question, service.plans), service.question.assumptions.request_overhead
+    groups, overhead = (
+        prompts_together(service.question, service.plans),
+        service.question.assumptions.host.request_overhead,
+    )
     own = service.prefill_seconds + overhead
     first = np.minimum((_in_a_step(service, many) * groups).reshape(many.shape), many) * each
     return np.maximum(first + overhead, own), np.maximum(many * each + overhead, own)
@@ -146,7 +149,7 @@ def played(service: Service, requests_per_second: float, count: int) -> tuple[Tr
 def _server(service: Service, isl: int) -> Server:
     """A service for prompts of one length, whose steps do not depend on what each request has in the cache."""
     assumed = service.question.assumptions
-    limit = int(assumed.prefill_chunk)
+    limit = int(assumed.serving.prefill_chunk)
     step = service.reading(min(isl, limit or isl), service.requests.cached)
     share, alone = float(step.chip_share[0]), float(step.busy_seconds[0])
     groups, chips = float(step.seconds[0]) / alone, service.prefill_busy_seconds * share
@@ -167,14 +170,14 @@ def _server(service: Service, isl: int) -> Server:
         lambda tokens, _: chips * tokens / isl,
         lambda prompts: float(np.interp(prompts, many, shares)),
         groups=groups,
-        steps_ahead=round(assumed.steps_ahead),
+        steps_ahead=round(assumed.host.steps_ahead),
     )
 
 
 def _in_a_step(service: Service, prompts: npt.ArrayLike) -> Array:
     """Prompts that each group of attention ranks reads in one step [1]."""
     most = np.asarray(prompts, dtype=float) / prompts_together(service.question, service.plans)
-    limit = service.question.assumptions.prefill_chunk
+    limit = service.question.assumptions.serving.prefill_chunk
     if limit:
         most = np.minimum(most, max(limit // service.requests.new_tokens, 1.0))
     return np.maximum(most, 1.0)

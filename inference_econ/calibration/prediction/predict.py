@@ -182,7 +182,7 @@ def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> l
             ttft, tpot, rate = _rounds(row, service, min(float(each[index]), float(service.slots)), ttft, row.spread)
             found.append(_prediction(row, service, ttft + float(waits[index]), tpot, rate))
             continue
-        beginning = (float(times[index]) + assumed.warm_up for times in started)
+        beginning = (float(times[index]) + assumed.host.warm_up for times in started)
         ttft = _over_run(row, ttft + float(waits[index]), *beginning)
         found.append(_prediction(row, service, ttft, tpot, rate, idle=idle))
     return found
@@ -194,7 +194,7 @@ def _rounds(
     """TTFT and TPOT of requests that come in rounds [s], and how many an instance completes [1/s]."""
     count = _ROUNDS if row.requests is None or row.concurrency is None else row.requests / row.concurrency
     waits, others = load_generator.rounds(service, together, spread, max(round(count), 1))
-    waits[0] += service.question.assumptions.warm_up
+    waits[0] += service.question.assumptions.host.warm_up
     steps = max(service.requests.decode_steps, 1.0)
     decode = steps * float(np.interp(together, service.batch, service.decode_seconds))
     typical = np.median if row.statistic == "median" else np.mean
@@ -232,7 +232,7 @@ def _at(service: Service, concurrency: float) -> tuple[float, float, float]:
     for _ in range(_ROUNDS_OF_SHARES):
         prompt = float(load_generator.together_seconds(service, batch / steps))
         step = float(np.interp(batch, service.batch, service.decode_seconds)) + batch / steps * prompt
-        ttft = assumed.request_overhead + (1.5 + assumed.steps_ahead) * step
+        ttft = assumed.host.request_overhead + (1.5 + assumed.host.steps_ahead) * step
         batch = max(together * steps * step / (ttft + steps * step), 1.0)
     return ttft, step, together / (ttft + steps * step)
 
@@ -257,7 +257,7 @@ def _open(row: Measurement, service: Service, replicas: float) -> Prediction:
 def _played(row: Measurement, service: Service, rate: float, count: int) -> tuple[float, float, float]:
     trace, seconds = load_generator.played(service, rate, count)
     typical = np.median if row.statistic == "median" else np.mean
-    ttft = float(typical(trace.ttft)) + service.question.assumptions.request_overhead
+    ttft = float(typical(trace.ttft)) + service.question.assumptions.host.request_overhead
     tpot = float(typical(trace.tpot)) if service.requests.decode_steps > 0 else 0.0
     return ttft, tpot, count / seconds
 
@@ -353,7 +353,7 @@ def _pools(row: Measurement, reader: Service, writer: Service, readers: int, wri
     chips = readers * reader.accelerators + writers * writer.accelerators
     assumed, domain = reader.question.assumptions, reader.question.hardware.link_domain
     # Inside a link domain there is nothing to connect.
-    later = assumed.warm_up + (assumed.transfer_warm_up if chips > domain else 0.0)
+    later = assumed.host.warm_up + (assumed.host.transfer_warm_up if chips > domain else 0.0)
     ttft = _over_run(
         row, ttft, *(float(time) + later for time in load_generator.first_round(reader, row.concurrency / readers))
     )

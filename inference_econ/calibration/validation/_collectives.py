@@ -20,7 +20,8 @@ from inference_econ.errors import UnitError
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.experts import touched_fraction
 from inference_econ.inputs import catalog, units
-from inference_econ.inputs.assumptions import Assumptions, Free, NcclTree
+from inference_econ.inputs.assumptions import Assumptions, exceptions_of
+from inference_econ.inputs.collectives import Free, NcclTree
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 from inference_econ.inputs.hardware import HardwareSpec
 
@@ -37,7 +38,7 @@ _RACK = 16
 _SCALED_FP8 = 1.0 + 4.0 / 128.0
 
 NOTES = (
-    "How rows are predicted: by communication.collective_seconds, as the collectives of every operator are. Rows of "
+    "How rows are predicted: by engine.collectives.collective_seconds, as the collectives of every operator are. Rows of "
     "NCCL are held against NCCL's algorithms only (tree, ring, and multicast where the switch reduces), rows of "
     "engines' kernels against kernels only (one-shot, two-shot): the engine takes the fastest of all.",
     "All-gather and reduce-scatter: one pass with half of an all-reduce's traffic. All-to-all, dispatch and combine: "
@@ -113,7 +114,7 @@ def _versions(assumed: dict[str, Assumptions], chips: Iterable[HardwareSpec]) ->
     for name, one in assumed.items():
         found: dict[str, list[str]] = {}
         for chip in chips:
-            model = one.for_family(chip.family).collectives
+            model = one.for_family(chip.family).network.collectives
             found.setdefault(model.version if isinstance(model, NcclTree) else model.kind, []).append(chip.family)
         told = "; ".join(f"{version} ({', '.join(families)})" for version, families in found.items())
         lines.append(f"{name}: {told}.")
@@ -144,7 +145,7 @@ def _point(measured: Measured, name: str, assumed: Assumptions) -> Point:
 
 def _predicted(measured: Measured, name: str, assumed: Assumptions) -> tuple[float | None, str]:
     """Time of a row [s], or why there is none."""
-    network, model = Network.of(measured.chip, assumed), assumed.collectives
+    network, model = Network.of(measured.chip, assumed), assumed.network.collectives
     if isinstance(model, Free):
         return None, f"{name} takes communication for free"
     if measured.domains > 1 and not np.isfinite(network.between):
@@ -164,9 +165,8 @@ def _predicted(measured: Measured, name: str, assumed: Assumptions) -> tuple[flo
 
 def _fitted(measured: Measured, assumed: Assumptions) -> bool:
     """Whether a source of the constants says that they were fitted to the file and operation that a row is from."""
-    exception = assumed.per_family.get(measured.chip.family)
-    own = exception is not None and exception.collectives is not None
-    place = f"per_family.{measured.chip.family}.collectives." if own else "collectives."
+    own = "network.collectives" in exceptions_of(assumed, measured.chip.family)
+    place = f"per_family.{measured.chip.family}.network.collectives." if own else "network.collectives."
     for field, source in assumed.sources.items():
         if field.startswith(place) and source.kind == "derived" and "all-reduce" in source.where:
             files = re.findall(r"\((\w+/comm/\w+)\)", source.where)

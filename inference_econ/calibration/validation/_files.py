@@ -88,4 +88,4 @@ def preset(name: str) -> Assumptions:
     if name not in catalog.collectives_names():
         return catalog.assumptions(name)
     # For every chip: without exceptions for families.
-    return catalog.assumptions("deployable", changes=[f"collectives={name}", "per_family={}"])
+    return catalog.assumptions("deployable", changes=[f"network.collectives={name}", "per_family={}"])

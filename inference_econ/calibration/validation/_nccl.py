@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions, NcclTree, ProtocolConstants
+from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.collectives import NcclTree, ProtocolConstants
 from inference_econ.inputs.source import Source
 
 COLUMNS = ("nccl_version", "group", "link_or_arch", "algorithm", "LL", "LL128", "Simple", "unit")
@@ -53,17 +54,17 @@ def constants() -> list[Constant]:
 
 def compared(name: str, assumed: Assumptions, lines: list[Line]) -> Iterator[Constant]:
     """Constants of the collectives of some assumptions beside the tables of the versions that their source names."""
-    model = assumed.collectives
+    model = assumed.network.collectives
     if not isinstance(model, NcclTree):
         return
     for kind, protocols in (("protocols", model.protocols), ("ring", model.ring)):
         for protocol, one in protocols.items():
             for field in _PLACES:
-                path = f"collectives.{kind}.{protocol}.{field}"
+                path = f"network.collectives.{kind}.{protocol}.{field}"
                 source = _source(path, assumed.sources)
                 if source is not None and source.ref == "nccl" and source.kind == "published":
                     for version, table in _tables(lines, source.where, kind, protocol, field):
-                        yield Constant(f"{name}: {path.partition('.')[2]}", version, _value(one, field), table)
+                        yield Constant(f"{name}: {kind}.{protocol}.{field}", version, _value(one, field), table)
 
 
 def verdict() -> str:

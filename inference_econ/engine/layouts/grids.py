@@ -23,9 +23,9 @@ _EVERY_SIZE = np.arange(1, 129)
 def pipeline_depths(batch: Array, layers: int, assumptions: Assumptions) -> Array:
     """Real-valued pipeline depths of the study for each batch [1], shape (steps + 1, *batch.shape)."""
     deepest = np.full(batch.shape, float(layers))
-    if assumptions.pipeline_deepest == "layers_or_batch":
+    if assumptions.layout.pipeline_deepest == "layers_or_batch":
         deepest = np.minimum(np.maximum(batch, 1.0), layers)
-    return logarithmic_degrees(deepest, assumptions.pipeline_steps)
+    return logarithmic_degrees(deepest, assumptions.layout.pipeline_steps)
 
 
 class Layouts(Protocol):
@@ -59,7 +59,7 @@ class ContinuousLayouts:
     def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
         """1, then the study's logarithmic list."""
         del accelerators
-        if not self.pipeline or assumptions.pipeline_steps == 0:
+        if not self.pipeline or assumptions.layout.pipeline_steps == 0:
             return [np.ones([1] * batch.ndim)]
         return list(pipeline_depths(batch, model.layers, assumptions))
 
@@ -70,7 +70,7 @@ class ContinuousLayouts:
     def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
         """T^(1 - j/steps)."""
         del model
-        steps = assumptions.attention_scale_down_steps
+        steps = assumptions.layout.attention_scale_down_steps
         if steps == 0:
             return stage[None]
         return stage / stage ** _column(np.arange(steps + 1) / steps, stage)
@@ -123,7 +123,7 @@ class WholeLayouts:
         ep = np.ones(())
         if has_experts(model) and self.pins.ep is not None:
             ep = np.full((), float(self.pins.ep))
-        elif has_experts(model) and assumptions.expert_parallel:
+        elif has_experts(model) and assumptions.experts.parallel:
             ep = _column(_dividing(expert_degrees(model), stage), stage)
         return replace(plans, attention_ranks=ranks[:, None], ep=ep, whole=True)
 
@@ -136,7 +136,7 @@ class WholeLayouts:
         """The chips that attention runs on [1], shape (1, *stage.shape), where nothing is left to choose."""
         if self.pins.tp is not None:
             return np.full((1, *stage.shape), float(self.pins.tp))
-        if self.pins.dp is not None or assumptions.attention_scale_down_steps == 0:
+        if self.pins.dp is not None or assumptions.layout.attention_scale_down_steps == 0:
             return np.asarray(stage[None] / (self.pins.dp or 1))
         return None
 

@@ -108,12 +108,12 @@ def expert_ranks(plans: Plans, experts: int, sparsity: float, assumptions: Assum
         return np.ones(())
     if plans.ep is not None:
         return plans.ep
-    if not assumptions.expert_parallel:
+    if not assumptions.experts.parallel:
         return np.ones(())
     spread = np.minimum(plans.stage, experts)
-    threshold = assumptions.expert_parallel_min_requests_per_sparsity * sparsity
+    threshold = assumptions.experts.parallel_min_requests_per_sparsity * sparsity
     counted = plans.micro_batch
-    if assumptions.expert_parallel_counts == "tokens":
+    if assumptions.experts.parallel_counts == "tokens":
         counted = counted * plans.new_tokens
     return np.where(counted < threshold, 1.0, spread)
 
@@ -157,7 +157,7 @@ def indivisible(
         ("the accelerators do not split into the pipeline's stages", _uneven(plans.accelerators, plans.pp)),
         ("the stage does not split into groups of attention ranks", _uneven(stage, ranks)),
     ]
-    if assumptions.attention_groups == "data_parallel":
+    if assumptions.layout.attention_groups == "data_parallel":
         uneven = _uneven(plans.micro_batch, stage / ranks)
         found.append(("the micro-batch does not split over the groups of attention ranks", uneven))
     if layout == "2d":

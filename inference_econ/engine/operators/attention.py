@@ -27,7 +27,9 @@ def mixer(table: Table, block: Block) -> Iterator[Operator]:
     """Projections on the attention ranks; scores, cache and state where the assumptions place them."""
     spec, layers = block.attention, block.layers
     # Side by side, the feed-forward part's sum carries the output of attention along.
-    merged = block.parallel and block.feed_forward.kind != "none" and table.assumptions.parallel_blocks == "merged"
+    merged = (
+        block.parallel and block.feed_forward.kind != "none" and table.assumptions.layout.parallel_blocks == "merged"
+    )
     summed = 0.0 if merged else table.hidden
     if spec.kind == "grouped_query":
         yield from _grouped_query(table, layers, spec, summed)
@@ -71,7 +73,7 @@ def _latent(table: Table, layers: int, spec: LatentAttention, summed: float) -> 
         read_down, read_up = [(cached, hidden), (queries, hidden)], [(expanded, rank)]
     else:
         read_down, read_up = [(cached + spec.query_rank, hidden)], [(queries, spec.query_rank), (expanded, rank)]
-        if table.assumptions.latent_traffic == "one_matrix":
+        if table.assumptions.attention.latent_traffic == "one_matrix":
             read_up = [(queries + expanded, rank + spec.query_rank)]
     yield table.projection("latent down", layers, read_down, count=down)
     # Norms of the latents, queries, and the key and value sides of the up-projection, before and after attention.
@@ -91,7 +93,7 @@ def _latent_scores(table: Table, layers: int, spec: LatentAttention, limit: floa
     With absorbed projections the latent itself is key and value of every head. The up-projection of new tokens
     is the same matrix in all three, and stands with the projections.
     """
-    variant = table.assumptions.latent_attention
+    variant = table.assumptions.attention.latent
     if table.plans.prefill and variant != "decompressed":
         # Tokens that pick their own past would each decompress it apart.
         variant = "decompressed_per_step" if spec.index_top_k is None else "absorbed"
@@ -197,12 +199,12 @@ def _scores(
 
     Kernels: rotation and cache write, attention over parts of the context, their sum.
     """
-    rounds = table.plans.pp if table.assumptions.kv_reads == "batch" else 1.0
+    rounds = table.plans.pp if table.assumptions.attention.kv_reads == "batch" else 1.0
     return Operator(
         name,
         float(layers),
         # The study runs scores on the unit of the weights; they multiply the cache.
-        table.precision.attention if table.assumptions.math_unit_follows == "weights" else table.precision.kv,
+        table.precision.attention if table.assumptions.chip.math_unit_follows == "weights" else table.precision.kv,
         "scores",
         flop_per_token=flop / table.stage,
         kv_bytes_per_sequence=cached_bytes * rounds * table.cache_share(heads),

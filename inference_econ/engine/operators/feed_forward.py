@@ -31,10 +31,10 @@ def feed_forward(table: Table, block: Block) -> Iterator[Operator]:
             yield _shared_matrix(table, "router", block.layers, spec.experts, launches=2.0)
         if spec.latent_size is not None:
             yield _shared_matrix(table, "expert latent", block.layers, 2.0 * spec.latent_size)
-        if table.assumptions.shared_experts == "apart" and spec.shared_intermediate_size is not None:
+        if table.assumptions.experts.shared == "apart" and spec.shared_intermediate_size is not None:
             width, dtype = float(spec.shared_intermediate_size), table.precision.shared_experts
             # It works where attention does: groups with sequences of their own hold a copy each.
-            together = table.assumptions.attention_groups == "idle"
+            together = table.assumptions.layout.attention_groups == "idle"
             ranks = table.stage if together else table.ranks
             # Its sum rides along with that of the experts where there is one.
             summing = ranks if table.summed is None else np.where(table.summed, 1.0, ranks)
@@ -90,14 +90,14 @@ def _experts(table: Table, layers: int, spec: ExpertFeedForward) -> Iterator[Ope
     routed, active, sparsity = _routed(spec, assumptions)
     spread = expert_ranks(table.plans, spec.experts, sparsity, assumptions)
     ranks = np.maximum(1.0, table.stage / np.maximum(1.0, spread))
-    touched = touched_fraction(sparsity, table.tokens, assumptions.expert_popularity_scv) * routed
+    touched = touched_fraction(sparsity, table.tokens, assumptions.experts.popularity_scv) * routed
     hidden = table.hidden if spec.latent_size is None else float(spec.latent_size)
     width = float(spec.intermediate_size)
-    copies = active if assumptions.expert_all_reduce == "every_active_expert" else 1.0
-    moved = touched if assumptions.expert_activations == "touched" else routed
+    copies = active if assumptions.experts.all_reduce == "every_active_expert" else 1.0
+    moved = touched if assumptions.experts.activations == "touched" else routed
     # The busiest rank's tokens; with one rank there is nothing to be uneven.
-    busiest = np.where(spread > 1.0, assumptions.expert_imbalance, 1.0) if assumptions.expert_imbalance > 1 else 1.0
-    if assumptions.expert_spread == "random":
+    busiest = np.where(spread > 1.0, assumptions.experts.imbalance, 1.0) if assumptions.experts.imbalance > 1 else 1.0
+    if assumptions.experts.spread == "random":
         busiest = busiest * _busiest_tokens(table, routed, active, spread)
         touched = _touched_by_busiest(touched, routed, spread)
     summing, exchanging = ranks, spread
@@ -106,10 +106,10 @@ def _experts(table: Table, layers: int, spec: ExpertFeedForward) -> Iterator[Ope
     for side, matrices, output in _sides(spec, width, hidden):
         collectives = table.all_reduces(summing, table.stage, copies * output * matrices, only_2d=side == "in")
         sent = table.activation_width
-        if side == "in" and assumptions.expert_dispatch == "eight_bit":
+        if side == "in" and assumptions.experts.dispatch == "eight_bit":
             sent = min(sent, 1.0)
         exchange = _exchange(table, spec, active, exchanging, hidden * sent * busiest)
-        for layout in assumptions.tensor_layouts:
+        for layout in assumptions.layout.tensor_layouts:
             collectives[layout] = (*collectives.get(layout, ()), exchange)
         elements = matrices * hidden * width
         yield _side(
@@ -130,9 +130,9 @@ def _experts(table: Table, layers: int, spec: ExpertFeedForward) -> Iterator[Ope
 
 def _tiles(assumptions: Assumptions, touched: Array, routed_tokens: Array) -> Array | float:
     """Rows that are multiplied over tokens that are routed: the last tile of an expert is half empty on average [1]."""
-    if not assumptions.expert_tile:
+    if not assumptions.experts.tile:
         return 1.0
-    return np.asarray(1.0 + touched * (assumptions.expert_tile / 2.0) / np.maximum(routed_tokens, 1.0))
+    return np.asarray(1.0 + touched * (assumptions.experts.tile / 2.0) / np.maximum(routed_tokens, 1.0))
 
 
 def _touched_by_busiest(touched: Array, routed: float, spread: Array) -> Array:
@@ -148,7 +148,7 @@ def _touched_by_busiest(touched: Array, routed: float, spread: Array) -> Array:
 def _busiest_tokens(table: Table, routed: float, active: float, spread: Array) -> Array:
     """Tokens of the rank that gets most of them over the mean [1]: chance, and what its experts are chosen more."""
     mean = np.maximum(table.tokens, 1.0) * active / spread
-    variation = np.sqrt(1.0 / mean + table.assumptions.expert_popularity_scv * spread / routed)
+    variation = np.sqrt(1.0 / mean + table.assumptions.experts.popularity_scv * spread / routed)
     return np.asarray(np.minimum(1.0 + expected_largest(spread) * variation, spread))
 
 
@@ -160,7 +160,7 @@ def _sides(
 
 
 def _traffic(table: Table, hidden: float, width: float, ranks: Array) -> Array:
-    return activation_elements_per_token(hidden, width, ranks, table.assumptions.activation_traffic)
+    return activation_elements_per_token(hidden, width, ranks, table.assumptions.chip.activation_traffic)
 
 
 def _exchange(
@@ -168,13 +168,13 @@ def _exchange(
 ) -> Collective:
     """Dispatch or combine: an all-to-all of one copy of a token per rank that it reaches."""
     reached = np.minimum(active, spread)
-    ranks = reached if table.assumptions.all_to_all_ranks == "reached" else spread
-    copies = reached if table.assumptions.all_to_all_copies == "reached" else np.full((), active)
+    ranks = reached if table.assumptions.experts.all_to_all_ranks == "reached" else spread
+    copies = reached if table.assumptions.experts.all_to_all_copies == "reached" else np.full((), active)
     size = token_bytes * copies / table.stage
     domains = table.domains(ranks)
-    own_link = table.assumptions.all_to_all_traffic == "own_link"
+    own_link = table.assumptions.experts.all_to_all_traffic == "own_link"
     crossing: Array | float = 1.0
-    if table.assumptions.all_to_all_crossing == "per_domain":
+    if table.assumptions.experts.all_to_all_crossing == "per_domain":
         crossing = np.minimum(_domains_reached(spec, active, domains) / copies, 1.0)
     return Collective("all_to_all", ranks, domains, size, own_link=own_link, crossing=crossing)
 
@@ -229,7 +229,7 @@ def largest_sparsity(model: ModelSpec, assumptions: Assumptions) -> float:
 
 def expert_thresholds(model: ModelSpec, assumptions: Assumptions) -> list[float]:
     """Micro-batches at which expert parallelism starts, over the blocks of a model [1]."""
-    requests = assumptions.expert_parallel_min_requests_per_sparsity
+    requests = assumptions.experts.parallel_min_requests_per_sparsity
     return [requests * sparsity for sparsity in _sparsities(model, assumptions)]
 
 
@@ -241,8 +241,8 @@ def _sparsities(model: ModelSpec, assumptions: Assumptions) -> list[float]:
 def _routed(spec: ExpertFeedForward, assumptions: Assumptions) -> tuple[float, float, float]:
     """Routed and active experts, shared ones among them if they count as routed, and their sparsity."""
     extra = 0.0
-    if assumptions.shared_experts == "routed" and spec.shared_intermediate_size is not None:
+    if assumptions.experts.shared == "routed" and spec.shared_intermediate_size is not None:
         extra = spec.shared_intermediate_size / spec.intermediate_size
     exact = (spec.experts + extra) / (spec.active_experts + extra)
-    sparsity = float(math.floor(exact)) if assumptions.expert_sparsity == "floor" else exact
+    sparsity = float(math.floor(exact)) if assumptions.experts.sparsity == "floor" else exact
     return spec.experts + extra, spec.active_experts + extra, sparsity

@@ -131,7 +131,7 @@ class Table:
         self.tokens = plans.micro_batch * plans.new_tokens
         self.stage, self.ranks = plans.stage, plans.attention_ranks
         self.groups: Array | float = 1.0
-        if assumptions.attention_groups == "data_parallel":
+        if assumptions.layout.attention_groups == "data_parallel":
             self.groups = self.stage / self.ranks
         self.activation_width = BYTES_PER_ELEMENT[precision.activations]
         self.kv_width = BYTES_PER_ELEMENT[precision.kv]
@@ -159,7 +159,7 @@ class Table:
         elements = math.fsum(rows * columns for rows, columns in read)
         traffic: Array | float = 0.0
         for rows, columns in read:
-            moved = activation_elements_per_token(rows, columns, self.ranks, self.assumptions.activation_traffic)
+            moved = activation_elements_per_token(rows, columns, self.ranks, self.assumptions.chip.activation_traffic)
             traffic = traffic + moved
         owners = self.ranks * self.groups
         return Operator(
@@ -185,7 +185,7 @@ class Table:
         domains = self.domains(ranks)
         size = elements * self.activation_width / owners
         found: dict[TensorLayout, tuple[Collective, ...]] = {}
-        for layout in self.assumptions.tensor_layouts:
+        for layout in self.assumptions.layout.tensor_layouts:
             if layout == "2d":
                 group = np.sqrt(ranks)
                 found[layout] = (Collective("all_reduce", group, np.sqrt(domains), size * group),)
@@ -196,13 +196,13 @@ class Table:
     @property
     def summed(self) -> npt.NDArray[np.bool_] | None:
         """Where all chips of a stage have all tokens, so that experts' outputs are summed; None if nowhere."""
-        if self.assumptions.replicated_tokens == "exchanged":
+        if self.assumptions.experts.replicated_tokens == "exchanged":
             return None
         return np.asarray(self.ranks == self.stage)
 
     def attended(self, limit: float = math.inf) -> float:
         """Past tokens that a new token attends to, at most ``limit`` [tokens]."""
-        if self.plans.prefill or self.assumptions.verify_context == "mean":
+        if self.plans.prefill or self.assumptions.serving.verify_context == "mean":
             return mean_attended(self.context, self.plans.new_tokens, limit)
         return min(self.context, limit)
 
@@ -214,7 +214,7 @@ class Table:
 
     def domains(self, ranks: Array) -> Array:
         """Link domains that some ranks are spread over [1]."""
-        if self.assumptions.link_domains == "whole":
+        if self.assumptions.network.link_domains == "whole":
             return np.asarray(np.ceil(ranks / self.link_domain))
         return np.maximum(ranks / self.link_domain, 1.0)
 
@@ -224,10 +224,10 @@ class Table:
         Spread evenly, as in the published study; or each group of attention ranks holds its own sequences, every
         rank the heads it works on, and ranks beyond the number of heads hold copies.
         """
-        if self.assumptions.kv_placement == "spread":
+        if self.assumptions.layout.kv_placement == "spread":
             return 1.0 / self.stage
         return 1.0 / (self.groups * np.minimum(self.ranks, heads))
 
     def waited_for(self, collective: Collective) -> dict[TensorLayout, tuple[Collective, ...]]:
         """The same collective however matrices are cut."""
-        return dict.fromkeys(self.assumptions.tensor_layouts, (collective,))
+        return dict.fromkeys(self.assumptions.layout.tensor_layouts, (collective,))

@@ -81,7 +81,7 @@ def decode_work(
     table = Table(model, precision, plans, context, link_domain, assumptions)
     operators = [row for block in model.blocks for row in (*mixer(table, block), *feed_forward(table, block))]
     operators += [_output_embedding(table), _pipeline(table)]
-    if assumptions.pointwise == "counted":
+    if assumptions.chip.pointwise == "counted":
         operators += [*pointwise(table), _sampling(table)]
     return Work(tuple(operators), table.tokens, plans.micro_batch, model.layers, plans.prefill)
 
@@ -89,8 +89,8 @@ def decode_work(
 def _output_embedding(table: Table) -> Operator:
     """Logits of every new token, or of the last one of a prompt."""
     count = table.model.vocab_size * table.hidden
-    counted = 2.0 if table.assumptions.embedding_flop == "both" else 1.0
-    ranks = table.ranks if table.assumptions.scale_down_repeats_embedding else table.stage
+    counted = 2.0 if table.assumptions.chip.embedding_flop == "both" else 1.0
+    ranks = table.ranks if table.assumptions.layout.scale_down_repeats_embedding else table.stage
     flop, prefill = 2.0 * counted * count / ranks, table.plans.prefill
     return Operator(
         "output embedding",
@@ -112,7 +112,7 @@ def _sampling(table: Table) -> Operator:
 def _pipeline(table: Table) -> Operator:
     """Hand-off of the residual stream from stage to stage."""
     domains: Array = np.full((), 2.0)
-    if table.assumptions.pipeline_hop == "nearest":
+    if table.assumptions.network.pipeline_hop == "nearest":
         domains = np.where(table.plans.accelerators <= table.link_domain, 1.0, 2.0)
     hop = Collective("point_to_point", np.full((), 2.0), domains, table.hidden * table.activation_width / table.stage)
     repeats = table.plans.pp - 1.0

@@ -42,7 +42,7 @@ def server(service: Service, longest: int) -> Server:
     Groups of chips and pipeline stages read prompts of their own. The simulated server reads one after the other,
     each in its share of the time of the instance.
     """
-    chunk = service.question.assumptions.prefill_chunk
+    chunk = service.question.assumptions.serving.prefill_chunk
     requests = service.requests
     contexts = requests.mean_context * np.array(_CONTEXTS)
     steps = _decode_table(service, contexts)
@@ -62,7 +62,7 @@ def server(service: Service, longest: int) -> Server:
         int(chunk) or 1,
         StepTable(sizes.tolist(), known.tolist(), chips),
         groups=float(read[-1][0].seconds[0] / read[-1][0].busy_seconds[0]),
-        steps_ahead=round(service.question.assumptions.steps_ahead),
+        steps_ahead=round(service.question.assumptions.host.steps_ahead),
     )
 
 
@@ -123,7 +123,7 @@ def rehearse(
     )
     found = simulate(server(service, int(stream.isl.max())), stream)
     # A prompt takes longer than its share of the time of the instance where groups read several at a time.
-    apart = service.prefill_seconds - service.prefill_busy_seconds + service.question.assumptions.request_overhead
+    apart = service.prefill_seconds - service.prefill_busy_seconds + service.question.assumptions.host.request_overhead
     return replace(found, ttft=found.ttft + apart, e2e=found.e2e + apart)
 
 

@@ -26,7 +26,9 @@ def _service(
 ) -> Service:
     """One H100 with room for 256 requests."""
     spec, chip = catalog.model(model), catalog.hardware("h100_sxm")
-    assumed = catalog.assumptions("deployable", changes=[f"prefill_chunk={chunk}", "request_overhead=0 s", *changes])
+    assumed = catalog.assumptions(
+        "deployable", changes=[f"serving.prefill_chunk={chunk}", "host.request_overhead=0 s", *changes]
+    )
     requests = Requests.model_validate({"isl": isl, "osl": osl})
     question = Question.of(spec, chip, Precision.of(spec, "fp8", None, None), requests.mean_context, assumed)
     one = np.ones(1)
@@ -106,7 +108,7 @@ def test_a_run_with_hardly_any_load() -> None:
 
 def test_a_run_of_hosts_that_launch_slowly_and_prepare_steps() -> None:
     """Little load, then prompts that share their launches: many more get through than one by one."""
-    slow = _service(isl=128, changes=("launch=80 us", "steps_ahead=1"))
+    slow = _service(isl=128, changes=("host.launch=80 us", "host.steps_ahead=1"))
     assert slow.prefill_seconds > 3.0 * _service(isl=128).prefill_seconds
     trace, _ = load_generator.played(slow, 0.01, 20)
     assert np.median(trace.ttft) == pytest.approx(slow.prefill_seconds)
@@ -115,9 +117,9 @@ def test_a_run_of_hosts_that_launch_slowly_and_prepare_steps() -> None:
     # Those that find others wait for a step more.
     rate = 0.3 / slow.prefill_seconds
     ahead, at_once = (
-        load_generator.played(_service(isl=128, changes=("launch=80 us", f"steps_ahead={steps}")), rate, 2000)[
-            0
-        ].ttft.mean()
+        load_generator.played(
+            _service(isl=128, changes=("host.launch=80 us", f"host.steps_ahead={steps}")), rate, 2000
+        )[0].ttft.mean()
         for steps in (1, 0)
     )
     assert ahead > at_once + 0.5 * float(slow.decode_seconds[0])

@@ -101,25 +101,25 @@ def _with(*changes: str, row: Measurement = ROW, **fields: Any) -> Prediction:
 
 
 def test_prompts_wait_for_the_steps_that_were_prepared() -> None:
-    plain, ahead = _with(), _with("steps_ahead=2")
+    plain, ahead = _with(), _with("host.steps_ahead=2")
     assert ahead.ttft_seconds - plain.ttft_seconds == pytest.approx(2.0 * plain.tpot_seconds, rel=0.05)  # type: ignore[operator]
     # Nothing is prepared for a server that has nothing to do.
-    assert _with("steps_ahead=2", concurrency=1.0).ttft_seconds == _with(concurrency=1.0).ttft_seconds
+    assert _with("host.steps_ahead=2", concurrency=1.0).ttft_seconds == _with(concurrency=1.0).ttft_seconds
 
 
 def test_steps_are_prepared_as_a_whole() -> None:
     with pytest.raises(SpecError, match=r"steps_ahead: Input should be a valid integer, got 0\.5"):
-        catalog.assumptions("deployable", changes=["steps_ahead=0.5"])
+        catalog.assumptions("deployable", changes=["host.steps_ahead=0.5"])
 
 
 @pytest.mark.parametrize("first", [False, True])
 def test_the_start_of_a_run_is_in_its_mean_only(first: bool) -> None:
     run: dict[str, Any] = {"requests": 320.0, "spread": 0.2, "prefill_first": first}
-    plain, warm = (_with(*changes, statistic="mean", **run) for changes in ((), ("warm_up=2 s",)))
+    plain, warm = (_with(*changes, statistic="mean", **run) for changes in ((), ("host.warm_up=2 s",)))
     # One request in ten begins the run.
     assert warm.ttft_seconds == pytest.approx(plain.ttft_seconds + 0.2)  # type: ignore[operator]
     assert warm.tpot_seconds == plain.tpot_seconds
-    again = _with("warm_up=2 s", statistic="median", **run)
+    again = _with("host.warm_up=2 s", statistic="median", **run)
     assert again.ttft_seconds == pytest.approx(_with(statistic="median", **run).ttft_seconds)
 
 
@@ -137,27 +137,27 @@ def test_pools_connect_over_the_network_only() -> None:
         requests=320.0,
         statistic="mean",
     )
-    one = [_with(*changes, row=row).ttft_seconds for changes in ((), ("transfer_warm_up=4 s",))]
+    one = [_with(*changes, row=row).ttft_seconds for changes in ((), ("host.transfer_warm_up=4 s",))]
     assert one[0] == one[1]
     apart = replace(row, decode=replace(pool, workers=2), accelerators=12)
-    two = [_with(*changes, row=apart).ttft_seconds for changes in ((), ("transfer_warm_up=4 s",))]
+    two = [_with(*changes, row=apart).ttft_seconds for changes in ((), ("host.transfer_warm_up=4 s",))]
     assert two[1] == pytest.approx(two[0] + 0.4)  # type: ignore[operator]
 
 
 def test_single_prompts_make_the_first_round_longer() -> None:
     run: dict[str, Any] = {"statistic": "mean", "requests": 320.0, "isl": 100.0}
-    one, all_at_once = _with("launch=50 us", step_tokens=100.0, **run), _with("launch=50 us", **run)
+    one, all_at_once = _with("host.launch=50 us", step_tokens=100.0, **run), _with("host.launch=50 us", **run)
     assert one.ttft_seconds > 1.2 * all_at_once.ttft_seconds  # type: ignore[operator]
     # What an engine without chunks was told does not matter.
-    whole = [_with("prefill_chunk=0", step_tokens=tokens).ttft_seconds for tokens in (None, 100.0)]
+    whole = [_with("serving.prefill_chunk=0", step_tokens=tokens).ttft_seconds for tokens in (None, 100.0)]
     assert whole[0] == whole[1]
 
 
 def test_compiled_engines_launch_no_kernels_one_by_one() -> None:
     short: dict[str, Any] = {"isl": 100.0, "concurrency": 1.0}
-    slow, compiled = (_with("launch=100 us", compiled=compiled, **short) for compiled in (False, True))
+    slow, compiled = (_with("host.launch=100 us", compiled=compiled, **short) for compiled in (False, True))
     assert slow.ttft_seconds > 2.0 * compiled.ttft_seconds  # type: ignore[operator]
-    assert compiled.ttft_seconds == _with("launch=0 us", **short).ttft_seconds
+    assert compiled.ttft_seconds == _with("host.launch=0 us", **short).ttft_seconds
 
 
 def test_requests_without_a_place_wait_before_their_first_token() -> None:
@@ -221,9 +221,9 @@ def test_without_a_layout_a_full_server_has_the_best_one() -> None:
 
 def test_what_is_known_of_an_engine_counts_without_a_layout_too() -> None:
     alone: dict[str, Any] = {"tp": None, "dp": None, "pp": None, "ep": None, "concurrency": 1.0}
-    graphs, eager = (_with("launch=100 us", eager=eager, **alone).tpot_seconds for eager in (False, True))
+    graphs, eager = (_with("host.launch=100 us", eager=eager, **alone).tpot_seconds for eager in (False, True))
     assert eager > 1.2 * graphs  # type: ignore[operator]
-    slow, compiled = (_with("launch=100 us", compiled=compiled, isl=100.0, **alone) for compiled in (False, True))
+    slow, compiled = (_with("host.launch=100 us", compiled=compiled, isl=100.0, **alone) for compiled in (False, True))
     assert slow.ttft_seconds > 2.0 * compiled.ttft_seconds  # type: ignore[operator]
 
 
@@ -323,7 +323,7 @@ def test_experts_may_be_spread_unevenly_since_copies_fill_the_gaps() -> None:
 
 def test_a_bound_takes_the_cuts_that_a_layout_allows() -> None:
     # Eight ranks are no square: only the 1-D cut remains.
-    assert _assumed("ideal").tensor_layouts == ("2d", "1d")
+    assert _assumed("ideal").layout.tensor_layouts == ("2d", "1d")
     assert _one(DEEPSEEK, "ideal").skipped == ""
 
 

@@ -64,7 +64,7 @@ def test_cache_of_a_request_by_hand(points: dict[str, Point]) -> None:
 def test_weights_and_what_they_leave_are_the_usable_memory(points: dict[str, Point]) -> None:
     used, free = points["M0013"].predicted, points["M0014"].predicted
     assert used is not None and free is not None
-    share = catalog.assumptions("deployable").usable_memory
+    share = catalog.assumptions("deployable").capacity.usable_memory
     assert used + free == pytest.approx(share * catalog.hardware("b200").hbm_bytes / 1e9, rel=1e-12)
     # The document says about 80 and about 100.
     assert used == pytest.approx(80, rel=0.12)

@@ -43,9 +43,9 @@ def test_what_is_fitted_is_not_held_against_tables() -> None:
 
 def test_a_changed_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "equal its tuning tables" in _nccl.verdict()
-    source = preset("nccl_2_23").sources["collectives.protocols"]
+    source = preset("nccl_2_23").sources["network.collectives.protocols"]
     changed = preset("nccl_2_19")  # its Simple differs from that of later versions
-    changed = changed.replace(sources={**changed.sources, "collectives.protocols": source.model_dump()})
+    changed = changed.replace(sources={**changed.sources, "network.collectives.protocols": source.model_dump()})
     monkeypatch.setattr(catalog, "collectives_names", lambda: ("wrong",))
     monkeypatch.setattr(_nccl, "preset", lambda _: changed)
     assert {one.field for one in _nccl.constants() if not one.equal} == {

@@ -115,7 +115,7 @@ def test_the_fastest_of_everything_that_divides() -> None:
 
 @pytest.mark.parametrize("preset", ["paper", "deployable"])
 def test_attention_stays_on_the_whole_stage_without_scaling_down(preset: str) -> None:
-    question = _question("llama_3_70b", preset, ("attention_scale_down_steps=0",))
+    question = _question("llama_3_70b", preset, ("layout.attention_scale_down_steps=0",))
     sizes = np.array([4.0, 8.0])
     tried = WholeLayouts(pipeline=False).variants(
         question.model, question.assumptions, Plans.of(sizes, sizes, np.ones(2))

@@ -18,7 +18,7 @@ EXPERTS, ACTIVE = 128, 8
 
 
 def _experts(spread: str, *, ep: int, batch: float, scv: float = 0.0, tile: int = 0) -> Operator:
-    changes = (f"expert_spread={spread}", f"expert_popularity_scv={scv}", f"expert_tile={tile}")
+    changes = (f"experts.spread={spread}", f"experts.popularity_scv={scv}", f"experts.tile={tile}")
     assumptions = catalog.assumptions("deployable", changes=changes)
     model = catalog.model("qwen3_30b_a3b")
     question = Question.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
@@ -78,7 +78,7 @@ def test_the_last_tile_of_an_expert_is_half_empty() -> None:
 
 @pytest.mark.parametrize("overlap", [0.0, 0.3, 1.0])
 def test_what_of_experts_does_not_overlap_adds_up(overlap: float) -> None:
-    changes = (f"expert_overlap={overlap}", "collectives=free", "graph_launch=0 us")
+    changes = (f"experts.overlap={overlap}", "network.collectives=free", "host.graph_launch=0 us")
     assumptions = catalog.assumptions("deployable", changes=changes)
     model = catalog.model("qwen3_30b_a3b")
     question = Question.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
@@ -99,7 +99,12 @@ def test_the_overlap_of_experts_is_one_of_operators() -> None:
     model, one = catalog.model("qwen3_30b_a3b"), np.ones(1)
     plans = Plans(8 * one, 4096 * one, one, 8 * one, one, whole=True)
     for overlap, share in (("step", 0.0), ("none", 1.0)):
-        changes = ("expert_overlap=0.3", f"overlap={overlap}", "collectives=free", "graph_launch=0 us")
+        changes = (
+            "experts.overlap=0.3",
+            f"chip.overlap={overlap}",
+            "network.collectives=free",
+            "host.graph_launch=0 us",
+        )
         assumptions = catalog.assumptions("deployable", changes=changes)
         question = Question.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
         row = next(row for row in operator_costs(question, plans, "1d") if row.name == "experts in")
