@@ -22,7 +22,7 @@ from rich.table import Table
 
 from benchmarks import naive
 from inference_econ.engine.layouts.grids import Grid, paper_grid
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.inputs import catalog
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 from inference_econ.inputs.precision import Precision
@@ -60,16 +60,16 @@ CASES = (
 )
 
 
-def question_of(model: str, weights: str | None) -> Question:
+def question_of(model: str, weights: str | None) -> Setup:
     """A model of the study on its H100, with an empty context."""
     spec = catalog.model(model)
     precision = Precision.of(spec, weights)
-    return Question.of(spec, catalog.hardware("paper/h100"), precision, 0.0, catalog.assumptions("paper"))
+    return Setup.of(spec, catalog.hardware("paper/h100"), precision, 0.0, catalog.assumptions("paper"))
 
 
-def naive_model(question: Question) -> naive.Llm:
+def naive_model(setup: Setup) -> naive.Llm:
     """The same language model in the terms of :mod:`benchmarks.naive`."""
-    model, (block,) = question.model, question.model.blocks
+    model, (block,) = setup.model, setup.model.blocks
     ff, attention = block.feed_forward, block.attention
     assert ff.kind != "none" and attention.kind in ("latent", "grouped_query")
     experts, active = (ff.experts, ff.active_experts) if ff.kind == "experts" else (1, 1)
@@ -89,24 +89,24 @@ def naive_model(question: Question) -> naive.Llm:
         group,
         head_dim,
         model.vocab_size,
-        BYTES_PER_ELEMENT[question.precision.weights],
+        BYTES_PER_ELEMENT[setup.precision.weights],
         latent,
     )
 
 
-def naive_chip(question: Question) -> naive.Chip:
+def naive_chip(setup: Setup) -> naive.Chip:
     """The same chip; an all-reduce gets half of a direction of each link."""
-    hardware = question.hardware
+    hardware = setup.hardware
     inside, between = hardware.link_bytes_per_second_one_way, hardware.nic_bytes_per_second_one_way
     assert inside is not None
     assert between is not None
     return naive.Chip(
-        question.flops_per_second(question.precision.weights),
-        question.bytes_per_second,
+        setup.flops_per_second(setup.precision.weights),
+        setup.bytes_per_second,
         hardware.hbm_bytes,
         inside / 2,
         between / 2,
-        question.assumptions.host.launch,
+        setup.assumptions.host.launch,
         hardware.link_domain,
     )
 
@@ -134,8 +134,8 @@ def naive_frontier(case: Case, grid: Grid) -> tuple[Array, Array]:
 def our_frontier(case: Case, grid: Grid) -> Frontier:
     """The same by this package."""
     draft = Draft(question_of("paper/llama_3_8b", None), _ACCEPTANCE, _LONGEST_DRAFT) if case.speculative else None
-    question = question_of(case.model, case.weights)
-    return compute(question, grid, _DOLLARS_PER_HOUR, draft=draft, sampling=Sampling(_LIMITS, _DECADES))
+    setup = question_of(case.model, case.weights)
+    return compute(setup, grid, _DOLLARS_PER_HOUR, draft=draft, sampling=Sampling(_LIMITS, _DECADES))
 
 
 def grid_of(case: Case, points: int) -> Grid:

@@ -15,7 +15,7 @@ from inference_econ.engine.layouts.grids import ContinuousLayouts, Grid
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.prefill import prefill
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import evaluate
 from inference_econ.engine.uncertainty import Interval, Subject, asked_subject, interval
 from inference_econ.errors import NothingFitsError
@@ -101,7 +101,7 @@ class Gap:
     @property
     def likely_seconds(self) -> Interval | None:
         """Where 80 % of times per token lie that are predicted on the frontier [s]; None if nobody knows."""
-        return interval(self.on_it_seconds, self.frontier.question.assumptions, subject=self.subject)
+        return interval(self.on_it_seconds, self.frontier.setup.assumptions, subject=self.subject)
 
     @property
     def certain(self) -> bool | None:
@@ -170,7 +170,7 @@ class Assessment:
 
     Attributes
     ----------
-    question : Question
+    setup : Setup
         What, on what, how: under the profile.
     traffic : Traffic
         Lengths.
@@ -194,7 +194,7 @@ class Assessment:
         length of prompts is not known.
     """
 
-    question: Question
+    setup: Setup
     traffic: Traffic
     measured: OperatingPoint
     anywhere: Gap
@@ -211,7 +211,7 @@ class Assessment:
         if self.predicted is None:
             return None
         predicted = 1.0 / self.predicted.tokens_per_second_per_user
-        return interval(predicted, self.question.assumptions, subject=self.anywhere.subject)
+        return interval(predicted, self.setup.assumptions, subject=self.anywhere.subject)
 
     @property
     def unexplained_seconds(self) -> float | None:
@@ -289,15 +289,15 @@ def assess(
     pins = Pins(tp, dp, pp, ep, None, accelerators)
     pins.check_whole()
     opinions = profiles.assumed(assumptions, hardware)
-    question = ask(model, hardware, traffic.mean_context, assumptions=opinions, **formats)
-    bound = ask(question.model, question.hardware, traffic.mean_context, assumptions="ideal", **formats)
-    rate = economics.rate(question.hardware, price)
+    setup = ask(model, hardware, traffic.mean_context, assumptions=opinions, **formats)
+    bound = ask(setup.model, setup.hardware, traffic.mean_context, assumptions="ideal", **formats)
+    rate = economics.rate(setup.hardware, price)
     measured = operating_point(
-        question, accelerators, tokens_per_second, rate, utilization=utilization, batch=batch, throughput=throughput
+        setup, accelerators, tokens_per_second, rate, utilization=utilization, batch=batch, throughput=throughput
     )
     layout = solve(
-        question.model,
-        question.hardware,
+        setup.model,
+        setup.hardware,
         Traffic(context=traffic.mean_context),
         assumptions=opinions,
         weights=weights,
@@ -312,31 +312,31 @@ def assess(
     )
     batches = _batches(measured, pins)
 
-    def against(share: float, asked: Question, grid: Grid) -> Gap:
+    def against(share: float, asked: Setup, grid: Grid) -> Gap:
         if progress is not None:
             progress(share, "frontiers")
         # The measured chips and batch need not be on the grid, and must not look better for it.
         wider = Grid(np.union1d(grid.accelerators, accelerators), np.union1d(grid.batch, batches), grid.layouts)
         return _gap(measured, compute(asked, wider, rate, traffic=traffic), traffic)
 
-    alike = make_grid(question, "whole", pipeline=True, pins=Pins(accelerators=accelerators))
-    same_size = against(0.0, question, alike)
-    anywhere = against(0.2, question, make_grid(question, "whole", pipeline=True))
+    alike = make_grid(setup, "whole", pipeline=True, pins=Pins(accelerators=accelerators))
+    same_size = against(0.0, setup, alike)
+    anywhere = against(0.2, setup, make_grid(setup, "whole", pipeline=True))
     # No server splits heads or experts better than evenly, whether that is possible or not.
     ideal = against(0.8, bound, replace(alike, layouts=ContinuousLayouts(pipeline=False)))
     grid = replace(layout.grid, batch=batches)
     parts: tuple[StepPart, ...] = ()
     prompts = shortage = predicted = None
     try:
-        predicted = compute(question, grid, rate).fastest()
+        predicted = compute(setup, grid, rate).fastest()
     except NothingFitsError:
-        shortage = _shortage(question, grid, measured.batch)
+        shortage = _shortage(setup, grid, measured.batch)
     else:
         parts = _parts(predicted, bound, measured)
-        prompts = _prompt_seconds(question, traffic, measured, predicted)
+        prompts = _prompt_seconds(setup, traffic, measured, predicted)
     if progress is not None:
         progress(1.0, "done")
-    return Assessment(question, traffic, measured, anywhere, same_size, ideal, predicted, parts, shortage, prompts)
+    return Assessment(setup, traffic, measured, anywhere, same_size, ideal, predicted, parts, shortage, prompts)
 
 
 def _batches(measured: OperatingPoint, pins: Pins) -> Array:
@@ -354,11 +354,11 @@ def _gap(measured: OperatingPoint, front: Frontier, traffic: Traffic) -> Gap:
     cheaper = front.point(int(as_fast[0])) if as_fast.size else None
     # With chips and batch as they are, cost is proportional to time.
     on_it = pareto.ceiling(front.seconds[::-1], front.dollars[::-1], dollars * speed)
-    subject = asked_subject(front.question, traffic.isl, traffic.osl, float(measured.accelerators), measured.batch)
+    subject = asked_subject(front.setup, traffic.isl, traffic.osl, float(measured.accelerators), measured.batch)
     return Gap(measured, front, faster, cheaper, float(on_it), subject)
 
 
-def _parts(predicted: Point, bound: Question, measured: OperatingPoint) -> tuple[StepPart, ...]:
+def _parts(predicted: Point, bound: Setup, measured: OperatingPoint) -> tuple[StepPart, ...]:
     """The predicted step, largest part first, and what is left of the measured time."""
     one = np.ones(1)
     ideal = evaluate(bound, Plans.of(one * predicted.accelerators, one * predicted.batch, one), "1d").parts
@@ -371,13 +371,13 @@ def _parts(predicted: Point, bound: Question, measured: OperatingPoint) -> tuple
     return (*found, StepPart("unexplained", left, 0.0))
 
 
-def _shortage(question: Question, grid: Grid, batch: float) -> Shortage:
+def _shortage(setup: Setup, grid: Grid, batch: float) -> Shortage:
     """What is missing in the layout that lacks least."""
     found = []
-    for some in candidates(question, grid):
+    for some in candidates(setup, grid):
         short = np.nonzero((some.codes == memory.WEIGHTS) | (some.codes == memory.CACHE))
         plans = some.plans.at(short)
-        needed = question.memory(plans)
+        needed = setup.memory(plans)
         arrays = (needed.weight_bytes, needed.kv_bytes, needed.available_bytes, plans.batch)
         found.append(np.stack([np.broadcast_to(array, plans.shape) for array in arrays]))
     weights, cache, available, held = np.concatenate(found, axis=1)
@@ -386,7 +386,7 @@ def _shortage(question: Question, grid: Grid, batch: float) -> Shortage:
     return Shortage(batch, float(weights[least] + cache[least]), float(available[least]), most)
 
 
-def _prompt_seconds(question: Question, traffic: Traffic, measured: OperatingPoint, predicted: Point) -> float | None:
+def _prompt_seconds(setup: Setup, traffic: Traffic, measured: OperatingPoint, predicted: Point) -> float | None:
     """Each request brings a prompt, and its tokens share the time that it takes of the chips."""
     if not traffic.isl or not traffic.osl:
         return None
@@ -394,4 +394,4 @@ def _prompt_seconds(question: Question, traffic: Traffic, measured: OperatingPoi
     ep = one * float(layout["ep"]) if "ep" in layout else None
     pp, tp = (one * float(layout[name]) for name in ("pp", "tp"))
     plans = Plans(one * predicted.accelerators, one * predicted.batch, pp, tp, ep, whole=True)
-    return float(prefill(question, plans, traffic.isl).busy_seconds[0] * measured.batch / traffic.osl)
+    return float(prefill(setup, plans, traffic.isl).busy_seconds[0] * measured.batch / traffic.osl)

@@ -12,7 +12,7 @@ from inference_econ.engine import economics, memory
 from inference_econ.engine.layouts import plans
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.operator_costs import OperatorCosts, operator_costs
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import StepCosts, evaluate, mfu
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
@@ -37,7 +37,7 @@ class Explanation:
 
     Attributes
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     layout : dict
         Degrees under the names that people use.
@@ -57,7 +57,7 @@ class Explanation:
         Prompt tokens of each sequence that the step reads [tokens]; None for a decode step.
     """
 
-    question: Question
+    setup: Setup
     layout: Mapping[str, float | str]
     batch: float
     costs: StepCosts
@@ -90,15 +90,13 @@ class Explanation:
     @property
     def mfu(self) -> float:
         """Useful arithmetic over the theoretical peak [1]."""
-        return float(mfu(self.question, self.accelerators, self.batch, self.seconds, prompt=self.prompt))
+        return float(mfu(self.setup, self.accelerators, self.batch, self.seconds, prompt=self.prompt))
 
     @property
     def title(self) -> str:
         """Model and hardware in one line."""
         phase = "decode" if self.prompt is None else "prefill"
-        return (
-            f"One {phase} step of {self.question.model.name} on {self.accelerators:g} x {self.question.hardware.name}"
-        )
+        return f"One {phase} step of {self.setup.model.name} on {self.accelerators:g} x {self.setup.hardware.name}"
 
 
 def explain(
@@ -162,59 +160,59 @@ def explain(
     if context is None:
         context = _CONTEXT if prompt is None else 0.0
     opinions = profiles.assumed(assumptions, hardware)
-    question = ask(model, hardware, context, assumptions=opinions, weights=weights, activations=activations, kv=kv)
+    setup = ask(model, hardware, context, assumptions=opinions, weights=weights, activations=activations, kv=kv)
     Pins(tp, dp, pp, ep, batch)  # which refuses what is no degree
     if cut not in ("1d", "2d"):
         raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")
-    rate = None if price is None and not question.hardware.prices else economics.rate(question.hardware, price)
-    deployment = _deployment(question, tp, dp, pp, ep, batch)
+    rate = None if price is None and not setup.hardware.prices else economics.rate(setup.hardware, price)
+    deployment = _deployment(setup, tp, dp, pp, ep, batch)
     if prompt is not None:
         deployment = replace(deployment, new_tokens=prompt, prefill=True)
-    _check_divisible(question, deployment, cut)
-    needed = question.memory(deployment)
-    code = int(np.ravel(question.reasons(deployment, cut))[0])
+    _check_divisible(setup, deployment, cut)
+    needed = setup.memory(deployment)
+    code = int(np.ravel(setup.reasons(deployment, cut))[0])
     if code != memory.FITS:
-        raise NothingFitsError(_does_not_fit(question, needed, code, tp * dp * pp))
-    costs = evaluate(question, deployment, cut)
+        raise NothingFitsError(_does_not_fit(setup, needed, code, tp * dp * pp))
+    costs = evaluate(setup, deployment, cut)
     dollars = None
     if rate is not None:
         per_token = float(costs.seconds[0]) / (prompt or 1.0)
         dollars = float(money.dollars_per_million_tokens(tp * dp * pp, per_token, batch, rate))
-    layout = layout_record(question, Chosen(deployment, cut))
-    rows = tuple(operator_costs(question, deployment, cut))
-    held = question.memory_of_one_accelerator(deployment)
-    return Explanation(question, layout, float(batch), costs, needed, dollars, rows, held, prompt)
+    layout = layout_record(setup, Chosen(deployment, cut))
+    rows = tuple(operator_costs(setup, deployment, cut))
+    held = setup.memory_of_one_accelerator(deployment)
+    return Explanation(setup, layout, float(batch), costs, needed, dollars, rows, held, prompt)
 
 
-def _deployment(question: Question, tp: int, dp: int, pp: int, ep: int | None, batch: float) -> plans.Plans:
-    spread = 1 if not plans.has_experts(question.model) else ep
+def _deployment(setup: Setup, tp: int, dp: int, pp: int, ep: int | None, batch: float) -> plans.Plans:
+    spread = 1 if not plans.has_experts(setup.model) else ep
     if spread is None:
         experts = min(
-            block.feed_forward.experts for block in question.model.blocks if block.feed_forward.kind == "experts"
+            block.feed_forward.experts for block in setup.model.blocks if block.feed_forward.kind == "experts"
         )
         stage = tp * dp
         spread = max(ranks for ranks in range(1, min(stage, experts) + 1) if stage % ranks == experts % ranks == 0)
-    elif ep is not None and ep > 1 and not plans.has_experts(question.model):
-        raise InputError(f"{question.model.name} has no experts, so ep must be 1, got {ep}")
+    elif ep is not None and ep > 1 and not plans.has_experts(setup.model):
+        raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {ep}")
     one = np.ones(1)
     return plans.Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * spread, whole=True)
 
 
-def _check_divisible(question: Question, deployment: plans.Plans, cut: TensorLayout) -> None:
-    blocks = question.precision.blocks
-    for problem, where in plans.indivisible(question.model, deployment, cut, question.assumptions, blocks):
+def _check_divisible(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> None:
+    blocks = setup.precision.blocks
+    for problem, where in plans.indivisible(setup.model, deployment, cut, setup.assumptions, blocks):
         if np.any(where):
             degrees = f"tp={deployment.attention_ranks[0]:g}, pp={deployment.pp[0]:g}, batch={deployment.batch[0]:g}"
-            if deployment.ep is not None and plans.has_experts(question.model):
+            if deployment.ep is not None and plans.has_experts(setup.model):
                 degrees += f", ep={deployment.ep[0]:g}"
-            raise InputError(f"{question.model.name}: {problem} ({degrees})")
+            raise InputError(f"{setup.model.name}: {problem} ({degrees})")
 
 
-def _does_not_fit(question: Question, needed: memory.Memory, code: int, accelerators: int) -> str:
+def _does_not_fit(setup: Setup, needed: memory.Memory, code: int, accelerators: int) -> str:
     weights, cache, available = needed.of_one_plan()
-    message = f"{question.model.name} on {accelerators} x {question.hardware.name}: {memory.REASONS[code]}"
+    message = f"{setup.model.name} on {accelerators} x {setup.hardware.name}: {memory.REASONS[code]}"
     if code in (memory.WEIGHTS, memory.CACHE) and available <= 0:
-        message += f". {no_room(question, needed, accelerators)}"
+        message += f". {no_room(setup, needed, accelerators)}"
     elif code in (memory.WEIGHTS, memory.CACHE):
         smallest = int(np.ceil((weights + cache) / (available / accelerators)))
         message += (

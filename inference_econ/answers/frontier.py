@@ -13,7 +13,7 @@ from inference_econ.engine.layouts import grids
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import has_experts
 from inference_econ.engine.operators.feed_forward import largest_sparsity
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog, profiles
 from inference_econ.inputs.asks import GridName
@@ -128,23 +128,23 @@ def solve(
     if sampling is not None and not (sampling.points >= 1 and 0 < sampling.decades < np.inf):
         raise InputError(f"a sampling needs points >= 1 and decades > 0, got {sampling}")
     opinions = profiles.assumed(assumptions, hardware, grid)
-    question = ask(
+    setup = ask(
         model, hardware, traffic.mean_context, assumptions=opinions, weights=weights, activations=activations, kv=kv
     )
-    rate = economics.rate(question.hardware, price)
+    rate = economics.rate(setup.hardware, price)
     proposing = None
     if draft is not None:
         if not isinstance(draft, DraftModel):
             raise InputError(
                 f"draft must be a DraftModel, for example ie.DraftModel(ie.model('llama_3_8b')), got {draft!r}"
             )
-        helper = ask(draft.model, question.hardware, traffic.mean_context, assumptions=opinions)
+        helper = ask(draft.model, setup.hardware, traffic.mean_context, assumptions=opinions)
         proposing = Draft(helper, draft.acceptance, draft.longest)
     pins = Pins(tp, dp, pp, ep, batch, accelerators)
     try:
         return compute(
-            question,
-            make_grid(question, grid, pipeline=pipeline, largest=max_accelerators, pins=pins),
+            setup,
+            make_grid(setup, grid, pipeline=pipeline, largest=max_accelerators, pins=pins),
             rate,
             draft=proposing,
             max_tokens_per_second=traffic.max_tokens_per_second,
@@ -154,7 +154,7 @@ def solve(
         )
     except NothingFitsError:
         if grid == "whole" and pins.given():
-            _refuse_impossible(question, pins, pipeline=pipeline)
+            _refuse_impossible(setup, pins, pipeline=pipeline)
         raise
 
 
@@ -167,7 +167,7 @@ def ask(
     weights: str | None = None,
     activations: str | None = None,
     kv: str | None = None,
-) -> Question:
+) -> Setup:
     """A question from specs or names.
 
     Raises
@@ -180,11 +180,11 @@ def ask(
     served = model if isinstance(model, ModelSpec) else catalog.model(model)
     chip = hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware)
     opinions = assumptions if isinstance(assumptions, Assumptions) else catalog.assumptions(assumptions)
-    return Question.of(served, chip, Precision.of(served, weights, activations, kv), context, opinions)
+    return Setup.of(served, chip, Precision.of(served, weights, activations, kv), context, opinions)
 
 
 def make_grid(
-    question: Question, grid: GridName, *, pipeline: bool, largest: float | None = None, pins: Pins | None = None
+    setup: Setup, grid: GridName, *, pipeline: bool, largest: float | None = None, pins: Pins | None = None
 ) -> grids.Grid:
     """The grid of instances for a question.
 
@@ -196,23 +196,23 @@ def make_grid(
         If the largest instance allowed cannot hold the weights.
     """
     fixed = Pins() if pins is None else pins
-    _check_pins(question, fixed, grid, pipeline=pipeline, largest=largest)
-    weights = memory.weight_bytes(question.model, question.precision)
-    usable = question.hardware.hbm_bytes * question.assumptions.capacity.usable_memory
+    _check_pins(setup, fixed, grid, pipeline=pipeline, largest=largest)
+    weights = memory.weight_bytes(setup.model, setup.precision)
+    usable = setup.hardware.hbm_bytes * setup.assumptions.capacity.usable_memory
     smallest = weights / usable
     most = _LARGEST_INSTANCE if largest is None else min(largest, _LARGEST_INSTANCE)
     only = fixed.size
     if only is None and not smallest <= (np.floor(most) if grid == "whole" else most):
         raise NothingFitsError(
-            f"nothing fits: {question.model.name} ({question.precision.weights}) needs {weights / 1e9:.4g} GB for its "
+            f"nothing fits: {setup.model.name} ({setup.precision.weights}) needs {weights / 1e9:.4g} GB for its "
             f"weights, at least {np.ceil(smallest):.7g} accelerators of {usable / 1e9:.4g} usable GB "
-            f"({question.hardware.name}); at most {most:.7g} are allowed"
+            f"({setup.hardware.name}); at most {most:.7g} are allowed"
         )
     if grid == "whole":
         return grids.whole_grid(smallest, pipeline=pipeline, largest=None if largest is None else int(most), pins=fixed)
     found = grids.paper_grid(
         min(smallest, most),
-        largest_sparsity(question.model, question.assumptions),
+        largest_sparsity(setup.model, setup.assumptions),
         pipeline=pipeline,
         largest=most,
     )
@@ -223,7 +223,7 @@ def make_grid(
     )
 
 
-def _check_pins(question: Question, pins: Pins, grid: GridName, *, pipeline: bool, largest: float | None) -> None:
+def _check_pins(setup: Setup, pins: Pins, grid: GridName, *, pipeline: bool, largest: float | None) -> None:
     """Refuse what can be seen without trying."""
     if grid == "paper":
         degrees = [name for name in pins.given() if name not in ("batch", "accelerators")]
@@ -234,8 +234,8 @@ def _check_pins(question: Question, pins: Pins, grid: GridName, *, pipeline: boo
             )
     else:
         pins.check_whole()
-    if pins.ep is not None and pins.ep > 1 and not has_experts(question.model):
-        raise InputError(f"{question.model.name} has no experts, so ep must be 1, got {pins.ep}")
+    if pins.ep is not None and pins.ep > 1 and not has_experts(setup.model):
+        raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {pins.ep}")
     if not pipeline and pins.pp is not None and pins.pp > 1:
         raise InputError(f"pp={pins.pp} contradicts 'no pipeline': leave one of them out")
     needed = pins.size or pins.chips
@@ -243,14 +243,14 @@ def _check_pins(question: Question, pins: Pins, grid: GridName, *, pipeline: boo
         raise InputError(f"{pins.text}: {needed:g} accelerators are needed, and at most {largest:g} are allowed")
 
 
-def _refuse_impossible(question: Question, pins: Pins, *, pipeline: bool) -> None:
+def _refuse_impossible(setup: Setup, pins: Pins, *, pipeline: bool) -> None:
     """Say so if what is pinned divides nothing, whatever the memory: each axis by itself, then all together."""
     given = pins.given()
     for some in (*({name: value} for name, value in given.items()), given):
         alone = Pins(**some)  # type: ignore[arg-type]
-        problems = common_problems(question, grids.whole_grid(1.0, pipeline=pipeline, pins=alone))
+        problems = common_problems(setup, grids.whole_grid(1.0, pipeline=pipeline, pins=alone))
         if problems:
-            raise InputError(f"{question.model.name} cannot be laid out with {alone.text}: {problems[0]}")
+            raise InputError(f"{setup.model.name} cannot be laid out with {alone.text}: {problems[0]}")
 
 
 def best_step_seconds(
@@ -305,7 +305,7 @@ def best_step_seconds(
     """
     if not (new_tokens >= 1 and float(new_tokens).is_integer()):
         raise InputError(f"new_tokens must be a whole number from 1 on, got {new_tokens:g}")
-    question = ask(model, hardware, context, assumptions=assumptions, weights=weights, activations=activations, kv=kv)
+    setup = ask(model, hardware, context, assumptions=assumptions, weights=weights, activations=activations, kv=kv)
     try:
         axes: list[Any] = [np.ma.asarray(axis, dtype=float) for axis in (accelerators, batch)]
         # What is masked in the question is masked in the answer.
@@ -317,6 +317,6 @@ def best_step_seconds(
         if not np.all((values > 0) & (values <= _MOST)):
             raise InputError(f"{name} must be positive and at most {_MOST:g}")
     found = fastest(
-        question, sizes.ravel(), batches.ravel(), grids.ContinuousLayouts(pipeline), new_tokens=new_tokens
+        setup, sizes.ravel(), batches.ravel(), grids.ContinuousLayouts(pipeline), new_tokens=new_tokens
     ).seconds.reshape(sizes.shape)
     return np.ma.masked_array(found, mask=~np.isfinite(found) | masked[0] | masked[1])

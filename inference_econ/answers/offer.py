@@ -94,22 +94,22 @@ def offer(
         If no layout fits.
     """
     opinions = profiles.assumed(assumptions, hardware)
-    question = ask(
+    setup = ask(
         model, hardware, requests.mean_context, assumptions=opinions, weights=weights, activations=activations, kv=kv
     )
-    rate = economics.rate(question.hardware, price)
+    rate = economics.rate(setup.hardware, price)
     fixed = Pins() if pins is None else pins
     fixed.check_whole()
-    usable = question.hardware.hbm_bytes * question.assumptions.capacity.usable_memory
-    smallest = memory.weight_bytes(question.model, question.precision) / usable
+    usable = setup.hardware.hbm_bytes * setup.assumptions.capacity.usable_memory
+    smallest = memory.weight_bytes(setup.model, setup.precision) / usable
     largest = None if max_accelerators is None else int(max_accelerators)
     grid = whole_grid(smallest, pipeline=pipeline, largest=largest, pins=fixed)
     if not grid.accelerators.size:
         raise NothingFitsError(
-            f"nothing fits: the weights of {question.model.name} ({question.precision.weights}) alone need "
-            f"{math.ceil(smallest)} accelerators ({question.hardware.name}); {_allowed(fixed, largest)}"
+            f"nothing fits: the weights of {setup.model.name} ({setup.precision.weights}) alone need "
+            f"{math.ceil(smallest)} accelerators ({setup.hardware.name}); {_allowed(fixed, largest)}"
         )
-    return Offer(deployments(question, requests, grid, speculation), rate)
+    return Offer(deployments(setup, requests, grid, speculation), rate)
 
 
 def _allowed(pins: Pins, largest: int | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import mfu
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
@@ -49,7 +49,7 @@ class OperatingPoint:
 
 
 def operating_point(
-    question: Question,
+    setup: Setup,
     accelerators: int,
     tokens_per_second: float,
     dollars_per_accelerator_hour: float,
@@ -62,7 +62,7 @@ def operating_point(
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how: decides the useful arithmetic of a token and the peak that it is held against.
     accelerators : int
         Chips of the deployment [1].
@@ -98,11 +98,11 @@ def operating_point(
     for what, number in (("tokens_per_second", tokens_per_second), (name, value)):
         if not 0.0 < number <= _MOST:
             raise InputError(f"{what} must be positive and at most {_MOST:g}, got {number:g}")
-    one = float(mfu(question, accelerators, 1.0, 1.0 / tokens_per_second))
+    one = float(mfu(setup, accelerators, 1.0, 1.0 / tokens_per_second))
     sequences = {"utilization": value / one, "batch": value, "throughput": value / tokens_per_second}[name]
     if sequences < 1.0 - _ROUNDING:
         raise InputError(
-            f"{name}={value:g} at {tokens_per_second:g} tokens/s per user on {accelerators} x {question.hardware.name} "
+            f"{name}={value:g} at {tokens_per_second:g} tokens/s per user on {accelerators} x {setup.hardware.name} "
             f"means a batch of {sequences:.2g}, less than one sequence; a batch of 1 has a throughput of "
             f"{tokens_per_second:g} tokens/s and a utilization of {one:.2g}"
         )

@@ -253,7 +253,7 @@ def _cheapest(one: Offer) -> int:
 
 def _read_rate(service: Service, tier: TierSpec) -> float:
     """With which the cache of one prompt arrives from a tier [B/s]."""
-    chip = service.question.hardware
+    chip = service.setup.hardware
     link = chip.host_link_bytes_per_second_one_way
     if link is None:
         raise InputError(
@@ -278,7 +278,7 @@ class _Case:
 
     def first_token(self, tokens: float, cached: float) -> float:
         """A request's overhead and its prefill [s]."""
-        return self.service.question.assumptions.host.request_overhead + self.prefill(tokens, cached)[0]
+        return self.service.setup.assumptions.host.request_overhead + self.prefill(tokens, cached)[0]
 
     def prefill(self, tokens: float, cached: float) -> tuple[float, float]:
         """Seconds of a prefill, and what it takes of the instance's time [s]."""
@@ -292,12 +292,12 @@ class _Case:
 
     def bytes(self, tokens: float) -> float:
         """Cache of so many tokens, each byte once [B]."""
-        asked = self.service.question
+        asked = self.service.setup
         return memory.kv_bytes_per_sequence(asked.model, asked.precision, tokens, asked.assumptions)
 
     def room(self) -> float:
         """Memory of the instance for caches, without the copies that a layout keeps [B]."""
-        return self.service.slots * self.bytes(self.service.question.context)
+        return self.service.slots * self.bytes(self.service.setup.context)
 
     def left(self, room: float, rate: float) -> float:
         """What running requests leave of it [B]."""

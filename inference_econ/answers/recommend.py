@@ -220,7 +220,7 @@ def _best_reachable(every: Sequence[Deployments], targets: Targets) -> str:
         states = found.states
         quickest, soonest = int(np.argmin(states.tpot_seconds[:, 0])), int(np.argmin(states.ttft_seconds[:, 0]))
         best.append(
-            f"{found.question.hardware.name}: TPOT {1e3 * float(states.tpot_seconds[quickest, 0]):.3g} ms on "
+            f"{found.setup.hardware.name}: TPOT {1e3 * float(states.tpot_seconds[quickest, 0]):.3g} ms on "
             f"{found.plans.accelerators[quickest]:g} accelerators, TTFT "
             f"{1e3 * float(states.ttft_seconds[soonest, 0]):.4g} ms on {found.plans.accelerators[soonest]:g}"
         )

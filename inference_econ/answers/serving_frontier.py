@@ -86,7 +86,7 @@ class ServiceFrontier:
     @property
     def tokens_per_second_per_megawatt(self) -> Array | None:
         """Output tokens over the power of the boards [tokens/s/MW]; None where the hardware file has no watts."""
-        watts = self.deployments.question.hardware.watts
+        watts = self.deployments.setup.hardware.watts
         return None if watts is None else self.tokens_per_second_per_accelerator * (_MEGAWATT / watts)
 
     def metric(self, name: Metric) -> Array:
@@ -105,7 +105,7 @@ class ServiceFrontier:
             return self.tokens_per_second_per_accelerator
         found = self.tokens_per_second_per_megawatt
         if found is None:
-            hardware = self.deployments.question.hardware.name
+            hardware = self.deployments.setup.hardware.name
             raise InputError(f"{hardware} lists no watts; give them, for example --set hardware.watts='700 W'")
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.inputs import catalog
 from inference_econ.inputs._base import SourcedSpec
 from inference_econ.inputs.model import ModelSpec
@@ -41,18 +41,18 @@ class UsedSource:
 
 def sources(front: Frontier) -> tuple[UsedSource, ...]:
     """Every source that a frontier rests on."""
-    draft = None if front.draft is None else front.draft.question.model
-    return priced_sources(front.question, front.dollars_per_accelerator_hour, draft)
+    draft = None if front.draft is None else front.draft.setup.model
+    return priced_sources(front.setup, front.dollars_per_accelerator_hour, draft)
 
 
-def priced_sources(question: Question, rate: float, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
+def priced_sources(setup: Setup, rate: float, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
     """The sources of a question and of the price that goes with it [USD/h]."""
-    found = list(question_sources(question, draft))
-    for listed in question.hardware.prices:
+    found = list(setup_sources(setup, draft))
+    for listed in setup.hardware.prices:
         if listed.dollars_per_accelerator_hour == rate:
             where = f"{listed.where} ({listed.kind}, {listed.date})"
             source = Source(ref=listed.ref, where=where, kind="published")
-            found.append(UsedSource(f"hardware: {question.hardware.name}", "prices", source))
+            found.append(UsedSource(f"hardware: {setup.hardware.name}", "prices", source))
             break
     else:
         source = Source(ref="user", where=f"{rate:g} USD/h", kind="assumed")
@@ -60,9 +60,9 @@ def priced_sources(question: Question, rate: float, draft: ModelSpec | None = No
     return tuple(found)
 
 
-def question_sources(question: Question, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
+def setup_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
     """The sources of the model, the chip and the assumptions of a question."""
-    specs = [("model", question.model), ("hardware", question.hardware), ("assumptions", question.assumptions)]
+    specs = [("model", setup.model), ("hardware", setup.hardware), ("assumptions", setup.assumptions)]
     if draft is not None:
         specs.append(("draft model", draft))
     return tuple(found for kind, spec in specs for found in spec_sources(kind, spec))

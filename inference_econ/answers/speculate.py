@@ -159,22 +159,22 @@ def speculate(
     )
     layouts = found.deployments
     # The last has the most expert-parallel ranks.
-    plans, question = layouts.plans.at((np.array([-1]),)), layouts.question
-    slots = slots_of(question, plans, speculation)
+    plans, setup = layouts.plans.at((np.array([-1]),)), layouts.setup
+    slots = slots_of(setup, plans, speculation)
     if slots[0] < 1.0:
-        needed = drafting.memory(question, plans, speculation)
+        needed = drafting.memory(setup, plans, speculation)
         weigh, cache, available = needed.of_one_plan()
         raise NothingFitsError(
-            f"{question.model.name} with its {drafting.PROPOSERS[speculation.proposer]} on "
-            f"{plans.accelerators[0]:g} x {question.hardware.name}: {weigh / 1e9:.1f} GB of weights and "
+            f"{setup.model.name} with its {drafting.PROPOSERS[speculation.proposer]} on "
+            f"{plans.accelerators[0]:g} x {setup.hardware.name}: {weigh / 1e9:.1f} GB of weights and "
             f"{cache / 1e9:.2f} GB of KV cache > {available / 1e9:.1f} GB"
         )
-    plain = services(question, requests, plans, layouts.slots[[-1]], batches=_STATES).service(0)
-    fast = services(question, requests, plans, slots, batches=_STATES, speculation=speculation).service(0)
+    plain = services(setup, requests, plans, layouts.slots[[-1]], batches=_STATES).service(0)
+    fast = services(setup, requests, plans, slots, batches=_STATES, speculation=speculation).service(0)
     powers = 2.0 ** np.arange(np.floor(np.log2(fast.slots)) + 1.0)
     concurrency = np.union1d(np.rint(np.geomspace(1.0, fast.slots, _STATES)), powers)
     state = fast.at(concurrency)
-    rounds = drafting.rounds(question, replace(plans, batch=state.batch), speculation)
+    rounds = drafting.rounds(setup, replace(plans, batch=state.batch), speculation)
     length = rounds.best().length
     rate, each = found.dollars_per_accelerator_hour, rounds.propose_seconds
     return Speculated(plain, fast, rate, concurrency, plain.at(concurrency), state, length, rounds.tokens[length], each)

@@ -10,7 +10,7 @@ from inference_econ.engine.collectives import Network
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import communication, operator_roofline
 from inference_econ.inputs.assumptions import TensorLayout
 
@@ -65,12 +65,12 @@ class OperatorCosts:
         return max(times, key=times.__getitem__)
 
 
-def operator_costs(question: Question, plans: Plans, layout: TensorLayout) -> list[OperatorCosts]:
+def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[OperatorCosts]:
     """The operator table of a single plan with the time of each row.
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     plans : Plans
         One deployment, shape (1,).
@@ -82,19 +82,19 @@ def operator_costs(question: Question, plans: Plans, layout: TensorLayout) -> li
     list of OperatorCosts
         Rows that do anything, in the order of a step; their network times add up to the step's.
     """
-    work, network = question.work(plans), Network.of(question.hardware, question.assumptions)
+    work, network = setup.work(plans), Network.of(setup.hardware, setup.assumptions)
     launch = 0.0
-    if question.assumptions.host.launches == "per_operator":
-        launch = question.assumptions.host.graph_launch
-    rows = (_operator_costs(question, operator, work, network, layout, launch) for operator in work.operators)
+    if setup.assumptions.host.launches == "per_operator":
+        launch = setup.assumptions.host.graph_launch
+    rows = (_operator_costs(setup, operator, work, network, layout, launch) for operator in work.operators)
     return [row for row in rows if row is not None]
 
 
 def _operator_costs(
-    question: Question, operator: Operator, work: Work, network: Network, layout: TensorLayout, launch: float
+    setup: Setup, operator: Operator, work: Work, network: Network, layout: TensorLayout, launch: float
 ) -> OperatorCosts | None:
     """One row, or nothing if it does nothing."""
-    roofline = operator_roofline(question, operator, work)
+    roofline = operator_roofline(setup, operator, work)
     compute, memory_seconds, worked, padding, network_seconds, repeats = (
         float(np.ravel(value)[0])
         for value in (
@@ -106,17 +106,17 @@ def _operator_costs(
             operator.repeats,
         )
     )
-    launched = launch * repeats * question.kernels(operator) if operator.launches else 0.0
+    launched = launch * repeats * setup.kernels(operator) if operator.launches else 0.0
     together = worked + network_seconds + launched
     if together == 0.0:
         return None
-    flop = compute / padding * question.flops_per_second(operator.dtype, operator.kind)
-    moved = _memory_bytes(question, operator, work)
-    peak = question.peaks[question.unit(operator.dtype)]
-    achieved = max(flop / peak, moved / question.hardware.hbm_bytes_per_second) / together
+    flop = compute / padding * setup.flops_per_second(operator.dtype, operator.kind)
+    moved = _memory_bytes(setup, operator, work)
+    peak = setup.peaks[setup.unit(operator.dtype)]
+    achieved = max(flop / peak, moved / setup.hardware.hbm_bytes_per_second) / together
     return OperatorCosts(
         operator.name,
-        question.unit(operator.dtype),
+        setup.unit(operator.dtype),
         repeats,
         flop,
         moved,
@@ -129,9 +129,9 @@ def _operator_costs(
     )
 
 
-def _memory_bytes(question: Question, operator: Operator, work: Work) -> float:
+def _memory_bytes(setup: Setup, operator: Operator, work: Work) -> float:
     """Memory traffic of one row of a single plan, all its occurrences [B]."""
-    roofline = operator_roofline(question, operator, work)
-    weights = roofline.weights * question.weight_bytes_per_second(operator.dtype, operator.kind)
-    activations = roofline.activations * question.bytes_per_second
-    return float(np.ravel(weights + activations + roofline.kv_cache * question.kv_bytes_per_second)[0])
+    roofline = operator_roofline(setup, operator, work)
+    weights = roofline.weights * setup.weight_bytes_per_second(operator.dtype, operator.kind)
+    activations = roofline.activations * setup.bytes_per_second
+    return float(np.ravel(weights + activations + roofline.kv_cache * setup.kv_bytes_per_second)[0])

@@ -29,7 +29,7 @@ _HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Setup:
     """One model on one chip, in given formats, at one context, under one set of assumptions.
 
     Attributes
@@ -55,7 +55,7 @@ class Question:
     @classmethod
     def of(
         cls, model: ModelSpec, hardware: HardwareSpec, precision: Precision, context: float, assumptions: Assumptions
-    ) -> Question:
+    ) -> Setup:
         """A question with the assumptions for the chip's family.
 
         Raises

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from inference_econ.engine.layouts.plans import Plans, indivisible
 from inference_econ.engine.memory import Memory
 from inference_econ.engine.prefill import Prefill, fastest_cut, prefill, prompts_together
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import BestDraft
@@ -184,12 +184,12 @@ class Rounds:
         return formulas.best_draft_length(self.verify_seconds, self.propose_seconds, self.tokens)
 
 
-def rounds(question: Question, plans: Plans, speculation: Speculation) -> Rounds:
+def rounds(setup: Setup, plans: Plans, speculation: Speculation) -> Rounds:
     """Rounds of every draft length on some deployments.
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         The target on its chips.
     plans : Plans
         Deployments, shape (...), with their batches.
@@ -221,27 +221,25 @@ def rounds(question: Question, plans: Plans, speculation: Speculation) -> Rounds
     like the target's attention, as far as its heads divide; groups of so many chips each hold a copy and a part of
     the batch.
     """
-    counted = question.assumptions.serving.expected_tokens == "draft_length_plus_one"
-    batch = np.maximum(plans.batch, prompts_together(question, plans))
+    counted = setup.assumptions.serving.expected_tokens == "draft_length_plus_one"
+    batch = np.maximum(plans.batch, prompts_together(setup, plans))
     full = replace(plans, batch=np.asarray(batch))
     lengths = range(speculation.longest + 1)
     verified = [1.0 if n == 0 else float(n + counted) for n in lengths]
     gains = np.cumprod((1.0, *speculation.acceptance)).cumsum()
     tokens = np.array([gains[n - (n > 0 and not counted)] for n in lengths])
-    verify = np.stack([fastest_cut(question, replace(full, new_tokens=n)) for n in verified], axis=-1)
-    helper = helper_of(question, speculation)
+    verify = np.stack([fastest_cut(setup, replace(full, new_tokens=n)) for n in verified], axis=-1)
+    helper = helper_of(setup, speculation)
     propose = np.zeros(verify.shape[:-1])
     if helper is not None:
         propose = np.broadcast_to(fastest_cut(helper, _placed(helper, full, speculation)[0]), propose.shape)
     return Rounds(verify, propose, tokens)
 
 
-def read_prompt(
-    question: Question, plans: Plans, tokens: float, cached: float, speculation: Speculation | None
-) -> Prefill:
+def read_prompt(setup: Setup, plans: Plans, tokens: float, cached: float, speculation: Speculation | None) -> Prefill:
     """Time to read a prompt, by the target and then by the proposer."""
-    own = prefill(question, plans, tokens, cached)
-    helper = None if speculation is None else helper_of(question, speculation)
+    own = prefill(setup, plans, tokens, cached)
+    helper = None if speculation is None else helper_of(setup, speculation)
     if speculation is None or helper is None:
         return own
     placed, copies = _placed(helper, plans, speculation)
@@ -250,7 +248,7 @@ def read_prompt(
     return Prefill(own.seconds + more.seconds, own.busy_seconds + more.busy_seconds / copies, own.chunks, share)
 
 
-def memory(question: Question, plans: Plans, speculation: Speculation | None) -> Memory:
+def memory(setup: Setup, plans: Plans, speculation: Speculation | None) -> Memory:
     """What target and proposer need together; without the proposer if ``draft_in_capacity`` says so.
 
     Returns
@@ -258,14 +256,14 @@ def memory(question: Question, plans: Plans, speculation: Speculation | None) ->
     Memory
         Entries broadcastable to (...) [B]; the output embedding of a head is the target's.
     """
-    own = question.memory(plans)
-    helper = None if speculation is None else helper_of(question, speculation)
-    if speculation is None or helper is None or not question.assumptions.capacity.draft:
+    own = setup.memory(plans)
+    helper = None if speculation is None else helper_of(setup, speculation)
+    if speculation is None or helper is None or not setup.assumptions.capacity.draft:
         return own
     placed, copies = _placed(helper, plans, speculation)
     if speculation.proposer != "draft":
         helper = replace(helper, model=helper.model.replace(vocab_size=0))
-        copies = copies * (question.model.mtp_layers if speculation.proposer == "mtp" else 1)
+        copies = copies * (setup.model.mtp_layers if speculation.proposer == "mtp" else 1)
     more = helper.memory(placed)
     return replace(
         own,
@@ -274,7 +272,7 @@ def memory(question: Question, plans: Plans, speculation: Speculation | None) ->
     )
 
 
-def helper_of(question: Question, speculation: Speculation) -> Question | None:
+def helper_of(setup: Setup, speculation: Speculation) -> Setup | None:
     """The proposer as a model on the target's chips; None for n-grams.
 
     Raises
@@ -282,7 +280,7 @@ def helper_of(question: Question, speculation: Speculation) -> Question | None:
     InputError
         If the target has no such layers, or the draft model is not smaller than the target.
     """
-    target, own = question.model, question.precision
+    target, own = setup.model, setup.precision
     if speculation.proposer == "ngram":
         return None
     if speculation.proposer == "draft":
@@ -305,8 +303,8 @@ def helper_of(question: Question, speculation: Speculation) -> Question | None:
             precision = Precision.of(model, speculation.weights, own.activations, own.kv)
             precision = replace(precision, embeddings=own.embeddings)
     # The host schedules a round once.
-    assumed = question.assumptions.changed({"host.step_overhead": 0.0, "host.sequence_overhead": 0.0})
-    return Question.of(model, question.hardware, precision, question.context, assumed)
+    assumed = setup.assumptions.changed({"host.step_overhead": 0.0, "host.sequence_overhead": 0.0})
+    return Setup.of(model, setup.hardware, precision, setup.context, assumed)
 
 
 def head(target: ModelSpec) -> ModelSpec:
@@ -327,7 +325,7 @@ def head(target: ModelSpec) -> ModelSpec:
     return target.replace(name=f"{target.name}, one layer", blocks=(projection, layer), sources={**kept, "blocks": how})
 
 
-def _placed(helper: Question, plans: Plans, speculation: Speculation) -> tuple[Plans, Array]:
+def _placed(helper: Setup, plans: Plans, speculation: Speculation) -> tuple[Plans, Array]:
     """Where a proposer runs: the plans of one copy, with its part of the batch; and the copies [1]."""
     one = np.ones(())
     if speculation.proposer != "draft":
@@ -340,7 +338,7 @@ def _placed(helper: Question, plans: Plans, speculation: Speculation) -> tuple[P
     return Plans(degrees, batch, one, degrees, one, whole=True), copies
 
 
-def _degree(helper: Question, most: int) -> float:
+def _degree(helper: Setup, most: int) -> float:
     """The largest number of chips that divides ``most`` and the model [1]."""
     one, cut = np.ones(1), helper.assumptions.layout.tensor_layouts[0]
     for degree in range(most, 1, -1):

@@ -12,7 +12,7 @@ from inference_econ.engine.collectives import Network, collective_parts, collect
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.inputs.assumptions import TensorLayout
 
 Array = npt.NDArray[np.float64]
@@ -74,12 +74,12 @@ class Roofline:
         return longer + self.shown * np.minimum(self.compute, self.memory) if self.shown else longer
 
 
-def step_seconds(question: Question, plans: Plans) -> list[Array]:
+def step_seconds(setup: Setup, plans: Plans) -> list[Array]:
     """Total time of a step for every plan, feasible or not, under each way to cut matrices.
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     plans : Plans
         Deployments, shape (...).
@@ -94,16 +94,16 @@ def step_seconds(question: Question, plans: Plans) -> list[Array]:
     Eq. (29) of Erdil (2025) under ``overlap: step``; the same table is summed in other orders
     under ``operator`` (an ordinary roofline per operator) and ``none``.
     """
-    work = question.work(plans)
-    alone, exchanged = _alone_and_exchanged(question, work)
-    host = host_seconds(question, work)
+    work = setup.work(plans)
+    alone, exchanged = _alone_and_exchanged(setup, work)
+    host = host_seconds(setup, work)
     totals = [np.maximum(alone + each, host) for each in exchanged]
-    if question.assumptions.network.two_batch_overlap == "when_faster":
-        alone, exchanged = _alone_and_exchanged(question, question.work(halved(plans)))
+    if setup.assumptions.network.two_batch_overlap == "when_faster":
+        alone, exchanged = _alone_and_exchanged(setup, setup.work(halved(plans)))
         for index, each in enumerate(exchanged):
             turns = 2.0 * np.maximum(np.maximum(alone, each), host)
             totals[index] = np.where(plans.micro_batch >= 2.0, np.minimum(totals[index], turns), totals[index])
-    overhead = overhead_seconds(question, plans)
+    overhead = overhead_seconds(setup, plans)
     return [np.broadcast_to(total + overhead, plans.shape) for total in totals]
 
 
@@ -112,20 +112,20 @@ def halved(plans: Plans) -> Plans:
     return replace(plans, batch=plans.batch / 2.0)
 
 
-def _alone_and_exchanged(question: Question, work: Work) -> tuple[Array, list[Array]]:
+def _alone_and_exchanged(setup: Setup, work: Work) -> tuple[Array, list[Array]]:
     """Seconds of work and launches, and of communication under each way to cut matrices."""
-    network = Network.of(question.hardware, question.assumptions)
-    alone = _overlapped(question, work) + launch_seconds(question, work)
-    layouts = question.assumptions.layout.tensor_layouts
+    network = Network.of(setup.hardware, setup.assumptions)
+    alone = _overlapped(setup, work) + launch_seconds(setup, work)
+    layouts = setup.assumptions.layout.tensor_layouts
     return alone, [communication(network, work, layout, work.operators) for layout in layouts]
 
 
-def evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCosts:
+def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     """Time of a step in its parts; the total equals :func:`step_seconds`.
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     plans : Plans
         Deployments, shape (...).
@@ -137,12 +137,12 @@ def evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCost
     StepCosts
         Arrays of shape (...) [s].
     """
-    host = host_seconds(question, question.work(plans))
-    costs = _not_before(host, _evaluate(question, plans, layout))
-    if question.assumptions.network.two_batch_overlap == "when_faster":
-        turns = _in_turns(_evaluate(question, halved(plans), layout))
+    host = host_seconds(setup, setup.work(plans))
+    costs = _not_before(host, _evaluate(setup, plans, layout))
+    if setup.assumptions.network.two_batch_overlap == "when_faster":
+        turns = _in_turns(_evaluate(setup, halved(plans), layout))
         costs = _quicker(costs, _not_before(2.0 * host, turns), plans)
-    parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(question, plans)}
+    parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(setup, plans)}
     return replace(costs, parts=parts, seconds=np.sum(list(parts.values()), axis=0))
 
 
@@ -152,11 +152,11 @@ def _not_before(host: float, costs: StepCosts) -> StepCosts:
     return replace(costs, parts={**costs.parts, "host": left}, seconds=costs.seconds + left)
 
 
-def _evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCosts:
-    work, network = question.work(plans), Network.of(question.hardware, question.assumptions)
+def _evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
+    work, network = setup.work(plans), Network.of(setup.hardware, setup.assumptions)
     parts = {name: np.zeros(plans.shape) for name in PARTS}
     busy = {name: np.zeros(plans.shape) for name in ("compute", "weights", "activations", "kv_cache")}
-    for roofline in _rooflines(question, work):
+    for roofline in _rooflines(setup, work):
         memory_bound, shown = roofline.compute <= roofline.memory, roofline.shown
         parts["compute"] += np.where(memory_bound, shown * roofline.compute if shown else 0.0, roofline.compute)
         for name in ("weights", "activations", "kv_cache"):
@@ -173,7 +173,7 @@ def _evaluate(question: Question, plans: Plans, layout: TensorLayout) -> StepCos
             else:
                 parts[f"{collective.kind}_latency"] += repeats * time.latency_seconds
                 parts[f"{collective.kind}_bandwidth"] += repeats * time.bandwidth_seconds
-    parts["launches"] += launch_seconds(question, work)
+    parts["launches"] += launch_seconds(setup, work)
     return StepCosts(np.sum(list(parts.values()), axis=0), parts, busy)
 
 
@@ -201,12 +201,12 @@ def _quicker(whole: StepCosts, turns: StepCosts, plans: Plans) -> StepCosts:
     )
 
 
-def operator_roofline(question: Question, operator: Operator, work: Work) -> Roofline:
+def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
     """Arithmetic and memory time of one row of the table, all its occurrences [s]."""
     repeats = operator.repeats
-    dense = repeats / question.bytes_per_second
-    weights = repeats / question.weight_bytes_per_second(operator.dtype, operator.kind)
-    compute_rate = repeats / question.flops_per_second(operator.dtype, operator.kind)
+    dense = repeats / setup.bytes_per_second
+    weights = repeats / setup.weight_bytes_per_second(operator.dtype, operator.kind)
+    compute_rate = repeats / setup.flops_per_second(operator.dtype, operator.kind)
     compute = operator.flop_per_token * compute_rate * work.tokens
     if np.any(operator.flop_per_sequence):
         compute = compute + operator.flop_per_sequence * compute_rate * work.sequences
@@ -214,15 +214,15 @@ def operator_roofline(question: Question, operator: Operator, work: Work) -> Roo
         np.asarray(compute * operator.padding),
         np.asarray(operator.weight_bytes * weights),
         np.asarray(operator.activation_bytes_per_token * dense * work.tokens),
-        np.asarray(operator.kv_bytes_per_sequence * (repeats / question.kv_bytes_per_second) * work.sequences),
-        question.shown(operator.kind),
+        np.asarray(operator.kv_bytes_per_sequence * (repeats / setup.kv_bytes_per_second) * work.sequences),
+        setup.shown(operator.kind),
     )
 
 
-def _rooflines(question: Question, work: Work) -> list[Roofline]:
+def _rooflines(setup: Setup, work: Work) -> list[Roofline]:
     """One roofline per operator, or a single one for the whole step."""
-    each = [operator_roofline(question, operator, work) for operator in work.operators]
-    if question.assumptions.chip.overlap != "step":
+    each = [operator_roofline(setup, operator, work) for operator in work.operators]
+    if setup.assumptions.chip.overlap != "step":
         return each
     compute, weights, activations, cache = (
         np.asarray(sum(getattr(roofline, name) for roofline in each))
@@ -231,30 +231,30 @@ def _rooflines(question: Question, work: Work) -> list[Roofline]:
     return [Roofline(compute, weights, activations, cache)]
 
 
-def _overlapped(question: Question, work: Work) -> Array:
-    if question.assumptions.chip.overlap == "step":
-        return _step_overlapped(question, work)
-    return np.asarray(sum(roofline.seconds for roofline in _rooflines(question, work)))
+def _overlapped(setup: Setup, work: Work) -> Array:
+    if setup.assumptions.chip.overlap == "step":
+        return _step_overlapped(setup, work)
+    return np.asarray(sum(roofline.seconds for roofline in _rooflines(setup, work)))
 
 
-def _step_overlapped(question: Question, work: Work) -> Array:
+def _step_overlapped(setup: Setup, work: Work) -> Array:
     """The longer of all arithmetic and all memory traffic, summed before the tokens are multiplied in."""
     per_token: Array | float = 0.0
     per_sequence: Array | float = 0.0
     traffic: Array | float = 0.0
     fixed: Array | float = 0.0
     cached: Array | float = 0.0
-    bytes_per_second = question.bytes_per_second
+    bytes_per_second = setup.bytes_per_second
     for operator in work.operators:
-        rate = operator.repeats / question.flops_per_second(operator.dtype, operator.kind)
+        rate = operator.repeats / setup.flops_per_second(operator.dtype, operator.kind)
         per_token = per_token + operator.flop_per_token * rate * operator.padding
         if np.any(operator.flop_per_sequence):
             per_sequence = per_sequence + operator.flop_per_sequence * rate
         traffic = traffic + operator.activation_bytes_per_token * operator.repeats
-        slower = bytes_per_second / question.weight_bytes_per_second(operator.dtype, operator.kind)
+        slower = bytes_per_second / setup.weight_bytes_per_second(operator.dtype, operator.kind)
         fixed = fixed + operator.weight_bytes * (operator.repeats * slower)
         cached = cached + operator.kv_bytes_per_sequence * operator.repeats
-    cached = cached * (bytes_per_second / question.kv_bytes_per_second)
+    cached = cached * (bytes_per_second / setup.kv_bytes_per_second)
     moved = fixed + traffic * work.tokens + cached * work.sequences
     return np.maximum(per_token * work.tokens + per_sequence * work.sequences, moved / bytes_per_second)
 
@@ -269,25 +269,25 @@ def communication(network: Network, work: Work, layout: TensorLayout, operators:
     return total
 
 
-def launch_seconds(question: Question, work: Work) -> float:
+def launch_seconds(setup: Setup, work: Work) -> float:
     """Time to launch the kernels that a step waits for [s]."""
-    assumed = question.assumptions
+    assumed = setup.assumptions
     if assumed.host.launches == "per_layer":
         return assumed.host.launches_per_layer * work.layers * assumed.host.launch
-    return _kernels(question, work) * assumed.host.graph_launch
+    return _kernels(setup, work) * assumed.host.graph_launch
 
 
-def host_seconds(question: Question, work: Work) -> float:
+def host_seconds(setup: Setup, work: Work) -> float:
     """Time that the host takes to launch a step's kernels, ahead of the chip; 0 where graphs do it [s]."""
-    assumed = question.assumptions
+    assumed = setup.assumptions
     if assumed.host.launches == "per_layer" or (assumed.host.cuda_graphs and not work.prefill):
         return 0.0
-    return _kernels(question, work) * assumed.host.launch
+    return _kernels(setup, work) * assumed.host.launch
 
 
-def overhead_seconds(question: Question, plans: Plans) -> Array:
+def overhead_seconds(setup: Setup, plans: Plans) -> Array:
     """Time of the host per step that nothing hides [s]; each group of attention ranks has a host process of its own."""
-    assumed = question.assumptions
+    assumed = setup.assumptions
     overhead = np.asarray(assumed.host.step_overhead)
     if not assumed.host.sequence_overhead:
         return overhead
@@ -295,13 +295,13 @@ def overhead_seconds(question: Question, plans: Plans) -> Array:
     return overhead + assumed.host.sequence_overhead * plans.micro_batch / groups
 
 
-def _kernels(question: Question, work: Work) -> float:
+def _kernels(setup: Setup, work: Work) -> float:
     rows = (operator for operator in work.operators if operator.launches)
-    return sum(float(operator.repeats) * question.kernels(operator) for operator in rows)
+    return sum(float(operator.repeats) * setup.kernels(operator) for operator in rows)
 
 
 def mfu(
-    question: Question,
+    setup: Setup,
     accelerators: npt.ArrayLike,
     batch: npt.ArrayLike,
     seconds: npt.ArrayLike,
@@ -312,7 +312,7 @@ def mfu(
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how; each operator counts against the peak of its own maths unit.
     accelerators, batch : array_like
         Instance and sequences [1], broadcastable to (...).
@@ -326,7 +326,7 @@ def mfu(
     useful = sum(
         row.repeats
         * (row.flop_per_token * alone.new_tokens + row.flop_per_sequence)
-        / question.peaks[question.unit(row.dtype)]
-        for row in question.work(alone).operators
+        / setup.peaks[setup.unit(row.dtype)]
+        for row in setup.work(alone).operators
     )
     return np.asarray(useful * np.asarray(batch) / (np.asarray(accelerators) * np.asarray(seconds)))

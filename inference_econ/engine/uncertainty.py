@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.inputs.calibration import LEVELS, Calibration, ErrorSpread, Quantity, Range
@@ -57,16 +57,16 @@ class Subject(NamedTuple):
 
 
 def asked_subject(
-    question: Question,
+    setup: Setup,
     isl: float | None = None,
     osl: float | None = None,
     accelerators: float | None = None,
     concurrency: float | None = None,
 ) -> Subject:
     """What a question is about; its context counts where the length of prompts is not known, unless it is empty."""
-    context = question.context if isl is None and question.context else None
+    context = setup.context if isl is None and setup.context else None
     return Subject(
-        question.model, question.hardware, question.precision.experts, isl, osl, accelerators, concurrency,
+        setup.model, setup.hardware, setup.precision.experts, isl, osl, accelerators, concurrency,
         context=context,
     )  # fmt: skip
 

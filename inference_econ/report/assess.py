@@ -91,7 +91,7 @@ def step_table(found: Assessment) -> Table | None:
     columns = ("part", "ms", "ideal ms", *(f"% of the gap to the {name}" for name in gaps))
     predicted = found.predicted
     title = (
-        f"Time per token as {found.question.assumptions.name} has it: {layout_label(predicted.layout)} on "
+        f"Time per token as {found.setup.assumptions.name} has it: {layout_label(predicted.layout)} on "
         f"{_chips(predicted.accelerators)}, batch {size(predicted.batch)}"
     )
     notes = (
@@ -113,7 +113,7 @@ def findings(found: Assessment) -> tuple[str, ...]:
     said = [point, *_impossible(found), _beside_frontier(found), *_certain(found), *_alike(found), _beside_ideal(found)]
     said += [text for text in (_unexplained(found), _lever(found), _prompts(found)) if text]
     largest = found.anywhere.frontier.grid.accelerators[-1]
-    said.append(f"Assumptions: {found.question.assumptions.name}. Any size: deployments of up to {largest:g} GPUs.")
+    said.append(f"Assumptions: {found.setup.assumptions.name}. Any size: deployments of up to {largest:g} GPUs.")
     return (*said, *caveats.remarks(_asked(found)))
 
 
@@ -121,7 +121,7 @@ def _asked(found: Assessment) -> caveats.Asked:
     """The measured deployment, to be told how far off its prediction may be."""
     subject = found.anywhere.subject
     assert subject.accelerators is not None and subject.concurrency is not None
-    return caveats.Asked(found.question, [subject.accelerators], [subject.concurrency], subject.isl, subject.osl)
+    return caveats.Asked(found.setup, [subject.accelerators], [subject.concurrency], subject.isl, subject.osl)
 
 
 def _certain(found: Assessment) -> list[str]:
@@ -147,19 +147,19 @@ def _impossible(found: Assessment) -> list[str]:
             "batch or throughput, the number format or the number of GPUs is not what it seems."
         )
     if shortage is not None:
-        precision = found.question.precision
+        precision = found.setup.precision
         said.append(
             f"A batch of {size(round(shortage.batch, 1))} needs {shortage.needed_bytes / 1e9:.0f} GB, and {chips} have "
             f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} sequences fit, and there is no prediction for "
             f"more. A cache narrower than {precision.kv}, weights narrower than {precision.weights}, shared prefixes "
-            f"or a context shorter than {found.question.context:g} would explain it, or waiting requests that were "
+            f"or a context shorter than {found.setup.context:g} would explain it, or waiting requests that were "
             "counted."
         )
     return said
 
 
 def _beside_frontier(found: Assessment) -> str:
-    gap, name = found.anywhere, found.question.assumptions.name
+    gap, name = found.anywhere, found.setup.assumptions.name
     if gap.verdict == "on":
         return f"It lies on the frontier of {name}, within 2 %."
     if gap.verdict == "behind":
@@ -267,17 +267,17 @@ def _prompts(found: Assessment) -> str | None:
 
 def assessment_record(found: Assessment) -> dict[str, object]:
     """An assessment as plain data."""
-    question, front = found.question, found.anywhere.frontier
+    setup, front = found.setup, found.anywhere.frontier
     gaps = {"any_size": found.anywhere, "same_size": found.same_size, "ideal": found.ideal}
     return {
-        "model": question.model.name,
-        "hardware": question.hardware.name,
-        "assumptions": question.assumptions.name,
+        "model": setup.model.name,
+        "hardware": setup.hardware.name,
+        "assumptions": setup.assumptions.name,
         "calibration": caveats.calibration_record(_asked(found)),
-        "weights": question.precision.weights,
-        "activations": question.precision.activations,
-        "kv": question.precision.kv,
-        "context": question.context,
+        "weights": setup.precision.weights,
+        "activations": setup.precision.activations,
+        "kv": setup.precision.kv,
+        "context": setup.context,
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
         "measured": asdict(found.measured),
         "frontiers": {name: _gap_record(gap, fits=found.shortage is None) for name, gap in gaps.items()},
@@ -346,7 +346,7 @@ def assessment_csv(found: Assessment) -> str:
 
 def assessment_chart(found: Assessment) -> Chart:
     """The frontiers and the measured point, to be drawn."""
-    measured, name = found.measured, found.question.assumptions.name
+    measured, name = found.measured, found.setup.assumptions.name
     chips = _chips(measured.accelerators)
     gaps = {f"{name}, any size": found.anywhere, f"{name}, {chips}": found.same_size, f"ideal, {chips}": found.ideal}
     lines = [

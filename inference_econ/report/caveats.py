@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.uncertainty import Interval, Subject, asked_subject, error_spread, interval, outside
 from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.inputs.calibration import Calibration, Quantity, Range
@@ -56,7 +56,7 @@ FULL: Follows = {
 class Asked(NamedTuple):
     """A question, and the instances that are shown as its answer."""
 
-    question: Question
+    setup: Setup
     """What, on what, how."""
     accelerators: Sequence[float] = ()
     """Of each instance [1]."""
@@ -110,7 +110,7 @@ def spread(asked: Asked, quantities: Sequence[Quantity]) -> str:
     for quantity, (around, rows) in _errors(asked, quantities).items():
         verb, beside = ("lie ", " around such predictions") if not parts else ("", "")
         parts.append(f"{_NAMES[quantity]} {verb}{percent(around)}{beside} ({rows:,} rows)")
-    name = name_of(asked.question.assumptions)
+    name = name_of(asked.setup.assumptions)
     if not parts:
         return f"No interval: {name} was fitted to no measured server."
     return f"{100 * LEVEL:.0f} % of measured {', of '.join(parts)}: {name}."
@@ -118,7 +118,7 @@ def spread(asked: Asked, quantities: Sequence[Quantity]) -> str:
 
 def around(asked: Asked, quantity: Quantity) -> Interval | None:
     """Where a measured value of any instance that is shown probably lies, over the predicted one [1]."""
-    return interval(1.0, asked.question.assumptions, quantity, level=LEVEL, subject=_alike(asked))
+    return interval(1.0, asked.setup.assumptions, quantity, level=LEVEL, subject=_alike(asked))
 
 
 def _alike(asked: Asked) -> Subject | None:
@@ -129,7 +129,7 @@ def _alike(asked: Asked) -> Subject | None:
 def _errors(asked: Asked, quantities: Iterable[Quantity]) -> dict[Quantity, tuple[Interval, int]]:
     """The intervals that are known, and the rows behind them."""
     found: dict[Quantity, tuple[Interval, int]] = {}
-    assumptions, subject = asked.question.assumptions, _alike(asked)
+    assumptions, subject = asked.setup.assumptions, _alike(asked)
     for quantity in quantities:
         one = interval(1.0, assumptions, quantity, level=LEVEL, subject=subject)
         spread = error_spread(assumptions, quantity, subject)
@@ -155,21 +155,21 @@ def extrapolations(asked: Asked) -> list[str]:
     if not always and not sometimes:
         return []
     text = "; ".join([*always, *([f"among the rows, {'; '.join(sometimes)}"] if sometimes else [])])
-    return [f"Unlike what {asked.question.assumptions.name} was fitted to, so that errors may be larger: {text}."]
+    return [f"Unlike what {asked.setup.assumptions.name} was fitted to, so that errors may be larger: {text}."]
 
 
 def outside_of(asked: Asked) -> tuple[list[str], list[str]]:
     """Why a question is unlike the measurements behind its assumptions: whatever the instance, and for some of them."""
-    question = asked.question
-    calibration = question.assumptions.calibration
+    setup = asked.setup
+    calibration = setup.assumptions.calibration
     if calibration is None:
         return [], []
     whole = _subject(asked)
-    always = outside(whole, question.assumptions)
+    always = outside(whole, setup.assumptions)
     if asked.speculates:
         always.append("no server that speculates was measured")
     found = [
-        {reason for reason in outside(one, question.assumptions) if reason not in always}
+        {reason for reason in outside(one, setup.assumptions) if reason not in always}
         for one in _sizes(asked, whole, calibration)
     ]
     every = sorted(set().union(*found))
@@ -180,7 +180,7 @@ def outside_of(asked: Asked) -> tuple[list[str], list[str]]:
 
 def _subject(asked: Asked) -> Subject:
     """What is asked, whatever the instance."""
-    return asked_subject(asked.question, asked.isl, asked.osl)
+    return asked_subject(asked.setup, asked.isl, asked.osl)
 
 
 def _sizes(asked: Asked, whole: Subject, known: Calibration) -> Iterator[Subject]:
@@ -205,7 +205,7 @@ def _beyond(values: Sequence[float], known: Range) -> list[float]:
 
 def calibration_record(asked: Asked, quantities: Sequence[Quantity] = ("tpot",)) -> dict[str, object] | None:
     """What :func:`remarks` says as plain data; None if the assumptions were not fitted."""
-    assumptions = asked.question.assumptions
+    assumptions = asked.setup.assumptions
     if assumptions.calibration is None:
         return None
     errors = {

@@ -128,13 +128,13 @@ def _span(seconds: Array) -> str:
 def _assumed(compared: Comparison) -> str:
     pools = compared.pools
     prices = " and ".join(
-        f"{pool.question.hardware.name} at ${pool.offer.dollars_per_accelerator_hour:g} per GPU-hour"
+        f"{pool.setup.hardware.name} at ${pool.offer.dollars_per_accelerator_hour:g} per GPU-hour"
         for pool in pools.aggregated
     )
     promised = "" if math.isinf(compared.ttft_seconds) else f" TTFT at most {1e3 * compared.ttft_seconds:g} ms."
     return (
         f"$/M output tokens carry the whole bill; instances are full, P : D their ratio as a real number. {prices}."
-        f"{promised} Assumptions: {assumptions_label(pool.question for pool in pools.aggregated)}."
+        f"{promised} Assumptions: {assumptions_label(pool.setup for pool in pools.aggregated)}."
     )
 
 
@@ -146,13 +146,13 @@ def _asked(compared: Comparison) -> list[caveats.Asked]:
         sizes, batches = pool.accelerators[front.layout].tolist(), front.batch.tolist()
         if pool is pools.decode:
             sizes, batches = sizes + pool.accelerators[apart.layout].tolist(), batches + apart.batch.tolist()
-        found.append(_of_pool(pool, sizes, batches, pool.question.hardware.name if several else ""))
+        found.append(_of_pool(pool, sizes, batches, pool.setup.hardware.name if several else ""))
     return found
 
 
 def _of_pool(pool: Pool, sizes: Sequence[float] = (), batches: Sequence[float] = (), label: str = "") -> caveats.Asked:
     requests = pool.found.requests
-    return caveats.Asked(pool.question, sizes, batches, requests.isl.mean, requests.osl.mean, label=label)
+    return caveats.Asked(pool.setup, sizes, batches, requests.isl.mean, requests.osl.mean, label=label)
 
 
 def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...
         ("answers", pools.decode, fleet.decode, fleet.decode_instances, fleet.decode_utilization),
     )
     parts = [
-        f"{count} x {pool.accelerators[index]:.0f} {pool.question.hardware.name} ({_label(pool, index)}) for {what}, "
+        f"{count} x {pool.accelerators[index]:.0f} {pool.setup.hardware.name} ({_label(pool, index)}) for {what}, "
         f"{100 * busy:.0f} % busy"
         for what, pool, index, count, busy in sides
     ]
@@ -178,7 +178,7 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...
         service = together.service
         notes.append(
             f"Aggregated, the same traffic takes {together.replicas} x {service.accelerators} "
-            f"{service.question.hardware.name} ({layout_label(layout_of(service))}): "
+            f"{service.setup.hardware.name} ({layout_label(layout_of(service))}): "
             f"${together.dollars_per_hour:,.2f} per hour."
         )
     return tuple(notes)
@@ -208,7 +208,7 @@ def _cheapest(compared: Comparison, speed: float) -> tuple[Pool, int] | None:
 
 def _label(pool: Pool, index: int, *, kind: bool = False) -> str:
     label = layout_label(layout_of(pool.found.service(index)))
-    return f"{pool.question.hardware.name.split()[1]} {label}" if kind else label
+    return f"{pool.setup.hardware.name.split()[1]} {label}" if kind else label
 
 
 def _ratio(value: float) -> str:
@@ -220,11 +220,11 @@ def _ratio(value: float) -> str:
 
 
 def _title(pools: Pools) -> str:
-    requests, precision = pools.requests, pools.decode.question.precision
+    requests, precision = pools.requests, pools.decode.setup.precision
     cached = f", {requests.cached:g} of it cached" if requests.cached else ""
-    chips = " and ".join(pool.question.hardware.name for pool in pools.aggregated)
+    chips = " and ".join(pool.setup.hardware.name for pool in pools.aggregated)
     return (
-        f"{pools.decode.question.model.name} on {chips}: {requests.isl.mean:g} input tokens{cached}, "
+        f"{pools.decode.setup.model.name} on {chips}: {requests.isl.mean:g} input tokens{cached}, "
         f"{requests.osl.mean:g} output tokens, weights {precision.weights}, KV {precision.kv}"
     )
 
@@ -234,7 +234,7 @@ def curves(compared: Comparison) -> list[Curve]:
     return [
         _curve("disaggregated", compared.pools.decode, compared.disaggregated),
         *(
-            _curve(f"aggregated, {pool.question.hardware.name}", pool, front)
+            _curve(f"aggregated, {pool.setup.hardware.name}", pool, front)
             for pool, front in zip(compared.pools.aggregated, compared.aggregated, strict=True)
             if len(front)
         ),
@@ -251,15 +251,15 @@ def comparison_record(
 ) -> dict[str, object]:
     """The frontiers and the fleets as plain data."""
     pools, apart = compared.pools, compared.disaggregated
-    asked, requests = pools.decode.question, pools.requests
+    asked, requests = pools.decode.setup, pools.requests
     factor, speed = compared.best()
     return {
         "model": asked.model.name,
-        "prefill_hardware": pools.prefill.question.hardware.name,
+        "prefill_hardware": pools.prefill.setup.hardware.name,
         "decode_hardware": asked.hardware.name,
         "assumptions": asked.assumptions.name,
-        "prefill_assumptions": pools.prefill.question.assumptions.name,
-        "calibration": {one.question.hardware.name: caveats.calibration_record(one, SEEN) for one in _asked(compared)},
+        "prefill_assumptions": pools.prefill.setup.assumptions.name,
+        "calibration": {one.setup.hardware.name: caveats.calibration_record(one, SEEN) for one in _asked(compared)},
         "weights": asked.precision.weights,
         "kv": asked.precision.kv,
         "isl": requests.isl.mean,
@@ -271,7 +271,7 @@ def comparison_record(
         "disaggregated": [_apart(pools, apart, index) for index in range(len(apart) - 1, -1, -1)],
         "aggregated": [
             {
-                "hardware": pool.question.hardware.name,
+                "hardware": pool.setup.hardware.name,
                 "dollars_per_accelerator_hour": pool.offer.dollars_per_accelerator_hour,
                 "points": [_point(pool, front, index) for index in range(len(front) - 1, -1, -1)],
             }
@@ -284,7 +284,7 @@ def comparison_record(
         "aggregated_fleet": None
         if together is None
         else {
-            "hardware": together.service.question.hardware.name,
+            "hardware": together.service.setup.hardware.name,
             "layout": layout_of(together.service),
             "replicas": together.replicas,
             "accelerators": together.accelerators,

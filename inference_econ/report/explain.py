@@ -9,7 +9,7 @@ import numpy as np
 
 from inference_econ.answers.explain import Explanation
 from inference_econ.engine.operator_costs import OperatorCosts
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import StepCosts
 from inference_econ.inputs.calibration import Quantity
 from inference_econ.report import caveats
@@ -32,7 +32,7 @@ def explain_table(explanation: Explanation) -> Table:
 
 def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     """What a step means for users, money and memory."""
-    question, needed = explanation.question, explanation.memory
+    setup, needed = explanation.setup, explanation.memory
     weights, cache, available = needed.of_one_plan()
     kind = "output" if explanation.prompt is None else "prompt"
     workspace = float(np.ravel(needed.workspace_bytes)[0])
@@ -42,7 +42,7 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         else f"${dollars(explanation.dollars)} per million {kind} tokens"
     )
     speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
-    length = f"context {question.context:g}"
+    length = f"context {setup.context:g}"
     if explanation.prompt is not None:
         speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
         length = f"{length} cached before"
@@ -50,23 +50,23 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     each = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
     return (
         f"Layout {layout_label(explanation.layout)}, batch {explanation.batch:g}{each}, {length}, "
-        f"{formats_label(question.precision)}, KV {question.precision.kv}. "
-        f"Assumptions: {question.assumptions.name}.",
+        f"{formats_label(setup.precision)}, KV {setup.precision.kv}. "
+        f"Assumptions: {setup.assumptions.name}.",
         f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
         f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
         + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else "."),
         _interval(explanation),
         *caveats.extrapolations(asked(explanation)),
-        *remarks(question),
+        *remarks(setup),
     )
 
 
 def asked(explanation: Explanation) -> caveats.Asked:
     """A step, to be told how far off it may be."""
-    question, prompt = explanation.question, explanation.prompt
-    isl = None if prompt is None else question.context + prompt
-    return caveats.Asked(question, [explanation.accelerators], [explanation.batch], isl)
+    setup, prompt = explanation.setup, explanation.prompt
+    isl = None if prompt is None else setup.context + prompt
+    return caveats.Asked(setup, [explanation.accelerators], [explanation.batch], isl)
 
 
 def _quantities(explanation: Explanation) -> tuple[Quantity, ...]:
@@ -75,10 +75,10 @@ def _quantities(explanation: Explanation) -> tuple[Quantity, ...]:
 
 
 def _interval(explanation: Explanation) -> str:
-    question, quantities, ms = asked(explanation), _quantities(explanation), 1e3 * explanation.seconds
-    if not quantities and question.question.assumptions.calibration is not None:
+    setup, quantities, ms = asked(explanation), _quantities(explanation), 1e3 * explanation.seconds
+    if not quantities and setup.setup.assumptions.calibration is not None:
         return "No interval: TTFTs were measured under load, and their errors are not those of a prefill step alone."
-    around, spread = caveats.around(question, "tpot"), caveats.spread(question, quantities)
+    around, spread = caveats.around(setup, "tpot"), caveats.spread(setup, quantities)
     if around is None:
         return spread
     return f"Step {ms:.4g} ms, {ms * around.low:.4g} to {ms * around.high:.4g} ms with such errors: {spread}"
@@ -90,7 +90,7 @@ def _single(costs: StepCosts) -> dict[str, float]:
 
 def operator_table(explanation: Explanation) -> Table:
     """The operator table of a step: what each row does, and what bounds it."""
-    question = explanation.question
+    setup = explanation.setup
     rows = tuple(
         (
             one.name,
@@ -98,7 +98,7 @@ def operator_table(explanation: Explanation) -> Table:
             _amount(one.flop / 1e9),
             _amount(one.moved_bytes / 1e6),
             _amount(one.flop / one.moved_bytes) if one.moved_bytes else "-",
-            f"{ridge(question, one.unit):.0f} {one.unit}",
+            f"{ridge(setup, one.unit):.0f} {one.unit}",
             *(f"{seconds * 1e3:.3f}" for seconds in (one.seconds, one.network_seconds, one.launch_seconds)),
             one.bound,
             f"{100 * one.achieved:.0f}",
@@ -167,9 +167,9 @@ def _amount(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def ridge(question: Question, unit: str) -> float:
+def ridge(setup: Setup, unit: str) -> float:
     """Arithmetic intensity at which a maths unit and the memory take equally long, at their peaks [FLOP/B]."""
-    return question.peaks[unit] / question.hardware.hbm_bytes_per_second
+    return setup.peaks[unit] / setup.hardware.hbm_bytes_per_second
 
 
 def explain_record(explanation: Explanation) -> dict[str, object]:
@@ -179,14 +179,14 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
     units = dict.fromkeys(one.unit for one in explanation.operators)
     ends = caveats.PREFILL if explanation.prompt is not None else caveats.ends(asked(explanation), caveats.STEP)
     record = {
-        "model": explanation.question.model.name,
-        "hardware": explanation.question.hardware.name,
-        "assumptions": explanation.question.assumptions.name,
-        "weights": explanation.question.precision.weights,
-        "formats": asdict(explanation.question.precision),
-        "math_unit": explanation.question.unit(explanation.question.precision.weights),
+        "model": explanation.setup.model.name,
+        "hardware": explanation.setup.hardware.name,
+        "assumptions": explanation.setup.assumptions.name,
+        "weights": explanation.setup.precision.weights,
+        "formats": asdict(explanation.setup.precision),
+        "math_unit": explanation.setup.unit(explanation.setup.precision.weights),
         "calibration": caveats.calibration_record(asked(explanation), _quantities(explanation)),
-        "context": explanation.question.context,
+        "context": explanation.setup.context,
         "batch": explanation.batch,
         "prompt": explanation.prompt,
         "layout": dict(explanation.layout),
@@ -197,7 +197,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "operators": [_operator_record(one) for one in explanation.operators],
         "tokens_per_second_per_user": explanation.tokens_per_second,
         f"dollars_per_million_{'output' if explanation.prompt is None else 'input'}_tokens": explanation.dollars,
-        "ridge_flop_per_byte": {unit: ridge(explanation.question, unit) for unit in units},
+        "ridge_flop_per_byte": {unit: ridge(explanation.setup, unit) for unit in units},
         "mfu": explanation.mfu,
         "weight_bytes": weights,
         "kv_bytes": cache,

@@ -78,7 +78,7 @@ def draw_frontier(front: Frontier, path: Path | str, title: str) -> None:
         If the path cannot be written.
     """
     curve = Curve(
-        front.question.model.name, front.tokens_per_second, front.dollars, front.accelerators, front.batch, front
+        front.setup.model.name, front.tokens_per_second, front.dollars, front.accelerators, front.batch, front
     )
     with rc_context(STYLE):
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")

@@ -58,11 +58,11 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
 
 def frontier_title(front: Frontier) -> str:
     """Model, hardware and formats in one line."""
-    question = front.question
-    precision = question.precision
+    setup = front.setup
+    precision = setup.precision
     return (
-        f"{question.model.name} on {question.hardware.name}: {formats_label(precision)}, activations "
-        f"{precision.activations}, KV {precision.kv}, context {question.context:g}{_drafted(front)}, "
+        f"{setup.model.name} on {setup.hardware.name}: {formats_label(precision)}, activations "
+        f"{precision.activations}, KV {precision.kv}, context {setup.context:g}{_drafted(front)}, "
         f"${front.dollars_per_accelerator_hour:.4g} per GPU-hour"
     )
 
@@ -70,21 +70,21 @@ def frontier_title(front: Frontier) -> str:
 def _drafted(front: Frontier) -> str:
     if front.draft is None:
         return ""
-    return f", draft {front.draft.question.model.name} ({front.draft.acceptance:.0%} accepted)"
+    return f", draft {front.draft.setup.model.name} ({front.draft.acceptance:.0%} accepted)"
 
 
 def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
     """What a reader must know about the numbers."""
-    question = front.question
+    setup = front.setup
     notes = [
-        f"{len(points)} of {len(front)} points; * maximises speed^3 / cost. Assumptions: {question.assumptions.name}."
+        f"{len(points)} of {len(front)} points; * maximises speed^3 / cost. Assumptions: {setup.assumptions.name}."
     ]
     if any(point.layout["dp"] != 1.0 for point in points):
         notes.append(
             "dp: groups of tp accelerators with sequences of their own; feed-forward blocks and experts are cut over "
             "all tp x dp of them: over ep ranks, and each expert over the rest."
         )
-    return (*notes, *caveats.remarks(asked(front, points)), *remarks(question))
+    return (*notes, *caveats.remarks(asked(front, points)), *remarks(setup))
 
 
 def asked(front: Frontier, points: Sequence[Point], label: str = "") -> caveats.Asked:
@@ -94,7 +94,7 @@ def asked(front: Frontier, points: Sequence[Point], label: str = "") -> caveats.
 
 def _asked(front: Frontier, sizes: Sequence[float], batches: Sequence[float], label: str = "") -> caveats.Asked:
     isl, osl = (None, None) if front.traffic is None else (front.traffic.isl, front.traffic.osl)
-    return caveats.Asked(front.question, sizes, batches, isl, osl, speculates=front.draft is not None, label=label)
+    return caveats.Asked(front.setup, sizes, batches, isl, osl, speculates=front.draft is not None, label=label)
 
 
 def _listed(front: Frontier, plans: PlanTable | None) -> caveats.Asked:
@@ -112,7 +112,7 @@ def ends(front: Frontier, plans: PlanTable | None = None) -> caveats.Ends:
 
 def assumed(fronts: Mapping[str, Frontier]) -> list[str]:
     """The assumptions of some series, and how far off their preferred points may be."""
-    named = {label: front.question.assumptions.name for label, front in fronts.items()}
+    named = {label: front.setup.assumptions.name for label, front in fronts.items()}
     shown = [
         f"{name} ({', '.join(label for label, other in named.items() if other == name)})"
         for name in dict.fromkeys(named.values())
@@ -124,23 +124,23 @@ def assumed(fronts: Mapping[str, Frontier]) -> list[str]:
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; with every plan of its grid, if they are given."""
-    question, factors = front.question, ends(front, plans)
+    setup, factors = front.setup, ends(front, plans)
     record: dict[str, object] = {
-        "model": question.model.name,
-        "hardware": question.hardware.name,
-        "assumptions": question.assumptions.name,
-        "weights": question.precision.weights,
-        "expert_weights": question.precision.experts,
-        "activations": question.precision.activations,
-        "kv": question.precision.kv,
-        "formats": asdict(question.precision),
-        "math_unit": question.unit(question.precision.weights),
-        "context": question.context,
+        "model": setup.model.name,
+        "hardware": setup.hardware.name,
+        "assumptions": setup.assumptions.name,
+        "weights": setup.precision.weights,
+        "expert_weights": setup.precision.experts,
+        "activations": setup.precision.activations,
+        "kv": setup.precision.kv,
+        "formats": asdict(setup.precision),
+        "math_unit": setup.unit(setup.precision.weights),
+        "context": setup.context,
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
         "draft": None
         if front.draft is None
         else {
-            "model": front.draft.question.model.name,
+            "model": front.draft.setup.model.name,
             "acceptance": front.draft.acceptance,
             "max_draft": front.draft.longest,
         },

@@ -50,7 +50,7 @@ def load_table(points: Sequence[Point], targets: Targets, dollars_per_accelerato
     fleet = fleet_label(first.sheet.service, first.sheet.replicas)
     notes = [
         f"{fleet}, at ${dollars_per_accelerator_hour:g} per GPU-hour: ${first.sheet.dollars_per_hour:,.2f} per hour, "
-        f"idle or not. Assumptions: {first.sheet.service.question.assumptions.name}.",
+        f"idle or not. Assumptions: {first.sheet.service.setup.assumptions.name}.",
         *_saturation(points),
     ]
     if promised:

@@ -38,7 +38,7 @@ def offload_table(found: Offloading) -> Table:
     rows += [_row(one) for one in found.readings]
     service = found.service
     notes = [
-        f"{service.accelerators} x {service.question.hardware.name}, {layout_label(layout_of(service))}, at "
+        f"{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout_of(service))}, at "
         f"{found.requests_per_second:.3g} requests/s per instance. A prompt repeats {found.prefix_tokens:,.0f} tokens "
         f"({found.bytes_per_prefix / 1e6:,.0f} MB of cache) before {found.new_tokens:,.0f} new ones.",
         "$/M tokens of reading: at most, if its chips wait for it; GB of HBM: what weights and running requests "
@@ -46,7 +46,7 @@ def offload_table(found: Offloading) -> Table:
         "what the tier delivers, if all requests read from it.",
         f"In HBM a million tokens cost ${dollars(found.holding_dollars_per_million_hour)} per hour of the room for "
         f"caches: after {_time(found.keeping_seconds)} it would have been cheaper to compute the prefix again. "
-        f"Assumptions: {service.question.assumptions.name}.",
+        f"Assumptions: {service.setup.assumptions.name}.",
     ]
     if found.conversation is not None:
         notes.append(_conversation(found))
@@ -58,7 +58,7 @@ def _asked(found: Offloading) -> caveats.Asked:
     """What computes a prefix again, to be told how far off that may be."""
     service = found.service
     lengths = service.requests.isl.mean, service.requests.osl.mean
-    return caveats.Asked(service.question, [float(service.accelerators)], (), *lengths)
+    return caveats.Asked(service.setup, [float(service.accelerators)], (), *lengths)
 
 
 def _row(one: Reading) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ def _conversation(found: Offloading) -> str:
 
 
 def _title(found: Offloading) -> str:
-    asked = found.service.question
+    asked = found.service.setup
     return (
         f"{asked.model.name} on {asked.hardware.name}: prefix cache, weights {asked.precision.weights}, "
         f"KV {asked.precision.kv}"
@@ -126,7 +126,7 @@ def offload_chart(found: Offloading) -> Chart:
 
 def offload_record(found: Offloading) -> dict[str, object]:
     """The same as plain data; what never happens is null."""
-    service, asked, said = found.service, found.service.question, found.conversation
+    service, asked, said = found.service, found.service.setup, found.conversation
     shown = _asked(found)
     record = {
         "model": asked.model.name,

@@ -135,9 +135,7 @@ def result_record(result: Result) -> dict[str, object]:
     if result.curves:
         record["rows"] = [{"series": curve.label, **_bounded(curve, _row(curve, spec))} for curve in result.curves]
         record["assumptions"] = {
-            curve.label: curve.frontier.question.assumptions.name
-            for curve in result.curves
-            if curve.frontier is not None
+            curve.label: curve.frontier.setup.assumptions.name for curve in result.curves if curve.frontier is not None
         }
     if result.curves and result.scenario.figure is not None:
         record["curves"] = [

@@ -21,8 +21,8 @@ KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "outpu
 
 def layout_of(service: Service) -> dict[str, float | str]:
     """The degrees of a service, under the names that people use."""
-    cut = service.question.assumptions.layout.tensor_layouts[0]
-    return layout_record(service.question, Chosen(service.plans, cut))
+    cut = service.setup.assumptions.layout.tensor_layouts[0]
+    return layout_record(service.setup, Chosen(service.plans, cut))
 
 
 def price_table(sheet: Sheet, dollars_per_accelerator_hour: float, api: Mapping[str, float] | None = None) -> Table:
@@ -47,7 +47,7 @@ def price_table(sheet: Sheet, dollars_per_accelerator_hour: float, api: Mapping[
     rows.append(tuple(total))
     notes = [
         f"{fleet_label(sheet.service, sheet.replicas)}, at ${dollars_per_accelerator_hour:g} per GPU-hour. "
-        f"Assumptions: {sheet.service.question.assumptions.name}.",
+        f"Assumptions: {sheet.service.setup.assumptions.name}.",
         *load_notes(sheet.load, sheet.replicas),
         "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
         "the same proportion.",
@@ -68,14 +68,14 @@ def asked(shown: Sequence[tuple[Service, Loaded]]) -> list[caveats.Asked]:
     """Services under load, to be told how far off they may be; by the kind of chip if there are several."""
     kinds: dict[str, list[tuple[Service, Loaded]]] = {}
     for service, load in shown:
-        kinds.setdefault(service.question.hardware.name, []).append((service, load))
+        kinds.setdefault(service.setup.hardware.name, []).append((service, load))
     return [_asked(some, kind if len(kinds) > 1 else "") for kind, some in kinds.items()]
 
 
 def _asked(shown: Sequence[tuple[Service, Loaded]], label: str) -> caveats.Asked:
     first = shown[0][0]
     return caveats.Asked(
-        first.question,
+        first.setup,
         [float(service.accelerators) for service, _ in shown],
         [load.in_flight for _, load in shown],
         first.requests.isl.mean,
@@ -139,7 +139,7 @@ def price_record(
 
 def energy_record(service: Service, replicas: int, load: Loaded) -> dict[str, object]:
     """Board power over the tokens; null where the hardware file has no watts."""
-    watts = service.question.hardware.watts
+    watts = service.setup.hardware.watts
     if watts is None:
         return {"watts": None, "joules_per_output_token": None}
     total = watts * service.accelerators * replicas
@@ -179,7 +179,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
         output = 3600 * load.completed_per_second * choice.replicas * service.requests.osl.mean
         rows.append(
             (
-                service.question.hardware.name,
+                service.setup.hardware.name,
                 str(choice.accelerators),
                 str(choice.replicas),
                 layout_label(layout_of(service)),
@@ -191,10 +191,10 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
                 choice.binding,
             )
         )
-    best, questions = choices[0], [choice.service.question for choice in choices]
+    best, setups = choices[0], [choice.service.setup for choice in choices]
     notes = (
         f"The first is the cheapest. Binding: what one instance less would break. $/M output carries the whole bill. "
-        f"Assumptions: {assumptions_label(questions)}.",
+        f"Assumptions: {assumptions_label(setups)}.",
         *caveats.remarks(asked([(choice.service, choice.load) for choice in choices]), SEEN),
     )
     return Table(service_title(best.service), columns, tuple(rows), notes)
@@ -225,14 +225,14 @@ def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, o
 
 def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str, object]:
     """Instances, their layout, what they serve, and how far off they may be under some loads, as plain data."""
-    question, requests = service.question, service.requests
+    setup, requests = service.setup, service.requests
     shown = _asked([(service, load) for load in loads], "")
     record = {
-        "model": question.model.name,
-        "hardware": question.hardware.name,
-        "assumptions": question.assumptions.name,
-        "weights": question.precision.weights,
-        "kv": question.precision.kv,
+        "model": setup.model.name,
+        "hardware": setup.hardware.name,
+        "assumptions": setup.assumptions.name,
+        "weights": setup.precision.weights,
+        "kv": setup.precision.kv,
         "isl": requests.isl.mean,
         "osl": requests.osl.mean,
         "cached": requests.cached,
@@ -251,16 +251,16 @@ def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str,
 def fleet_label(service: Service, replicas: int) -> str:
     """Instances, chips and layout in words."""
     instances = f"{replicas} instance{'s' if replicas > 1 else ''} of " if replicas > 1 else ""
-    return f"{instances}{service.accelerators} x {service.question.hardware.name}, {layout_label(layout_of(service))}"
+    return f"{instances}{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout_of(service))}"
 
 
 def service_title(service: Service) -> str:
     """Model, lengths and formats in one line."""
-    requests, precision = service.requests, service.question.precision
+    requests, precision = service.requests, service.setup.precision
     cached = f", {requests.cached:g} of it cached" if requests.cached else ""
     proposer = "" if service.speculation is None else f"; {service.speculation.label}"
     return (
-        f"{service.question.model.name}: {requests.isl.mean:g} input tokens{cached}, {requests.osl.mean:g} output "
+        f"{service.setup.model.name}: {requests.isl.mean:g} input tokens{cached}, {requests.osl.mean:g} output "
         f"tokens, weights {precision.weights}, KV {precision.kv}{proposer}"
     )
 

@@ -24,8 +24,8 @@ NAMES: dict[Metric, tuple[str, str]] = {
 
 def layout_of(front: ServiceFrontier, index: int) -> dict[str, float | str]:
     """The degrees of a point, under the names that people use."""
-    question = front.deployments.question
-    return layout_record(question, Chosen(front.plan(index), question.assumptions.layout.tensor_layouts[0]))
+    setup = front.deployments.setup
+    return layout_record(setup, Chosen(front.plan(index), setup.assumptions.layout.tensor_layouts[0]))
 
 
 def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) -> Table:
@@ -65,7 +65,7 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     notes = (
         f"{len(shown)} of {len(front)} points. Continuous batching with so many requests in flight all the time; the "
         "prefill of others is in TTFT and TPOT, a queue is not: see 'inference-econ load'. Assumptions: "
-        f"{front.deployments.question.assumptions.name}.",
+        f"{front.deployments.setup.assumptions.name}.",
         *caveats.remarks(_asked(front, shown), SERVED),
     )
     return Table(service_frontier_title(front), tuple(columns), tuple(lines), notes)
@@ -74,7 +74,7 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
 def _asked(front: ServiceFrontier, shown: Sequence[int]) -> caveats.Asked:
     found = front.deployments
     return caveats.Asked(
-        found.question,
+        found.setup,
         [float(front.plans.accelerators[index]) for index in shown],
         [float(front.concurrency[index]) for index in shown],
         found.requests.isl.mean,
@@ -86,11 +86,11 @@ def _asked(front: ServiceFrontier, shown: Sequence[int]) -> caveats.Asked:
 def service_frontier_title(front: ServiceFrontier) -> str:
     """Model, hardware, lengths and formats in one line."""
     found = front.deployments
-    question, requests = found.question, found.requests
+    setup, requests = found.setup, found.requests
     cached = f", {requests.cached:g} of it cached" if requests.cached else ""
     return (
-        f"{question.model.name} on {question.hardware.name}: {requests.isl.mean:g} input tokens{cached}, "
-        f"{requests.osl.mean:g} output tokens, weights {question.precision.weights}, KV {question.precision.kv}, "
+        f"{setup.model.name} on {setup.hardware.name}: {requests.isl.mean:g} input tokens{cached}, "
+        f"{requests.osl.mean:g} output tokens, weights {setup.precision.weights}, KV {setup.precision.kv}, "
         f"${front.dollars_per_accelerator_hour:.4g} per GPU-hour"
     )
 
@@ -98,17 +98,17 @@ def service_frontier_title(front: ServiceFrontier) -> str:
 def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; null where the hardware file has no watts."""
     found = front.deployments
-    question, requests = found.question, found.requests
+    setup, requests = found.setup, found.requests
     every = _asked(front, range(len(front)))
     columns = caveats.bounded(front.columns(), caveats.ends(every, caveats.FULL))
     return {
-        "model": question.model.name,
-        "hardware": question.hardware.name,
-        "assumptions": question.assumptions.name,
-        "weights": question.precision.weights,
-        "expert_weights": question.precision.experts,
-        "activations": question.precision.activations,
-        "kv": question.precision.kv,
+        "model": setup.model.name,
+        "hardware": setup.hardware.name,
+        "assumptions": setup.assumptions.name,
+        "weights": setup.precision.weights,
+        "expert_weights": setup.precision.experts,
+        "activations": setup.precision.activations,
+        "kv": setup.precision.kv,
         "isl": requests.isl.mean,
         "osl": requests.osl.mean,
         "cached": requests.cached,

@@ -48,17 +48,17 @@ def speculation_table(found: Speculated) -> Table:
 
 def title(found: Speculated) -> str:
     """Model, layout and lengths in one line."""
-    question, requests = found.plain.question, found.plain.requests
+    setup, requests = found.plain.setup, found.plain.requests
     return (
-        f"{question.model.name} ({question.precision.weights}) on {found.plain.accelerators} x "
-        f"{question.hardware.name}, {layout_label(layout_of(found.plain))}: {requests.isl.mean:g} input and "
+        f"{setup.model.name} ({setup.precision.weights}) on {found.plain.accelerators} x "
+        f"{setup.hardware.name}, {layout_label(layout_of(found.plain))}: {requests.isl.mean:g} input and "
         f"{requests.osl.mean:g} output tokens, with {_speculation(found).label}"
     )
 
 
 def speculation_record(found: Speculated) -> dict[str, object]:
     """The same as plain data."""
-    some, question = found.at(_shown(found)), found.plain.question
+    some, setup = found.at(_shown(found)), found.plain.setup
     pays, batches = found.concurrency[found.pays], found.state.batch[found.pays]
     plain, fast = some.plain_state, some.state
     columns = {
@@ -81,11 +81,11 @@ def speculation_record(found: Speculated) -> dict[str, object]:
     rows = [caveats.bounded(dict(zip(columns, one, strict=True)), ends) for one in values]
     full_plain, full = found.full_dollars()
     return {
-        "model": question.model.name,
-        "hardware": question.hardware.name,
-        "assumptions": question.assumptions.name,
+        "model": setup.model.name,
+        "hardware": setup.hardware.name,
+        "assumptions": setup.assumptions.name,
         "calibration": caveats.calibration_record(_asked(found), SEEN),
-        "weights": question.precision.weights,
+        "weights": setup.precision.weights,
         "layout": layout_of(found.plain),
         "isl": found.plain.requests.isl.mean,
         "osl": found.plain.requests.osl.mean,
@@ -175,7 +175,7 @@ def _speculation(found: Speculated) -> Speculation:
 
 
 def _notes(found: Speculated) -> list[str]:
-    speculation, question = _speculation(found), found.plain.question
+    speculation, setup = _speculation(found), found.plain.setup
     notes = [_verdict(found)]
     if found.speculating.slots < found.plain.slots:
         notes.append(
@@ -190,14 +190,14 @@ def _notes(found: Speculated) -> list[str]:
         "At equal numbers in flight. The batch is what a round works on; drafted is its best number of proposals, 0 "
         "where plain decoding is quickest. TPOT includes the prefill of others, by the proposer too. $/M output "
         f"carries the whole bill, at ${found.dollars_per_accelerator_hour:g} per GPU-hour. Assumptions: "
-        f"{question.assumptions.name}."
+        f"{setup.assumptions.name}."
     )
     if speculation.model is not None:
-        ratio = speculation.model.vocab_size / question.model.vocab_size
+        ratio = speculation.model.vocab_size / setup.model.vocab_size
         if abs(ratio - 1.0) > _OTHER_VOCABULARY:
             notes.append(
                 f"The rule needs one vocabulary: {speculation.model.name} has {speculation.model.vocab_size:,} tokens, "
-                f"{question.model.name} {question.model.vocab_size:,}."
+                f"{setup.model.name} {setup.model.vocab_size:,}."
             )
     return [*notes, *caveats.remarks(_asked(found), SEEN)]
 
@@ -206,7 +206,7 @@ def _asked(found: Speculated) -> caveats.Asked:
     """Both deployments, to be told how far off they may be."""
     shown, plain = _shown(found), found.plain
     sizes, requests = [float(plain.accelerators)] * len(shown), plain.requests
-    return caveats.Asked(plain.question, sizes, shown, requests.isl.mean, requests.osl.mean, speculates=True)
+    return caveats.Asked(plain.setup, sizes, shown, requests.isl.mean, requests.osl.mean, speculates=True)
 
 
 def _verdict(found: Speculated) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from inference_econ.answers.sources import UsedSource, question_sources
-from inference_econ.engine.setup import Question
+from inference_econ.answers.sources import UsedSource, setup_sources
+from inference_econ.engine.setup import Setup
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 from inference_econ.inputs.precision import Precision
 from inference_econ.report import caveats
@@ -125,17 +125,17 @@ def formats_label(precision: Precision) -> str:
     return ", ".join((f"weights {precision.weights}", *others))
 
 
-def remarks(question: Question) -> list[str]:
+def remarks(setup: Setup) -> list[str]:
     """What a reader must know about the model, the formats and the what-ifs of a question."""
-    model, precision = question.model, question.precision
+    model, precision = setup.model, setup.precision
     notes = []
     for dtype, name in {precision.experts: "experts", precision.weights: "weights"}.items():
-        unit = question.unit(dtype)
+        unit = setup.unit(dtype)
         if BYTES_PER_ELEMENT[unit] > 1.5 * BYTES_PER_ELEMENT[dtype]:
             notes.append(f"{dtype} {name} run on the {unit} units of this chip.")
-    if model.max_context is not None and question.context > model.max_context:
+    if model.max_context is not None and setup.context > model.max_context:
         notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
-    changed = [used.source.where for used in question_sources(question) if used.source.where.startswith("--set")]
+    changed = [used.source.where for used in setup_sources(setup) if used.source.where.startswith("--set")]
     if changed:
         notes.append(f"What if: {', '.join(changed)}.")
     if model.rumoured:
@@ -143,9 +143,9 @@ def remarks(question: Question) -> list[str]:
     return notes
 
 
-def assumptions_label(questions: Iterable[Question]) -> str:
+def assumptions_label(setups: Iterable[Setup]) -> str:
     """Write the assumptions of some questions, by chip if they differ."""
-    found = {question.hardware.name: question.assumptions.name for question in questions}
+    found = {setup.hardware.name: setup.assumptions.name for setup in setups}
     if len(set(found.values())) == 1:
         return next(iter(found.values()))
     return ", ".join(f"{name} ({chip})" for chip, name in found.items())

@@ -16,18 +16,18 @@ from inference_econ.engine.collectives import Network, collective_floor
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import launch_seconds, operator_roofline
 
 Array = npt.NDArray[np.float64]
 
 
-def lower_bound(question: Question, plans: Plans, attention_floor: Array | float = 0.0) -> Array:
+def lower_bound(setup: Setup, plans: Plans, attention_floor: Array | float = 0.0) -> Array:
     """A time that these instances cannot beat, wherever their attention runs [s].
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     plans : Plans
         Instances with attention on every chip of a stage, shape (...).
@@ -40,17 +40,17 @@ def lower_bound(question: Question, plans: Plans, attention_floor: Array | float
         :func:`step_seconds` without the communication of attention, or with the floor for all of attention,
         whichever is more. Attention on fewer chips only adds work to either.
     """
-    work = question.work(plans)
-    communication = _least_communication(question, work, work, on_attention_ranks=False)
-    return _bound(question, work, communication, attention_floor)
+    work = setup.work(plans)
+    communication = _least_communication(setup, work, work, on_attention_ranks=False)
+    return _bound(setup, work, communication, attention_floor)
 
 
-def attention_floor(question: Question, variants: Plans, largest: Plans | None = None) -> Array:
+def attention_floor(setup: Setup, variants: Plans, largest: Plans | None = None) -> Array:
     """Least time for attention over the variants of some instances [s].
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     variants : Plans
         Shape (variants, ...). The floor holds for larger micro-batches too: no part of it falls with them.
@@ -63,19 +63,19 @@ def attention_floor(question: Question, variants: Plans, largest: Plans | None =
         Work and communication [s], one row for each sum that bounds the work of a step: arithmetic and
         memory traffic under ``overlap: step``, otherwise a single one.
     """
-    small = question.work(variants)
-    large = small if largest is None else question.work(largest)
-    communication = _least_communication(question, small, large, on_attention_ranks=True)
-    sums = _sums(question, large, [operator for operator in large.operators if operator.on_attention_ranks])
+    small = setup.work(variants)
+    large = small if largest is None else setup.work(largest)
+    communication = _least_communication(setup, small, large, on_attention_ranks=True)
+    sums = _sums(setup, large, [operator for operator in large.operators if operator.on_attention_ranks])
     return np.stack([(work + communication).min(axis=0) for work in sums])
 
 
-def range_bound(question: Question, smallest: Plans, largest: Plans, attention_floor: Array | float = 0.0) -> Array:
+def range_bound(setup: Setup, smallest: Plans, largest: Plans, attention_floor: Array | float = 0.0) -> Array:
     """A time that no instance in a range of stages beats, with these or larger micro-batches [s].
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     smallest, largest : Plans
         Unpipelined, attention on every chip, equal batches, shape (...). All plans that have this or a larger
@@ -89,18 +89,18 @@ def range_bound(question: Question, smallest: Plans, largest: Plans, attention_f
     ndarray, broadcastable to (...)
         Work per chip falls with the chips, and the ranks of a collective grow with them.
     """
-    large = question.work(largest)
-    communication = _least_communication(question, question.work(smallest), large, on_attention_ranks=False)
-    return _bound(question, large, communication, attention_floor)
+    large = setup.work(largest)
+    communication = _least_communication(setup, setup.work(smallest), large, on_attention_ranks=False)
+    return _bound(setup, large, communication, attention_floor)
 
 
-def _bound(question: Question, work: Work, communication: Array, attention: Array | float) -> Array:
-    sums = _sums(question, work, work.operators)
-    elsewhere = _sums(question, work, _elsewhere(work))
+def _bound(setup: Setup, work: Work, communication: Array, attention: Array | float) -> Array:
+    sums = _sums(setup, work, work.operators)
+    elsewhere = _sums(setup, work, _elsewhere(work))
     floors = np.broadcast_to(attention, (len(sums), *np.shape(attention)[1:]))
     for everything, other, floor in zip(list(sums), elsewhere, floors, strict=True):
         sums.append(np.maximum(everything, other + floor))
-    alone = launch_seconds(question, work) + question.assumptions.host.step_overhead
+    alone = launch_seconds(setup, work) + setup.assumptions.host.step_overhead
     return np.asarray(functools.reduce(np.maximum, sums) + communication + alone)
 
 
@@ -108,22 +108,22 @@ def _elsewhere(work: Work) -> list[Operator]:
     return [operator for operator in work.operators if not operator.on_attention_ranks]
 
 
-def _sums(question: Question, work: Work, operators: Iterable[Operator]) -> list[Array]:
+def _sums(setup: Setup, work: Work, operators: Iterable[Operator]) -> list[Array]:
     """Work of some operators, summed in each way that bounds the work of a step; the largest is the step's."""
-    rooflines = [operator_roofline(question, operator, work) for operator in operators]
-    if question.assumptions.chip.overlap == "step":
+    rooflines = [operator_roofline(setup, operator, work) for operator in operators]
+    if setup.assumptions.chip.overlap == "step":
         each = [[roofline.compute, roofline.memory] for roofline in rooflines]
-    elif question.assumptions.chip.overlap == "none":
+    elif setup.assumptions.chip.overlap == "none":
         each = [[roofline.compute + roofline.memory] for roofline in rooflines]
     else:
         each = [[np.maximum(roofline.compute, roofline.memory)] for roofline in rooflines]
     return [np.asarray(sum(column)) for column in zip(*each, strict=True)]
 
 
-def _least_communication(question: Question, small: Work, large: Work, *, on_attention_ranks: bool) -> Array:
+def _least_communication(setup: Setup, small: Work, large: Work, *, on_attention_ranks: bool) -> Array:
     """Communication over a range of stages, of attention or of everything else, in the better cut."""
-    totals, network = [], Network.of(question.hardware, question.assumptions)
-    for layout in question.assumptions.layout.tensor_layouts:
+    totals, network = [], Network.of(setup.hardware, setup.assumptions)
+    for layout in setup.assumptions.layout.tensor_layouts:
         total = np.zeros(())
         for low, high in zip(small.operators, large.operators, strict=True):
             if low.on_attention_ranks == on_attention_ranks:

@@ -15,7 +15,7 @@ from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import Grid, WholeLayouts
 from inference_econ.engine.layouts.plans import Plans, indivisible
 from inference_econ.engine.memory import NOTHING, Taken
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import step_seconds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto, speculation
@@ -41,7 +41,7 @@ class PlanTable:
 
     Attributes
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     plans : Plans
         Sizes, batches and degrees.
@@ -57,7 +57,7 @@ class PlanTable:
         Plans that cannot run, by reason.
     """
 
-    question: Question
+    setup: Setup
     plans: Plans
     cut: npt.NDArray[np.str_]
     drafted: Indices
@@ -77,7 +77,7 @@ class PlanTable:
     def records(self) -> list[dict[str, object]]:
         """Plain data, one entry per plan, for JSON."""
         columns = self._columns()
-        layout = layout_columns(self.question, self.plans, self.cut)
+        layout = layout_columns(self.setup, self.plans, self.cut)
         rows: list[dict[str, object]] = []
         for index, (drafted, dominated) in enumerate(zip(self.drafted.tolist(), self.dominated.tolist(), strict=True)):
             record: dict[str, object] = {name: values[index] for name, values in layout.items()}
@@ -91,7 +91,7 @@ class PlanTable:
         """One row per plan."""
         import pandas as pd
 
-        columns = {**self._columns(), **layout_columns(self.question, self.plans, self.cut)}
+        columns = {**self._columns(), **layout_columns(self.setup, self.plans, self.cut)}
         if self.drafted.any():
             columns["draft_tokens"] = self.drafted.tolist()
         return pd.DataFrame({**columns, "dominated": self.dominated})
@@ -106,7 +106,7 @@ class PlanTable:
 
 
 def every_plan(
-    question: Question,
+    setup: Setup,
     grid: Grid,
     dollars_per_accelerator_hour: float,
     *,
@@ -117,7 +117,7 @@ def every_plan(
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     grid : Grid
         Instances and layouts to consider.
@@ -142,13 +142,13 @@ def every_plan(
     """
     if not isinstance(grid.layouts, WholeLayouts):
         raise InputError("plans can be listed on the grid 'whole'; the study's has millions of them")
-    taken = memory_taken(question, draft)
+    taken = memory_taken(setup, draft)
     proposing = None if draft is None else _proposing(draft, grid)
     infeasible: Counter[str] = Counter()
     parts: list[_Part] = []
-    for some in candidates(question, grid, taken):
+    for some in candidates(setup, grid, taken):
         infeasible += some.infeasible()
-        parts.append(_evaluated(question, some, draft, proposing))
+        parts.append(_evaluated(setup, some, draft, proposing))
         if sum(part.seconds.size for part in parts) > _MOST_PLANS:
             raise InputError(
                 f"more than {_MOST_PLANS:,} plans are feasible; pin a degree (tp, dp, pp, ep, batch, accelerators) or "
@@ -163,11 +163,11 @@ def every_plan(
         parts = [part.at(np.flatnonzero(some)) for part, some in zip(parts, sold, strict=True)]
     seconds = np.concatenate([np.empty(0), *(part.seconds for part in parts)])
     if seconds.size == 0:
-        raise NothingFitsError(why_nothing_fits(question, grid, max_tokens_per_second, taken))
+        raise NothingFitsError(why_nothing_fits(setup, grid, max_tokens_per_second, taken))
     plans = Plans.joined([part.plans for part in parts])
     dollars = money.dollars_per_million_tokens(plans.accelerators, seconds, plans.batch, dollars_per_accelerator_hour)
     return PlanTable(
-        question,
+        setup,
         plans,
         np.concatenate([np.full(part.seconds.shape, part.cut) for part in parts]),
         np.concatenate([part.drafted for part in parts]),
@@ -204,12 +204,12 @@ class Candidates(NamedTuple):
         return Counter({memory.REASONS[code]: n for code, n in enumerate(counts) if n and code != memory.FITS})
 
 
-def candidates(question: Question, grid: Grid, taken: Taken = NOTHING) -> Iterator[Candidates]:
+def candidates(setup: Setup, grid: Grid, taken: Taken = NOTHING) -> Iterator[Candidates]:
     """Every plan of a grid, some instances of one pipeline depth at a time.
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     grid : Grid
         Instances and layouts.
@@ -223,7 +223,7 @@ def candidates(question: Question, grid: Grid, taken: Taken = NOTHING) -> Iterat
     """
     sizes, batches = grid.pairs()
     shape = (grid.accelerators.size, grid.batch.size)
-    model, assumptions = question.model, question.assumptions
+    model, assumptions = setup.model, setup.assumptions
     for depth in grid.layouts.depths(model, assumptions, sizes, batches):
         index = np.flatnonzero(np.broadcast_to(depth > 0, shape))
         for start in range(0, index.size, _CHUNK):
@@ -231,7 +231,7 @@ def candidates(question: Question, grid: Grid, taken: Taken = NOTHING) -> Iterat
             size, batch, pp = (np.broadcast_to(axis, shape).ravel()[part] for axis in (sizes, batches, depth))
             plans = grid.layouts.variants(model, assumptions, Plans.of(size, batch, pp))
             for cut in assumptions.layout.tensor_layouts:
-                codes = np.broadcast_to(question.reasons(plans, cut, taken), plans.shape)
+                codes = np.broadcast_to(setup.reasons(plans, cut, taken), plans.shape)
                 yield Candidates(part, plans, cut, codes)
 
 
@@ -248,17 +248,17 @@ class _Part(NamedTuple):
         return _Part(self.instances[index], self.plans.at((index,)), self.cut, self.seconds[index], self.drafted[index])
 
 
-def _evaluated(question: Question, some: Candidates, draft: Draft | None, proposing: Array | None) -> _Part:
+def _evaluated(setup: Setup, some: Candidates, draft: Draft | None, proposing: Array | None) -> _Part:
     """Time per token of the feasible ones among some plans, speculating where that helps."""
     feasible = np.nonzero(some.codes == memory.FITS)
     instances = some.instances[feasible[-1]]
-    plans, cut = some.plans.at(feasible), question.assumptions.layout.tensor_layouts.index(some.cut)
-    seconds = np.array(step_seconds(question, plans)[cut])
+    plans, cut = some.plans.at(feasible), setup.assumptions.layout.tensor_layouts.index(some.cut)
+    seconds = np.array(step_seconds(setup, plans)[cut])
     drafted = np.zeros(seconds.shape, dtype=np.intp)
     if draft is not None and proposing is not None and draft.acceptance > 0.0:
         proposal = proposing[instances]
         for one in draft.rounds():
-            verify = step_seconds(question, plans.verifying(one.verified))[cut]
+            verify = step_seconds(setup, plans.verifying(one.verified))[cut]
             speculated = speculation.seconds_per_token(verify, proposal, one.drafted, one.tokens)
             better = speculated < seconds
             seconds[better], drafted[better] = speculated[better], one.drafted
@@ -268,16 +268,16 @@ def _evaluated(question: Question, some: Candidates, draft: Draft | None, propos
 def _proposing(draft: Draft, grid: Grid) -> Array:
     """Time of a step of the draft model on every instance of a grid, flat [s]."""
     sizes, batches = grid.pairs()
-    return fastest(draft.question, sizes, batches, grid.layouts.unpinned()).seconds.ravel()
+    return fastest(draft.setup, sizes, batches, grid.layouts.unpinned()).seconds.ravel()
 
 
-def layout_columns(question: Question, plans: Plans, cut: npt.NDArray[np.str_]) -> dict[str, list[float] | list[str]]:
+def layout_columns(setup: Setup, plans: Plans, cut: npt.NDArray[np.str_]) -> dict[str, list[float] | list[str]]:
     """The degrees of n plans, under the names that pins have, so that a layout can be given back.
 
     A stage has tp x dp = moe_tp x ep chips; in the published study only tp of them work on attention and the others
     wait, so that moe_tp x ep is more.
     """
-    parallel = question.assumptions.layout.attention_groups == "data_parallel"
+    parallel = setup.assumptions.layout.attention_groups == "data_parallel"
     stage, ranks, ep = plans.stage, plans.attention_ranks, plans.ep
     groups = stage / ranks if parallel else np.ones(plans.shape)
     columns = {"tp": ranks, "dp": groups, "pp": plans.pp}
@@ -287,7 +287,7 @@ def layout_columns(question: Question, plans: Plans, cut: npt.NDArray[np.str_]) 
 
 
 def why_nothing_fits(
-    question: Question, grid: Grid, max_tokens_per_second: float | None = None, taken: Taken = NOTHING
+    setup: Setup, grid: Grid, max_tokens_per_second: float | None = None, taken: Taken = NOTHING
 ) -> str:
     """One message: how often each reason applies, and how many accelerators would do.
 
@@ -295,35 +295,35 @@ def why_nothing_fits(
     """
     infeasible: Counter[str] = Counter()
     fitting = 0
-    for some in candidates(question, grid, taken):
+    for some in candidates(setup, grid, taken):
         infeasible += some.infeasible()
         fitting += int((some.codes == memory.FITS).sum())
     listed = [f"{reason}: {infeasible[reason]}" for reason in memory.REASONS if infeasible[reason]]
     if max_tokens_per_second is not None and fitting:
         listed.append(f"{too_much(max_tokens_per_second)}: {fitting}")
     ones = np.ones(1)
-    needed = question.memory(Plans.of(ones, ones, ones), taken)
+    needed = setup.memory(Plans.of(ones, ones, ones), taken)
     weights, cache, available = needed.of_one_plan()
     found = (
-        f"nothing fits: {question.model.name} ({question.precision.weights}) on {question.hardware.name}, "
+        f"nothing fits: {setup.model.name} ({setup.precision.weights}) on {setup.hardware.name}, "
         f"{infeasible.total() + fitting} plans considered; {'; '.join(listed) or 'the grid is empty'}. "
     )
     if fitting:
         return f"{found}Every deployment that fits in memory produces more than is asked for"
     if available <= 0:
-        return found + no_room(question, needed, 1)
+        return found + no_room(setup, needed, 1)
     return (
-        f"{found}Weights need {weights / 1e9:.1f} GB, a sequence of {question.context:g} tokens {cache / 1e9:.2f} GB, "
+        f"{found}Weights need {weights / 1e9:.1f} GB, a sequence of {setup.context:g} tokens {cache / 1e9:.2f} GB, "
         f"an accelerator has {available / 1e9:.1f} GB for them: at least {int(np.ceil((weights + cache) / available))} "
         "accelerators are needed"
     )
 
 
-def no_room(question: Question, needed: memory.Memory, accelerators: float) -> str:
+def no_room(setup: Setup, needed: memory.Memory, accelerators: float) -> str:
     """What to do where the workspace leaves nothing of the memory."""
     workspace = float(np.ravel(needed.workspace_bytes)[0]) / accelerators
-    assumed = question.assumptions
-    usable = question.hardware.hbm_bytes * assumed.capacity.usable_memory
+    assumed = setup.assumptions
+    usable = setup.hardware.hbm_bytes * assumed.capacity.usable_memory
     return (
         f"The workspace of a step of {assumed.capacity.workspace_tokens:g} tokens takes {workspace / 1e9:.3g} GB, and "
         f"an accelerator has {usable / 1e9:.3g} GB: assumptions.capacity.workspace_tokens can be lowered"
@@ -335,12 +335,12 @@ def too_much(max_tokens_per_second: float) -> str:
     return f"more than {max_tokens_per_second:g} tokens/s are produced"
 
 
-def common_problems(question: Question, grid: Grid) -> list[str]:
+def common_problems(setup: Setup, grid: Grid) -> list[str]:
     """What no whole-number plan of a grid divides, whatever the memory; nothing if one divides everything.
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     grid : Grid
         Instances and layouts.
@@ -351,11 +351,9 @@ def common_problems(question: Question, grid: Grid) -> list[str]:
         What all plans have in common, or else the most frequent problem.
     """
     total, counts = 0, Counter[str]()
-    for some in candidates(question, grid):
+    for some in candidates(setup, grid):
         problems: dict[str, npt.NDArray[np.bool_]] = {}
-        for text, uneven in indivisible(
-            question.model, some.plans, some.cut, question.assumptions, question.precision.blocks
-        ):
+        for text, uneven in indivisible(setup.model, some.plans, some.cut, setup.assumptions, setup.precision.blocks):
             problems[text] = uneven | problems.get(text, np.zeros((), dtype=bool))
         if not np.all(np.broadcast_to(functools.reduce(np.logical_or, problems.values()), some.codes.shape)):
             return []
@@ -363,5 +361,5 @@ def common_problems(question: Question, grid: Grid) -> list[str]:
         for text, uneven in problems.items():
             counts[text] += int(np.broadcast_to(uneven, some.codes.shape).sum())
     if not total:
-        return [f"no number of stages divides the {question.model.layers} layers, the accelerators and the batch"]
+        return [f"no number of stages divides the {setup.model.layers} layers, the accelerators and the batch"]
     return [text for text, count in counts.items() if count == total] or [counts.most_common(1)[0][0]]

@@ -14,7 +14,7 @@ from inference_econ.engine.layouts.grids import Layouts
 from inference_econ.engine.layouts.plans import DEPTH_TOLERANCE, Plans, has_experts
 from inference_econ.engine.memory import NOTHING, Taken
 from inference_econ.engine.operators.feed_forward import expert_thresholds
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import step_seconds
 from inference_econ.inputs.assumptions import TensorLayout
 from inference_econ.search.bounds import attention_floor, lower_bound, range_bound
@@ -52,7 +52,7 @@ class Fastest:
 
 
 def fastest(
-    question: Question,
+    setup: Setup,
     accelerators: Array,
     batch: Array,
     layouts: Layouts,
@@ -65,7 +65,7 @@ def fastest(
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     accelerators, batch : ndarray
         Instances [1], broadcastable to a common shape (...); an open grid is quicker than its pairs.
@@ -83,7 +83,7 @@ def fastest(
     Fastest
         Exact wherever ``seconds`` is at most the ceiling.
     """
-    return Search(question, accelerators, batch, layouts, taken).fastest(new_tokens, ceiling)
+    return Search(setup, accelerators, batch, layouts, taken).fastest(new_tokens, ceiling)
 
 
 class Search:
@@ -94,29 +94,29 @@ class Search:
     and what is left is evaluated in all variants and cuts.
     """
 
-    def __init__(self, question: Question, accelerators: Array, batch: Array, layouts: Layouts, taken: Taken) -> None:
-        self.question, self.layouts, self.taken = question, layouts, taken
+    def __init__(self, setup: Setup, accelerators: Array, batch: Array, layouts: Layouts, taken: Taken) -> None:
+        self.setup, self.layouts, self.taken = setup, layouts, taken
         self.accelerators, self.batch = accelerators, batch
         self.shape = np.broadcast_shapes(accelerators.shape, batch.shape)
-        self.depths = layouts.depths(question.model, question.assumptions, accelerators, batch)
+        self.depths = layouts.depths(setup.model, setup.assumptions, accelerators, batch)
         self.tables: dict[int, _Table] = {}
         one = np.ones(1)
         # Bounds follow the assumptions' rule for expert parallelism; layouts with their own do not obey them.
-        ruled = layouts.variants(question.model, question.assumptions, Plans.of(one, one, one)).ep is None
+        ruled = layouts.variants(setup.model, setup.assumptions, Plans.of(one, one, one)).ep is None
         # Bounds take attention on every chip for the least work; groups with sequences and caches of their own
         # may have less.
-        assumed = question.assumptions
+        assumed = setup.assumptions
         together = assumed.layout.kv_placement == "spread" and assumed.layout.attention_groups == "idle"
         together &= (
             assumed.experts.parallel_counts == "requests" and assumed.experts.all_to_all_traffic == "as_all_reduce"
         )
         together &= assumed.network.two_batch_overlap == "never" and assumed.experts.replicated_tokens == "exchanged"
         together &= assumed.experts.imbalance == 1 and assumed.experts.spread == "even"
-        self.bounded = together and (ruled or not has_experts(question.model))
+        self.bounded = together and (ruled or not has_experts(setup.model))
         self.tabled = self.bounded and len(self.depths) * int(np.prod(self.shape)) >= _TABLE_FROM
         if self.tabled:
             largest = accelerators.max(), batch.max()
-            self.edges = _stage_edges(question, largest[0]), _batch_edges(question, largest[1])
+            self.edges = _stage_edges(setup, largest[0]), _batch_edges(setup, largest[1])
             self.cells = [self._cells(depth) for depth in self.depths]
 
     def _cells(self, depth: Array) -> Indices:
@@ -129,7 +129,7 @@ class Search:
 
     def _table(self, new_tokens: int) -> _Table:
         if new_tokens not in self.tables:
-            self.tables[new_tokens] = _Table(self.question, self.layouts, *self.edges, new_tokens)
+            self.tables[new_tokens] = _Table(self.setup, self.layouts, *self.edges, new_tokens)
         return self.tables[new_tokens]
 
     def least(self, new_tokens: int, ceiling: Array) -> Array:
@@ -179,26 +179,26 @@ class Search:
         plans = Plans.of(size, batch, pp, new_tokens)
         if not self.bounded:
             return index, plans
-        wanted = self.question.could_fit(plans, self.taken)
+        wanted = self.setup.could_fit(plans, self.taken)
         if (limit < np.finfo(float).max).any():
-            wanted &= lower_bound(self.question, plans, floors) * (1.0 - _ROUNDING) <= limit[index]
+            wanted &= lower_bound(self.setup, plans, floors) * (1.0 - _ROUNDING) <= limit[index]
         kept = np.flatnonzero(wanted)
         return index[kept], plans.at((kept,))
 
     def _evaluate(self, instances: Plans) -> tuple[Array, Indices, Plans]:
         """Time, cut and layout of some instances."""
-        question = self.question
-        plans = self.layouts.variants(question.model, question.assumptions, instances)
-        cuts = question.assumptions.layout.tensor_layouts
-        codes = (question.reasons(plans, cut, self.taken) for cut in cuts)
+        setup = self.setup
+        plans = self.layouts.variants(setup.model, setup.assumptions, instances)
+        cuts = setup.assumptions.layout.tensor_layouts
+        codes = (setup.reasons(plans, cut, self.taken) for cut in cuts)
         possible = np.stack([np.broadcast_to(code == memory.FITS, plans.shape) for code in codes])
         if possible.all():
-            seconds = np.stack(step_seconds(question, plans))
+            seconds = np.stack(step_seconds(setup, plans))
         else:
             # Most whole-number variants do not divide, and are not worth their arithmetic.
             seconds = np.full(possible.shape, np.inf)
             where = np.nonzero(possible.any(axis=0))
-            evaluated = np.stack(step_seconds(question, plans.at(where)))
+            evaluated = np.stack(step_seconds(setup, plans.at(where)))
             flat = np.ravel_multi_index(where, plans.shape)
             of_cuts = seconds.reshape(len(cuts), -1)
             of_cuts[:, flat] = np.where(possible.reshape(len(cuts), -1)[:, flat], evaluated, np.inf)
@@ -220,19 +220,17 @@ class _Table:
         Of attention [s]; 0 as long as nobody asked.
     """
 
-    def __init__(
-        self, question: Question, layouts: Layouts, stage_edges: Array, batch_edges: Array, new_tokens: int
-    ) -> None:
-        self.question, self.layouts, self.new_tokens = question, layouts, new_tokens
+    def __init__(self, setup: Setup, layouts: Layouts, stage_edges: Array, batch_edges: Array, new_tokens: int) -> None:
+        self.setup, self.layouts, self.new_tokens = setup, layouts, new_tokens
         self.stage_edges, self.batch_edges = stage_edges, batch_edges
         ends = np.append(stage_edges, stage_edges[-1] * 2.0)
         self.least, self.most = ends[:-1] * (1.0 - _ROUNDING), ends[1:] * (1.0 + _ROUNDING)
         bound = np.full((stage_edges.size + 1, batch_edges.size + 1), np.inf)
         smallest, largest = (self._plans(end[:, None], batch_edges[None, :]) for end in (self.least, self.most))
-        bound[1:, 1:] = range_bound(question, smallest, largest) * (1.0 - _ROUNDING)
+        bound[1:, 1:] = range_bound(setup, smallest, largest) * (1.0 - _ROUNDING)
         self.bound = bound.ravel()
         self.known = np.isinf(self.bound)
-        self.floors = np.zeros((2 if question.assumptions.chip.overlap == "step" else 1, self.bound.size))
+        self.floors = np.zeros((2 if setup.assumptions.chip.overlap == "step" else 1, self.bound.size))
 
     def _plans(self, stage: Array, micro_batch: Array) -> Plans:
         return Plans.of(stage, micro_batch, np.ones((1,) * stage.ndim), self.new_tokens)
@@ -248,34 +246,34 @@ class _Table:
             self._refine(new[start : start + _CHUNK])
 
     def _refine(self, cells: Indices) -> None:
-        question = self.question
+        setup = self.setup
         row, column = np.divmod(cells, self.batch_edges.size + 1)
         ends, batch = np.stack([self.least[row - 1], self.most[row - 1]]), self.batch_edges[column - 1]
-        ranks = self.layouts.attention_ranks(question.model, question.assumptions, ends)
+        ranks = self.layouts.attention_ranks(setup.model, setup.assumptions, ends)
         smallest, largest = (self._plans(end, batch) for end in ends)
         first, last = ranks[:, 0], ranks[:, 1]
         floors = attention_floor(
-            question, replace(smallest, attention_ranks=first), replace(largest, attention_ranks=last)
+            setup, replace(smallest, attention_ranks=first), replace(largest, attention_ranks=last)
         )
         self.floors[:, cells] = floors
-        self.bound[cells] = range_bound(question, smallest, largest, floors) * (1.0 - _ROUNDING)
+        self.bound[cells] = range_bound(setup, smallest, largest, floors) * (1.0 - _ROUNDING)
 
 
-def _stage_edges(question: Question, largest: float) -> Array:
+def _stage_edges(setup: Setup, largest: float) -> Array:
     """Ranges in equal ratios, and around the whole link domains, where collectives change."""
     steps = int(np.ceil(np.log2(max(largest, 1.0)) * _STAGES_PER_DOUBLING)) + 1
     # From the smallest stage that the tolerance of the depth allows.
     regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) / _STAGES_PER_DOUBLING)
-    domains = question.hardware.link_domain * np.arange(1.0, 9.0)
+    domains = setup.hardware.link_domain * np.arange(1.0, 9.0)
     around = np.concatenate([domains * (1.0 - 1e-9), domains * (1.0 + 1e-9)])
     return np.unique(np.concatenate([regular, around]))
 
 
-def _batch_edges(question: Question, largest: float) -> Array:
+def _batch_edges(setup: Setup, largest: float) -> Array:
     """Ranges in equal ratios, and where expert parallelism starts."""
     steps = int(np.ceil(np.log2(max(largest, 1.0)) * _BATCHES_PER_DOUBLING)) + 1
     regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) / _BATCHES_PER_DOUBLING)
-    starts = [start for start in expert_thresholds(question.model, question.assumptions) if start >= 1.0]
+    starts = [start for start in expert_thresholds(setup.model, setup.assumptions) if start >= 1.0]
     return np.unique(np.concatenate([regular, starts]))
 
 
@@ -289,7 +287,7 @@ class Chosen:
     """How its matrices are cut."""
 
 
-def chosen_plans(question: Question, found: Fastest) -> list[Chosen]:
+def chosen_plans(setup: Setup, found: Fastest) -> list[Chosen]:
     """The plan that :func:`fastest` chose for each of its instances, in flat order."""
-    cuts = question.assumptions.layout.tensor_layouts
+    cuts = setup.assumptions.layout.tensor_layouts
     return [Chosen(found.plans.at((np.array([i]),)), cuts[cut]) for i, cut in enumerate(np.ravel(found.cut).tolist())]

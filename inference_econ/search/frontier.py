@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from inference_econ.engine.layouts.grids import Grid
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import evaluate, mfu
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
@@ -105,7 +105,7 @@ class Frontier:
 
     Attributes
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     draft : Draft or None
         The speculation, if any.
@@ -123,7 +123,7 @@ class Frontier:
         What was asked for; None if only the context is known.
     """
 
-    question: Question
+    setup: Setup
     draft: Draft | None
     grid: Grid
     dollars_per_accelerator_hour: float
@@ -145,7 +145,7 @@ class Frontier:
     @property
     def mfu(self) -> Array:
         """Useful arithmetic over the theoretical peak [1], shape (n,)."""
-        return mfu(self.question, self.accelerators, self.batch, self.seconds)
+        return mfu(self.setup, self.accelerators, self.batch, self.seconds)
 
     def point(self, index: int) -> Point:
         """One point with its layout and the parts of its step."""
@@ -194,7 +194,7 @@ class Frontier:
     def plans(self) -> PlanTable:
         """Every feasible plan of the grid, dominated ones included; see :func:`alternatives.every_plan`."""
         return every_plan(
-            self.question,
+            self.setup,
             self.grid,
             self.dollars_per_accelerator_hour,
             draft=self.draft,
@@ -215,7 +215,7 @@ class Frontier:
 
 
 def compute(
-    question: Question,
+    setup: Setup,
     grid: Grid,
     dollars_per_accelerator_hour: float,
     *,
@@ -229,7 +229,7 @@ def compute(
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     grid : Grid
         Instances and layouts to consider.
@@ -263,7 +263,7 @@ def compute(
     are not evaluated. The result is the same as without.
     """
     sizes, batches = grid.pairs()
-    search = _FrontierSearch(question, grid, dollars_per_accelerator_hour, draft, max_tokens_per_second)
+    search = _FrontierSearch(setup, grid, dollars_per_accelerator_hour, draft, max_tokens_per_second)
     for share, what, step in ((0.0, "a coarse grid", _COARSE), (0.1, "all instances", 1)):
         if progress is not None:
             progress(share, what)
@@ -271,14 +271,14 @@ def compute(
     if progress is not None:
         progress(1.0, "done")
     if search.seconds.size == 0:
-        taken = memory_taken(question, draft)
-        raise NothingFitsError(why_nothing_fits(question, grid, max_tokens_per_second, taken))
+        taken = memory_taken(setup, draft)
+        raise NothingFitsError(why_nothing_fits(setup, grid, max_tokens_per_second, taken))
     chosen = np.arange(search.seconds.size)
     if sampling is not None:
         chosen = pareto.sampled(search.seconds, sampling.points, sampling.decades)
     chosen = chosen[::-1]
     return Frontier(
-        question,
+        setup,
         draft,
         grid,
         dollars_per_accelerator_hour,
@@ -296,13 +296,13 @@ class _FrontierSearch:
 
     def __init__(
         self,
-        question: Question,
+        setup: Setup,
         grid: Grid,
         dollars_per_accelerator_hour: float,
         draft: Draft | None,
         max_tokens_per_second: float | None,
     ) -> None:
-        self.question, self.grid, self.draft = question, grid, draft
+        self.setup, self.grid, self.draft = setup, grid, draft
         self.price, self.demand = dollars_per_accelerator_hour, max_tokens_per_second
         self.seconds = self.dollars = self.accelerators = self.batch = np.empty(0)
 
@@ -312,7 +312,7 @@ class _FrontierSearch:
         # A hair above, so that rounding never drops a point of the frontier itself.
         ceiling = pareto.ceiling(self.seconds, self.dollars, rate) * (1.0 + 1e-12)
         seconds = token_seconds(
-            self.question, accelerators, batch, self.grid.layouts, draft=self.draft, ceiling=ceiling
+            self.setup, accelerators, batch, self.grid.layouts, draft=self.draft, ceiling=ceiling
         ).seconds
         kept = np.isfinite(seconds)
         if self.demand is not None:
@@ -327,24 +327,24 @@ class _FrontierSearch:
 
 def _describe(front: Frontier, chosen: Indices) -> list[Point]:
     """Layouts and parts of some points: the same search again, on these instances only."""
-    question, layouts = front.question, front.grid.layouts
+    setup, layouts = front.setup, front.grid.layouts
     sizes, batches = front.accelerators[chosen], front.batch[chosen]
-    drafted = token_seconds(question, sizes, batches, layouts, draft=front.draft).drafted
-    taken = memory_taken(question, front.draft)
+    drafted = token_seconds(setup, sizes, batches, layouts, draft=front.draft).drafted
+    taken = memory_taken(setup, front.draft)
     rounds = {one.drafted: one for one in front.draft.rounds()} if front.draft is not None else {}
-    cuts, useful = question.assumptions.layout.tensor_layouts, front.mfu
+    cuts, useful = setup.assumptions.layout.tensor_layouts, front.mfu
     points: list[Point | None] = [None] * chosen.size
     for length in np.unique(drafted):
         part = np.flatnonzero(drafted == length)
         one = rounds.get(int(length))
         new_tokens, tokens = (1, 1.0) if one is None else (one.verified, one.tokens)
-        found = fastest(question, sizes[part], batches[part], layouts, new_tokens=new_tokens, taken=taken)
+        found = fastest(setup, sizes[part], batches[part], layouts, new_tokens=new_tokens, taken=taken)
         for number in np.unique(found.cut):
             cut, these = cuts[number], np.flatnonzero(found.cut == number)
             plans = found.plans.at((these,))
-            parts = {name: seconds / tokens for name, seconds in evaluate(question, plans, cut).parts.items()}
-            read = _read_seconds(question, plans) / tokens
-            degrees = layout_columns(question, plans, np.full(these.shape, cut))
+            parts = {name: seconds / tokens for name, seconds in evaluate(setup, plans, cut).parts.items()}
+            read = _read_seconds(setup, plans) / tokens
+            degrees = layout_columns(setup, plans, np.full(these.shape, cut))
             for row, index in enumerate(part[these]):
                 of_row = {name: float(seconds[row]) for name, seconds in parts.items()}
                 layout: dict[str, float | str] = {name: values[row] for name, values in degrees.items()}
@@ -353,11 +353,11 @@ def _describe(front: Frontier, chosen: Indices) -> list[Point]:
     return [point for point in points if point is not None]
 
 
-def _read_seconds(question: Question, plans: Plans) -> Array:
+def _read_seconds(setup: Setup, plans: Plans) -> Array:
     """Time in which the memory would read a step's weights and cache at its theoretical bandwidth [s]."""
-    work = question.work(plans)
+    work = setup.work(plans)
     read = sum(row.repeats * (row.weight_bytes + row.kv_bytes_per_sequence * work.sequences) for row in work.operators)
-    return np.broadcast_to(read / question.hardware.hbm_bytes_per_second, plans.shape)
+    return np.broadcast_to(read / setup.hardware.hbm_bytes_per_second, plans.shape)
 
 
 def _point(
@@ -386,7 +386,7 @@ def _point(
     )
 
 
-def layout_record(question: Question, chosen: Chosen) -> dict[str, float | str]:
+def layout_record(setup: Setup, chosen: Chosen) -> dict[str, float | str]:
     """The degrees of a single plan, under the names that people use."""
-    columns = layout_columns(question, chosen.plans, np.array([chosen.layout]))
+    columns = layout_columns(setup, chosen.plans, np.array([chosen.layout]))
     return {name: values[0] for name, values in columns.items()}

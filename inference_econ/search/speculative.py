@@ -10,7 +10,7 @@ import numpy.typing as npt
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import Layouts
 from inference_econ.engine.memory import NOTHING, Taken
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
 from inference_econ.search.fastest import Search
@@ -25,7 +25,7 @@ class Draft:
 
     Attributes
     ----------
-    question : Question
+    setup : Setup
         The draft model on the same chip, with its own formats.
     acceptance : float
         Probability that a proposed token is accepted [1].
@@ -33,7 +33,7 @@ class Draft:
         Largest number of proposals per round [1].
     """
 
-    question: Question
+    setup: Setup
     acceptance: float
     longest: int
 
@@ -50,7 +50,7 @@ class Draft:
         The study's series runs over the drafted tokens, so that a single one gains nothing and lengths start at
         two; Leviathan et al. (2023) verify one more, and start at one.
         """
-        if self.question.assumptions.serving.expected_tokens == "draft_length":
+        if self.setup.assumptions.serving.expected_tokens == "draft_length":
             return [Round(n, n, formulas.expected_tokens(self.acceptance, n)) for n in range(2, self.longest + 1)]
         return [Round(n, n + 1, formulas.expected_tokens(self.acceptance, n + 1)) for n in range(1, self.longest + 1)]
 
@@ -89,7 +89,7 @@ class TokenTimes:
 
 
 def token_seconds(
-    question: Question,
+    setup: Setup,
     accelerators: Array,
     batch: Array,
     layouts: Layouts,
@@ -101,7 +101,7 @@ def token_seconds(
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     accelerators, batch : ndarray
         Instances [1], broadcastable to a common shape (...).
@@ -122,7 +122,7 @@ def token_seconds(
     Eq. (46) of Erdil (2025) with the best draft length per instance; both models run on the same chips, one
     after the other.
     """
-    target = Search(question, accelerators, batch, layouts, memory_taken(question, draft))
+    target = Search(setup, accelerators, batch, layouts, memory_taken(setup, draft))
     best = target.fastest(1, ceiling).seconds
     drafted = np.zeros(best.shape, dtype=np.intp)
     rounds = [] if draft is None or draft.acceptance == 0.0 else draft.rounds()
@@ -130,7 +130,7 @@ def token_seconds(
         return TokenTimes(best, drafted)
     limit = np.minimum(ceiling, best)
     # What both need together is checked with the target.
-    proposer = Search(draft.question, accelerators, batch, layouts.unpinned(), NOTHING)
+    proposer = Search(draft.setup, accelerators, batch, layouts.unpinned(), NOTHING)
     proposing = proposer.fastest(1, _useful(target, proposer, rounds, limit)).seconds
     for one in rounds:
         verify = target.fastest(one.verified, _spare(one, limit, proposing)).seconds
@@ -159,11 +159,11 @@ def _useful(target: Search, proposer: Search, rounds: list[Round], limit: Array)
     return useful
 
 
-def memory_taken(question: Question, draft: Draft | None) -> Taken:
+def memory_taken(setup: Setup, draft: Draft | None) -> Taken:
     """What a draft model takes from the target's memory, if the assumptions count it: weights and cache."""
-    if draft is None or not question.assumptions.capacity.draft:
+    if draft is None or not setup.assumptions.capacity.draft:
         return NOTHING
-    helper = draft.question
+    helper = draft.setup
     return Taken(
         memory.weight_bytes(helper.model, helper.precision),
         memory.kv_bytes_per_sequence(helper.model, helper.precision, helper.context, helper.assumptions),

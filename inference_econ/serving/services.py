@@ -12,7 +12,7 @@ from inference_econ.engine import speculation as drafting
 from inference_econ.engine.layouts.grids import Grid
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.prefill import Prefill, prompts_together
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs.traffic import Requests
@@ -30,7 +30,7 @@ class Deployments:
 
     Attributes
     ----------
-    question : Question
+    setup : Setup
         What, on what, how, at the mean context of the requests.
     requests : Requests
         Lengths.
@@ -44,7 +44,7 @@ class Deployments:
         Who proposes tokens.
     """
 
-    question: Question
+    setup: Setup
     requests: Requests
     plans: Plans
     slots: Array
@@ -58,7 +58,7 @@ class Deployments:
         """One of them."""
         states = self.states
         return Service(
-            question=self.question,
+            setup=self.setup,
             requests=self.requests,
             plans=self.plans.at((np.array([index]),)),
             slots=int(self.slots[index]),
@@ -83,7 +83,7 @@ class Service:
 
     Attributes
     ----------
-    question : Question
+    setup : Setup
         What, on what, how.
     requests : Requests
         Lengths.
@@ -101,7 +101,7 @@ class Service:
         Who proposes tokens.
     """
 
-    question: Question
+    setup: Setup
     requests: Requests
     plans: Plans
     slots: int
@@ -130,7 +130,7 @@ class Service:
 
     def reading(self, tokens: float, cached: float = 0.0) -> Prefill:
         """Time to read a prompt of so many new tokens after cached ones, by whoever proposes tokens as well."""
-        return drafting.read_prompt(self.question, self.plans, tokens, cached, self.speculation)
+        return drafting.read_prompt(self.setup, self.plans, tokens, cached, self.speculation)
 
     def at(self, concurrency: npt.ArrayLike) -> At:
         """The steady state with some requests in flight, shape (...); at most as many as there are slots."""
@@ -169,14 +169,12 @@ class At:
     """[s]"""
 
 
-def deployments(
-    question: Question, requests: Requests, grid: Grid, speculation: Speculation | None = None
-) -> Deployments:
+def deployments(setup: Setup, requests: Requests, grid: Grid, speculation: Speculation | None = None) -> Deployments:
     """Every layout of a grid that fits, as a service.
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how, at the mean context of the requests.
     requests : Requests
         Lengths and cached tokens.
@@ -197,16 +195,16 @@ def deployments(
     NothingFitsError
         If no layout holds the weights and the cache of one request.
     """
-    plans = layouts(question, grid)
-    slots = slots_of(question, plans, speculation)
+    plans = layouts(setup, grid)
+    slots = slots_of(setup, plans, speculation)
     kept = np.flatnonzero(slots >= 1.0)
     if not kept.size:
-        raise NothingFitsError(_nothing(question, plans, grid, speculation))
-    return services(question, requests, plans.at((kept,)), slots[kept], speculation=speculation)
+        raise NothingFitsError(_nothing(setup, plans, grid, speculation))
+    return services(setup, requests, plans.at((kept,)), slots[kept], speculation=speculation)
 
 
 def services(
-    question: Question,
+    setup: Setup,
     requests: Requests,
     plans: Plans,
     slots: Array,
@@ -218,7 +216,7 @@ def services(
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how, at the mean context of the requests.
     requests : Requests
         Lengths and cached tokens.
@@ -231,7 +229,7 @@ def services(
     speculation : Speculation, optional
         Who proposes tokens, on the same chips.
     """
-    slots = np.minimum(slots, _begun(question, requests, plans))
+    slots = np.minimum(slots, _begun(setup, requests, plans))
     shares = np.arange(batches) / (batches - 1.0)
     rows = Plans(
         plans.accelerators[:, None],
@@ -241,34 +239,33 @@ def services(
         None if plans.ep is None else plans.ep[:, None],
         whole=True,
     )
-    if speculation is None:
-        states = steady(question, rows, requests)
-    else:
-        states = steady_rounds(question, rows, requests, speculation)
-    return Deployments(question, requests, plans, slots, states, speculation)
+    if speculation is not None:
+        states = steady_rounds(setup, rows, requests, speculation)
+        return Deployments(setup, requests, plans, slots, states, speculation)
+    return Deployments(setup, requests, plans, slots, steady(setup, rows, requests))
 
 
-def _begun(question: Question, requests: Requests, plans: Plans) -> Array | float:
+def _begun(setup: Setup, requests: Requests, plans: Plans) -> Array | float:
     """Prompts that fit the steps of one answer, and that answer: more cannot be decoding [1]."""
-    chunk = question.assumptions.serving.prefill_chunk
+    chunk = setup.assumptions.serving.prefill_chunk
     if not chunk or requests.decode_steps <= 0.0:
         return np.inf
-    groups = prompts_together(question, plans)
+    groups = prompts_together(setup, plans)
     return np.asarray(1.0 + np.floor(requests.decode_steps * chunk * groups / requests.new_tokens))
 
 
-def layouts(question: Question, grid: Grid) -> Plans:
+def layouts(setup: Setup, grid: Grid) -> Plans:
     """Every layout of a grid that divides what it must, with one sequence per group and stage; shape (n,)."""
     found: list[Plans] = []
-    sizes, model, assumed = grid.accelerators, question.model, question.assumptions
+    sizes, model, assumed = grid.accelerators, setup.model, setup.assumptions
     for depth in grid.layouts.depths(model, assumed, sizes, np.zeros(1)):
         depth = np.broadcast_to(depth, sizes.shape)
         chosen = depth > 0
         plans = grid.layouts.variants(model, assumed, Plans.of(sizes[chosen], depth[chosen], depth[chosen]))
-        plans = replace(plans, batch=np.asarray(prompts_together(question, plans)))
+        plans = replace(plans, batch=np.asarray(prompts_together(setup, plans)))
         possible = np.zeros(plans.shape, dtype=bool)
         for cut in assumed.layout.tensor_layouts:
-            codes = question.reasons(plans, cut)
+            codes = setup.reasons(plans, cut)
             possible |= (codes != memory.DIVIDE) & (codes != memory.NETWORK)
         found.append(plans.at(np.nonzero(possible)))
     size, batch, pp, ranks, ep = (
@@ -279,25 +276,25 @@ def layouts(question: Question, grid: Grid) -> Plans:
     return Plans(size[order], batch[order], pp[order], ranks[order], ep[order], whole=True)
 
 
-def slots_of(question: Question, plans: Plans, speculation: Speculation | None = None) -> Array:
+def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None) -> Array:
     """Requests whose cache fits beside the weights, rounded down [1]; the workspace grows with them."""
     batch = plans.batch
     # From below, every second pass ends at a batch that fits: the more sequences are reckoned with, the fewer fit.
     for _ in range(4):
-        needed = drafting.memory(question, replace(plans, batch=batch), speculation)
+        needed = drafting.memory(setup, replace(plans, batch=batch), speculation)
         room = np.maximum(needed.available_bytes - needed.weight_bytes, 0.0)
         batch = np.maximum(np.floor(room / (needed.kv_bytes / batch)), 1.0)
-    needed = drafting.memory(question, replace(plans, batch=batch), speculation)
+    needed = drafting.memory(setup, replace(plans, batch=batch), speculation)
     return np.where(np.broadcast_to(needed.fits, batch.shape), batch, 0.0)
 
 
-def _nothing(question: Question, plans: Plans, grid: Grid, speculation: Speculation | None) -> str:
-    subject = f"{question.model.name} ({question.precision.weights}) on {question.hardware.name}"
+def _nothing(setup: Setup, plans: Plans, grid: Grid, speculation: Speculation | None) -> str:
+    subject = f"{setup.model.name} ({setup.precision.weights}) on {setup.hardware.name}"
     sizes = f"{grid.accelerators.min():g} to {grid.accelerators.max():g} accelerators"
     if not plans.accelerators.size:
         return f"nothing fits: {subject}: no layout of {sizes} divides heads, layers, experts and widths"
     one = plans.at((np.array([plans.accelerators.size - 1]),))
-    weights, cache, available = drafting.memory(question, one, speculation).of_one_plan()
+    weights, cache, available = drafting.memory(setup, one, speculation).of_one_plan()
     proposer = "" if speculation is None else f", those of the {drafting.PROPOSERS[speculation.proposer]} included"
     return (
         f"nothing fits: {subject}, {sizes}: on the largest, {weights / 1e9:.1f} GB of weights and "

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.prefill import Prefill, fastest_cut, prefill, prompts_together
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.speculation import Speculation, read_prompt, rounds
 from inference_econ.inputs.traffic import Requests
 
@@ -59,12 +59,12 @@ class Steady:
             return 1.0 / self.tpot_seconds
 
 
-def steady(question: Question, plans: Plans, requests: Requests) -> Steady:
+def steady(setup: Setup, plans: Plans, requests: Requests) -> Steady:
     """Continuous batching in steady state, from the batch that decode steps work on.
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         What, on what, how, at the mean context of the requests (:attr:`Requests.mean_context`).
     plans : Plans
         Deployments, shape (...); the batch is what one of its requests sees, itself included. Batches below one
@@ -87,19 +87,19 @@ def steady(question: Question, plans: Plans, requests: Requests) -> Steady:
     1980), but no instance is more than busy. A new prompt waits for the rest of the running step and for prompts
     before it: see :func:`_waits`.
     """
-    together = prompts_together(question, plans)
+    together = prompts_together(setup, plans)
     batch = np.broadcast_to(plans.batch, plans.shape)
     # The fullest group sets the pace: none has less than one sequence.
-    decode = fastest_cut(question, replace(plans, batch=np.maximum(batch, together)))
-    return balanced(question, requests, batch, decode, prefill(question, plans, requests.new_tokens, requests.cached))
+    decode = fastest_cut(setup, replace(plans, batch=np.maximum(batch, together)))
+    return balanced(setup, requests, batch, decode, prefill(setup, plans, requests.new_tokens, requests.cached))
 
 
-def steady_rounds(question: Question, plans: Plans, requests: Requests, speculation: Speculation) -> Steady:
+def steady_rounds(setup: Setup, plans: Plans, requests: Requests, speculation: Speculation) -> Steady:
     """Continuous batching in rounds of the best draft length for each batch.
 
     Parameters
     ----------
-    question, plans, requests
+    setup, plans, requests
         See :func:`steady`.
     speculation : Speculation
         Who proposes.
@@ -123,22 +123,22 @@ def steady_rounds(question: Question, plans: Plans, requests: Requests, speculat
     propose as soon as the batch is small again. A new prompt waits for the rest of a whole round. What the last
     round of an answer gives beyond its end is not counted: answers are long beside drafts.
     """
-    found = rounds(question, plans, speculation)
+    found = rounds(setup, plans, speculation)
     best = found.best()
     seconds = np.take_along_axis(found.seconds, best.length[..., None], axis=-1)[..., 0]
-    reading = read_prompt(question, plans, requests.new_tokens, requests.cached, speculation)
+    reading = read_prompt(setup, plans, requests.new_tokens, requests.cached, speculation)
     batch = np.broadcast_to(plans.batch, plans.shape)
-    return balanced(question, requests, batch, seconds, reading, tokens=found.tokens[best.length])
+    return balanced(setup, requests, batch, seconds, reading, tokens=found.tokens[best.length])
 
 
 def balanced(
-    question: Question, requests: Requests, batch: Array, decode: Array, reading: Prefill, tokens: Array | float = 1.0
+    setup: Setup, requests: Requests, batch: Array, decode: Array, reading: Prefill, tokens: Array | float = 1.0
 ) -> Steady:
     """The steady state that follows from the times of a decode step and of a prompt; see :func:`steady`.
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         Its assumptions count.
     requests : Requests
         Lengths.
@@ -153,28 +153,28 @@ def balanced(
     """
     steps, others = requests.decode_steps / tokens, batch - 1.0
     own, prompt, idle = reading.seconds, reading.busy_seconds, np.zeros(())
-    if question.assumptions.serving.prefill_chunk:
+    if setup.assumptions.serving.prefill_chunk:
         # Decoding beside it is work for the chips while the host launches kernels.
         own = reading.chip_share * own + np.minimum(others, 1.0) * reading.chunks * decode
         idle = np.maximum(reading.seconds - own, 0.0)
         waiting = prompt - decode * reading.chunks * prompt / reading.seconds
-        prompt = _beside(question, requests, reading, waiting, others / np.maximum(steps, 1.0))
+        prompt = _beside(setup, requests, reading, waiting, others / np.maximum(steps, 1.0))
     # All steps of an answer, and the prompts of others between them.
     answer = steps * decode + others * prompt
     share = others * prompt / np.maximum(answer, np.finfo(float).tiny)
-    queue, step = _waits(question, replace(reading, busy_seconds=prompt), decode, share, requests)
+    queue, step = _waits(setup, replace(reading, busy_seconds=prompt), decode, share, requests)
     # Nobody waits for more than all others.
     most = others * prompt
     ahead, running = np.minimum(queue, most), np.minimum(others, 1.0) * np.minimum(step, decode + most) / 2.0
     # What prompts before it have in the steps that were prepared when it came: one after the other, that is counted.
     prepared = decode
-    if _several_fit(question, requests):
+    if _several_fit(setup, requests):
         # Of prompts in the same step only the work of chips counts, and not while they wait for the host anyway.
         ahead = np.maximum(ahead * reading.chip_share * reading.busy_seconds / prompt - idle, 0.0)
         prepared = decode + others / np.maximum(steps, 1.0) * prompt
-    own = own + idle + question.assumptions.host.request_overhead
+    own = own + idle + setup.assumptions.host.request_overhead
     if requests.decode_steps > 0:
-        own = own + question.assumptions.host.steps_ahead * np.minimum(others, 1.0) * prepared
+        own = own + setup.assumptions.host.steps_ahead * np.minimum(others, 1.0) * prepared
     ttft = own + ahead + running
     cycle = ttft + answer
     rate = 1.0 / cycle + others / np.maximum(answer, np.finfo(float).tiny)
@@ -184,12 +184,12 @@ def balanced(
     return Steady(batch, rate * cycle, ttft, tpot, rate, decode / tokens, busy, ahead, running, reading)
 
 
-def _beside(question: Question, requests: Requests, reading: Prefill, waiting: Array, prompts: Array) -> Array:
+def _beside(setup: Setup, requests: Requests, reading: Prefill, waiting: Array, prompts: Array) -> Array:
     """What each prompt adds to the steps that it shares with decoding and with other prompts: a mean [s].
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         Its assumptions count.
     requests : Requests
         Lengths.
@@ -216,23 +216,21 @@ def _beside(question: Question, requests: Requests, reading: Prefill, waiting: A
     launching = waiting * (pdtr(few, mean) - np.exp(-mean)) / mean
     added = launching + working * np.where(few > 0.0, 1.0 - pdtr(np.maximum(few - 1.0, 0.0), mean), 1.0)
     # No more of them than the tokens of a step allow.
-    least = waiting * min(requests.new_tokens / question.assumptions.serving.prefill_chunk, 1.0)
+    least = waiting * min(requests.new_tokens / setup.assumptions.serving.prefill_chunk, 1.0)
     return np.asarray(np.maximum(added, least))
 
 
-def _several_fit(question: Question, requests: Requests) -> bool:
+def _several_fit(setup: Setup, requests: Requests) -> bool:
     """Whether several prompts can be read in the same step, beside decoding."""
-    return 2.0 * requests.new_tokens <= question.assumptions.serving.prefill_chunk
+    return 2.0 * requests.new_tokens <= setup.assumptions.serving.prefill_chunk
 
 
-def _waits(
-    question: Question, reading: Prefill, decode: Array, share: Array, requests: Requests
-) -> tuple[Array, Array]:
+def _waits(setup: Setup, reading: Prefill, decode: Array, share: Array, requests: Requests) -> tuple[Array, Array]:
     """What a new prompt finds before it: the prompts that wait, and the running step; means [s].
 
     Parameters
     ----------
-    question : Question
+    setup : Setup
         Whether prompts are read beside decoding.
     reading : Prefill
         Of one prompt: P.
@@ -260,9 +258,9 @@ def _waits(
     Prompts of which no two fit a step, or of several chunks, take turns of their chunks with the decode steps beside
     them: Pollaczek and Khinchine.
     """
-    alone, limit, scv = reading.busy_seconds, question.assumptions.serving.prefill_chunk, requests.isl.scv
+    alone, limit, scv = reading.busy_seconds, setup.assumptions.serving.prefill_chunk, requests.isl.scv
     chunked = limit > 0
-    if _several_fit(question, requests):
+    if _several_fit(setup, requests):
         step = (decode + alone * share * (1.0 + scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
         return share * step, step
     turn = alone + reading.chunks * decode if chunked else alone

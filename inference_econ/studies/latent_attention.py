@@ -14,7 +14,7 @@ from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.engine.operators.attention import mixer
 from inference_econ.engine.operators.table import Table
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import step_seconds
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
@@ -52,13 +52,13 @@ class Answer:
         Per token and layer; by batch and context; by new tokens; break-even; whole steps if they were asked for.
     charts : tuple of Chart
         Attention of one layer over the context, and over the new tokens.
-    questions : tuple of Question
+    setups : tuple of Setup
         What the numbers rest on.
     """
 
     tables: tuple[CellTable, ...]
     charts: tuple[Chart, ...]
-    questions: tuple[Question, ...]
+    setups: tuple[Setup, ...]
 
 
 def compare(asked: LatentVariantsAsk) -> Answer:
@@ -80,20 +80,20 @@ def compare(asked: LatentVariantsAsk) -> Answer:
         If the model has other attention than latent, or the assumptions overlap more than an operator.
     """
     whole = _questions(asked, catalog.model(asked.model), asked.hardware)
-    question = whole["absorbed"]
-    _latent(question.model)  # refuses a model with other attention
-    if question.assumptions.chip.overlap != "operator":
+    setup = whole["absorbed"]
+    _latent(setup.model)  # refuses a model with other attention
+    if setup.assumptions.chip.overlap != "operator":
         raise InputError(
             f"attention alone is timed row by row, which needs assumptions with overlap: operator; "
-            f"{question.assumptions.name} has {question.assumptions.chip.overlap}"
+            f"{setup.assumptions.name} has {setup.assumptions.chip.overlap}"
         )
-    alone = _questions(asked, _one_layer(question.model), asked.hardware)
+    alone = _questions(asked, _one_layer(setup.model), asked.hardware)
 
     def one_layer(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:
         at, plans = replace(alone[variant], context=context), _plans(1, 1, 1, batch, new_tokens)
         return _attention_seconds(at, plans) if _fits(at, plans) else None
 
-    where = f"Attention of one layer of {question.model.name} on one {question.hardware.name}"
+    where = f"Attention of one layer of {setup.model.name} on one {setup.hardware.name}"
     tables = [
         _per_token(asked, whole),
         _by_context(f"{where}, one decode step", "us", 1e6, one_layer, asked.batches, asked.contexts),
@@ -106,14 +106,14 @@ def compare(asked: LatentVariantsAsk) -> Answer:
     ]
     charts.append(_over_new_tokens(one_layer, asked))
     if asked.whole_step is None:
-        return Answer(tuple(tables), tuple(charts), (question,))
+        return Answer(tuple(tables), tuple(charts), (setup,))
     step = asked.whole_step
-    deployed = _questions(asked, question.model, step.hardware)
+    deployed = _questions(asked, setup.model, step.hardware)
     tables.append(_whole_steps(step, deployed))
-    return Answer(tuple(tables), tuple(charts), (question, deployed["absorbed"]))
+    return Answer(tuple(tables), tuple(charts), (setup, deployed["absorbed"]))
 
 
-def _questions(asked: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[LatentVariant, Question]:
+def _questions(asked: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[LatentVariant, Setup]:
     """One question per variant, without context."""
     return {
         variant: question_of(
@@ -151,26 +151,26 @@ def _plans(tp: float, dp: float, ep: float, batch: float, new_tokens: float = 1)
     return Plans(one * tp * dp, one * batch, one, one * tp, one * ep, new_tokens=new_tokens, whole=True)
 
 
-def _fits(question: Question, plans: Plans) -> bool:
+def _fits(setup: Setup, plans: Plans) -> bool:
     """Whether weights, cache and what a step decompresses fit."""
-    code = int(np.ravel(question.reasons(plans, question.assumptions.layout.tensor_layouts[0]))[0])
+    code = int(np.ravel(setup.reasons(plans, setup.assumptions.layout.tensor_layouts[0]))[0])
     if code == memory.DIVIDE:
-        raise InputError(f"batch {plans.batch[0]:g} of {question.model.name}: {memory.REASONS[code]}")
+        raise InputError(f"batch {plans.batch[0]:g} of {setup.model.name}: {memory.REASONS[code]}")
     return code == memory.FITS
 
 
-def _attention_seconds(question: Question, plans: Plans) -> float:
+def _attention_seconds(setup: Setup, plans: Plans) -> float:
     """Seconds of the rows that attention has in the operator table [s]."""
     table = Table(
-        question.model,
-        question.precision,
+        setup.model,
+        setup.precision,
         plans,
-        question.context,
-        question.hardware.link_domain,
-        question.assumptions,
+        setup.context,
+        setup.hardware.link_domain,
+        setup.assumptions,
     )
-    names = {row.name for block in question.model.blocks for row in mixer(table, block)}
-    rows = operator_costs(question, plans, question.assumptions.layout.tensor_layouts[0])
+    names = {row.name for block in setup.model.blocks for row in mixer(table, block)}
+    rows = operator_costs(setup, plans, setup.assumptions.layout.tensor_layouts[0])
     return sum(
         max(row.compute_seconds, row.memory_seconds) + row.network_seconds + row.launch_seconds
         for row in rows
@@ -178,34 +178,34 @@ def _attention_seconds(question: Question, plans: Plans) -> float:
     )
 
 
-def _flop(question: Question, context: float, new_tokens: float = 1) -> float:
+def _flop(setup: Setup, context: float, new_tokens: float = 1) -> float:
     """Arithmetic of a step of one sequence over all layers [FLOP]."""
-    work = replace(question, context=context).work(_plans(1, 1, 1, 1, new_tokens))
+    work = replace(setup, context=context).work(_plans(1, 1, 1, 1, new_tokens))
     return sum(
         float(np.ravel(row.repeats * (row.flop_per_token * new_tokens + row.flop_per_sequence))[0])
         for row in work.operators
     )
 
 
-def _cache_bytes(question: Question, context: float) -> float:
+def _cache_bytes(setup: Setup, context: float) -> float:
     """Cache of one sequence over all layers [B]."""
-    return replace(question, context=context).memory(_plans(1, 1, 1, 1)).of_one_plan()[1]
+    return replace(setup, context=context).memory(_plans(1, 1, 1, 1)).of_one_plan()[1]
 
 
-def _per_token(asked: LatentVariantsAsk, questions: Mapping[LatentVariant, Question]) -> CellTable:
+def _per_token(asked: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup]) -> CellTable:
     """What one more token of context adds to cache and arithmetic of a layer."""
     rows = []
     for one in asked.rows:
-        question = questions[one.latent_attention]
+        setup = setups[one.latent_attention]
         # Cache comes in blocks of tokens.
-        block = float(question.assumptions.capacity.kv_block)
-        added = _cache_bytes(question, 2 * block) - _cache_bytes(question, block)
-        flop = _flop(question, 2 * block) - _flop(question, block)
-        share = 1.0 / (block * question.model.layers)
+        block = float(setup.assumptions.capacity.kv_block)
+        added = _cache_bytes(setup, 2 * block) - _cache_bytes(setup, block)
+        flop = _flop(setup, 2 * block) - _flop(setup, block)
+        share = 1.0 / (block * setup.model.layers)
         values = (share * added / 1e3, share * flop / 1e6)
         printed = {str(column): text for column, text in one.printed.items()}
         rows.append(CellRow((one.label, NAMES[one.latent_attention]), values, printed))
-    model = questions["absorbed"].model.name
+    model = setups["absorbed"].model.name
     title = f"{model}: cache (10^3 B) and arithmetic of a decode step that a token of context adds per layer"
     return CellTable(title, ("implementation", "variant"), ("kB", "MFLOP"), tuple(rows), tuple(asked.notes))
 
@@ -277,10 +277,10 @@ def _faster_from(variant: LatentVariant, seconds: Seconds, batch: float, context
     return _least(reached)
 
 
-def _break_even(asked: LatentVariantsAsk, questions: Mapping[LatentVariant, Question], seconds: Seconds) -> CellTable:
+def _break_even(asked: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], seconds: Seconds) -> CellTable:
     """New tokens from which on absorbed projections are not the best way any more."""
     batch = asked.verification.batch
-    step, absorbed = questions["decompressed_per_step"], questions["absorbed"]
+    step, absorbed = setups["decompressed_per_step"], setups["absorbed"]
 
     def less(context: float) -> float | str:
         return _least(lambda new: _flop(step, context, new) <= _flop(absorbed, context, new))
@@ -295,17 +295,17 @@ def _break_even(asked: LatentVariantsAsk, questions: Mapping[LatentVariant, Ques
     return CellTable(title, ("context",), columns, rows, (note,))
 
 
-def _whole_steps(step: WholeStep, questions: Mapping[LatentVariant, Question]) -> CellTable:
+def _whole_steps(step: WholeStep, setups: Mapping[LatentVariant, Setup]) -> CellTable:
     """The same for whole decode steps of the whole model."""
 
     def seconds(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:
-        question = replace(questions[variant], context=context)
+        setup = replace(setups[variant], context=context)
         plans = _plans(step.tp, step.dp, step.ep, batch, new_tokens)
-        return float(step_seconds(question, plans)[0][0]) if _fits(question, plans) else None
+        return float(step_seconds(setup, plans)[0][0]) if _fits(setup, plans) else None
 
-    question = questions["absorbed"]
+    setup = setups["absorbed"]
     layout = f"tp{step.tp} dp{step.dp} ep{step.ep}"
-    title = f"{question.model.name} on {step.tp * step.dp} x {question.hardware.name} ({layout}), one decode step"
+    title = f"{setup.model.name} on {step.tp * step.dp} x {setup.hardware.name} ({layout}), one decode step"
     return _by_context(title, "ms", 1e3, seconds, step.batches, step.contexts)
 
 

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from inference_econ.answers.assess import Assessment, assess
 from inference_econ.answers.frontier import DraftModel, ask, make_grid, solve
-from inference_econ.answers.sources import UsedSource, priced_sources, question_sources, spec_sources
+from inference_econ.answers.sources import UsedSource, priced_sources, setup_sources, spec_sources
 from inference_econ.answers.sources import sources as sources
 from inference_econ.engine import economics, memory
 from inference_econ.engine.layouts import plans
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto, roofline
 from inference_econ.inputs import catalog, profiles
@@ -160,7 +160,7 @@ def run(scenario: Scenario | catalog.Name, *, keep_going: bool = False, progress
         return Result(spec, assessment=found, sources=(*sources(found.anywhere.frontier), *own))
     if isinstance(ask, LatentVariantsAsk):
         answer = latent_attention.compare(ask)
-        used = dict.fromkeys(found for one in answer.questions for found in question_sources(one))
+        used = dict.fromkeys(found for one in answer.setups for found in setup_sources(one))
         return Result(spec, tables=answer.tables, charts=answer.charts, sources=(*used, *own))
     if isinstance(ask, RunaheadAsk):
         chains = kv_runahead.compare(ask)
@@ -296,57 +296,57 @@ def _curve(series: Series, settings: Settings) -> Curve:
 def _toy(ask_toy: ToyAsk, series: Series, settings: Settings) -> Curve:
     """The toy model of section 2.2 for one series."""
     filled = _with_defaults(settings)
-    question = ask(
+    setup = ask(
         _model(filled),
         _hardware(filled),
         filled.context or 0.0,
         assumptions=catalog.assumptions(filled.assumptions or "paper", changes=_changes(filled, "assumptions")),
         weights=filled.weights,
     )
-    price = economics.rate(question.hardware, filled.price)
-    width = memory.weight_bytes(question.model, question.precision) / question.model.total_parameters
+    price = economics.rate(setup.hardware, filled.price)
+    width = memory.weight_bytes(setup.model, setup.precision) / setup.model.total_parameters
     if ask_toy.kind == "toy_optimum":
         best = roofline.toy_minimum_latency(
-            question.model.total_parameters,
-            question.model.layers,
+            setup.model.total_parameters,
+            setup.model.layers,
             bytes_per_parameter=width,
-            bytes_per_second=question.hardware.hbm_bytes_per_second,
+            bytes_per_second=setup.hardware.hbm_bytes_per_second,
             reductions=ask_toy.reductions,
             hop_seconds=ask_toy.hop,
         )
         batch = roofline.critical_batch(
-            width, question.hardware.hbm_bytes_per_second, question.flops_per_second(question.precision.weights)
+            width, setup.hardware.hbm_bytes_per_second, setup.flops_per_second(setup.precision.weights)
         )
         dollars = money.dollars_per_million_tokens(best.accelerators, best.seconds, batch, price)
         speed, cost, size, users = (np.atleast_1d(v) for v in (1 / best.seconds, dollars, best.accelerators, batch))
-        return Curve(series.label, speed, cost, size, users, sources=priced_sources(question, price))
-    sizes, batches = make_grid(question, "paper", pipeline=False).pairs()
+        return Curve(series.label, speed, cost, size, users, sources=priced_sources(setup, price))
+    sizes, batches = make_grid(setup, "paper", pipeline=False).pairs()
     seconds = roofline.toy_latency(
-        question.model.total_parameters,
-        question.model.layers,
+        setup.model.total_parameters,
+        setup.model.layers,
         sizes,
         batches,
         bytes_per_parameter=width,
-        bytes_per_second=question.bytes_per_second,
-        flops_per_second=question.flops_per_second(question.precision.weights),
+        bytes_per_second=setup.bytes_per_second,
+        flops_per_second=setup.flops_per_second(setup.precision.weights),
         reductions=ask_toy.reductions,
         hop_seconds=ask_toy.hop,
         base_seconds=ask_toy.base,
     )
-    return _toy_curve(series.label, question, filled, sizes, batches, seconds, price)
+    return _toy_curve(series.label, setup, filled, sizes, batches, seconds, price)
 
 
 def _toy_curve(
-    label: str, question: Question, settings: Settings, sizes: Array, batches: Array, seconds: Array, price: float
+    label: str, setup: Setup, settings: Settings, sizes: Array, batches: Array, seconds: Array, price: float
 ) -> Curve:
-    fits = question.memory(plans.Plans.of(sizes, batches, np.ones((1, 1)))).fits
+    fits = setup.memory(plans.Plans.of(sizes, batches, np.ones((1, 1)))).fits
     if settings.max_tokens_per_second is not None:
         fits = fits & (batches <= settings.max_tokens_per_second * seconds)
     if not fits.any():
         demand = settings.max_tokens_per_second
         limit = "" if demand is None else f", or each produces more than {demand:g} tokens/s"
         raise NothingFitsError(
-            f"nothing fits: {label}: no instance of the grid holds weights and cache of {question.model.name}{limit}"
+            f"nothing fits: {label}: no instance of the grid holds weights and cache of {setup.model.name}{limit}"
         )
     sizes, batches = (np.broadcast_to(axis, seconds.shape)[fits] for axis in (sizes, batches))
     seconds = seconds[fits]
@@ -355,7 +355,7 @@ def _toy_curve(
     if settings.sampling is not None:
         best = best[pareto.sampled(seconds[best], settings.sampling.points, settings.sampling.decades)]
     best = best[::-1]
-    used = priced_sources(question, price)
+    used = priced_sources(setup, price)
     return Curve(label, 1.0 / seconds[best], dollars[best], sizes[best], batches[best], sources=used)
 
 

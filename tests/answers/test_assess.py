@@ -43,8 +43,8 @@ def test_any_of_the_three_gives_the_same_point(name: str) -> None:
     values: dict[str, Any] = {"utilization": first.mfu, "batch": first.batch, "throughput": first.throughput}
     again = assess(tokens_per_second=40, **{name: values[name]}).measured
     assert dataclasses.astuple(again) == pytest.approx(dataclasses.astuple(first))
-    question = ask("llama_3_70b", "h100_sxm", 500, assumptions="deployable")
-    assert first.mfu == pytest.approx(float(mfu(question, 8, 96, 1 / 40)))
+    setup = ask("llama_3_70b", "h100_sxm", 500, assumptions="deployable")
+    assert first.mfu == pytest.approx(float(mfu(setup, 8, 96, 1 / 40)))
 
 
 def test_a_point_behind_the_frontier() -> None:

@@ -206,7 +206,7 @@ def test_the_record_is_json() -> None:
 def test_what_takes_the_memory_of_an_accelerator() -> None:
     found = ie.explain("deepseek_v3", "gb200_nvl72", tp=2, dp=16, ep=32, batch=320, context=4000)
     held, model = found.held, ie.model("deepseek_v3")
-    assert sum(held.values()) == pytest.approx(found.question.hardware.hbm_bytes)
+    assert sum(held.values()) == pytest.approx(found.setup.hardware.hbm_bytes)
     block = 1 + 4 / 128**2
     # Attention is cut over two ranks, and every pair has all of it; of 256 experts there are eight; a shared one is cut
     # like attention. A latent is copied by both ranks of a pair, which has 20 sequences.
@@ -218,12 +218,12 @@ def test_what_takes_the_memory_of_an_accelerator() -> None:
     assert held["embeddings"] == pytest.approx(2 * 129280 * 7168 * 2 / 32, rel=1e-12)
     assert held["kv_cache"] == 20 * 4000 * 61 * 576 * 2
     assert held["state"] == 0
-    assert held["head_room"] == pytest.approx(0.1 * found.question.hardware.hbm_bytes)
+    assert held["head_room"] == pytest.approx(0.1 * found.setup.hardware.hbm_bytes)
     weights = sum(held[name] for name in ("attention", "experts", "shared_experts", "embeddings", "feed_forward"))
     assert 32 * weights == pytest.approx(np.ravel(found.memory.weight_bytes)[0])
     assert 32 * held["workspace"] == pytest.approx(np.ravel(found.memory.workspace_bytes)[0])
     table = explain.memory_table(found)
-    assert table.rows[-1] == ("all", f"{found.question.hardware.hbm_bytes / 1e9:.3f}", "100.0")
+    assert table.rows[-1] == ("all", f"{found.setup.hardware.hbm_bytes / 1e9:.3f}", "100.0")
     assert ("KV cache", "5.622", "2.8") in table.rows
     assert "states of recurrent layers" not in [row[0] for row in table.rows]
 

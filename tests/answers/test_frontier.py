@@ -212,10 +212,10 @@ def test_demand_caps_what_an_instance_sells() -> None:
 
 
 def test_the_presets_follow_the_grid() -> None:
-    assert _small().question.assumptions == ie.assumptions("profiles/hopper").for_family("h100")
-    assert _small(hardware="tpu_v6e").question.assumptions == ie.assumptions("deployable").for_family("tpu")
-    assert _small(grid="paper").question.assumptions.name == "paper"
-    assert _small(grid="paper", assumptions="ideal").question.assumptions.name == "ideal"
+    assert _small().setup.assumptions == ie.assumptions("profiles/hopper").for_family("h100")
+    assert _small(hardware="tpu_v6e").setup.assumptions == ie.assumptions("deployable").for_family("tpu")
+    assert _small(grid="paper").setup.assumptions.name == "paper"
+    assert _small(grid="paper", assumptions="ideal").setup.assumptions.name == "ideal"
 
 
 def test_whole_instances_may_be_capped_between_two_whole_numbers() -> None:

@@ -127,7 +127,7 @@ def test_a_faster_link_is_never_worse() -> None:
 def test_keeping_in_hbm_pays_for_a_while() -> None:
     one = usual()
     hourly = one.dollars_per_second * 3600
-    room = one.service.slots * one.service.question.context * 131072
+    room = one.service.slots * one.service.setup.context * 131072
     assert one.holding_dollars_per_million_hour == pytest.approx(hourly * 1e6 * 131072 / room, rel=0.02)
     kept = one.keeping_seconds / 3600 * one.holding_dollars_per_million_hour
     assert kept == pytest.approx(one.computing_dollars_per_million)

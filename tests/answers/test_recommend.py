@@ -106,7 +106,7 @@ def test_of_two_kinds_of_chips_each_is_shown() -> None:
     one, other = offer_of(most=2), offer_of(most=2, hardware="h200_sxm")
     pairs = [(each.deployments, each.dollars_per_accelerator_hour) for each in (one, other)]
     found = recommend(pairs, 10.0, Targets(tpot_seconds=0.03), most=4)
-    names = [choice.service.question.hardware.name for choice in found]
+    names = [choice.service.setup.hardware.name for choice in found]
     assert len(set(names)) == 2
     assert found[0].dollars_per_hour == min(
         recommend([pair], 10.0, Targets(tpot_seconds=0.03), most=1)[0].dollars_per_hour for pair in pairs

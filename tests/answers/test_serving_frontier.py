@@ -40,8 +40,8 @@ def front_of(name: str = "dense") -> ServiceFrontier:
 
 def without_watts(offer: Offer) -> Offer:
     found = offer.deployments
-    hardware = found.question.hardware.model_copy(update={"watts": None})
-    return replace(offer, deployments=replace(found, question=replace(found.question, hardware=hardware)))
+    hardware = found.setup.hardware.model_copy(update={"watts": None})
+    return replace(offer, deployments=replace(found, setup=replace(found.setup, hardware=hardware)))
 
 
 @settings(max_examples=100, deadline=None)
@@ -77,7 +77,7 @@ def test_a_point_is_the_steady_state_of_its_layout(name: str) -> None:
     front = front_of(name)
     found = front.deployments
     for index in (0, len(front) // 2, len(front) - 1):
-        again = steady(found.question, front.plan(index), found.requests)
+        again = steady(found.setup, front.plan(index), found.requests)
         assert front.tpot_seconds[index] == pytest.approx(float(again.tpot_seconds[0]))
         assert front.ttft_seconds[index] == pytest.approx(float(again.ttft_seconds[0]))
         assert front.requests_per_second[index] == pytest.approx(float(again.requests_per_second[0]))

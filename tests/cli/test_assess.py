@@ -36,8 +36,8 @@ def test_the_question_that_the_study_opens_with(command: Command) -> None:
 
 
 def test_under_the_study_s_own_assumptions_the_answer_is_hardly_better(command: Command) -> None:
-    question = (*SUBJECT, "--context", 0, "--tokens-per-second", 70, "--utilization", 0.15)
-    outcome = command(*question, "--assumptions", "paper", "--format", "json")
+    setup = (*SUBJECT, "--context", 0, "--tokens-per-second", 70, "--utilization", 0.15)
+    outcome = command(*setup, "--assumptions", "paper", "--format", "json")
     found = json.loads(outcome.out)
     assert found["assumptions"] == "paper"
     gap = found["frontiers"]["any_size"]

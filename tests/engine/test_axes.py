@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import inference_econ as ie
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import evaluate, step_seconds
 from inference_econ.inputs import catalog
 from inference_econ.inputs.assumptions import Assumptions, field_names, value_of
@@ -32,9 +32,9 @@ presets = st.sampled_from(["paper", "deployable"])
 contexts = st.sampled_from([0.0, 1.0, 777.0, 20_000.0])
 
 
-def _question(model: str, chip: str, context: float, assumptions: Assumptions) -> Question:
+def _question(model: str, chip: str, context: float, assumptions: Assumptions) -> Setup:
     spec = catalog.model(model)
-    return Question.of(spec, catalog.hardware(chip), Precision.of(spec), context, assumptions)
+    return Setup.of(spec, catalog.hardware(chip), Precision.of(spec), context, assumptions)
 
 
 @cache
@@ -42,7 +42,7 @@ def _preset(name: str, changes: tuple[str, ...] = ()) -> Assumptions:
     return catalog.assumptions(name, changes=changes)
 
 
-def _asked(model: str, chip: str, context: float, preset: str, *changes: str) -> Question:
+def _asked(model: str, chip: str, context: float, preset: str, *changes: str) -> Setup:
     return _question(model, chip, context, _preset(preset, changes))
 
 
@@ -149,8 +149,8 @@ def _like_paper(assumptions: Assumptions, field: str) -> Assumptions:
     return assumptions.changed({field: value})
 
 
-def _measures(question: Question, plan: Plans) -> dict[str, float]:
-    costs, memory = evaluate(question, plan, "1d"), question.memory(plan)
+def _measures(setup: Setup, plan: Plans) -> dict[str, float]:
+    costs, memory = evaluate(setup, plan, "1d"), setup.memory(plan)
     parts = {name: _number(part) for name, part in costs.parts.items()}
     held = {name: _number(getattr(memory, name)) for name in ("weight_bytes", "kv_bytes", "available_bytes")}
     return {**parts, **held, "seconds": _number(costs.seconds)}
@@ -213,8 +213,8 @@ def test_what_makes_the_difference_between_the_presets_is_listed_in_seconds() ->
     plan, seconds = _plan(tp=2, dp=8, ep=16, batch=4096), {}
     for field in _differing():
         walked = _like_paper(walked, field)
-        question = _question("deepseek_v3", "h200_sxm", 2000.0, walked)
-        seconds[field] = _number(step_seconds(question, plan)[-1])
+        setup = _question("deepseek_v3", "h200_sxm", 2000.0, walked)
+        seconds[field] = _number(step_seconds(setup, plan)[-1])
     end = _number(step_seconds(_question("deepseek_v3", "h200_sxm", 2000.0, paper), plan)[-1])
     assert list(seconds.values())[-1] == end
     start = _number(step_seconds(_question("deepseek_v3", "h200_sxm", 2000.0, _preset("deployable")), plan)[-1])
@@ -330,8 +330,8 @@ FULLER: dict[str, tuple[str, str]] = {
 }
 
 
-def _left(question: Question, at: Plans) -> Array:
-    memory = question.memory(at)
+def _left(setup: Setup, at: Plans) -> Array:
+    memory = setup.memory(at)
     return np.asarray(memory.available_bytes - memory.kv_bytes - memory.weight_bytes)
 
 
@@ -376,9 +376,9 @@ def test_the_host_adds_its_time_to_every_step(model: str, preset: str, context: 
     ),
 )
 def test_parts_add_up_under_every_choice(model: str, context: float, at: Plans, changes: tuple[str, ...]) -> None:
-    question = _asked(model, "h100_sxm", context, "deployable", *changes)
-    costs = evaluate(question, at, "1d")
-    assert costs.seconds == pytest.approx(step_seconds(question, at)[0], rel=ROUNDING)
+    setup = _asked(model, "h100_sxm", context, "deployable", *changes)
+    costs = evaluate(setup, at, "1d")
+    assert costs.seconds == pytest.approx(step_seconds(setup, at)[0], rel=ROUNDING)
     assert sum(costs.parts.values()) == pytest.approx(costs.seconds, rel=ROUNDING)
     assert all((part >= 0).all() for part in costs.parts.values())
 
@@ -399,7 +399,7 @@ def test_blocks_of_scales_slow_down_chips_that_scale_other_blocks() -> None:
     slower = {}
     for chip in ("h200_sxm", "b200"):
         plain, halved = (
-            Question.of(model, catalog.hardware(chip), Precision.of(model), 1000.0, each)
+            Setup.of(model, catalog.hardware(chip), Precision.of(model), 1000.0, each)
             for each in (catalog.assumptions("deployable"), assumed)
         )
         for dtype in ("fp8_block", "fp8"):

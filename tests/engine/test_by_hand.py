@@ -11,15 +11,15 @@ import pytest
 from inference_econ.engine.collectives import Network, collective_seconds
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Operator
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import evaluate, step_seconds
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
 
 
-def _asked(model: str, chip: str, context: float, *changes: str) -> Question:
+def _asked(model: str, chip: str, context: float, *changes: str) -> Setup:
     spec, opinions = catalog.model(model), catalog.assumptions("deployable", changes=changes)
-    return Question.of(spec, catalog.hardware(chip), Precision.of(spec), context, opinions)
+    return Setup.of(spec, catalog.hardware(chip), Precision.of(spec), context, opinions)
 
 
 def _plan(tp: float = 1, dp: float = 1, ep: float = 1, batch: float = 1) -> Plans:
@@ -31,9 +31,9 @@ def _number(value: object) -> float:
     return float(np.ravel(np.asarray(value, dtype=float))[0])
 
 
-def _row(question: Question, plan: Plans, name: str) -> Operator:
+def _row(setup: Setup, plan: Plans, name: str) -> Operator:
     """The first row of that name; blocks of a model have one each."""
-    return next(row for row in question.work(plan).operators if row.name == name)
+    return next(row for row in setup.work(plan).operators if row.name == name)
 
 
 _LL = "{LL: {base: 7 us, per_rank: 1 us, per_domain_doubling: 5 us, bandwidth_factor: 0.5}}"
@@ -50,14 +50,14 @@ KERNELS = (
 @pytest.mark.parametrize(("batch", "kernel"), [(1, "one_shot"), (64, "two_shot")])
 def test_two_all_reduces_per_layer_of_a_dense_model(batch: int, kernel: str) -> None:
     # Llama 3 8B on eight chips: tokens of 4096 in two bytes, 32 x 2 sums on the quicker kernel.
-    question, plan = _asked("llama_3_8b", "h100_sxm", 0.0, *KERNELS), _plan(tp=8, batch=batch)
+    setup, plan = _asked("llama_3_8b", "h100_sxm", 0.0, *KERNELS), _plan(tp=8, batch=batch)
     size = batch * 4096 * 2
     each = {
         "one_shot": 3.6e-6 + 7 * 0.01e-6 + 7 * size / (450e9 * 0.58),
         "two_shot": 2.4e-6 + 7 * 1.25e-6 + 2 * 7 / 8 * size / (450e9 * 0.49),
     }
     assert min(each, key=each.__getitem__) == kernel
-    parts = evaluate(question, plan, "1d").parts
+    parts = evaluate(setup, plan, "1d").parts
     found = _number(parts["all_reduce_latency"] + parts["all_reduce_bandwidth"])
     assert found == pytest.approx(32 * 2 * each[kernel], rel=1e-12)
     # Ranks that wait for each other do so before each of them.
@@ -73,8 +73,8 @@ def test_an_exchange_of_experts_by_hand() -> None:
     latency = 7e-6 + (8 - 1) * 1e-6 + math.log2(2) * 5e-6
 
     def exchanged(*changes: str) -> float:
-        question = _asked("deepseek_v3", "h200_sxm", 0.0, *PLAIN, *changes)
-        parts = evaluate(question, plan, "1d").parts
+        setup = _asked("deepseek_v3", "h200_sxm", 0.0, *PLAIN, *changes)
+        parts = evaluate(setup, plan, "1d").parts
         return _number(parts["all_to_all_latency"] + parts["all_to_all_bandwidth"]) / 58
 
     nic, link, token = 50e9 * 0.5, 450e9 * 0.5, 7168 * 2
@@ -103,8 +103,8 @@ def test_two_batches_in_turns_by_hand() -> None:
     exchanged = sum(_number(part) for name, part in half.parts.items() if name.startswith("all_"))
     worked = _number(half.seconds) - exchanged
     turns = 2 * max(exchanged, worked)
-    question = _asked("deepseek_v3", "h200_sxm", 0.0, "network.two_batch_overlap=when_faster")
-    assert _number(step_seconds(question, plan)[0]) == pytest.approx(min(turns, _number(whole.seconds)), rel=1e-12)
+    setup = _asked("deepseek_v3", "h200_sxm", 0.0, "network.two_batch_overlap=when_faster")
+    assert _number(step_seconds(setup, plan)[0]) == pytest.approx(min(turns, _number(whole.seconds)), rel=1e-12)
     assert turns < _number(whole.seconds)
 
 
@@ -131,8 +131,8 @@ def test_what_a_cached_token_costs_in_each_variant_of_latent_attention(variant: 
 def test_the_latent_is_copied_by_every_rank_and_decompressed_heads_are_not() -> None:
     # 576 elements on each of tp ranks against 128 x 320 spread over them: from tp 72 on copies take more.
     def cache(variant: str, tp: float) -> float:
-        question = _asked("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
-        return question.memory(_plan(tp=tp, ep=tp)).of_one_plan()[1]
+        setup = _asked("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
+        return setup.memory(_plan(tp=tp, ep=tp)).of_one_plan()[1]
 
     layer = 60 * 1024 * 2
     for tp in (1, 8, 64, 128):
@@ -144,24 +144,24 @@ def test_the_latent_is_copied_by_every_rank_and_decompressed_heads_are_not() -> 
     # And each rank reads what it holds.
     plan = _plan(tp=8, ep=8)
     for variant, share in (("absorbed", 576.0), ("decompressed", 128 * 320 / 8)):
-        question = _asked("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
-        assert _number(_row(question, plan, "attention").kv_bytes_per_sequence) == 2 * 1024 * share
+        setup = _asked("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
+        assert _number(_row(setup, plan, "attention").kv_bytes_per_sequence) == 2 * 1024 * share
 
 
 def test_norms_activation_functions_and_sampling_by_hand() -> None:
     # Llama 3 8B on two chips, 16 tokens: both ranks norm all tokens, and share the feed-forward width.
-    question, plan = _asked("llama_3_8b", "h100_sxm", 0.0), _plan(tp=2, batch=16)
+    setup, plan = _asked("llama_3_8b", "h100_sxm", 0.0), _plan(tp=2, batch=16)
     per_token = {
         "norms": 2 * 4 * 4096 * 2,  # two norms: the stream and what is added are read, their sum and its norm written
         "activation function": 3 * 14336 / 2 * 2,  # gate and up are read, their product written
         "sampling": 3 * 128_256 * 4,
     }
     for name, moved in per_token.items():
-        assert _number(_row(question, plan, name).activation_bytes_per_token) == moved
+        assert _number(_row(setup, plan, name).activation_bytes_per_token) == moved
     # Groups with sequences of their own norm and sample those only.
     grouped = _plan(tp=1, dp=2, batch=16)
-    assert _number(_row(question, grouped, "norms").activation_bytes_per_token) == 4 * 4096 * 2
-    assert _number(_row(question, grouped, "sampling").activation_bytes_per_token) == 3 * 128_256 * 4 / 2
+    assert _number(_row(setup, grouped, "norms").activation_bytes_per_token) == 4 * 4096 * 2
+    assert _number(_row(setup, grouped, "sampling").activation_bytes_per_token) == 3 * 128_256 * 4 / 2
 
 
 def test_norms_are_counted_once_where_attention_and_feed_forward_run_side_by_side() -> None:
@@ -204,11 +204,11 @@ def _domains(experts: int, active: int, groups: int | None, best: int | None, do
 @pytest.mark.parametrize("domains", [2, 4, 8, 16])
 @pytest.mark.parametrize("model", ["qwen3_30b_a3b", "deepseek_v3"])
 def test_domains_that_a_token_reaches(model: str, domains: int) -> None:
-    question = _asked(model, "h200_sxm", 0.0, "experts.all_to_all_crossing=per_domain")
+    setup = _asked(model, "h200_sxm", 0.0, "experts.all_to_all_crossing=per_domain")
     ranks = 8 * domains
-    row = _row(question, _plan(tp=1, dp=ranks, ep=ranks, batch=ranks), "experts in")
+    row = _row(setup, _plan(tp=1, dp=ranks, ep=ranks, batch=ranks), "experts in")
     (exchange,) = (one for one in row.collectives["1d"] if one.kind == "all_to_all")
-    spec = question.model.blocks[-1].feed_forward
+    spec = setup.model.blocks[-1].feed_forward
     assert spec.kind == "experts"
     found = _number(exchange.crossing) * spec.active_experts
     drawn = _domains(spec.experts, spec.active_experts, spec.routing_groups, spec.active_groups, domains)
@@ -224,21 +224,21 @@ def test_domains_that_a_token_reaches(model: str, domains: int) -> None:
 
 def test_a_domain_that_holds_a_part_of_a_group_does_not_lower_the_limit() -> None:
     # DeepSeek-V3's 8 groups over 16 domains: 4 groups lie in 8 of them.
-    question = _asked("deepseek_v3", "h200_sxm", 0.0, "experts.all_to_all_crossing=per_domain")
-    row = _row(question, _plan(tp=1, dp=128, ep=128, batch=128), "experts in")
+    setup = _asked("deepseek_v3", "h200_sxm", 0.0, "experts.all_to_all_crossing=per_domain")
+    row = _row(setup, _plan(tp=1, dp=128, ep=128, batch=128), "experts in")
     (exchange,) = (one for one in row.collectives["1d"] if one.kind == "all_to_all")
     reached = 16 * (1 - (15 / 16) ** 8)
     assert _number(exchange.crossing) * 8 == pytest.approx(min(reached, 8.0))
 
 
 def test_a_collective_of_the_table_is_timed_like_the_step() -> None:
-    question, plan = _asked("deepseek_v3", "h200_sxm", 0.0), _plan(tp=1, dp=16, ep=16, batch=256)
-    work, network = question.work(plan), Network.of(question.hardware, question.assumptions)
+    setup, plan = _asked("deepseek_v3", "h200_sxm", 0.0), _plan(tp=1, dp=16, ep=16, batch=256)
+    work, network = setup.work(plan), Network.of(setup.hardware, setup.assumptions)
     total = math.fsum(
         _number(row.repeats) * _number(collective_seconds(network, one, work.tokens))
         for row in work.operators
         for one in row.collectives.get("1d", ())
     )
-    parts = evaluate(question, plan, "1d").parts
+    parts = evaluate(setup, plan, "1d").parts
     shown = math.fsum(_number(part) for name, part in parts.items() if name.startswith("all_") or name == "pipeline")
     assert shown == pytest.approx(total, rel=1e-12)

@@ -14,7 +14,7 @@ import pytest
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import paper_grid
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import step_seconds
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
@@ -38,20 +38,20 @@ LL = "{LL: {base: 6.8 us, per_rank: 0.6 us, per_domain_doubling: 5 us, bandwidth
 ONLY_LL = f"network.collectives={{kind: nccl_tree, version: '2.19', protocols: {LL}}}"
 
 
-def _question(model: str, weights: str | None, context: float, changes: tuple[str, ...]) -> Question:
+def _question(model: str, weights: str | None, context: float, changes: tuple[str, ...]) -> Setup:
     spec, assumed = catalog.model(f"paper/{model}"), catalog.assumptions("paper", changes=changes)
-    return Question.of(spec, catalog.hardware("paper/h100"), Precision.of(spec, weights), context, assumed)
+    return Setup.of(spec, catalog.hardware("paper/h100"), Precision.of(spec, weights), context, assumed)
 
 
 @cache
 def _frontier(
     model: str, changes: tuple[str, ...] = (), context: float = 0.0, *, speculate: bool = False, sampled: bool = False
 ) -> Frontier:
-    question = _question(model, WEIGHTS.get(model), context, changes)
-    smallest = memory.weight_bytes(question.model, question.precision) / question.hardware.hbm_bytes
+    setup = _question(model, WEIGHTS.get(model), context, changes)
+    smallest = memory.weight_bytes(setup.model, setup.precision) / setup.hardware.hbm_bytes
     grid = paper_grid(smallest, SPARSITY.get(model, 1.0), pipeline=False)
     draft = Draft(_question("llama_3_8b", None, context, changes), 0.8, 5) if speculate else None
-    return compute(question, grid, 2.1, draft=draft, sampling=Sampling(1000, 2.0) if sampled else None)
+    return compute(setup, grid, 2.1, draft=draft, sampling=Sampling(1000, 2.0) if sampled else None)
 
 
 def _cost(front: Frontier, speed: float) -> float:

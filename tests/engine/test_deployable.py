@@ -87,7 +87,7 @@ def _without_norms(*changes: str) -> ie.Assumptions:
 def test_utilisation_never_exceeds_what_the_arithmetic_sustains(chip: str) -> None:
     # Experts in 4 bits and the rest in 16 run on different units; each counts against its own peak.
     explained = explain("gpt_oss_120b", chip, tp=2, batch=8192, context=0, price=1)
-    sustained = explained.question.assumptions.chip.math_efficiency
+    sustained = explained.setup.assumptions.chip.math_efficiency
     assert 0.01 < explained.mfu <= sustained
 
 
@@ -103,8 +103,8 @@ def test_utilisation_never_exceeds_what_the_arithmetic_sustains(chip: str) -> No
     ],
 )
 def test_units_as_engines_use_them(weights: str, chip: str, unit: str) -> None:
-    question = explain("llama_3_8b", chip, tp=1, weights=weights, price=1).question
-    assert question.unit(question.precision.weights) == unit
+    setup = explain("llama_3_8b", chip, tp=1, weights=weights, price=1).setup
+    assert setup.unit(setup.precision.weights) == unit
 
 
 def test_memory_keeps_head_room() -> None:
@@ -126,10 +126,10 @@ def test_a_recurrent_state_costs_the_same_at_any_context(tmp_path: Path) -> None
     model = _config(tmp_path, "Qwen3-Next-80B-A3B")
     short, long = (explain(model, "h200_sxm", tp=2, batch=32, context=c) for c in (0.0, 100_000.0))
     # 36 recurrent layers keep 20 million elements, most of them in 4 bytes, read and written once per step.
-    state = _part(short, "kv_cache") * short.question.bytes_per_second * 2 / 32
+    state = _part(short, "kv_cache") * short.setup.bytes_per_second * 2 / 32
     assert state == pytest.approx(2 * 4 * model.state_elements_per_sequence, rel=0.05)
     # What grows is the cache of the 12 attention layers (2 KV heads, held apart on 2 chips).
-    grown = (_part(long, "kv_cache") - _part(short, "kv_cache")) * short.question.bytes_per_second * 2 / 32
+    grown = (_part(long, "kv_cache") - _part(short, "kv_cache")) * short.setup.bytes_per_second * 2 / 32
     assert grown == pytest.approx(model.kv_elements_per_token * 2 * 100_000)
 
 
@@ -139,7 +139,7 @@ def test_an_indexer_bounds_what_is_read_but_scans_every_key(tmp_path: Path) -> N
     sparse, full = (
         explain(spec, "gb300_nvl72", tp=1, dp=8, batch=8, context=120_000, price=1) for spec in (model, plain)
     )
-    read = [np.ravel(one.costs.busy["kv_cache"])[0] * one.question.bytes_per_second for one in (sparse, full)]
+    read = [np.ravel(one.costs.busy["kv_cache"])[0] * one.setup.bytes_per_second for one in (sparse, full)]
     # One sequence per group: 2048 latents of 576 and 120,000 index keys of 128, against 120,000 latents.
     assert read[0] == pytest.approx(61 * 2 * (2048 * 576 + 120_000 * 128))
     assert read[1] == pytest.approx(61 * 2 * 120_000 * 576)
@@ -201,7 +201,7 @@ def test_an_input_embedding_can_be_left_out_of_what_must_fit() -> None:
 
 def test_sixteen_bit_activations_are_of_the_kind_of_the_weights() -> None:
     # A V100 has no bf16 unit, so that fp16 weights must bring fp16 activations along.
-    assert explain("llama_3_8b", "v100_sxm2_32", tp=1, weights="fp16").question.precision.activations == "fp16"
+    assert explain("llama_3_8b", "v100_sxm2_32", tp=1, weights="fp16").setup.precision.activations == "fp16"
 
 
 @pytest.mark.parametrize("model", ["llama_3_70b", "deepseek_v3", "gpt_oss_120b"])
@@ -216,11 +216,11 @@ def test_the_operator_table_adds_up_to_the_step(model: str) -> None:
     assert {one.bound for one in rows} == {"memory", "network", "launch"}
     assert all(0 < one.achieved <= 0.75 for one in rows)
     for one in rows:
-        rate = explained.question.hardware.dense_flops_per_second[one.unit]  # type: ignore[index]
+        rate = explained.setup.hardware.dense_flops_per_second[one.unit]  # type: ignore[index]
         assert one.flop <= one.compute_seconds * rate * (1 + 1e-12)
     shown = explanation_tables.operator_table(explained)
     assert [row[0] for row in shown.rows] == [one.name for one in rows]
-    assert shown.rows[0][5] == f"{explanation_tables.ridge(explained.question, rows[0].unit):.0f} {rows[0].unit}"
+    assert shown.rows[0][5] == f"{explanation_tables.ridge(explained.setup, rows[0].unit):.0f} {rows[0].unit}"
     assert len(shown.notes) == 3  # nothing hides behind anything else
     record = explanation_tables.explain_record(explained)
     assert len(json.loads(json.dumps(record))["operators"]) == len(rows)

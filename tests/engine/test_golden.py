@@ -14,7 +14,7 @@ import pytest
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import ContinuousLayouts
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import evaluate
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
@@ -29,14 +29,14 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 RELATIVE = 1e-9
 
 
-def _flop_per_token(question: Question) -> float:
+def _flop_per_token(setup: Setup) -> float:
     """Arithmetic of one token on a single chip, nothing done twice [FLOP]."""
     one = np.ones(())
-    rows = question.work(Plans(one, one, one, one, one)).operators
+    rows = setup.work(Plans(one, one, one, one, one)).operators
     return float(sum(row.repeats * row.flop_per_token for row in rows))
 
 
-def _question(code_name: str, gpu: str, context: float, preset: str = "paper") -> Question:
+def _question(code_name: str, gpu: str, context: float, preset: str = "paper") -> Setup:
     """The study's question, by the names in its code."""
     name, weights = code_name.lower(), None
     for ending, dtype in (("_8_bit", "int8"), ("_4_bit", "int4_channel")):
@@ -44,7 +44,7 @@ def _question(code_name: str, gpu: str, context: float, preset: str = "paper") -
             name, weights = name.removesuffix(ending), dtype
     model = catalog.model(f"paper/{name}")
     chip, assumed = catalog.hardware(f"paper/{gpu.lower()}"), catalog.assumptions(preset)
-    return Question.of(model, chip, Precision.of(model, weights), context, assumed)
+    return Setup.of(model, chip, Precision.of(model, weights), context, assumed)
 
 
 def _instance(row: dict[str, str]) -> tuple[Array, Array]:
@@ -65,17 +65,17 @@ def _agrees(found: float, expected: float) -> bool:
     ],
 )
 def test_latency(latency_row: dict[str, str], preset: str, pipeline: bool, column: str) -> None:
-    question = _question(latency_row["model"], latency_row["gpu"], float(latency_row["input_len"]), preset)
+    setup = _question(latency_row["model"], latency_row["gpu"], float(latency_row["input_len"]), preset)
     sizes, batches = _instance(latency_row)
     layouts, new_tokens = ContinuousLayouts(pipeline), int(latency_row["seq_len"])
-    found = float(fastest(question, sizes, batches, layouts, new_tokens=new_tokens).seconds[0])
+    found = float(fastest(setup, sizes, batches, layouts, new_tokens=new_tokens).seconds[0])
     expected = float(latency_row[column])
     assert _agrees(found, expected), (found, expected)
     # An infeasible row says why, and a feasible one has a depth that fits.
     reasons = set()
-    for pp in layouts.depths(question.model, question.assumptions, sizes, batches):
-        plans = layouts.variants(question.model, question.assumptions, Plans.of(sizes, batches, pp, new_tokens))
-        reasons |= set(np.ravel(question.reasons(plans, "1d")).tolist())
+    for pp in layouts.depths(setup.model, setup.assumptions, sizes, batches):
+        plans = layouts.variants(setup.model, setup.assumptions, Plans.of(sizes, batches, pp, new_tokens))
+        reasons |= set(np.ravel(setup.reasons(plans, "1d")).tolist())
     assert (memory.FITS in reasons) == math.isfinite(expected)
     if not pipeline:
         assert reasons == {_expected_reason(latency_row)}
@@ -96,15 +96,15 @@ def _expected_reason(row: dict[str, str]) -> int:
 
 
 def test_parts_of_the_step(latency_row: dict[str, str]) -> None:
-    question = _question(latency_row["model"], latency_row["gpu"], float(latency_row["input_len"]))
+    setup = _question(latency_row["model"], latency_row["gpu"], float(latency_row["input_len"]))
     sizes, batches = _instance(latency_row)
     layouts, new_tokens = ContinuousLayouts(pipeline=False), int(latency_row["seq_len"])
-    found = fastest(question, sizes, batches, layouts, new_tokens=new_tokens)
+    found = fastest(setup, sizes, batches, layouts, new_tokens=new_tokens)
     if not math.isfinite(float(latency_row["new_nopp_s"])):
         assert math.isinf(float(found.seconds[0]))
         return
-    (chosen,) = chosen_plans(question, found)
-    costs = evaluate(question, chosen.plans, chosen.layout)
+    (chosen,) = chosen_plans(setup, found)
+    costs = evaluate(setup, chosen.plans, chosen.layout)
     network = sum(float(costs.parts[name][0]) for name in costs.parts if name.startswith("all_"))
     traffic = sum(float(costs.busy[name][0]) for name in ("weights", "activations", "kv_cache"))
     # Communication, memory, arithmetic and launches of the layout that the published code chose.
@@ -119,11 +119,11 @@ def test_parts_of_the_step(latency_row: dict[str, str]) -> None:
 @pytest.mark.parametrize(("pipeline", "column"), [(False, "nopp_s"), (True, "pp_tolerant_s")])
 def test_speculation(specdec_row: dict[str, str], pipeline: bool, column: str) -> None:
     context = float(specdec_row["input_len"])
-    question = _question(specdec_row["model"], specdec_row["gpu"], context)
+    setup = _question(specdec_row["model"], specdec_row["gpu"], context)
     proposer = _question(specdec_row["approx_model"], specdec_row["gpu"], context)
     draft = Draft(proposer, float(specdec_row["acceptance_prob"]), int(specdec_row["gamma_max"]))
     sizes, batches = _instance(specdec_row)
-    times = token_seconds(question, sizes, batches, ContinuousLayouts(pipeline), draft=draft)
+    times = token_seconds(setup, sizes, batches, ContinuousLayouts(pipeline), draft=draft)
     found, expected = float(times.seconds[0]), float(specdec_row[column])
     assert _agrees(found, expected), (found, expected)
     drafted = int(times.drafted[0])
@@ -133,13 +133,13 @@ def test_speculation(specdec_row: dict[str, str], pipeline: bool, column: str) -
 
 
 def test_all_rows_of_a_question_at_once_equal_the_rows_one_by_one() -> None:
-    question = _question("Llama_3_70B_8_bit", "H100", 0.0)
+    setup = _question("Llama_3_70B_8_bit", "H100", 0.0)
     sizes, batches = np.geomspace(1.0, 100.0, 7), np.geomspace(1.0, 2000.0, 5)
     layouts = ContinuousLayouts(pipeline=True)
-    grid = fastest(question, sizes[:, None], batches[None, :], layouts).seconds
+    grid = fastest(setup, sizes[:, None], batches[None, :], layouts).seconds
     for i, size in enumerate(sizes):
         for j, batch in enumerate(batches):
-            alone = fastest(question, np.array([size]), np.array([batch]), layouts).seconds[0]
+            alone = fastest(setup, np.array([size]), np.array([batch]), layouts).seconds[0]
             assert grid[i, j] == pytest.approx(alone, rel=1e-12)
 
 
@@ -149,9 +149,9 @@ def test_weights_and_arithmetic_of_the_studys_models() -> None:
         if f"paper/{name.lower()}" not in files:
             continue
         for context, column in ((0.0, "flop_per_token_ctx0"), (1e5, "flop_per_token_ctx100000")):
-            question = _question(name, "H100", context)
-            assert _flop_per_token(question) == pytest.approx(float(row[column]), rel=1e-10), name
-        least = memory.weight_bytes(question.model, question.precision) / question.hardware.hbm_bytes
+            setup = _question(name, "H100", context)
+            assert _flop_per_token(setup) == pytest.approx(float(row[column]), rel=1e-10), name
+        least = memory.weight_bytes(setup.model, setup.precision) / setup.hardware.hbm_bytes
         assert least == pytest.approx(float(row["min_gpus_H100"]), rel=1e-12), name
     assert len(files) == 17
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import inference_econ as ie
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Operator
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import evaluate, step_seconds
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
@@ -24,10 +24,10 @@ few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthChec
 @cache
 def _question(
     model: str, context: float = 0.0, preset: str = "deployable", changes: tuple[str, ...] = (), chip: str = "h100_sxm"
-) -> Question:
+) -> Setup:
     spec = catalog.model(model)
     opinions = catalog.assumptions(preset, changes=changes)
-    return Question.of(spec, catalog.hardware(chip), Precision.of(spec), context, opinions)
+    return Setup.of(spec, catalog.hardware(chip), Precision.of(spec), context, opinions)
 
 
 def _plan(
@@ -43,9 +43,9 @@ def _number(value: object) -> float:
     return float(np.ravel(np.asarray(value, dtype=float))[0])
 
 
-def _flop(question: Question, plans: Plans) -> float:
+def _flop(setup: Setup, plans: Plans) -> float:
     """Arithmetic of all chips of an unpipelined plan [FLOP]."""
-    work = question.work(plans)
+    work = setup.work(plans)
     tokens, sequences = _number(work.tokens), _number(work.sequences)
     return _number(plans.accelerators) * math.fsum(
         _number(row.repeats) * (_number(row.flop_per_token) * tokens + _number(row.flop_per_sequence) * sequences)
@@ -53,8 +53,8 @@ def _flop(question: Question, plans: Plans) -> float:
     )
 
 
-def _row(question: Question, plans: Plans, name: str) -> Operator:
-    (found,) = (row for row in question.work(plans).operators if row.name == name)
+def _row(setup: Setup, plans: Plans, name: str) -> Operator:
+    (found,) = (row for row in setup.work(plans).operators if row.name == name)
     return found
 
 
@@ -101,8 +101,8 @@ def test_latent_attention_decompresses_what_is_cached_once_per_prompt(cached: in
     expected = 2 * matrices * tokens + 2 * 102_400 * hidden + scores + decompressed
     # Whatever decode does.
     for variant in ("absorbed", "decompressed_per_step"):
-        question = _question("deepseek_v2", cached, changes=(f"attention.latent={variant}",))
-        assert _flop(question, _plan(tokens)) == pytest.approx(expected, rel=1e-12)
+        setup = _question("deepseek_v2", cached, changes=(f"attention.latent={variant}",))
+        assert _flop(setup, _plan(tokens)) == pytest.approx(expected, rel=1e-12)
 
 
 @few
@@ -126,8 +126,8 @@ def test_chunks_of_a_prompt_cost_the_arithmetic_of_the_whole(
 def test_windows_bound_what_a_prompt_attends_to_and_what_is_read_of_the_cache() -> None:
     # GPT-OSS 20B: 12 layers see the last 128 tokens, 64 heads of 64, 8 KV heads.
     cached, tokens = 100, 500
-    question, plan = _question("gpt_oss_20b", cached), _plan(tokens)
-    row = _row(question, plan, "attention (last 128)")
+    setup, plan = _question("gpt_oss_20b", cached), _plan(tokens)
+    row = _row(setup, plan, "attention (last 128)")
     seen = sum(min(cached + before, 128) for before in range(tokens))
     assert _number(row.flop_per_token) * tokens == pytest.approx(4 * 64 * 64 * seen, rel=1e-12)
     # Read: what is cached, or its last 128 tokens; written: the prompt. Keys and values of 8 heads, 2 bytes.
@@ -139,23 +139,23 @@ def test_windows_bound_what_a_prompt_attends_to_and_what_is_read_of_the_cache() 
 @pytest.mark.parametrize("cached", [0, 1000])
 def test_a_prompt_reads_the_weights_once_and_writes_its_cache_once(cached: int) -> None:
     tokens, batch = 2000, 3
-    question, plan = _question("llama_3_8b", cached), _plan(tokens, batch=batch)
-    weights = math.fsum(_number(row.repeats * row.weight_bytes) for row in question.work(plan).operators)
-    model = question.model
+    setup, plan = _question("llama_3_8b", cached), _plan(tokens, batch=batch)
+    weights = math.fsum(_number(row.repeats * row.weight_bytes) for row in setup.work(plan).operators)
+    model = setup.model
     parts = model.parameter_parts()
     read = parts["attention"] + parts["feed_forward"] + model.vocab_size * model.hidden_size
     assert weights == pytest.approx(2 * read, rel=1e-12)
-    row = _row(question, plan, "attention")
+    row = _row(setup, plan, "attention")
     assert _number(row.repeats * row.kv_bytes_per_sequence) == pytest.approx(
         2 * model.kv_elements_per_token * (cached + tokens), rel=1e-12
     )
 
 
 def test_only_the_last_token_of_each_prompt_is_sampled() -> None:
-    question = _question("llama_3_8b")
+    setup = _question("llama_3_8b")
     for plan in (_plan(500, batch=3), _plan(1, batch=3, prefill=False)):
-        row = _row(question, plan, "sampling")
-        moved = _number(row.activation_bytes_per_token) * _number(question.work(plan).tokens)
+        row = _row(setup, plan, "sampling")
+        moved = _number(row.activation_bytes_per_token) * _number(setup.work(plan).tokens)
         # Written once, read twice, in 4 bytes.
         assert moved == pytest.approx(3 * 3 * 128_256 * 4, rel=1e-12)
 
@@ -169,14 +169,14 @@ def test_what_is_read_stays_in_memory() -> None:
 
 
 def test_the_host_launches_prefill_kernel_by_kernel_and_decode_as_a_graph() -> None:
-    question = _question("llama_3_8b", changes=("host.graph_launch=1 us", "host.launch=100 us"))
+    setup = _question("llama_3_8b", changes=("host.graph_launch=1 us", "host.launch=100 us"))
     # 32 layers: two norms, QKV, three kernels of attention, its output, both sides, the activation; then two.
     kernels = 32 * (2 + 1 + 3 + 1 + 1 + 1 + 1) + 2
     for prefill in (True, False):
-        launches = evaluate(question, _plan(1, prefill=prefill), "1d").parts["launches"]
+        launches = evaluate(setup, _plan(1, prefill=prefill), "1d").parts["launches"]
         assert _number(launches) == pytest.approx(kernels * 1e-6, rel=1e-12)
     # The host runs ahead of the chip, unless the prompt is short.
-    short, long, step = (evaluate(question, plan, "1d") for plan in (_plan(10), _plan(8000), _plan(10, prefill=False)))
+    short, long, step = (evaluate(setup, plan, "1d") for plan in (_plan(10), _plan(8000), _plan(10, prefill=False)))
     assert _number(short.seconds) == pytest.approx(kernels * 100e-6, rel=1e-12)
     assert _number(long.seconds) > kernels * 100e-6
     assert _number(short.parts["host"]) > _number(long.parts["host"]) == _number(step.parts["host"]) == 0.0
@@ -184,10 +184,10 @@ def test_the_host_launches_prefill_kernel_by_kernel_and_decode_as_a_graph() -> N
 
 @pytest.mark.parametrize("model", ["llama_3_8b", "gpt_oss_20b", "qwen3_30b_a3b"])
 def test_a_prompt_of_one_token_is_a_decode_step_that_also_writes(model: str) -> None:
-    question = _question(model, 1000.0, changes=("host.cuda_graphs=false",))
+    setup = _question(model, 1000.0, changes=("host.cuda_graphs=false",))
     one, step = _plan(1), _plan(1, prefill=False)
-    assert _flop(question, one) == pytest.approx(_flop(question, step), rel=1e-12)
-    prompt, decode = (_number(step_seconds(question, plan)[0]) for plan in (one, step))
+    assert _flop(setup, one) == pytest.approx(_flop(setup, step), rel=1e-12)
+    prompt, decode = (_number(step_seconds(setup, plan)[0]) for plan in (one, step))
     assert decode <= prompt <= 1.01 * decode
 
 
@@ -195,7 +195,7 @@ def test_a_prompt_of_one_token_is_a_decode_step_that_also_writes(model: str) -> 
 def test_long_prompts_keep_the_chips_busy(model: str, tp: int, least: float) -> None:
     explained = ie.explain(model, "h100_sxm", tp=tp, prompt=8192, context=0)
     assert explained.limited_by == "compute"
-    assert least < explained.mfu <= explained.question.assumptions.chip.math_efficiency
+    assert least < explained.mfu <= explained.setup.assumptions.chip.math_efficiency
     assert explained.tokens_per_second == pytest.approx(8192 / explained.seconds)
 
 
@@ -210,10 +210,10 @@ def test_long_prompts_keep_the_chips_busy(model: str, tp: int, least: float) -> 
 def test_longer_prompts_and_more_of_them_are_never_quicker(
     model: str, preset: str, tokens: int, more: int, batch: int
 ) -> None:
-    question = _question(model, 0.0, preset)
+    setup = _question(model, 0.0, preset)
     layout = {"tp": 2.0, "dp": 4.0, "ep": 8.0}
     short, long, several = (
-        _number(step_seconds(question, plan)[-1])
+        _number(step_seconds(setup, plan)[-1])
         for plan in (
             _plan(tokens, **layout),  # type: ignore[arg-type]
             _plan(tokens + more, **layout),  # type: ignore[arg-type]

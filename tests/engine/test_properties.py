@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import ContinuousLayouts, Layouts, WholeLayouts
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import PARTS, evaluate, step_seconds
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog, counting
@@ -55,15 +55,15 @@ _ONE_CHIP = Plans(np.ones(1), np.ones(1), np.ones(1), np.ones(1), np.ones(1))
 
 
 @cache
-def _question(model: str, chip: str, context: float, preset: str = "paper", changes: tuple[str, ...] = ()) -> Question:
+def _question(model: str, chip: str, context: float, preset: str = "paper", changes: tuple[str, ...] = ()) -> Setup:
     return _asked(model, catalog.hardware(chip), context, preset, changes)
 
 
 def _asked(
     model: str, chip: HardwareSpec, context: float, preset: str = "paper", changes: tuple[str, ...] = ()
-) -> Question:
+) -> Setup:
     spec = catalog.model(model)
-    return Question.of(spec, chip, Precision.of(spec), context, catalog.assumptions(preset, changes=changes))
+    return Setup.of(spec, chip, Precision.of(spec), context, catalog.assumptions(preset, changes=changes))
 
 
 @st.composite
@@ -86,7 +86,7 @@ def instances(draw: st.DrawFn) -> Plans:
     return replace(fixed, attention_ranks=fixed.stage, ep=None)
 
 
-def _never_slower(before: Question, after: Question, at: Plans) -> None:
+def _never_slower(before: Setup, after: Setup, at: Plans) -> None:
     for slow, quick in zip(step_seconds(before, at), step_seconds(after, at), strict=True):
         assert (quick <= slow * (1 + ROUNDING)).all(), (slow, quick)
 
@@ -167,9 +167,9 @@ def test_nothing_beats_the_ideal(model: str, chip: str, preset: str, context: fl
     overlap=st.sampled_from(["step", "operator", "none"]),
 )
 def test_parts_add_up_to_the_step(model: str, chip: str, preset: str, context: float, at: Plans, overlap: str) -> None:
-    question = _question(model, chip, context, preset, (f"chip.overlap={overlap}",))
-    for layout, seconds in zip(question.assumptions.layout.tensor_layouts, step_seconds(question, at), strict=True):
-        costs = evaluate(question, at, layout)
+    setup = _question(model, chip, context, preset, (f"chip.overlap={overlap}",))
+    for layout, seconds in zip(setup.assumptions.layout.tensor_layouts, step_seconds(setup, at), strict=True):
+        costs = evaluate(setup, at, layout)
         assert set(costs.parts) == set(PARTS)
         assert all((part >= 0).all() for part in costs.parts.values())
         assert sum(costs.parts.values()) == pytest.approx(costs.seconds, rel=ROUNDING)
@@ -193,9 +193,9 @@ def test_a_longer_context_is_never_faster(
 def test_a_larger_batch_is_never_faster_at_a_fixed_plan(
     model: str, chip: str, preset: str, context: float, at: Plans, more: float
 ) -> None:
-    question = _question(model, chip, context, preset)
+    setup = _question(model, chip, context, preset)
     larger = replace(at, batch=more * at.batch)
-    for small, large in zip(step_seconds(question, at), step_seconds(question, larger), strict=True):
+    for small, large in zip(step_seconds(setup, at), step_seconds(setup, larger), strict=True):
         assert (small <= large * (1 + ROUNDING)).all()
 
 
@@ -205,8 +205,8 @@ def test_more_new_tokens_are_never_faster_and_cheaper_than_one_by_one(
     model: str, chip: str, preset: str, context: float, at: Plans
 ) -> None:
     # What makes speculation pay: a step of s tokens takes at most as long as s steps.
-    question = _question(model, chip, context, preset, ("serving.verify_context=start",))
-    one, several = (step_seconds(question, at.verifying(tokens)) for tokens in (1, 4))
+    setup = _question(model, chip, context, preset, ("serving.verify_context=start",))
+    one, several = (step_seconds(setup, at.verifying(tokens)) for tokens in (1, 4))
     for single, verified in zip(one, several, strict=True):
         assert (single <= verified * (1 + ROUNDING)).all()
         assert (verified <= 4 * single * (1 + ROUNDING)).all()
@@ -217,29 +217,29 @@ def test_more_new_tokens_are_never_faster_and_cheaper_than_one_by_one(
 def test_the_lower_bound_is_below_every_variant(model: str, chip: str, preset: str, context: float, at: Plans) -> None:
     # Groups with sequences and caches of their own may have less work; the search takes no bounds then.
     together = ("layout.kv_placement=spread", "layout.attention_groups=idle", "experts.replicated_tokens=exchanged")
-    question = _question(model, chip, context, preset, together)
-    bound = np.broadcast_to(lower_bound(question, at), at.shape)
-    variants = ContinuousLayouts(pipeline=True).variants(question.model, question.assumptions, at)
-    for seconds in step_seconds(question, variants):
+    setup = _question(model, chip, context, preset, together)
+    bound = np.broadcast_to(lower_bound(setup, at), at.shape)
+    variants = ContinuousLayouts(pipeline=True).variants(setup.model, setup.assumptions, at)
+    for seconds in step_seconds(setup, variants):
         assert (bound <= seconds.min(axis=0) * (1 + ROUNDING)).all()
 
 
 # The search for the fastest layout, against trying everything.
 
 
-def _try_everything(question: Question, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int) -> Array:
+def _try_everything(setup: Setup, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int) -> Array:
     shape = np.broadcast_shapes(sizes.shape, batches.shape)
     best = np.full(shape, np.inf)
     size, batch = (np.broadcast_to(axis, shape) for axis in (sizes, batches))
-    for depth in layouts.depths(question.model, question.assumptions, sizes, batches):
+    for depth in layouts.depths(setup.model, setup.assumptions, sizes, batches):
         at = np.nonzero(np.broadcast_to(depth > 0, shape))
         if at[0].size == 0:
             continue
         one = Plans.of(size[at], batch[at], np.broadcast_to(depth, shape)[at], new_tokens)
-        tried = layouts.variants(question.model, question.assumptions, one)
-        each = zip(question.assumptions.layout.tensor_layouts, step_seconds(question, tried), strict=True)
+        tried = layouts.variants(setup.model, setup.assumptions, one)
+        each = zip(setup.assumptions.layout.tensor_layouts, step_seconds(setup, tried), strict=True)
         for layout, seconds in each:
-            feasible = np.where(question.reasons(tried, layout) == memory.FITS, seconds, np.inf)
+            feasible = np.where(setup.reasons(tried, layout) == memory.FITS, seconds, np.inf)
             best[at] = np.minimum(best[at], feasible.reshape(-1, *one.shape).min(axis=0))
     return best
 
@@ -272,17 +272,17 @@ def test_fastest_equals_trying_everything(
     batches: list[float],
     new_tokens: int,
 ) -> None:
-    question = _question(model, chip, context, preset)
+    setup = _question(model, chip, context, preset)
     rows, columns = np.sort(sizes)[:, None], np.sort(batches)[None, :]
-    expected = _try_everything(question, rows, columns, layouts, new_tokens)
-    found = fastest(question, rows, columns, layouts, new_tokens=new_tokens).seconds
+    expected = _try_everything(setup, rows, columns, layouts, new_tokens)
+    found = fastest(setup, rows, columns, layouts, new_tokens=new_tokens).seconds
     finite = np.isfinite(expected)
     assert np.array_equal(np.isfinite(found), finite)
     assert found[finite] == pytest.approx(expected[finite], rel=ROUNDING)
     if finite.any():
         # With a ceiling: exact at or below it, and never too quick above.
         limit = float(np.median(expected[finite]))
-        below = fastest(question, rows, columns, layouts, new_tokens=new_tokens, ceiling=limit).seconds
+        below = fastest(setup, rows, columns, layouts, new_tokens=new_tokens, ceiling=limit).seconds
         within = expected <= limit
         assert below[within] == pytest.approx(expected[within], rel=ROUNDING)
         assert (below[~within] >= limit).all()
@@ -394,13 +394,13 @@ def test_a_window_bounds_the_cache_of_its_layers() -> None:
 def test_need_counts_micro_batches_or_the_whole_batch() -> None:
     plan = Plans.of(np.array([8.0]), np.array([64.0]), np.array([4.0]))
     for counted, sequences in (("micro_batch", 16), ("batch", 64)):
-        question = _question("llama_3_70b", "h100_sxm", 1000.0, "paper", (f"capacity.kv={counted}",))
-        need = question.memory(plan)
-        one = memory.kv_bytes_per_sequence(question.model, question.precision, 1000.0)
+        setup = _question("llama_3_70b", "h100_sxm", 1000.0, "paper", (f"capacity.kv={counted}",))
+        need = setup.memory(plan)
+        one = memory.kv_bytes_per_sequence(setup.model, setup.precision, 1000.0)
         assert need.kv_bytes.tolist() == [sequences * one]
-        assert need.weight_bytes == memory.weight_bytes(question.model, question.precision)
-        assert need.available_bytes.tolist() == [8 * question.hardware.hbm_bytes]
-    reserved = question.memory(plan, memory.Taken(5e9))
+        assert need.weight_bytes == memory.weight_bytes(setup.model, setup.precision)
+        assert need.available_bytes.tolist() == [8 * setup.hardware.hbm_bytes]
+    reserved = setup.memory(plan, memory.Taken(5e9))
     assert reserved.weight_bytes == need.weight_bytes + 5e9
 
 
@@ -412,24 +412,24 @@ def test_a_draft_takes_memory_where_the_assumptions_say_so() -> None:
         target = catalog.model("paper/llama_3_70b")
         assumed = catalog.assumptions("paper", changes=changes)
         chip = catalog.hardware("paper/h100")
-        question = Question.of(target, chip, Precision.of(target, "int8"), 0.0, assumed)
+        setup = Setup.of(target, chip, Precision.of(target, "int8"), 0.0, assumed)
         draft = Draft(_question("paper/llama_3_8b", "paper/h100", 0.0, "paper", changes), 0.8, 5)
-        assert bool(np.isfinite(token_seconds(question, size, size, layouts, draft=draft).seconds[0])) is fits
+        assert bool(np.isfinite(token_seconds(setup, size, size, layouts, draft=draft).seconds[0])) is fits
 
 
-def _reason(question: Question, size: float, batch: float, pp: float = 1.0, *, layout: str = "1d") -> int:
+def _reason(setup: Setup, size: float, batch: float, pp: float = 1.0, *, layout: str = "1d") -> int:
     plan = Plans.of(np.array([size]), np.array([batch]), np.array([pp]))
-    return int(question.reasons(plan, "2d" if layout == "2d" else "1d")[0])
+    return int(setup.reasons(plan, "2d" if layout == "2d" else "1d")[0])
 
 
 def test_reasons() -> None:
-    question = _question("llama_3_70b", "h100_sxm", 8000.0)
-    assert _reason(question, 8, 16) == memory.FITS
-    assert _reason(question, 1, 16) == memory.WEIGHTS
-    assert _reason(question, 2, 1000) == memory.CACHE
-    assert _reason(question, 8, 2, pp=4) == memory.DEPTH
-    assert _reason(question, 8, 16, pp=8.0000001) == memory.DEPTH
-    assert _reason(question, 8, 16, pp=8 * (1 + 1e-10)) == memory.FITS  # rounding of a power
+    setup = _question("llama_3_70b", "h100_sxm", 8000.0)
+    assert _reason(setup, 8, 16) == memory.FITS
+    assert _reason(setup, 1, 16) == memory.WEIGHTS
+    assert _reason(setup, 2, 1000) == memory.CACHE
+    assert _reason(setup, 8, 2, pp=4) == memory.DEPTH
+    assert _reason(setup, 8, 16, pp=8.0000001) == memory.DEPTH
+    assert _reason(setup, 8, 16, pp=8 * (1 + 1e-10)) == memory.FITS  # rounding of a power
     assert len(memory.REASONS) == 6
     assert "weights exceed" in memory.REASONS[memory.WEIGHTS]
     assert "KV cache" in memory.REASONS[memory.CACHE]
@@ -440,9 +440,9 @@ def test_without_a_network_an_instance_ends_with_its_domain() -> None:
     chip = catalog.hardware("h100_sxm")
     sources = {key: source for key, source in chip.sources.items() if not key.startswith("nic")}
     alone = chip.replace(nic_bytes_per_second_one_way=None, sources=sources)
-    question = _asked("llama_3_8b", alone, 0.0)
-    assert _reason(question, 8, 1) == memory.FITS
-    assert _reason(question, 9, 1) == memory.NETWORK
+    setup = _asked("llama_3_8b", alone, 0.0)
+    assert _reason(setup, 8, 1) == memory.FITS
+    assert _reason(setup, 9, 1) == memory.NETWORK
     assert _reason(_asked("llama_3_8b", alone, 0.0, "ideal"), 9, 1) == memory.FITS
 
 
@@ -466,12 +466,12 @@ def test_without_a_network_an_instance_ends_with_its_domain() -> None:
 def test_whole_plans_must_divide(model: str, change: dict[str, float], layout: str, divides: bool) -> None:
     degrees = {"accelerators": 8.0, "batch": 64.0, "pp": 1.0, "attention_ranks": 8.0, "ep": 1.0, **change}
     arrays = {name: np.array([degree]) for name, degree in degrees.items()}
-    question = _question(model, "h100_sxm", 100.0)
+    setup = _question(model, "h100_sxm", 100.0)
     for whole in (True, False):
         plan = Plans(
             arrays["accelerators"], arrays["batch"], arrays["pp"], arrays["attention_ranks"], arrays["ep"], 1, whole
         )
-        code = int(np.ravel(question.reasons(plan, "2d" if layout == "2d" else "1d"))[0])
+        code = int(np.ravel(setup.reasons(plan, "2d" if layout == "2d" else "1d"))[0])
         # Real-valued plans need not divide.
         assert code == (memory.FITS if divides or not whole else memory.DIVIDE)
 
@@ -479,14 +479,14 @@ def test_whole_plans_must_divide(model: str, change: dict[str, float], layout: s
 @pytest.mark.parametrize("pipeline", [False, True])
 @pytest.mark.parametrize("model", ["llama_3_8b", "qwen3_30b_a3b"])
 def test_whole_layouts_divide_what_they_must(model: str, pipeline: bool) -> None:
-    question, layouts = _question(model, "h100_sxm", 0.0), WholeLayouts(pipeline)
+    setup, layouts = _question(model, "h100_sxm", 0.0), WholeLayouts(pipeline)
     for sizes, batches in (([1.0, 6.0, 64.0], [64.0, 3.0, 64.0]), ([8.0], [64.0])):
         size, batch = np.array(sizes), np.array(batches)
-        depths = layouts.depths(question.model, question.assumptions, size, batch)
+        depths = layouts.depths(setup.model, setup.assumptions, size, batch)
         assert len(depths) == 1 or pipeline
         for depth in depths:
             at = np.flatnonzero(depth > 0)
-            assert (question.model.layers % depth[at] == 0).all()
+            assert (setup.model.layers % depth[at] == 0).all()
             assert (size[at] % depth[at] == 0).all()
             assert (depth[at] <= batch[at]).all()
 
@@ -494,10 +494,10 @@ def test_whole_layouts_divide_what_they_must(model: str, pipeline: bool) -> None
 @pytest.mark.parametrize("sizes", [[8.0], [1.0, 64.0]])
 @pytest.mark.parametrize("model", ["llama_3_8b", "qwen3_30b_a3b"])
 def test_whole_plans_have_whole_ranks(model: str, sizes: list[float]) -> None:
-    question, layouts = _question(model, "h100_sxm", 0.0), WholeLayouts(pipeline=False)
+    setup, layouts = _question(model, "h100_sxm", 0.0), WholeLayouts(pipeline=False)
     size = np.array(sizes)
-    tried = layouts.variants(question.model, question.assumptions, Plans.of(size, 64 * size, np.ones(1)))
-    fits = np.broadcast_to(question.reasons(tried, "1d") == memory.FITS, tried.shape)
+    tried = layouts.variants(setup.model, setup.assumptions, Plans.of(size, 64 * size, np.ones(1)))
+    fits = np.broadcast_to(setup.reasons(tried, "1d") == memory.FITS, tried.shape)
     assert fits.reshape(-1, size.size).any(axis=0).all()
     assert tried.ep is not None
     for degree in (tried.attention_ranks, tried.ep):
@@ -513,9 +513,9 @@ def test_math_unit_follows_the_weights_or_the_wider_operand() -> None:
     model, chip = catalog.model("llama_3_8b"), catalog.hardware("h100_sxm")
     for follows, unit in (("weights", "fp8"), ("widest", "bf16")):
         assumed = catalog.assumptions("paper", changes=[f"chip.math_unit_follows={follows}"])
-        question = Question.of(model, chip, Precision.of(model, "fp8"), 0.0, assumed)
-        assert question.unit("fp8") == unit
-        assert question.flops_per_second("fp8") == pytest.approx(0.7 * chip.dense_flops_per_second[unit], rel=1e-15)  # type: ignore[index]
+        setup = Setup.of(model, chip, Precision.of(model, "fp8"), 0.0, assumed)
+        assert setup.unit("fp8") == unit
+        assert setup.flops_per_second("fp8") == pytest.approx(0.7 * chip.dense_flops_per_second[unit], rel=1e-15)  # type: ignore[index]
 
 
 def test_unknown_formats_are_refused() -> None:

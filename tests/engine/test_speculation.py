@@ -20,7 +20,7 @@ from inference_econ.engine import speculation as drafting
 from inference_econ.engine.layouts.grids import WholeLayouts
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
@@ -41,20 +41,20 @@ REQUESTS = requests(2000, 500)
 
 
 @functools.cache
-def question(
+def setup(
     model: str = "llama_3_70b",
     hardware: str = "h100_sxm",
     context: float = 2250.0,
     weights: str | None = "fp8",
     assumptions: str = "deployable",
-) -> Question:
+) -> Setup:
     return ask(model, hardware, context, assumptions=assumptions, weights=weights)
 
 
 @functools.cache
-def rich() -> Question:
+def rich() -> Setup:
     """A mixture of experts with a multi-token-prediction layer."""
-    return question("deepseek_v3_nvfp4", "b200", 2048.0, None)
+    return setup("deepseek_v3_nvfp4", "b200", 2048.0, None)
 
 
 def layout(tp: int, batch: npt.ArrayLike = BATCHES, *, dp: int = 1, pp: int = 1, ep: int = 1) -> Plans:
@@ -79,16 +79,14 @@ PROPOSALS = {
 
 def test_a_round_without_proposals_is_a_step() -> None:
     plans = layout(8)
-    found = drafting.rounds(question(), plans, PROPOSALS["eagle"])
-    np.testing.assert_allclose(found.verify_seconds[:, 0], prefill.fastest_cut(question(), plans), rtol=1e-12)
-    np.testing.assert_allclose(
-        found.verify_seconds[:, 3], prefill.fastest_cut(question(), plans.verifying(4)), rtol=1e-12
-    )
+    found = drafting.rounds(setup(), plans, PROPOSALS["eagle"])
+    np.testing.assert_allclose(found.verify_seconds[:, 0], prefill.fastest_cut(setup(), plans), rtol=1e-12)
+    np.testing.assert_allclose(found.verify_seconds[:, 3], prefill.fastest_cut(setup(), plans.verifying(4)), rtol=1e-12)
     np.testing.assert_allclose(found.seconds[:, 2], found.verify_seconds[:, 2] + 2 * found.propose_seconds, rtol=1e-12)
 
 
 def test_free_and_certain_proposals_give_one_token_more_than_there_are() -> None:
-    found = drafting.rounds(question(), layout(8), Speculation.of("ngram", 1.0, 7))
+    found = drafting.rounds(setup(), layout(8), Speculation.of("ngram", 1.0, 7))
     assert found.tokens.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
     assert not found.propose_seconds.any()
     small = found.best().length[0]
@@ -97,7 +95,7 @@ def test_free_and_certain_proposals_give_one_token_more_than_there_are() -> None
 
 
 def test_acceptance_by_position_gives_products() -> None:
-    found = drafting.rounds(question(), layout(8, [1.0]), Speculation.of("ngram", (0.9, 0.5, 0.2)))
+    found = drafting.rounds(setup(), layout(8, [1.0]), Speculation.of("ngram", (0.9, 0.5, 0.2)))
     np.testing.assert_allclose(found.tokens, [1.0, 1.9, 2.35, 2.44], rtol=1e-12)
 
 
@@ -105,7 +103,7 @@ def test_acceptance_by_position_gives_products() -> None:
 @pytest.mark.parametrize("batch", [1.0, 16.0, 100.0])
 def test_a_single_chip_agrees_with_the_search_of_the_published_study(assumptions: str, batch: float) -> None:
     """Both series of accepted tokens; on one chip there is one layout for either model."""
-    target = question("llama_3_8b", "h100_sxm", 1000.0, "fp8", assumptions)
+    target = setup("llama_3_8b", "h100_sxm", 1000.0, "fp8", assumptions)
     helper = ask("qwen3_0_6b", "h100_sxm", 1000.0, assumptions=assumptions)
     one = np.ones(1)
     expected = speculative.token_seconds(
@@ -120,7 +118,7 @@ def test_more_experts_are_touched_by_more_tokens() -> None:
     """While few experts are touched, verifying costs more, and speculation gives less than at larger batches."""
     speculation = Speculation.of("mtp", 0.8, 4)
     found = drafting.rounds(rich(), layout(8), speculation)
-    dense = drafting.rounds(question(), layout(8), replace(speculation, proposer="eagle"))
+    dense = drafting.rounds(setup(), layout(8), replace(speculation, proposer="eagle"))
     one, eight, fifty = (int(np.searchsorted(BATCHES, size)) for size in (1, 8, 50))
 
     def added(rounds: drafting.Rounds, at: int) -> float:
@@ -134,10 +132,10 @@ def test_more_experts_are_touched_by_more_tokens() -> None:
 
 
 def test_the_host_schedules_a_round_once() -> None:
-    slow = replace(question(), assumptions=question().assumptions.replace(host={"step_overhead": 0.01}))
+    slow = replace(setup(), assumptions=setup().assumptions.replace(host={"step_overhead": 0.01}))
     plans = layout(8, [4.0])
     for speculation in PROPOSALS.values():
-        quick, late = (drafting.rounds(one, plans, speculation).seconds for one in (question(), slow))
+        quick, late = (drafting.rounds(one, plans, speculation).seconds for one in (setup(), slow))
         np.testing.assert_allclose(late - quick, 0.01, rtol=1e-9)
 
 
@@ -145,7 +143,7 @@ def test_the_host_schedules_a_round_once() -> None:
 
 
 def test_a_head_is_a_layer_a_projection_and_the_output_embedding() -> None:
-    target = question().model
+    target = setup().model
     head = drafting.head(target)
     layer = (target.total_parameters - target.embedding_parameters) / target.layers
     expected = layer + 2 * target.hidden_size**2 + target.embedding_parameters
@@ -167,12 +165,12 @@ def test_a_head_of_a_model_whose_layers_differ_attends(name: str) -> None:
 def test_a_draft_model_is_cut_as_far_as_its_heads_divide() -> None:
     """28 heads on 8 chips: two copies on 4 chips each, with half of the batch."""
     plans = layout(8, [2.0, 64.0])
-    found = drafting.rounds(question(), plans, drafted_by("qwen2_5_7b"))
+    found = drafting.rounds(setup(), plans, drafted_by("qwen2_5_7b"))
     helper = ask("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
     np.testing.assert_allclose(found.propose_seconds, prefill.fastest_cut(helper, layout(4, [1.0, 32.0])), rtol=1e-12)
-    weights = drafting.memory(question(), plans, drafted_by("qwen2_5_7b")).weight_bytes
+    weights = drafting.memory(setup(), plans, drafted_by("qwen2_5_7b")).weight_bytes
     alone = capacity.weight_bytes(helper.model, helper.precision)
-    assert (weights - question().memory(plans).weight_bytes).tolist() == [2 * alone]
+    assert (weights - setup().memory(plans).weight_bytes).tolist() == [2 * alone]
 
 
 def test_groups_of_data_parallel_attention_draft_for_themselves() -> None:
@@ -184,8 +182,8 @@ def test_groups_of_data_parallel_attention_draft_for_themselves() -> None:
 
 def test_a_head_runs_on_one_stage_of_a_pipeline() -> None:
     eagle = PROPOSALS["eagle"]
-    staged = drafting.rounds(question(), layout(4, [16.0], pp=2), eagle).propose_seconds
-    np.testing.assert_allclose(staged, drafting.rounds(question(), layout(4, [16.0]), eagle).propose_seconds)
+    staged = drafting.rounds(setup(), layout(4, [16.0], pp=2), eagle).propose_seconds
+    np.testing.assert_allclose(staged, drafting.rounds(setup(), layout(4, [16.0]), eagle).propose_seconds)
 
 
 def test_the_format_of_a_head_is_its_own() -> None:
@@ -205,22 +203,22 @@ def test_the_format_of_a_head_is_its_own() -> None:
 
 def test_memory_of_the_proposer_is_counted() -> None:
     plans = layout(8, [10.0])
-    own = question().memory(plans)
-    both = drafting.memory(question(), plans, PROPOSALS["draft"])
+    own = setup().memory(plans)
+    both = drafting.memory(setup(), plans, PROPOSALS["draft"])
     alone = ask("llama_3_8b", "h100_sxm", 2250.0, assumptions="deployable").memory(plans)
     np.testing.assert_allclose(both.weight_bytes, own.weight_bytes + alone.weight_bytes, rtol=1e-12)
     np.testing.assert_allclose(both.kv_bytes, own.kv_bytes + alone.kv_bytes, rtol=1e-12)
-    head = drafting.memory(question(), plans, PROPOSALS["eagle"])
+    head = drafting.memory(setup(), plans, PROPOSALS["eagle"])
     assert float(head.kv_bytes[0] / own.kv_bytes[0]) == pytest.approx(81 / 80, rel=1e-12)
-    nothing = drafting.memory(question(), plans, PROPOSALS["ngram"])
+    nothing = drafting.memory(setup(), plans, PROPOSALS["ngram"])
     assert float(nothing.weight_bytes[0]) == float(own.weight_bytes[0])
 
 
 def test_the_assumptions_say_whether_it_counts() -> None:
     lenient = catalog.assumptions("deployable", changes=["capacity.draft=false"])
-    free = replace(question(), assumptions=lenient)
+    free = replace(setup(), assumptions=lenient)
     plans = layout(8, [10.0])
-    counted, not_counted = (drafting.memory(one, plans, PROPOSALS["draft"]) for one in (question(), free))
+    counted, not_counted = (drafting.memory(one, plans, PROPOSALS["draft"]) for one in (setup(), free))
     assert float(counted.weight_bytes[0]) > float(not_counted.weight_bytes[0])
     assert float(not_counted.weight_bytes[0]) == float(free.memory(plans).weight_bytes[0])
 
@@ -247,7 +245,7 @@ def test_more_acceptance_is_never_slower(chance: float, more: float, kind: str) 
     low, high = sorted((chance, more))
     plans = layout(8, [1.0, 16.0, 200.0])
     slow, quick = (
-        steady.steady_rounds(question(), plans, REQUESTS, replace(PROPOSALS[kind], acceptance=(rate,) * 5))
+        steady.steady_rounds(setup(), plans, REQUESTS, replace(PROPOSALS[kind], acceptance=(rate,) * 5))
         for rate in (low, high)
     )
     assert (quick.tpot_seconds <= slow.tpot_seconds * (1 + 1e-12)).all()
@@ -256,9 +254,9 @@ def test_more_acceptance_is_never_slower(chance: float, more: float, kind: str) 
 @pytest.mark.parametrize("kind", sorted(PROPOSALS))
 def test_proposals_that_are_never_accepted_never_help(kind: str) -> None:
     speculation = replace(PROPOSALS[kind], acceptance=(0.0,) * 5)
-    assert not drafting.rounds(question(), layout(8), speculation).best().length.any()
-    plain = steady.steady(question(), layout(8), REQUESTS)
-    found = steady.steady_rounds(question(), layout(8), REQUESTS, speculation)
+    assert not drafting.rounds(setup(), layout(8), speculation).best().length.any()
+    plain = steady.steady(setup(), layout(8), REQUESTS)
+    found = steady.steady_rounds(setup(), layout(8), REQUESTS, speculation)
     assert (found.tpot_seconds >= plain.tpot_seconds).all()
     if kind == "ngram":
         np.testing.assert_allclose(found.tpot_seconds, plain.tpot_seconds, rtol=1e-12)
@@ -269,19 +267,19 @@ def test_proposals_that_are_never_accepted_never_help(kind: str) -> None:
 @settings(max_examples=20, deadline=None)
 def test_the_best_draft_gets_shorter_as_batches_grow(tokens: float, chance: float, tp: int) -> None:
     """A dense model, free proposals, one roofline per step; :meth:`Rounds.best` says what differs elsewhere."""
-    bound = question("llama_3_70b", "h100_sxm", round(tokens), "fp8", "ideal")
+    bound = setup("llama_3_70b", "h100_sxm", round(tokens), "fp8", "ideal")
     lengths = drafting.rounds(bound, layout(tp), Speculation.of("ngram", chance, 6)).best().length
     assert (np.diff(lengths) <= 0).all()
 
 
 @pytest.mark.parametrize("assumptions", ["ideal", "deployable"])
 def test_speculation_ends_where_arithmetic_bounds_a_step(assumptions: str) -> None:
-    short = question("llama_3_70b", "h100_sxm", 100.0, "fp8", assumptions)
+    short = setup("llama_3_70b", "h100_sxm", 100.0, "fp8", assumptions)
     lengths = drafting.rounds(short, layout(8), PROPOSALS["eagle"]).best().length
     assert lengths[0] == 5
     assert lengths[-1] == 0
     # The tokens of a sequence share the reads of its cache, so that long contexts leave room for some.
-    long = question("llama_3_70b", "h100_sxm", 30_000.0, "fp8", assumptions)
+    long = setup("llama_3_70b", "h100_sxm", 30_000.0, "fp8", assumptions)
     assert drafting.rounds(long, layout(8), PROPOSALS["eagle"]).best().length[-1] >= 3
 
 
@@ -290,18 +288,18 @@ def test_speculation_ends_where_arithmetic_bounds_a_step(assumptions: str) -> No
 
 def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
     plans, eagle = layout(8, [1.0, 10.0, 100.0]), PROPOSALS["eagle"]
-    found = steady.steady_rounds(question(), plans, REQUESTS, eagle)
-    rounds = drafting.rounds(question(), plans, eagle)
+    found = steady.steady_rounds(setup(), plans, REQUESTS, eagle)
+    rounds = drafting.rounds(setup(), plans, eagle)
     best = rounds.best()
-    read = drafting.read_prompt(question(), plans, 2000.0, 0.0, eagle)
+    read = drafting.read_prompt(setup(), plans, 2000.0, 0.0, eagle)
     waiting = (plans.batch - 1.0) * read.busy_seconds / 499.0
     np.testing.assert_allclose(found.tpot_seconds, best.seconds + waiting, rtol=1e-12)
     np.testing.assert_allclose(found.decode_seconds, best.seconds, rtol=1e-12)
-    own = prefill.prefill(question(), plans, 2000.0).busy_seconds
+    own = prefill.prefill(setup(), plans, 2000.0).busy_seconds
     assert (read.busy_seconds > own).all()
     assert (read.busy_seconds < 1.05 * own).all()  # one layer and a bit of 80
     # A new prompt waits for the rest of a whole round.
-    plain = steady.steady(question(), plans, REQUESTS)
+    plain = steady.steady(setup(), plans, REQUESTS)
     step = np.take_along_axis(rounds.seconds, best.length[:, None], axis=-1)[:, 0]
     assert (step[1:] > plain.decode_seconds[1:]).all()
     assert (found.running_seconds[1:] > plain.running_seconds[1:]).all()
@@ -310,8 +308,8 @@ def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
 def test_copies_of_a_draft_read_prompts_side_by_side() -> None:
     plans = layout(8, [1.0])
     helper = ask("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
-    own, alone = (prefill.prefill(one, two, 2000.0) for one, two in ((question(), plans), (helper, layout(4, [1.0]))))
-    both = drafting.read_prompt(question(), plans, 2000.0, 0.0, drafted_by("qwen2_5_7b"))
+    own, alone = (prefill.prefill(one, two, 2000.0) for one, two in ((setup(), plans), (helper, layout(4, [1.0]))))
+    both = drafting.read_prompt(setup(), plans, 2000.0, 0.0, drafted_by("qwen2_5_7b"))
     assert float(both.seconds[0]) == pytest.approx(float(own.seconds[0] + alone.seconds[0]))
     assert float(both.busy_seconds[0]) == pytest.approx(float(own.busy_seconds[0] + alone.busy_seconds[0] / 2))
 
@@ -336,8 +334,8 @@ def test_an_offer_with_speculation_is_priced_to_the_cent() -> None:
 
 def with_requests(one: offer.Offer, asked: Requests) -> offer.Offer:
     return offer.offer(
-        one.deployments.question.model,
-        one.deployments.question.hardware,
+        one.deployments.setup.model,
+        one.deployments.setup.hardware,
         asked,
         weights="fp8",
         pins=Pins(tp=4, dp=1, pp=1),
@@ -352,7 +350,7 @@ def test_slots_end_at_a_batch_that_fits() -> None:
     )
     found = one.deployments
     assert (found.slots > 10_000).all()
-    assert found.question.memory(replace(found.plans, batch=found.slots)).fits.all()
+    assert found.setup.memory(replace(found.plans, batch=found.slots)).fits.all()
 
 
 def test_speculation_takes_slots() -> None:
@@ -393,8 +391,8 @@ def test_where_a_draft_model_stops_paying() -> None:
     some = found.at([1, 64, 1e9])
     assert some.concurrency.tolist() == [1.0, 64.0, found.concurrency[-1]]
     assert some.speedup[0] == pytest.approx(
-        float(steady.steady(question(), layout(8, [1.0]), REQUESTS).tpot_seconds[0])
-        / float(steady.steady_rounds(question(), layout(8, [1.0]), REQUESTS, PROPOSALS["draft"]).tpot_seconds[0])
+        float(steady.steady(setup(), layout(8, [1.0]), REQUESTS).tpot_seconds[0])
+        / float(steady.steady_rounds(setup(), layout(8, [1.0]), REQUESTS, PROPOSALS["draft"]).tpot_seconds[0])
     )
     dollars = found.dollars(found.plain_state)
     expected = 8 * found.dollars_per_accelerator_hour / 3600 / (found.plain_state.requests_per_second * 500) * 1e6
@@ -456,12 +454,12 @@ def test_speculation_that_does_not_go_with_a_model_is_refused() -> None:
     with pytest.raises(InputError, match="n-grams have no weights, got the format fp8"):
         Speculation.of("ngram", 0.8, weights="fp8")
     with pytest.raises(InputError, match=r"Llama 3.1 70B has no multi-token-prediction layers \(mtp_layers: 0\)"):
-        drafting.rounds(question(), layout(8), Speculation.of("mtp", 0.8))
+        drafting.rounds(setup(), layout(8), Speculation.of("mtp", 0.8))
     for name in ("llama_3_70b", "llama_3_405b"):
         with pytest.raises(InputError, match=r"a draft model must be smaller than its target: Llama 3\.1 .* billion"):
-            drafting.rounds(question(), layout(8), drafted_by(name))
+            drafting.rounds(setup(), layout(8), drafted_by(name))
     with pytest.raises(InputError, match="unknown number format 'nvfp4x'"):
-        drafting.rounds(question(), layout(8), Speculation.of("eagle", 0.8, weights="nvfp4x"))
+        drafting.rounds(setup(), layout(8), Speculation.of("eagle", 0.8, weights="nvfp4x"))
     with pytest.raises(InputError, match="answers of 1 token need no decode step"):
         _pay(PROPOSALS["ngram"], requests(100, 1))
 

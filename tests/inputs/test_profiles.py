@@ -22,24 +22,22 @@ TRAFFIC = ie.Traffic(context=500)
 
 ASKED: dict[str, Callable[..., ie.Assumptions]] = {
     "frontier": lambda chip, **how: (
-        ie.frontier(MODEL, chip, TRAFFIC, max_accelerators=1, price=1, **how).question.assumptions
+        ie.frontier(MODEL, chip, TRAFFIC, max_accelerators=1, price=1, **how).setup.assumptions
     ),
-    "explain": lambda chip, **how: ie.explain(MODEL, chip, tp=1, **how).question.assumptions,
+    "explain": lambda chip, **how: ie.explain(MODEL, chip, tp=1, **how).setup.assumptions,
     "offer": lambda chip, **how: (
-        offer.offer(MODEL, chip, REQUESTS, max_accelerators=1, price=1, **how).deployments.question.assumptions
+        offer.offer(MODEL, chip, REQUESTS, max_accelerators=1, price=1, **how).deployments.setup.assumptions
     ),
     "assess": lambda chip, **how: (
-        ie.assess(
-            MODEL, chip, TRAFFIC, tokens_per_second=9, batch=9, accelerators=1, price=1, **how
-        ).question.assumptions
+        ie.assess(MODEL, chip, TRAFFIC, tokens_per_second=9, batch=9, accelerators=1, price=1, **how).setup.assumptions
     ),
     "speculate": lambda chip, **how: (
         speculate.speculate(
             MODEL, chip, REQUESTS, Speculation.of("ngram", 0.5, 3), price=1, **how
-        ).plain.question.assumptions
+        ).plain.setup.assumptions
     ),
     "pools": lambda chip, **how: (
-        pools.pools(MODEL, chip, REQUESTS, max_accelerators=1, price=1, **how).decode.question.assumptions
+        pools.pools(MODEL, chip, REQUESTS, max_accelerators=1, price=1, **how).decode.setup.assumptions
     ),
 }
 
@@ -91,7 +89,7 @@ def test_each_kind_of_pool_has_its_own() -> None:
         both = pools.pools(
             MODEL, "h100_sxm", REQUESTS, decode_on="b200", max_accelerators=1, **how  # type: ignore[arg-type]
         )  # fmt: skip
-        return [pool.question.assumptions for pool in (both.prefill, both.decode)]
+        return [pool.setup.assumptions for pool in (both.prefill, both.decode)]
 
     own = [
         profiles.for_hardware(chip).for_family(family) for chip, family in (("h100_sxm", "h100"), ("b200", "blackwell"))
@@ -105,7 +103,7 @@ def test_each_kind_of_pool_has_its_own() -> None:
 def test_settings_that_name_their_assumptions_keep_them() -> None:
     common = {"model": MODEL, "hardware": "h100_sxm", "max_accelerators": 8, "context": 500}
     named, unnamed, study_grid = (
-        scenario.ask_frontier(Settings.build({**common, **own}, origin="test")).question.assumptions
+        scenario.ask_frontier(Settings.build({**common, **own}, origin="test")).setup.assumptions
         for own in ({"assumptions": "deployable"}, {}, {"grid": "paper"})
     )
     assert named == catalog.assumptions("deployable").for_family("h100")

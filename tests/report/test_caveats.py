@@ -9,7 +9,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.answers.frontier import ask
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.inputs import catalog
 from inference_econ.inputs.calibration import LEVELS, Calibration, ErrorSpread, Range
 from inference_econ.report import assess as assessment_tables
@@ -43,24 +43,24 @@ def fitted(name: str = "made up") -> ie.Assumptions:
     return catalog.assumptions("deployable").model_copy(update={"calibration": calibration, "name": name})
 
 
-def question(assumptions: ie.Assumptions | None = None, model: str = "llama_3_8b", context: float = 500) -> Question:
+def setup(assumptions: ie.Assumptions | None = None, model: str = "llama_3_8b", context: float = 500) -> Setup:
     return ask(model, "h100_sxm", context, assumptions=fitted() if assumptions is None else assumptions)
 
 
 def test_where_measured_values_lie() -> None:
-    assert caveats.remarks(caveats.Asked(question())) == [
+    assert caveats.remarks(caveats.Asked(setup())) == [
         "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows): made up."
     ]
-    assert caveats.remarks(caveats.Asked(question()), ("tpot", "ttft", "throughput")) == [
+    assert caveats.remarks(caveats.Asked(setup()), ("tpot", "ttft", "throughput")) == [
         "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows), of TTFTs from -36 % to "
         "+56 % (30 rows): made up."
     ]
 
 
 def test_nobody_knows() -> None:
-    known = caveats.remarks(caveats.Asked(question(catalog.assumptions("ideal"))))
+    known = caveats.remarks(caveats.Asked(setup(catalog.assumptions("ideal"))))
     assert known == ["No interval: ideal was fitted to no measured server."]
-    said = caveats.spread(caveats.Asked(question()), ("throughput",))
+    said = caveats.spread(caveats.Asked(setup()), ("throughput",))
     assert said == "No interval: made up was fitted to no measured server."
 
 
@@ -71,7 +71,7 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
     assert whole.calibration is not None
     assert changed.calibration is None
     assert "calibration" not in changed.sources
-    said = caveats.spread(caveats.Asked(question(changed)), ("tpot",))
+    said = caveats.spread(caveats.Asked(setup(changed)), ("tpot",))
     assert said == f"No interval: {whole.name} with what-ifs was fitted to no measured server."
     mine = tmp_path / "mine.yaml"
     mine.write_text(
@@ -84,24 +84,24 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
 @pytest.mark.parametrize(
     ("asked", "reasons"),
     [
-        (caveats.Asked(question()), ""),
-        (caveats.Asked(question(), [1, 8], [1, 512]), ""),
-        (caveats.Asked(question(context=0)), ""),
-        (caveats.Asked(question(context=5000)), ""),
-        (caveats.Asked(question(context=9000)), "context of 9000 tokens (measured: 400 to 4500)"),
-        (caveats.Asked(question(context=9000), isl=500, osl=500), ""),
-        (caveats.Asked(question(), isl=50), "isl of 50 tokens (measured: 400 to 4000)"),
+        (caveats.Asked(setup()), ""),
+        (caveats.Asked(setup(), [1, 8], [1, 512]), ""),
+        (caveats.Asked(setup(context=0)), ""),
+        (caveats.Asked(setup(context=5000)), ""),
+        (caveats.Asked(setup(context=9000)), "context of 9000 tokens (measured: 400 to 4500)"),
+        (caveats.Asked(setup(context=9000), isl=500, osl=500), ""),
+        (caveats.Asked(setup(), isl=50), "isl of 50 tokens (measured: 400 to 4000)"),
         (
-            caveats.Asked(question(), [1, 16, 64], [64, 16, 64], 500, 500),
+            caveats.Asked(setup(), [1, 16, 64], [64, 16, 64], 500, 500),
             "among the rows, 64 accelerators (measured: 1 to 8)",
         ),
-        (caveats.Asked(question(), [64], [64]), "64 accelerators (measured: 1 to 8)"),
+        (caveats.Asked(setup(), [64], [64]), "64 accelerators (measured: 1 to 8)"),
         (
-            caveats.Asked(question(), [4, 1], [1, 256]),
+            caveats.Asked(setup(), [4, 1], [1, 256]),
             "among the rows, 0.25 requests per accelerator (measured: 1 to 64); "
             "256 requests per accelerator (measured: 1 to 64)",
         ),
-        (caveats.Asked(question(), speculates=True), "no server that speculates was measured"),
+        (caveats.Asked(setup(), speculates=True), "no server that speculates was measured"),
     ],
 )
 def test_what_is_unlike_the_measurements(asked: caveats.Asked, reasons: str) -> None:
@@ -114,9 +114,9 @@ def test_what_is_unlike_the_measurements(asked: caveats.Asked, reasons: str) -> 
 
 def test_several_are_told_apart_and_equal_ones_together() -> None:
     every = [
-        caveats.Asked(question(), isl=50, label="one"),
-        caveats.Asked(question(), isl=50, label="other"),
-        caveats.Asked(question(fitted("also made up")), label="third"),
+        caveats.Asked(setup(), isl=50, label="one"),
+        caveats.Asked(setup(), isl=50, label="other"),
+        caveats.Asked(setup(fitted("also made up")), label="third"),
     ]
     said = caveats.remarks(every)
     around = "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows)"
@@ -132,7 +132,7 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
     assert known.calibration is not None
     changes = {"subjects": (f"vllm / NVIDIA H100 SXM5 80GB / {served.name}",), "measured_errors": {"tpot": narrow}}
     known = known.model_copy(update={"calibration": known.calibration.model_copy(update=changes)})
-    seen, unseen = caveats.Asked(question(known), [1], [8]), caveats.Asked(question(known, "qwen3_8b"), [1], [8])
+    seen, unseen = caveats.Asked(setup(known), [1], [8]), caveats.Asked(setup(known, "qwen3_8b"), [1], [8])
     for asked, rows, factor in ((seen, 77, math.sqrt(1.25)), (unseen, 1234, 1.25), (seen._replace(isl=9), 1234, 1.25)):
         assert f"to {100 * factor - 100:+.0f} % around such predictions ({rows:,} rows)" in caveats.spread(
             asked, ["tpot"]
@@ -146,7 +146,7 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
 
 def test_columns_have_their_ends_beside_them() -> None:
     columns = {"name": "x", "tpot_seconds": 2.0, "ttft_seconds": {"p50": 1.0, "p90": None}}
-    asked = caveats.Asked(question())
+    asked = caveats.Asked(setup())
     found = caveats.bounded(columns, caveats.ends(asked, caveats.LOAD))
     assert list(found) == [
         "name",
@@ -158,7 +158,7 @@ def test_columns_have_their_ends_beside_them() -> None:
     speeds = caveats.bounded({"tokens_per_second_per_user": np.array([10.0, 20.0])}, caveats.ends(asked, caveats.STEP))
     assert speeds["tokens_per_second_per_user_low"] == pytest.approx([8, 16])
     assert speeds["tokens_per_second_per_user_high"] == pytest.approx([12.5, 25])
-    bound = caveats.Asked(question(catalog.assumptions("ideal")))
+    bound = caveats.Asked(setup(catalog.assumptions("ideal")))
     unknown = caveats.bounded({"tpot_seconds": 2.0}, caveats.ends(bound, caveats.LOAD))
     assert unknown == {"tpot_seconds": 2.0, "tpot_seconds_low": None, "tpot_seconds_high": None}
     assert caveats.calibration_record(bound) is None

@@ -12,7 +12,7 @@ from benchmarks import naive
 from benchmarks import run as benchmark
 from inference_econ.answers import frontier
 from inference_econ.engine.layouts.grids import ContinuousLayouts, Grid, Layouts, WholeLayouts
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.formulas import pareto
 from inference_econ.inputs import catalog
 from inference_econ.search.frontier import compute
@@ -26,7 +26,7 @@ TOLERANCE = 1e-9
 MODELS = ["paper/llama_3_70b", "paper/mixtral_8x22b", "paper/deepseek_v3"]  # dense, experts, experts with MLA
 
 
-def _question(model: str, *, whole: bool, context: float = 0.0, weights: str = "int8") -> Question:
+def _question(model: str, *, whole: bool, context: float = 0.0, weights: str = "int8") -> Setup:
     return frontier.ask(model, "paper/h100", context, assumptions="deployable" if whole else "paper", weights=weights)
 
 
@@ -45,7 +45,7 @@ def test_the_frontier_is_what_trying_everything_leaves(
         sizes = data.draw(st.lists(st.floats(0.5, 300.0), max_size=25, unique=True))
         batches = data.draw(st.lists(st.floats(1.5, 3e5), max_size=25, unique=True))
     context = data.draw(st.sampled_from([0.0, 1500.0]))
-    question = _question(model, whole=whole, context=context)
+    setup = _question(model, whole=whole, context=context)
     # Sixteen chips hold any of the models.
     grid = Grid(np.array(sorted([*sizes, 16.0])), np.array([1.0, *sorted(batches)]), layouts)
     draft = None
@@ -55,7 +55,7 @@ def test_the_frontier_is_what_trying_everything_leaves(
     demand = data.draw(st.sampled_from([None, 3000.0]))
 
     size, batch = grid.pairs()
-    seconds = token_seconds(question, size, batch, layouts, draft=draft).seconds
+    seconds = token_seconds(setup, size, batch, layouts, draft=draft).seconds
     allowed = np.isfinite(seconds)
     if demand is not None:
         allowed &= batch / seconds <= demand
@@ -64,7 +64,7 @@ def test_the_frontier_is_what_trying_everything_leaves(
     dollars = size * seconds / batch * PRICE / 3600 * 1e6
     best = pareto.undominated(seconds, dollars)[::-1]
 
-    front = compute(question, grid, PRICE, draft=draft, max_tokens_per_second=demand)
+    front = compute(setup, grid, PRICE, draft=draft, max_tokens_per_second=demand)
     # Equal costs but for rounding may keep either of two points, so the curves are compared and not the plans.
     assert front.seconds[-1] == pytest.approx(seconds.min(), rel=1e-12)
     assert front.dollars[0] == pytest.approx(dollars.min(), rel=1e-12)
@@ -91,8 +91,8 @@ def _random_instances(seed: int, count: int = 400) -> tuple[Array, Array]:
 @pytest.mark.parametrize(("model", "context"), [(model, context) for model in MODELS for context in (0.0, 20000.0)])
 def test_steps_equal_a_second_program(model: str, context: float, tokens: int, pipeline: bool) -> None:
     sizes, batches = _random_instances(seed=len(model) + tokens)
-    question = _question(model, whole=False, context=context)
-    llm, chip = benchmark.naive_model(question), benchmark.naive_chip(question)
+    setup = _question(model, whole=False, context=context)
+    llm, chip = benchmark.naive_model(setup), benchmark.naive_chip(setup)
     theirs = naive.step_seconds(llm, chip, sizes, batches, context, tokens, pipeline=pipeline)
     ours = frontier.best_step_seconds(
         model, "paper/h100", sizes, batches, context=context, new_tokens=tokens, weights="int8", pipeline=pipeline
@@ -107,10 +107,10 @@ def test_steps_equal_a_second_program(model: str, context: float, tokens: int, p
 @pytest.mark.parametrize("model", MODELS)
 def test_speculation_equals_a_second_program(model: str) -> None:
     sizes, batches = _random_instances(seed=7, count=200)
-    question, helper = _question(model, whole=False), _question("paper/llama_3_8b", whole=False, weights="bf16")
+    setup, helper = _question(model, whole=False), _question("paper/llama_3_8b", whole=False, weights="bf16")
     theirs = naive.token_seconds(
-        benchmark.naive_model(question),
-        benchmark.naive_chip(question),
+        benchmark.naive_model(setup),
+        benchmark.naive_chip(setup),
         sizes,
         batches,
         0.0,
@@ -120,7 +120,7 @@ def test_speculation_equals_a_second_program(model: str) -> None:
         acceptance=0.7,
         longest=4,
     )
-    found = token_seconds(question, sizes, batches, ContinuousLayouts(pipeline=True), draft=Draft(helper, 0.7, 4))
+    found = token_seconds(setup, sizes, batches, ContinuousLayouts(pipeline=True), draft=Draft(helper, 0.7, 4))
     np.testing.assert_allclose(found.seconds, theirs, rtol=TOLERANCE)
     # Both outcomes are among them: speculation helps some instances and not others.
     assert set(np.unique(found.drafted[np.isfinite(theirs)])) > {0}
@@ -136,7 +136,5 @@ def test_the_benchmark_compares_equal_frontiers(case: benchmark.Case) -> None:
 
 def test_the_second_program_knows_the_models_by_their_published_size() -> None:
     for name in MODELS:
-        question = _question(name, whole=False)
-        assert benchmark.naive_model(question).parameters == pytest.approx(
-            catalog.model(name).total_parameters, rel=1e-9
-        )
+        setup = _question(name, whole=False)
+        assert benchmark.naive_model(setup).parameters == pytest.approx(catalog.model(name).total_parameters, rel=1e-9)

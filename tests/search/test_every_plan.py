@@ -91,7 +91,7 @@ def test_plans_of_the_default_grid_are_all_listed() -> None:
 
 
 def test_reasons_count_plans_whose_degrees_divide_the_stage() -> None:
-    question = _front("llama_3_8b").question
+    setup = _front("llama_3_8b").setup
     grid = whole_grid(1.0, pipeline=False, largest=3, largest_batch=3)
     counts: Counter[str] = Counter()
     fitting = 0
@@ -103,7 +103,7 @@ def test_reasons_count_plans_whose_degrees_divide_the_stage() -> None:
                     counts["heads, layers, experts or widths do not divide"] += 1
                 else:
                     fitting += 1
-    table = every_plan.every_plan(question, grid, 2.0)
+    table = every_plan.every_plan(setup, grid, 2.0)
     assert table.infeasible == counts
     assert len(table) == fitting
 
@@ -178,6 +178,6 @@ def test_the_studys_grid_is_not_listed() -> None:
 
 
 def test_nothing_to_list_says_why() -> None:
-    question = _front().question
+    setup = _front().setup
     with pytest.raises(NothingFitsError, match=r"nothing fits: .* weights exceed the memory: \d+"):
-        every_plan.every_plan(question, whole_grid(1.0, pipeline=True, largest=1), 2.0)
+        every_plan.every_plan(setup, whole_grid(1.0, pipeline=True, largest=1), 2.0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import ContinuousLayouts, Layouts, WholeLayouts, whole_grid
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import step_seconds
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
@@ -25,29 +25,30 @@ ROUNDING = 1e-12
 
 #: What bounds need: attention of a stage in one piece, and collectives whose time they know.
 _TOGETHER = (
-    "layout.attention_groups=idle", "layout.kv_placement=spread", "experts.all_to_all_traffic=as_all_reduce", "experts.replicated_tokens=exchanged"
+    "layout.attention_groups=idle", "layout.kv_placement=spread",
+    "experts.all_to_all_traffic=as_all_reduce", "experts.replicated_tokens=exchanged",
 )  # fmt: skip
 
 
-def _question(model: str, chip: str, context: float, preset: str, changes: tuple[str, ...] = ()) -> Question:
+def _question(model: str, chip: str, context: float, preset: str, changes: tuple[str, ...] = ()) -> Setup:
     spec = catalog.model(model)
     assumed = catalog.assumptions(preset, changes=changes)
-    return Question.of(spec, catalog.hardware(chip), Precision.of(spec), context, assumed)
+    return Setup.of(spec, catalog.hardware(chip), Precision.of(spec), context, assumed)
 
 
-def _try_everything(question: Question, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int) -> Array:
+def _try_everything(setup: Setup, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int) -> Array:
     """Every depth, variant and cut of every pair (an open grid: sizes down, batches across)."""
     best = np.full((sizes.size, batches.size), np.inf)
     size, batch = np.broadcast_arrays(sizes, batches)
-    for depth in layouts.depths(question.model, question.assumptions, sizes, batches):
+    for depth in layouts.depths(setup.model, setup.assumptions, sizes, batches):
         pp = np.broadcast_to(depth, best.shape)
         at = np.nonzero(pp > 0)
         if at[0].size == 0:
             continue
         instances = Plans.of(size[at], batch[at], pp[at], new_tokens)
-        tried = layouts.variants(question.model, question.assumptions, instances)
-        for cut, seconds in zip(question.assumptions.layout.tensor_layouts, step_seconds(question, tried), strict=True):
-            feasible = np.where(question.reasons(tried, cut) == memory.FITS, seconds, np.inf)
+        tried = layouts.variants(setup.model, setup.assumptions, instances)
+        for cut, seconds in zip(setup.assumptions.layout.tensor_layouts, step_seconds(setup, tried), strict=True):
+            feasible = np.where(setup.reasons(tried, cut) == memory.FITS, seconds, np.inf)
             best[at] = np.minimum(best[at], feasible.reshape(-1, *instances.shape).min(axis=0))
     return best
 
@@ -59,12 +60,10 @@ def _agree(found: Array, expected: Array, ceiling: Array) -> None:
     assert (found[~within] >= np.minimum(ceiling, expected)[~within] * (1 - ROUNDING)).all()
 
 
-def _check(
-    question: Question, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int, *, tabled: bool
-) -> None:
+def _check(setup: Setup, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int, *, tabled: bool) -> None:
     rows, columns = sizes[:, None], batches[None, :]
-    assert Search(question, rows, columns, layouts, memory.NOTHING).tabled == tabled
-    expected = _try_everything(question, rows, columns, layouts, new_tokens)
+    assert Search(setup, rows, columns, layouts, memory.NOTHING).tabled == tabled
+    expected = _try_everything(setup, rows, columns, layouts, new_tokens)
     # Limits a hair above, at, and below the truth, and none at all.
     factors = np.resize([1 + 1e-9, 1.0, 0.9, 3.0, 10.0], expected.shape)
     fast = float(np.quantile(expected[np.isfinite(expected)], 0.2)) if np.isfinite(expected).any() else 1.0
@@ -74,7 +73,7 @@ def _check(
         np.full(expected.shape, np.inf),
     ):
         _agree(
-            fastest(question, rows, columns, layouts, new_tokens=new_tokens, ceiling=ceiling).seconds, expected, ceiling
+            fastest(setup, rows, columns, layouts, new_tokens=new_tokens, ceiling=ceiling).seconds, expected, ceiling
         )
 
 
@@ -101,18 +100,18 @@ def _check(
 def test_a_large_grid(
     model: str, chip: str, context: float, preset: str, changes: tuple[str, ...], new_tokens: int
 ) -> None:
-    question = _question(model, chip, context, preset, changes)
-    smallest = memory.weight_bytes(question.model, question.precision) / question.hardware.hbm_bytes
+    setup = _question(model, chip, context, preset, changes)
+    smallest = memory.weight_bytes(setup.model, setup.precision) / setup.hardware.hbm_bytes
     sizes = np.geomspace(min(smallest, 1.0), 4096.0 * max(smallest, 1.0), 45)
-    _check(question, sizes, np.geomspace(1.0, 2.0**18, 50), ContinuousLayouts(pipeline=True), new_tokens, tabled=True)
+    _check(setup, sizes, np.geomspace(1.0, 2.0**18, 50), ContinuousLayouts(pipeline=True), new_tokens, tabled=True)
 
 
 def test_a_large_grid_of_whole_layouts() -> None:
     # Groups with caches of their own leave no bound to tabulate.
-    question = _question("llama_3_8b", "h100_sxm", 1000.0, "deployable", _TOGETHER)
+    setup = _question("llama_3_8b", "h100_sxm", 1000.0, "deployable", _TOGETHER)
     grid = whole_grid(1.0, pipeline=True, largest=300)
     batches = np.arange(1.0, 140.0)
-    _check(question, grid.accelerators, batches, WholeLayouts(pipeline=True), 1, tabled=True)
+    _check(setup, grid.accelerators, batches, WholeLayouts(pipeline=True), 1, tabled=True)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -136,27 +135,27 @@ def test_a_small_grid(
     batches: list[float],
     new_tokens: int,
 ) -> None:
-    question = _question(model, chip, context, preset)
+    setup = _question(model, chip, context, preset)
     layouts = ContinuousLayouts(pipeline)
-    _check(question, np.array(sizes), np.array(batches), layouts, new_tokens, tabled=False)
+    _check(setup, np.array(sizes), np.array(batches), layouts, new_tokens, tabled=False)
 
 
 def test_the_chosen_plan_takes_the_time_that_was_found() -> None:
-    question = _question("paper/deepseek_v3", "paper/h100", 0.0, "paper")
+    setup = _question("paper/deepseek_v3", "paper/h100", 0.0, "paper")
     sizes, batches = (axis.ravel() for axis in np.meshgrid([16.0, 40.0, 300.0], [1.0, 100.0, 5000.0]))
     for layouts in (ContinuousLayouts(pipeline=True), WholeLayouts(pipeline=True)):
-        found = fastest(question, sizes, batches, layouts)
+        found = fastest(setup, sizes, batches, layouts)
         assert np.isfinite(found.seconds).any()
-        each = zip(chosen_plans(question, found), found.seconds, strict=True)
+        each = zip(chosen_plans(setup, found), found.seconds, strict=True)
         for chosen, seconds in each:
             if np.isfinite(seconds):
-                cut = question.assumptions.layout.tensor_layouts.index(chosen.layout)
-                assert step_seconds(question, chosen.plans)[cut][0] == pytest.approx(seconds, rel=ROUNDING)
+                cut = setup.assumptions.layout.tensor_layouts.index(chosen.layout)
+                assert step_seconds(setup, chosen.plans)[cut][0] == pytest.approx(seconds, rel=ROUNDING)
 
 
 def test_less_memory_for_the_model_where_some_is_taken() -> None:
-    question = _question("paper/llama_3_70b", "paper/h100", 0.0, "paper")
+    setup = _question("paper/llama_3_70b", "paper/h100", 0.0, "paper")
     size, one = np.array([2.0]), np.ones(1)
     # 141 GB of 160.
-    assert np.isfinite(fastest(question, size, one, ContinuousLayouts(False), taken=memory.Taken(18e9)).seconds[0])
-    assert np.isinf(fastest(question, size, one, ContinuousLayouts(False), taken=memory.Taken(20e9)).seconds[0])
+    assert np.isfinite(fastest(setup, size, one, ContinuousLayouts(False), taken=memory.Taken(18e9)).seconds[0])
+    assert np.isinf(fastest(setup, size, one, ContinuousLayouts(False), taken=memory.Taken(20e9)).seconds[0])

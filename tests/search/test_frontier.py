@@ -11,7 +11,7 @@ import pytest
 
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import Grid, paper_grid, whole_grid
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import pareto
 from inference_econ.inputs import catalog
@@ -26,22 +26,22 @@ PRICE = 2.1
 
 def _question(
     model: str, weights: str | None = None, context: float = 0.0, preset: str = "paper", chip: str = "paper/h100"
-) -> Question:
+) -> Setup:
     spec, assumed = catalog.model(model), catalog.assumptions(preset)
-    return Question.of(spec, catalog.hardware(chip), Precision.of(spec, weights), context, assumed)
+    return Setup.of(spec, catalog.hardware(chip), Precision.of(spec, weights), context, assumed)
 
 
-def _every_pair(question: Question, grid: Grid, draft: Draft | None = None) -> tuple[Array, Array, Array, Array]:
+def _every_pair(setup: Setup, grid: Grid, draft: Draft | None = None) -> tuple[Array, Array, Array, Array]:
     """Seconds, dollars, sizes and batches of all feasible pairs, without any shortcut over the grid."""
     sizes, batches = grid.pairs()
-    seconds = token_seconds(question, sizes, batches, grid.layouts, draft=draft).seconds
+    seconds = token_seconds(setup, sizes, batches, grid.layouts, draft=draft).seconds
     kept = np.isfinite(seconds)
     size, batch = (np.broadcast_to(axis, seconds.shape)[kept] for axis in (sizes, batches))
     return seconds[kept], size * seconds[kept] / batch * (PRICE / 3600 * 1e6), size, batch
 
 
-def _grid(question: Question, *, whole: bool, pipeline: bool) -> Grid:
-    smallest = memory.weight_bytes(question.model, question.precision) / question.hardware.hbm_bytes
+def _grid(setup: Setup, *, whole: bool, pipeline: bool) -> Grid:
+    smallest = memory.weight_bytes(setup.model, setup.precision) / setup.hardware.hbm_bytes
     if whole:
         return whole_grid(smallest, pipeline=pipeline, largest=32, largest_batch=512)
     return paper_grid(smallest, 4.0, pipeline=pipeline, points=41)
@@ -71,14 +71,14 @@ def test_frontier_equals_brute_force(
     pipeline: bool,
     whole: bool,
 ) -> None:
-    question = _question(model, weights, context, preset)
-    grid = _grid(question, whole=whole, pipeline=pipeline)
+    setup = _question(model, weights, context, preset)
+    grid = _grid(setup, whole=whole, pipeline=pipeline)
     draft = Draft(_question("paper/llama_3_8b", None, context, preset), 0.8, 4) if speculate else None
-    seconds, dollars, size, batch = _every_pair(question, grid, draft)
+    seconds, dollars, size, batch = _every_pair(setup, grid, draft)
     if demand is not None:
         sold = batch / seconds <= demand
         seconds, dollars, size, batch = seconds[sold], dollars[sold], size[sold], batch[sold]
-    front = compute(question, grid, PRICE, draft=draft, max_tokens_per_second=demand)
+    front = compute(setup, grid, PRICE, draft=draft, max_tokens_per_second=demand)
     # Fastest last.
     assert (np.diff(front.seconds) < 0).all()
     assert (np.diff(front.dollars) > 0).all()
@@ -91,18 +91,18 @@ def test_frontier_equals_brute_force(
 
 @pytest.mark.parametrize("factor", [0.5, 10.0])
 def test_dollars_are_linear_in_the_price_and_nothing_else_changes(factor: float) -> None:
-    question = _question("paper/llama_3_70b", "int8")
-    grid = _grid(question, whole=False, pipeline=False)
-    one, other = compute(question, grid, PRICE), compute(question, grid, factor * PRICE)
+    setup = _question("paper/llama_3_70b", "int8")
+    grid = _grid(setup, whole=False, pipeline=False)
+    one, other = compute(setup, grid, PRICE), compute(setup, grid, factor * PRICE)
     assert other.dollars == pytest.approx(factor * one.dollars, rel=1e-12)
     assert other.seconds.tolist() == one.seconds.tolist()
 
 
 def test_sampling_keeps_a_part_of_the_exact_frontier() -> None:
-    question = _question("paper/llama_3_70b", "int8")
-    grid = _grid(question, whole=False, pipeline=False)
-    exact = compute(question, grid, PRICE)
-    few = compute(question, grid, PRICE, sampling=Sampling(points=20, decades=1.0))
+    setup = _question("paper/llama_3_70b", "int8")
+    grid = _grid(setup, whole=False, pipeline=False)
+    exact = compute(setup, grid, PRICE)
+    few = compute(setup, grid, PRICE, sampling=Sampling(points=20, decades=1.0))
     assert 1 < len(few) <= 20 < len(exact)
     assert set(few.seconds) <= set(exact.seconds)
     assert few.seconds[-1] == exact.seconds[-1]
@@ -110,8 +110,8 @@ def test_sampling_keeps_a_part_of_the_exact_frontier() -> None:
 
 
 def test_points_describe_their_plan() -> None:
-    question = _question("paper/llama_3_70b", "int8")
-    front = compute(question, _grid(question, whole=False, pipeline=True), PRICE)
+    setup = _question("paper/llama_3_70b", "int8")
+    front = compute(setup, _grid(setup, whole=False, pipeline=True), PRICE)
     points = front.points()
     assert len(points) == len(front)
     for index, point in enumerate(points):
@@ -132,8 +132,8 @@ def test_points_describe_their_plan() -> None:
 
 
 def test_cheapest_at_a_speed() -> None:
-    question = _question("paper/llama_3_70b", "int8")
-    front = compute(question, _grid(question, whole=True, pipeline=False), PRICE)
+    setup = _question("paper/llama_3_70b", "int8")
+    front = compute(setup, _grid(setup, whole=True, pipeline=False), PRICE)
     speed = float(np.median(front.tokens_per_second))
     point = front.cheapest(tokens_per_second=speed)
     assert point.tokens_per_second_per_user >= speed
@@ -144,8 +144,8 @@ def test_cheapest_at_a_speed() -> None:
 
 
 def test_the_frame_has_a_row_per_point() -> None:
-    question = _question("paper/llama_3_70b", "int8")
-    front = compute(question, _grid(question, whole=True, pipeline=False), PRICE)
+    setup = _question("paper/llama_3_70b", "int8")
+    front = compute(setup, _grid(setup, whole=True, pipeline=False), PRICE)
     frame = front.to_frame()
     assert len(frame) == len(front)
     assert frame["tokens_per_second_per_user"].to_numpy() == pytest.approx(front.tokens_per_second, rel=1e-12)
@@ -154,18 +154,18 @@ def test_the_frame_has_a_row_per_point() -> None:
 
 def test_utilisation_is_useful_arithmetic_over_the_theoretical_peak() -> None:
     # As in the study: [2 P_act + k_att l] b / (N C latency), at the rate of the weights.
-    question = _question("paper/llama_3_70b", "int8", context=1000.0)
-    front = compute(question, _grid(question, whole=False, pipeline=False), PRICE)
-    flop = 2 * question.model.active_parameters + 4 * 128 * 64 * 80 * 1000
+    setup = _question("paper/llama_3_70b", "int8", context=1000.0)
+    front = compute(setup, _grid(setup, whole=False, pipeline=False), PRICE)
+    flop = 2 * setup.model.active_parameters + 4 * 128 * 64 * 80 * 1000
     expected = flop * front.batch / (front.accelerators * 2e15 * front.seconds)
     assert front.mfu == pytest.approx(expected, rel=1e-12)
 
 
 def test_nothing_fits_says_why_and_how_many_would_do() -> None:
-    question = _question("paper/llama_3_405b", context=1000.0)
+    setup = _question("paper/llama_3_405b", context=1000.0)
     grid = whole_grid(1.0, pipeline=False, largest=4, largest_batch=8)
     with pytest.raises(NothingFitsError) as found:
-        compute(question, grid, PRICE)
+        compute(setup, grid, PRICE)
     message = str(found.value)
     assert message.startswith("nothing fits: ")
     for text in (
@@ -179,10 +179,10 @@ def test_nothing_fits_says_why_and_how_many_would_do() -> None:
 
 
 def test_an_impossible_demand_is_a_reason_of_its_own() -> None:
-    question = _question("paper/llama_3_8b")
+    setup = _question("paper/llama_3_8b")
     grid = whole_grid(1.0, pipeline=False, largest=2, largest_batch=8)
     with pytest.raises(NothingFitsError, match=r"more than 0\.01 tokens/s are produced: \d+"):
-        compute(question, grid, PRICE, max_tokens_per_second=0.01)
+        compute(setup, grid, PRICE, max_tokens_per_second=0.01)
 
 
 def test_a_cap_on_the_instance_holds_even_if_nothing_fits_below_it() -> None:
@@ -194,18 +194,18 @@ def test_a_cap_on_the_instance_holds_even_if_nothing_fits_below_it() -> None:
 
 @pytest.mark.parametrize("pipeline", [False, True])
 def test_an_empty_grid_is_said_to_be_empty(pipeline: bool) -> None:
-    question = _question("paper/llama_3_70b")
+    setup = _question("paper/llama_3_70b")
     for whole in (False, True):
-        grid = replace(_grid(question, whole=whole, pipeline=pipeline), accelerators=np.empty(0))
+        grid = replace(_grid(setup, whole=whole, pipeline=pipeline), accelerators=np.empty(0))
         with pytest.raises(NothingFitsError, match="0 plans considered; the grid is empty"):
-            compute(question, grid, PRICE)
+            compute(setup, grid, PRICE)
 
 
 def test_progress_reaches_the_end() -> None:
-    question = _question("paper/llama_3_8b")
+    setup = _question("paper/llama_3_8b")
     told: list[float] = []
-    grid = _grid(question, whole=True, pipeline=False)
-    compute(question, grid, PRICE, progress=lambda share, _: told.append(share))
+    grid = _grid(setup, whole=True, pipeline=False)
+    compute(setup, grid, PRICE, progress=lambda share, _: told.append(share))
     assert told == sorted(told)
     assert told
     assert told[-1] == 1.0

@@ -254,7 +254,7 @@ FITTED = {
 def test_means_under_a_fitted_profile_are_those_of_the_simulation(name: str, share: float) -> None:
     """Hosts that launch short prompts for longer than chips read them, and prepare steps ahead."""
     one = FITTED[name]()
-    assert one.question.assumptions.host.launch > 0.0
+    assert one.setup.assumptions.host.launch > 0.0
     expected = at(one, share)
     found = rehearse(one, expected.requests_per_second, count=12_000, seed=1).summary()
     assert found["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=0.07)

@@ -40,19 +40,19 @@ def test_every_layout_of_four_chips() -> None:
 @pytest.mark.parametrize("model", ["llama_3_8b", "qwen3_30b_a3b", "deepseek_v2"])
 def test_as_many_requests_as_fit_and_not_one_more(model: str) -> None:
     found = offer_of(model, isl="4000", most=16).deployments
-    most = slots_of(found.question, found.plans)
+    most = slots_of(found.setup, found.plans)
     for count, fits in ((most, True), (most + 1.0, False)):
-        needed = found.question.memory(replace(found.plans, batch=count))
+        needed = found.setup.memory(replace(found.plans, batch=count))
         assert (np.broadcast_to(needed.fits, count.shape) == fits).all()
     assert (found.slots <= most).all()
 
 
 def test_no_more_requests_than_prompts_begin_during_an_answer() -> None:
     found = offer_of("llama_3_8b", isl="4000", osl="101", most=8).deployments
-    chunk = found.question.assumptions.serving.prefill_chunk
-    groups = prompts_together(found.question, found.plans)
+    chunk = found.setup.assumptions.serving.prefill_chunk
+    groups = prompts_together(found.setup, found.plans)
     begun = 1.0 + np.floor(100.0 * chunk * groups / 4000.0)
-    most = slots_of(found.question, found.plans)
+    most = slots_of(found.setup, found.plans)
     np.testing.assert_array_equal(found.slots, np.minimum(most, begun))
     assert (begun < most).any() and (begun > 1.0).all()
 
@@ -64,7 +64,7 @@ def test_one_of_them() -> None:
         assert one.accelerators == found.plans.accelerators[index]
         assert one.slots == found.slots[index]
         np.testing.assert_array_equal(one.tpot_seconds, found.states.tpot_seconds[index])
-        again = steady(found.question, replace(one.plans, batch=one.batch), found.requests)
+        again = steady(found.setup, replace(one.plans, batch=one.batch), found.requests)
         np.testing.assert_allclose(one.ttft_seconds, again.ttft_seconds)
         np.testing.assert_allclose(one.requests_per_second, again.requests_per_second)
 
@@ -80,7 +80,7 @@ def test_states_in_between() -> None:
     assert (between.tpot_seconds <= one.tpot_seconds[1:]).all()
     # Compared with the engine itself.
     batch = one.at(100.0).batch
-    exact = steady(one.question, replace(one.plans, batch=np.atleast_1d(batch)), one.requests)
+    exact = steady(one.setup, replace(one.plans, batch=np.atleast_1d(batch)), one.requests)
     assert float(one.at(100.0).tpot_seconds) == pytest.approx(float(exact.tpot_seconds[0]), rel=5e-3)
     assert float(exact.concurrency[0]) == pytest.approx(100.0, rel=5e-3)
 
@@ -94,21 +94,21 @@ def test_no_more_in_flight_than_slots_and_no_less_than_one() -> None:
 
 
 def test_layouts_that_are_given() -> None:
-    question, plan = service_of("llama_3_8b").question, np.ones(1)
-    found = services(question, REQUESTS, Plans(plan, plan, plan, plan, plan, whole=True), np.array([32.0]), batches=5)
+    setup, plan = service_of("llama_3_8b").setup, np.ones(1)
+    found = services(setup, REQUESTS, Plans(plan, plan, plan, plan, plan, whole=True), np.array([32.0]), batches=5)
     assert found.states.batch.shape == (1, 5)
     assert found.service(0).batch == pytest.approx([32.0 ** (k / 4) for k in range(5)])
 
 
 def test_what_does_not_fit_is_told() -> None:
-    question = offer_of("llama_3_8b").deployments.question
-    big = replace(question, model=catalog.model("llama_3_70b"))
+    setup = offer_of("llama_3_8b").deployments.setup
+    big = replace(setup, model=catalog.model("llama_3_70b"))
     with pytest.raises(
         NothingFitsError, match=r"nothing fits: Llama 3\.1 70B \(bf16\) on NVIDIA H100 SXM5 80GB, 1 to 1"
     ):
         deployments(big, REQUESTS, whole_grid(1.0, pipeline=False, largest=1))
     with pytest.raises(NothingFitsError, match=r"no layout of 3 to 3 accelerators divides heads"):
-        deployments(question, REQUESTS, whole_grid(1.0, pipeline=False, pins=Pins(tp=3, dp=1, pp=1)))
+        deployments(setup, REQUESTS, whole_grid(1.0, pipeline=False, pins=Pins(tp=3, dp=1, pp=1)))
 
 
 def test_long_contexts_leave_less_room() -> None:

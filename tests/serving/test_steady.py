@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.prefill import fastest_cut, prefill, prompts_together
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.traffic import Length, Requests
@@ -31,9 +31,9 @@ chunks = st.sampled_from((WHOLE, CHUNKS, "serving.prefill_chunk=8192"))
 
 
 @cache
-def question(model: str = "llama_3_8b", context: float = 2_000.0, *changes: str) -> Question:
+def setup(model: str = "llama_3_8b", context: float = 2_000.0, *changes: str) -> Setup:
     spec, assumed = catalog.model(model), catalog.assumptions("deployable", changes=list(changes))
-    return Question.of(spec, catalog.hardware("h100_sxm"), Precision.of(spec), context, assumed)
+    return Setup.of(spec, catalog.hardware("h100_sxm"), Precision.of(spec), context, assumed)
 
 
 def plans(layout: tuple[int, int, int, int] = (1, 1, 1, 1), batch: object = 1.0) -> Plans:
@@ -49,7 +49,7 @@ def state(
     model: str, layout: tuple[int, int, int, int], batch: object, asked: Requests, *changes: str
 ) -> tuple[Steady, Plans]:
     some = plans(layout, batch)
-    return steady(question(model, asked.mean_context, *changes), some, asked), some
+    return steady(setup(model, asked.mean_context, *changes), some, asked), some
 
 
 @settings(max_examples=60, deadline=None)
@@ -87,7 +87,7 @@ def test_longer_prompts_take_longer(
 ) -> None:
     # The cache that decode steps read is held fixed: only what prompts cost changes.
     short, long = (
-        steady(question(model, 2_000.0, chunk), plans(layout, batch), requests(isl, 200)) for isl in sorted(lengths)
+        steady(setup(model, 2_000.0, chunk), plans(layout, batch), requests(isl, 200)) for isl in sorted(lengths)
     )
     assert (short.ttft_seconds <= long.ttft_seconds * (1.0 + 1e-9)).all()
     assert (short.tpot_seconds <= long.tpot_seconds * (1.0 + 1e-9)).all()
@@ -100,7 +100,7 @@ def test_a_cached_prefix_never_slows_prefill(
     model: str, layout: tuple[int, int, int, int], isl: int, share: float, chunk: str
 ) -> None:
     cached = float(int(share * (isl - 1)))
-    asked, some = question(model, 2_000.0, chunk), plans(layout)
+    asked, some = setup(model, 2_000.0, chunk), plans(layout)
     whole, rest = prefill(asked, some, isl), prefill(asked, some, isl - cached, cached)
     assert (rest.busy_seconds <= whole.busy_seconds * (1.0 + 1e-9)).all()
     # Two chunks follow each other through the stages of a pipeline; one chunk of fewer tokens cannot.
@@ -111,7 +111,7 @@ def test_a_cached_prefix_never_slows_prefill(
 @settings(max_examples=60, deadline=None)
 @given(models, prompts)
 def test_chunks_read_weights_and_cache_again(model: str, isl: int) -> None:
-    whole, parts = (prefill(question(model, 2_000.0, change), plans(), isl) for change in (WHOLE, CHUNKS))
+    whole, parts = (prefill(setup(model, 2_000.0, change), plans(), isl) for change in (WHOLE, CHUNKS))
     assert whole.chunks == 1
     assert parts.chunks == -(-isl // 2048)
     assert (parts.seconds >= whole.seconds * (1.0 - 1e-9)).all()
@@ -122,14 +122,14 @@ def test_chunks_read_weights_and_cache_again(model: str, isl: int) -> None:
 
 def test_prompts_in_chunks_attend_to_all_before() -> None:
     """Attention of a causal prompt is that of its halves, the second after the first."""
-    asked = question("llama_3_8b", 0.0, WHOLE)
+    asked = setup("llama_3_8b", 0.0, WHOLE)
     first, second = prefill(asked, plans(), 8_000), prefill(asked, plans(), 8_000, 8_000)
-    together = prefill(question("llama_3_8b", 0.0, "serving.prefill_chunk=8000"), plans(), 16_000)
+    together = prefill(setup("llama_3_8b", 0.0, "serving.prefill_chunk=8000"), plans(), 16_000)
     assert first.seconds + second.seconds == pytest.approx(together.seconds, rel=1e-3)
 
 
 def test_groups_and_stages_work_on_prompts_of_their_own() -> None:
-    asked = question("llama_3_8b", 2_000.0, WHOLE)
+    asked = setup("llama_3_8b", 2_000.0, WHOLE)
     alone, groups = prefill(asked, plans((2, 2, 1, 1)), 4_000), prefill(asked, plans((4, 2, 1, 1)), 4_000)
     # Two groups of two: each prompt is as long as on two chips but for the feed-forward part, which all four share.
     assert groups.busy_seconds == pytest.approx(groups.seconds / 2)
@@ -142,7 +142,7 @@ def test_groups_and_stages_work_on_prompts_of_their_own() -> None:
 def test_a_single_request_waits_for_nobody(chunk: str) -> None:
     asked = requests(1_000, 200)
     found, some = state("llama_3_8b", (1, 1, 1, 1), 1.0, asked, chunk)
-    step = fastest_cut(question("llama_3_8b", asked.mean_context, chunk), some)
+    step = fastest_cut(setup("llama_3_8b", asked.mean_context, chunk), some)
     assert found.ttft_seconds == pytest.approx(found.prefill.seconds)
     assert found.tpot_seconds == pytest.approx(step)
     assert found.concurrency == pytest.approx(1.0)
@@ -154,7 +154,7 @@ def test_a_step_with_prefill_between_others() -> None:
     """T(B) + (B - 1) / steps x P, by hand."""
     asked = requests(1_000, 201)
     found, some = state("llama_3_8b", (1, 1, 1, 1), 41.0, asked, WHOLE)
-    step = fastest_cut(question("llama_3_8b", asked.mean_context, WHOLE), some)
+    step = fastest_cut(setup("llama_3_8b", asked.mean_context, WHOLE), some)
     assert found.tpot_seconds == pytest.approx(step + 40 / 200 * found.prefill.busy_seconds)
     assert found.tokens_per_second == pytest.approx(1.0 / found.tpot_seconds)
     assert found.decode_seconds == pytest.approx(step)
@@ -252,7 +252,7 @@ def test_a_slower_host_makes_nothing_quicker(
 
 def test_batches_below_one_per_group_leave_chips_without_work() -> None:
     """Two groups of four: a step for one sequence is as long as one for two."""
-    one, two = (steady(question(), plans((8, 4, 1, 1), batch), requests()) for batch in (1.0, 2.0))
+    one, two = (steady(setup(), plans((8, 4, 1, 1), batch), requests()) for batch in (1.0, 2.0))
     assert one.decode_seconds == pytest.approx(two.decode_seconds)
     idle = replace(plans((8, 4, 1, 1)), batch=np.ones(1))
-    assert prompts_together(question(), idle) == pytest.approx(2.0)
+    assert prompts_together(setup(), idle) == pytest.approx(2.0)

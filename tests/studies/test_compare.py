@@ -95,7 +95,7 @@ def test_further_series_take_what_is_common() -> None:
     assert fast.tokens_per_second[-1] > base.tokens_per_second[-1]
     assert set(pinned.batch) == {100.0}
     assert pinned.frontier is not None
-    assert pinned.frontier.question.precision.weights == "fp8"
+    assert pinned.frontier.setup.precision.weights == "fp8"
     # Without a model and hardware for all, only the series that name their own.
     alone = ie.compare(series={"one": Settings(model="llama_3_8b", hardware="h100_sxm")}, **SMALL)
     assert [curve.label for curve in alone.curves] == ["one"]

@@ -95,14 +95,14 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     wide, narrow = result.curves
     assert narrow.tokens_per_second[-1] > wide.tokens_per_second[-1]
     assert wide.frontier is not None
-    assert wide.frontier.question.context == 110.0
-    assert wide.frontier.question.assumptions == catalog.assumptions("profiles/hopper").for_family("h100")
+    assert wide.frontier.setup.context == 110.0
+    assert wide.frontier.setup.assumptions == catalog.assumptions("profiles/hopper").for_family("h100")
     table = scenario_tables.scenario_table(result)
     assert table.columns == ("series", "speed", "MFU")
     assert len(table.rows) == 2
     assert table.notes[0] == "Assumptions: profiles/hopper."
     assert any("of measured TPOTs lie" in note for note in table.notes)
-    spread = caveats.ends(caveats.Asked(wide.frontier.question, isl=100, osl=20), caveats.STEP)["milliseconds"]
+    spread = caveats.ends(caveats.Asked(wide.frontier.setup, isl=100, osl=20), caveats.STEP)["milliseconds"]
     record: Any = scenario_tables.result_record(result)
     assert record["assumptions"] == dict.fromkeys(("16 bits", "8 bits"), "profiles/hopper")
     speeds = [record["rows"][0][f"tokens_per_second_per_user{end}"] for end in ("_high", "", "_low")]
@@ -135,10 +135,10 @@ def test_series_override_what_is_common(write: Write) -> None:
     assert wide is not None
     assert other is not None
     # A context replaces the common lengths.
-    assert wide.question.context == 7.0
-    assert other.question.context == 110.0
-    assert other.question.hardware.name == "NVIDIA H200 SXM5 141GB"
-    assert other.question.assumptions.name == "ideal"
+    assert wide.setup.context == 7.0
+    assert other.setup.context == 110.0
+    assert other.setup.hardware.name == "NVIDIA H200 SXM5 141GB"
+    assert other.setup.assumptions.name == "ideal"
     assert other.dollars_per_accelerator_hour == 1.25
     assert {point.layout["pp"] for point in other.points()} == {1.0}
 
@@ -150,8 +150,8 @@ def test_lengths_replace_a_common_context(write: Write) -> None:
     wide, narrow = (curve.frontier for curve in study.run(write(text)).curves)
     assert wide is not None
     assert narrow is not None
-    assert wide.question.context == 50 + 500 / 2  # osl by default
-    assert narrow.question.context == 7.0
+    assert wide.setup.context == 50 + 500 / 2  # osl by default
+    assert narrow.setup.context == 7.0
 
 
 def test_settings_over_others() -> None:
@@ -168,8 +168,8 @@ def test_what_ifs_of_a_series(write: Write) -> None:
     result = study.run(write(_edited(SCENARIO, ("{weights: fp8}", change))))
     fast = result.curves[1].frontier
     assert fast is not None
-    assert fast.question.hardware.hbm_bytes_per_second == 6.7e12
-    assert fast.question.assumptions.host.launch == 0.0
+    assert fast.setup.hardware.hbm_bytes_per_second == 6.7e12
+    assert fast.setup.assumptions.host.launch == 0.0
     where = [used.source.where for used in result.sources if used.source.ref == "user"]
     assert "--set hardware.hbm_bytes_per_second=6.7 TB/s" in where
 

@@ -13,7 +13,7 @@ from inference_econ.answers.offer import Offer, offer
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.prefill import prompts_together
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.inputs.collectives import Free
@@ -46,9 +46,9 @@ class Pool:
         return self.offer.deployments
 
     @property
-    def question(self) -> Question:
+    def setup(self) -> Setup:
         """What, on what, how."""
-        return self.found.question
+        return self.found.setup
 
     @property
     def accelerators(self) -> Array:
@@ -90,7 +90,7 @@ class Pool:
             None if plans.ep is None else plans.ep[:, None],
             whole=True,
         )
-        return steady(found.question, rows, found.requests)
+        return steady(found.setup, rows, found.requests)
 
     def column(self, name: str) -> Array:
         """One quantity of the steady states by batch, that of the full state last; shape (n, k + 1)."""
@@ -136,7 +136,7 @@ class Pools:
     @property
     def bytes_per_prompt(self) -> float:
         """Cache of a prompt that moves from one pool to the other, each byte once [B]."""
-        asked = self.decode.question
+        asked = self.decode.setup
         return memory.kv_bytes_per_sequence(asked.model, asked.precision, self.requests.isl.mean, asked.assumptions)
 
     @cached_property
@@ -147,7 +147,7 @@ class Pools:
     @cached_property
     def first_token_seconds(self) -> Array:
         """A request's overhead, its prefill, and what is left of the transfer then [s], shape (n, m)."""
-        overhead = self.prefill.question.assumptions.host.request_overhead
+        overhead = self.prefill.setup.assumptions.host.request_overhead
         return overhead + self.prefill.prefill_seconds[:, None] + self.transfer.exposed_seconds
 
 
@@ -241,7 +241,7 @@ def pools(
     decoding = both
     if decode_on is not None:
         decoding = pool(decode_on, requests, assumptions if decode_assumptions is None else decode_assumptions)
-    if decoding.question.hardware == both.question.hardware:
+    if decoding.setup.hardware == both.setup.hardware:
         return Pools(reading, both, (both,), layer_by_layer)
     return Pools(reading, decoding, (both, decoding), layer_by_layer)
 
@@ -249,10 +249,10 @@ def pools(
 def _usable(found: Offer) -> Pool:
     """Without layouts some of whose attention groups or stages would never have a sequence."""
     every = found.deployments
-    kept = np.flatnonzero(every.slots >= prompts_together(every.question, every.plans))
+    kept = np.flatnonzero(every.slots >= prompts_together(every.setup, every.plans))
     if not kept.size:
         raise NothingFitsError(
-            f"nothing fits: {every.question.model.name} on {every.question.hardware.name}: in no layout does each "
+            f"nothing fits: {every.setup.model.name} on {every.setup.hardware.name}: in no layout does each "
             "group of attention ranks hold a sequence; allow larger instances"
         )
     if kept.size == len(every):
@@ -281,7 +281,7 @@ def _transfer(pools: Pools) -> Transfer:
     that a layout keeps are made inside its instance and are not counted.
     """
     reading, decoding = pools.prefill, pools.decode
-    sender, receiver = reading.question, decoding.question
+    sender, receiver = reading.setup, decoding.setup
     size = pools.bytes_per_prompt
     chips = reading.accelerators[:, None] + decoding.accelerators[None, :]
     # Instances of one kind that fit a link domain together are taken to be placed there.
@@ -311,7 +311,7 @@ def _transfer(pools: Pools) -> Transfer:
     return Transfer(np.broadcast_to(fast, seconds.shape), seconds, left, sending, receiving)
 
 
-def _rate(asked: Question, bytes_per_second: float | None) -> float:
+def _rate(asked: Setup, bytes_per_second: float | None) -> float:
     """What a link sustains, 0 if there is none [B/s]."""
     if isinstance(asked.assumptions.network.collectives, Free):
         return math.inf

@@ -12,7 +12,7 @@ import numpy as np
 from inference_econ.calibration.measurements import Measurement, Pool
 from inference_econ.engine.layouts.grids import Grid, WholeLayouts
 from inference_econ.engine.layouts.plans import Plans, has_experts, indivisible
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.assumptions import Assumptions, TensorLayout
@@ -70,10 +70,10 @@ def worker(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions) ->
     spread = float(pool.ep or 1) if has_experts(model) else 1.0
     groups, depth = one * pool.dp * pool.pp, one * pool.pp
     plans = Plans(one * stage * pool.pp, groups, depth, one * pool.tp, one * spread, whole=True)
-    question = _question(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
-    slots = _room(row, question, plans)
+    setup = _question(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
+    slots = _room(row, setup, plans)
     if row.load != "concurrency":
-        slots = min(slots, _most_sequences(row, question) * pool.dp)
+        slots = min(slots, _most_sequences(row, setup) * pool.dp)
     given = [other.concurrency for other in rows if other.concurrency is not None]
     if given:
         slots = min(slots, max(given) / workers)
@@ -82,7 +82,7 @@ def worker(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions) ->
             "not one request fits beside the weights, as far as is known, and how many ran is not recorded"
         )
     slots = min(slots, _MOST_SLOTS * pool.dp)
-    return services(question, requests, plans, np.array([max(slots, 2.0)]), batches=_BATCHES).service(0)
+    return services(setup, requests, plans, np.array([max(slots, 2.0)]), batches=_BATCHES).service(0)
 
 
 def candidates(row: Measurement, assumptions: Assumptions) -> list[Service]:
@@ -102,10 +102,10 @@ def candidates(row: Measurement, assumptions: Assumptions) -> list[Service]:
     """
     assert row.accelerators is not None
     requests, chips = _requests(row), row.accelerators
-    question = _question(row, requests, _cut(assumptions, assumptions.layout.tensor_layouts[-1:]))
+    setup = _question(row, requests, _cut(assumptions, assumptions.layout.tensor_layouts[-1:]))
     sizes = np.array([size for size in range(1, min(chips, _LARGEST) + 1) if chips % size == 0], dtype=float)
-    found = deployments(question, requests, Grid(sizes, np.ones(1), WholeLayouts(pipeline=True)))
-    most = _most_sequences(row, question) * found.plans.accelerators / found.plans.attention_ranks
+    found = deployments(setup, requests, Grid(sizes, np.ones(1), WholeLayouts(pipeline=True)))
+    most = _most_sequences(row, setup) * found.plans.accelerators / found.plans.attention_ranks
     chosen = [found.service(index) for index in range(len(found))]
     return [replace(one, slots=int(min(one.slots, limit))) for one, limit in zip(chosen, most, strict=True)]
 
@@ -125,7 +125,7 @@ def shortage(row: Measurement, service: Service) -> str:
     str
         With what is needed and what there is.
     """
-    weights, each, available = _memory(row, service.question, service.plans)
+    weights, each, available = _memory(row, service.setup, service.plans)
     if weights + each <= available:
         return ""
     needed, given = (value / _GB for value in (weights + each, max(available, 0.0)))
@@ -168,26 +168,26 @@ def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
     return assumptions.changed(changes) if changes else assumptions
 
 
-def _most_sequences(row: Measurement, question: Question) -> float:
+def _most_sequences(row: Measurement, setup: Setup) -> float:
     """What an engine runs at a time by default, by group of attention ranks [1]."""
     if row.engine != "vllm":
         return math.inf
-    chip = question.hardware
+    chip = setup.hardware
     large = chip.hbm_bytes >= _LARGE_BYTES and chip.family != "a100"
     return _MOST_SEQUENCES if large else _FEWER_SEQUENCES
 
 
-def _room(row: Measurement, question: Question, plans: Plans) -> float:
+def _room(row: Measurement, setup: Setup, plans: Plans) -> float:
     """Requests whose cache fits, at least one; all of them where the weights do not fit and yet it ran [1]."""
-    weights, each, available = _memory(row, question, plans)
+    weights, each, available = _memory(row, setup, plans)
     return (available - weights) / each if available - weights >= each else math.inf
 
 
-def _memory(row: Measurement, question: Question, plans: Plans) -> tuple[float, float, float]:
+def _memory(row: Measurement, setup: Setup, plans: Plans) -> tuple[float, float, float]:
     """Weights, the cache of a request, and what there is for them, of an instance [B]."""
     if row.engine in _WHOLE_REQUESTS and row.isl is not None and row.osl is not None and row.context is None:
-        question = replace(question, context=row.isl + row.osl)
-    weights, cache, available = question.memory(plans).of_one_plan()
+        setup = replace(setup, context=row.isl + row.osl)
+    weights, cache, available = setup.memory(plans).of_one_plan()
     return weights, cache / float(plans.batch[0]), available
 
 
@@ -199,11 +199,11 @@ def _requests(row: Measurement) -> Requests:
     return Requests.model_validate({"isl": max(row.isl, 1.0), "osl": max(row.osl or 1.0, 1.0)})
 
 
-def _question(row: Measurement, requests: Requests, assumptions: Assumptions) -> Question:
+def _question(row: Measurement, requests: Requests, assumptions: Assumptions) -> Setup:
     model = _model(row.model)
     precision = Precision.of(model, row.weights, None, row.kv)
     context = requests.mean_context if row.context is None else row.context
-    return Question.of(model, _chip(row.hardware), precision, context, _told(row, assumptions))
+    return Setup.of(model, _chip(row.hardware), precision, context, _told(row, assumptions))
 
 
 @cache

@@ -34,10 +34,10 @@ def together_seconds(service: Service, prompts: npt.ArrayLike) -> Array:
     ndarray, shape (...)
         Less than that of a single prompt where several share a step: weights are read once for all [s].
     """
-    question, requests, plans = service.question, service.requests, service.plans
+    setup, requests, plans = service.setup, service.requests, service.plans
     each = _in_a_step(service, prompts)
-    groups = prompts_together(question, plans)
-    asked = replace(question, context=requests.cached)
+    groups = prompts_together(setup, plans)
+    asked = replace(setup, context=requests.cached)
     steps = fastest_cut(asked, replace(plans, batch=each * groups, new_tokens=requests.new_tokens, prefill=True))
     alone = service.prefill_busy_seconds
     return np.where(each > 1.0, np.minimum(steps / (each * groups), alone), alone).reshape(np.shape(prompts))
@@ -48,8 +48,8 @@ def first_round(service: Service, prompts: npt.ArrayLike) -> tuple[Array, Array]
     many = np.asarray(prompts, dtype=float)
     each = together_seconds(service, many)
     groups, overhead = (
-        prompts_together(service.question, service.plans),
-        service.question.assumptions.host.request_overhead,
+        prompts_together(service.setup, service.plans),
+        service.setup.assumptions.host.request_overhead,
     )
     own = service.prefill_seconds + overhead
     first = np.minimum((_in_a_step(service, many) * groups).reshape(many.shape), many) * each
@@ -148,7 +148,7 @@ def played(service: Service, requests_per_second: float, count: int) -> tuple[Tr
 
 def _server(service: Service, isl: int) -> Server:
     """A service for prompts of one length, whose steps do not depend on what each request has in the cache."""
-    assumed = service.question.assumptions
+    assumed = service.setup.assumptions
     limit = int(assumed.serving.prefill_chunk)
     step = service.reading(min(isl, limit or isl), service.requests.cached)
     share, alone = float(step.chip_share[0]), float(step.busy_seconds[0])
@@ -157,8 +157,7 @@ def _server(service: Service, isl: int) -> Server:
     # Several prompts of a step read the weights once; what the host needs for them counts by itself.
     many = np.arange(1.0, max((limit or isl) // isl, 1) * groups + 1.0)
     shares = (
-        together_seconds(replace(service, question=unhindered(service.question), prefill_busy_seconds=chips), many)
-        / chips
+        together_seconds(replace(service, setup=unhindered(service.setup), prefill_busy_seconds=chips), many) / chips
     )
     every = np.interp(np.arange(service.slots + 1.0), service.batch, service.decode_seconds).tolist()
     return Server(
@@ -176,8 +175,8 @@ def _server(service: Service, isl: int) -> Server:
 
 def _in_a_step(service: Service, prompts: npt.ArrayLike) -> Array:
     """Prompts that each group of attention ranks reads in one step [1]."""
-    most = np.asarray(prompts, dtype=float) / prompts_together(service.question, service.plans)
-    limit = service.question.assumptions.serving.prefill_chunk
+    most = np.asarray(prompts, dtype=float) / prompts_together(service.setup, service.plans)
+    limit = service.setup.assumptions.serving.prefill_chunk
     if limit:
         most = np.minimum(most, max(limit // service.requests.new_tokens, 1.0))
     return np.maximum(most, 1.0)

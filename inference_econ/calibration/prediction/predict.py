@@ -172,7 +172,7 @@ def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> l
     states = service.at(each)
     # Those without a slot wait for one: of so many at a time, each goes around as often as the server completes one.
     waits = np.maximum(each - service.slots, 0.0) / states.requests_per_second
-    started, assumed = load_generator.first_round(service, each), service.question.assumptions
+    started, assumed = load_generator.first_round(service, each), service.setup.assumptions
     found = []
     for index, row in enumerate(rows):
         ttft, tpot, rate = _at(service, float(each[index]))
@@ -194,7 +194,7 @@ def _rounds(
     """TTFT and TPOT of requests that come in rounds [s], and how many an instance completes [1/s]."""
     count = _ROUNDS if row.requests is None or row.concurrency is None else row.requests / row.concurrency
     waits, others = load_generator.rounds(service, together, spread, max(round(count), 1))
-    waits[0] += service.question.assumptions.host.warm_up
+    waits[0] += service.setup.assumptions.host.warm_up
     steps = max(service.requests.decode_steps, 1.0)
     decode = steps * float(np.interp(together, service.batch, service.decode_seconds))
     typical = np.median if row.statistic == "median" else np.mean
@@ -223,7 +223,7 @@ def _at(service: Service, concurrency: float) -> tuple[float, float, float]:
     state = service.at(concurrency)
     ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
     steps, together = service.requests.decode_steps, min(concurrency, float(service.slots))
-    assumed = service.question.assumptions
+    assumed = service.setup.assumptions
     if steps <= 0.0:
         return ttft, 0.0, 1.0 / float(load_generator.together_seconds(service, together))
     batch = float(state.batch)
@@ -257,7 +257,7 @@ def _open(row: Measurement, service: Service, replicas: float) -> Prediction:
 def _played(row: Measurement, service: Service, rate: float, count: int) -> tuple[float, float, float]:
     trace, seconds = load_generator.played(service, rate, count)
     typical = np.median if row.statistic == "median" else np.mean
-    ttft = float(typical(trace.ttft)) + service.question.assumptions.host.request_overhead
+    ttft = float(typical(trace.ttft)) + service.setup.assumptions.host.request_overhead
     tpot = float(typical(trace.tpot)) if service.requests.decode_steps > 0 else 0.0
     return ttft, tpot, count / seconds
 
@@ -351,7 +351,7 @@ def _pools(row: Measurement, reader: Service, writer: Service, readers: int, wri
     rate = min(rate, readers / alone)
     ttft = max(ttft, row.concurrency / rate - steps * decode)
     chips = readers * reader.accelerators + writers * writer.accelerators
-    assumed, domain = reader.question.assumptions, reader.question.hardware.link_domain
+    assumed, domain = reader.setup.assumptions, reader.setup.hardware.link_domain
     # Inside a link domain there is nothing to connect.
     later = assumed.host.warm_up + (assumed.host.transfer_warm_up if chips > domain else 0.0)
     ttft = _over_run(

@@ -38,8 +38,8 @@ _RACK = 16
 _SCALED_FP8 = 1.0 + 4.0 / 128.0
 
 NOTES = (
-    "How rows are predicted: by engine.collectives.collective_seconds, as the collectives of every operator are. Rows of "
-    "NCCL are held against NCCL's algorithms only (tree, ring, and multicast where the switch reduces), rows of "
+    "How rows are predicted: by engine.collectives.collective_seconds, as the collectives of every operator are. Rows "
+    "of NCCL are held against NCCL's algorithms only (tree, ring, and multicast where the switch reduces), rows of "
     "engines' kernels against kernels only (one-shot, two-shot): the engine takes the fastest of all.",
     "All-gather and reduce-scatter: one pass with half of an all-reduce's traffic. All-to-all, dispatch and combine: "
     "every rank sends tokens x experts per token x width x bytes per element (fp8 1, bf16 2) over its own links; "

@@ -14,7 +14,7 @@ from inference_econ.calibration.measurements._rows import UnusableRowError
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.errors import InferenceEconError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.assumptions import Assumptions
@@ -134,10 +134,10 @@ def _service(line: Line, engine: str, assumed: Assumptions) -> Service:
     model, chips = catalog.model(base), line.needed("gpus")
     requests = Requests(isl=Length.parse(line.needed("isl")), osl=Length.parse(line.needed("osl")))
     precision = Precision.of(model, weights)
-    question = Question.of(model, catalog.hardware(hardware), precision, requests.mean_context, assumed)
+    setup = Setup.of(model, catalog.hardware(hardware), precision, requests.mean_context, assumed)
     one = np.ones(1)
     plans = Plans(one * chips, one, one, one * chips, one, whole=True)
-    slots = np.minimum(slots_of(question, plans), _MOST.get(engine, math.inf))
+    slots = np.minimum(slots_of(setup, plans), _MOST.get(engine, math.inf))
     if slots[0] < 1.0:
         raise UnusableRowError(f"{model.name} does not fit {chips:g} x {hardware}")
-    return services(question, requests, plans, slots).service(0)
+    return services(setup, requests, plans, slots).service(0)

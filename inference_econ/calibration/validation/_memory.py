@@ -15,7 +15,7 @@ from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.errors import UnitError
 from inference_econ.inputs import catalog, units
 from inference_econ.inputs.assumptions import Assumptions
@@ -43,7 +43,7 @@ class Deployment:
     ----------
     line : Line
         The row.
-    question : Question
+    setup : Setup
         Model, chip, formats and assumptions, at the context of the requests; 0 if none is stated.
     plans : Plans
         The one deployment.
@@ -52,7 +52,7 @@ class Deployment:
     """
 
     line: Line
-    question: Question
+    setup: Setup
     plans: Plans
     others: Sequence[Line]
 
@@ -64,17 +64,17 @@ class Deployment:
     @property
     def bytes_per_sequence(self) -> float:
         """Cache of one sequence at the context [B]."""
-        one = self.question
+        one = self.setup
         return memory.kv_bytes_per_sequence(one.model, one.precision, one.context, one.assumptions)
 
     @property
     def bytes_per_token(self) -> float:
         """Cache of one token [B]."""
-        return memory.kv_bytes_per_sequence(self.question.model, self.question.precision, 1.0)
+        return memory.kv_bytes_per_sequence(self.setup.model, self.setup.precision, 1.0)
 
     def need(self) -> memory.Memory:
         """What the capacity check says."""
-        return self.question.memory(self.plans)
+        return self.setup.memory(self.plans)
 
     def used(self) -> float:
         """Weights and workspace of a chip [B]."""
@@ -97,13 +97,13 @@ class Deployment:
 
     def requests(self) -> float:
         """Sequences that fit a chip [1]."""
-        if not self.question.context:
+        if not self.setup.context:
             raise UnusableRowError("no length of its requests is stated")
         return self.free() / self.bytes_per_sequence
 
     def checkpoint(self) -> float:
         """All weights, once [B]."""
-        return memory.weight_bytes(self.question.model, self.question.precision)
+        return memory.weight_bytes(self.setup.model, self.setup.precision)
 
 
 #: What the items of a file mean, by their beginnings.
@@ -160,9 +160,9 @@ def _predicted(line: Line, lines: Sequence[Line], assumed: Assumptions) -> tuple
 def _reasons(line: Line, item: str, deployment: Deployment, ours: float, unit: float) -> Iterator[str]:
     """What could explain a difference."""
     stated = line.needed("value")
-    precision = deployment.question.precision
+    precision = deployment.setup.precision
     if precision.kv != "bf16" and not line.text("kv_dtype"):
-        wide = replace(deployment, question=replace(deployment.question, precision=replace(precision, kv="bf16")))
+        wide = replace(deployment, setup=replace(deployment.setup, precision=replace(precision, kv="bf16")))
         other = ITEMS[item](wide) / unit
         if abs(other / stated - 1.0) < abs(ours / stated - 1.0):
             yield f"{other:.4g} with a cache in 16 bits, ours is in {precision.kv} as published with the checkpoint"
@@ -196,8 +196,8 @@ def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Depl
     if "MoE" in line.text("weight_dtype"):
         # R1 as first published in NVFP4 keeps all of attention in 16 bits.
         precision = replace(precision, attention_output=precision.attention)
-    question = Question.of(model, chip, precision, _context(line, lines), assumed)
-    return Deployment(line, question, _plans(line), lines)
+    setup = Setup.of(model, chip, precision, _context(line, lines), assumed)
+    return Deployment(line, setup, _plans(line), lines)
 
 
 def _context(line: Line, lines: Sequence[Line]) -> float:

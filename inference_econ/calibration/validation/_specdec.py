@@ -15,7 +15,7 @@ from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report
 from inference_econ.engine import speculation as drafting
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
@@ -52,7 +52,7 @@ class Deployment:
 
     Attributes
     ----------
-    question : Question
+    setup : Setup
         The target on its chips.
     plans : Plans
         The one layout with its batch.
@@ -60,13 +60,13 @@ class Deployment:
         The proposer; its acceptance does not count.
     """
 
-    question: Question
+    setup: Setup
     plans: Plans
     speculation: Speculation
 
     def times(self) -> tuple[float, float]:
         """A plain step, and a round with the longest draft [s]."""
-        seconds = drafting.rounds(self.question, self.plans, self.speculation).seconds[0]
+        seconds = drafting.rounds(self.setup, self.plans, self.speculation).seconds[0]
         return float(seconds[0]), float(seconds[-1])
 
 
@@ -175,14 +175,14 @@ def _deployment(line: Line, assumed: Assumptions) -> Deployment:
         raise UnusableRowError("no lengths of its requests are recorded")
     context = 1024.0 * (int(lengths[1]) + int(lengths[2]) / 2.0)
     precision = Precision.of(model, weights)
-    question = Question.of(model, catalog.hardware(chip), precision, context, assumed)
+    setup = Setup.of(model, catalog.hardware(chip), precision, context, assumed)
     one = np.ones(1)
     plans = Plans(one * chips, one * line.needed("batch"), one, one * chips, one, whole=True)
     kept = "bf16" if BYTES_PER_ELEMENT[precision.weights] < 1.0 else None
     proposer = line.text("method")
     if "MTP" not in proposer:
         raise UnusableRowError(f"the proposer {proposer!r} is not known")
-    return Deployment(question, plans, Speculation.of("mtp", 1.0, int(line.needed("n_draft")), weights=kept))
+    return Deployment(setup, plans, Speculation.of("mtp", 1.0, int(line.needed("n_draft")), weights=kept))
 
 
 def _share(line: Line, column: str) -> float:

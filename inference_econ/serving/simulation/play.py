@@ -42,7 +42,7 @@ def server(service: Service, longest: int) -> Server:
     Groups of chips and pipeline stages read prompts of their own. The simulated server reads one after the other,
     each in its share of the time of the instance.
     """
-    chunk = service.question.assumptions.serving.prefill_chunk
+    chunk = service.setup.assumptions.serving.prefill_chunk
     requests = service.requests
     contexts = requests.mean_context * np.array(_CONTEXTS)
     steps = _decode_table(service, contexts)
@@ -62,18 +62,18 @@ def server(service: Service, longest: int) -> Server:
         int(chunk) or 1,
         StepTable(sizes.tolist(), known.tolist(), chips),
         groups=float(read[-1][0].seconds[0] / read[-1][0].busy_seconds[0]),
-        steps_ahead=round(service.question.assumptions.host.steps_ahead),
+        steps_ahead=round(service.setup.assumptions.host.steps_ahead),
     )
 
 
 def _decode_table(service: Service, contexts: Array) -> StepTable:
     """Decode steps by batch and context; of speculation rounds over the tokens that they give, at the mean context."""
-    question, plans = service.question, service.plans
+    setup, plans = service.setup, service.plans
     if service.speculation is not None:
         return StepTable(service.batch.tolist(), [service.requests.mean_context], service.decode_seconds[:, None])
     batches = np.unique(np.rint(np.geomspace(1.0, service.slots, _SIZES)))
-    rows = replace(plans, batch=np.maximum(batches, prompts_together(question, plans)))
-    seconds = [fastest_cut(replace(question, context=float(context)), rows) for context in contexts]
+    rows = replace(plans, batch=np.maximum(batches, prompts_together(setup, plans)))
+    seconds = [fastest_cut(replace(setup, context=float(context)), rows) for context in contexts]
     return StepTable(batches.tolist(), contexts.tolist(), np.stack(np.broadcast_arrays(*seconds), axis=-1))
 
 
@@ -123,7 +123,7 @@ def rehearse(
     )
     found = simulate(server(service, int(stream.isl.max())), stream)
     # A prompt takes longer than its share of the time of the instance where groups read several at a time.
-    apart = service.prefill_seconds - service.prefill_busy_seconds + service.question.assumptions.host.request_overhead
+    apart = service.prefill_seconds - service.prefill_busy_seconds + service.setup.assumptions.host.request_overhead
     return replace(found, ttft=found.ttft + apart, e2e=found.e2e + apart)
 
 

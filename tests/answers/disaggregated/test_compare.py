@@ -99,7 +99,7 @@ def test_a_frontier_is_the_best_of_all_pairs(ttft: float, network: str) -> None:
         for reader in range(len(both.prefill.found)):
             fits = chips[0][reader] + chips[1][decoder] <= 4
             rate = 450e9 if fits else 1e9 * float(network.split()[0])
-            rate *= both.decode.question.assumptions.network.link_efficiency
+            rate *= both.decode.setup.assumptions.network.link_efficiency
             alone = both.prefill.prefill_seconds[reader]
             path = min(both.prefill.cache_chips[reader], both.decode.cache_chips[decoder]) * rate
             left = max(size / path / 32, size / path - alone * 31 / 32)
@@ -171,7 +171,7 @@ def test_the_way_of_a_cache() -> None:
     # 32 layers, 8 KV heads of 128, keys and values in 16 bits.
     assert both.bytes_per_prompt == 4000 * 32 * 2 * 8 * 128 * 2
     assert moved.fast[one]
-    share = both.decode.question.assumptions.network.link_efficiency
+    share = both.decode.setup.assumptions.network.link_efficiency
     assert moved.seconds[one] == pytest.approx(both.bytes_per_prompt / (450e9 * share))
     assert moved.exposed_seconds[one] == pytest.approx(moved.seconds[one] / 32)
     whole = few(4000, 100, layer_by_layer=False).transfer
@@ -184,7 +184,7 @@ def test_the_way_of_a_cache() -> None:
 
 def test_the_slower_side_decides() -> None:
     both = pools("llama_3_8b", "a100_sxm_80", lengths(1000, 100), decode_on="h100_sxm", max_accelerators=4)
-    share = both.decode.question.assumptions.network.link_efficiency
+    share = both.decode.setup.assumptions.network.link_efficiency
     widest = int(np.argmax(both.prefill.cache_chips)), int(np.argmin(both.decode.cache_chips))
     senders, receivers = both.prefill.cache_chips[widest[0]], both.decode.cache_chips[widest[1]]
     slower = min(senders * 25e9, receivers * 50e9) * share

@@ -9,7 +9,7 @@ import pytest
 
 from inference_econ.calibration.prediction import load_generator
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.traffic import Requests
@@ -30,9 +30,9 @@ def _service(
         "deployable", changes=[f"serving.prefill_chunk={chunk}", "host.request_overhead=0 s", *changes]
     )
     requests = Requests.model_validate({"isl": isl, "osl": osl})
-    question = Question.of(spec, chip, Precision.of(spec, "fp8", None, None), requests.mean_context, assumed)
+    setup = Setup.of(spec, chip, Precision.of(spec, "fp8", None, None), requests.mean_context, assumed)
     one = np.ones(1)
-    return services(question, requests, Plans(one, one, one, one, one, whole=True), np.array([256.0])).service(0)
+    return services(setup, requests, Plans(one, one, one, one, one, whole=True), np.array([256.0])).service(0)
 
 
 def test_prompts_that_share_a_step_take_less_than_one_after_the_other() -> None:

@@ -11,7 +11,7 @@ from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import ContinuousLayouts, WholeLayouts, whole_grid
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, attention_degrees, expert_degrees
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import step_seconds
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
@@ -19,10 +19,10 @@ from inference_econ.inputs.precision import Precision
 from inference_econ.search.fastest import chosen_plans, fastest
 
 
-def _question(model: str, preset: str = "deployable", changes: tuple[str, ...] = ()) -> Question:
+def _question(model: str, preset: str = "deployable", changes: tuple[str, ...] = ()) -> Setup:
     spec = catalog.model(model)
     assumed = catalog.assumptions(preset, changes=changes)
-    return Question.of(spec, catalog.hardware("h200_sxm"), Precision.of(spec), 1000.0, assumed)
+    return Setup.of(spec, catalog.hardware("h200_sxm"), Precision.of(spec), 1000.0, assumed)
 
 
 def _all_pairs(size: int, batch: float, pp: int) -> Plans:
@@ -32,10 +32,10 @@ def _all_pairs(size: int, batch: float, pp: int) -> Plans:
     return Plans(one * size, one * batch, one * pp, degrees[:, None], degrees[None, :], whole=True)
 
 
-def _possible(question: Question, plans: Plans) -> set[tuple[float, float]]:
+def _possible(setup: Setup, plans: Plans) -> set[tuple[float, float]]:
     """Attention and expert-parallel ranks of the plans that divide what they must."""
     assert plans.ep is not None
-    codes = np.broadcast_to(question.reasons(plans, "1d"), plans.shape)
+    codes = np.broadcast_to(setup.reasons(plans, "1d"), plans.shape)
     ranks, ep = (
         np.broadcast_to(axis, plans.shape)[codes != memory.DIVIDE] for axis in (plans.attention_ranks, plans.ep)
     )
@@ -50,19 +50,19 @@ def _possible(question: Question, plans: Plans) -> set[tuple[float, float]]:
     data=st.data(),
 )
 def test_no_layout_that_divides_is_left_out(model: str, size: int, batch: int, data: st.DataObject) -> None:
-    question = _question(model)
+    setup = _question(model)
     (depths,) = (
-        WholeLayouts(pipeline=True).depths(question.model, question.assumptions, np.array([size]), np.array([batch])),
+        WholeLayouts(pipeline=True).depths(setup.model, setup.assumptions, np.array([size]), np.array([batch])),
     )
     assert depths
     depth = data.draw(st.sampled_from([int(one[0]) for one in depths]))
     pp = np.array([float(depth)])
     instance = Plans.of(np.array([float(size)]), np.array([float(batch)]), pp)
-    tried = WholeLayouts(pipeline=True).variants(question.model, question.assumptions, instance)
-    expected = _possible(question, _all_pairs(size, batch, depth))
-    if question.model.name.startswith(("Llama", "Qwen3 32B")):
+    tried = WholeLayouts(pipeline=True).variants(setup.model, setup.assumptions, instance)
+    expected = _possible(setup, _all_pairs(size, batch, depth))
+    if setup.model.name.startswith(("Llama", "Qwen3 32B")):
         expected = {(ranks, ep) for ranks, ep in expected if ep == 1}  # a dense model has no experts to spread
-    assert _possible(question, tried) == expected
+    assert _possible(setup, tried) == expected
 
 
 @pytest.mark.parametrize(
@@ -92,42 +92,40 @@ def test_degrees_divide_heads_and_experts(model: str, heads: set[int], experts: 
 )
 def test_groups_of_three_five_and_nine_are_tried(size: float, batch: float, expected: set[tuple[float, float]]) -> None:
     # 2880 = 2^6 x 45 splits 3, 5 and 9 ways.
-    question = _question("gpt_oss_120b")
+    setup = _question("gpt_oss_120b")
     instance = Plans.of(np.array([size]), np.array([batch]), np.ones(1))
-    tried = WholeLayouts(pipeline=False).variants(question.model, question.assumptions, instance)
-    assert {(ranks, size / ranks) for ranks, _ in _possible(question, tried)} == expected
+    tried = WholeLayouts(pipeline=False).variants(setup.model, setup.assumptions, instance)
+    assert {(ranks, size / ranks) for ranks, _ in _possible(setup, tried)} == expected
 
 
 def test_the_fastest_of_everything_that_divides() -> None:
-    question = _question("gpt_oss_120b")
+    setup = _question("gpt_oss_120b")
     sizes, batches = (axis.ravel() for axis in np.meshgrid([3.0, 9.0, 12.0, 30.0, 72.0], [9.0, 60.0, 360.0]))
-    found = fastest(question, sizes, batches, WholeLayouts(pipeline=True))
-    for index, chosen in enumerate(chosen_plans(question, found)):
+    found = fastest(setup, sizes, batches, WholeLayouts(pipeline=True))
+    for index, chosen in enumerate(chosen_plans(setup, found)):
         best = np.inf
         for pp in (pp for pp in range(1, 37) if 36 % pp == sizes[index] % pp == batches[index] % pp == 0):
             plans = _all_pairs(int(sizes[index]), batches[index], pp)
-            fits = np.broadcast_to(question.reasons(plans, "1d"), plans.shape) == memory.FITS
-            best = min(best, float(np.where(fits, step_seconds(question, plans)[0], np.inf).min()))
+            fits = np.broadcast_to(setup.reasons(plans, "1d"), plans.shape) == memory.FITS
+            best = min(best, float(np.where(fits, step_seconds(setup, plans)[0], np.inf).min()))
         assert found.seconds[index] == pytest.approx(best, rel=1e-12)
         if np.isfinite(best):
-            assert step_seconds(question, chosen.plans)[0][0] == pytest.approx(best, rel=1e-12)
+            assert step_seconds(setup, chosen.plans)[0][0] == pytest.approx(best, rel=1e-12)
 
 
 @pytest.mark.parametrize("preset", ["paper", "deployable"])
 def test_attention_stays_on_the_whole_stage_without_scaling_down(preset: str) -> None:
-    question = _question("llama_3_70b", preset, ("layout.attention_scale_down_steps=0",))
+    setup = _question("llama_3_70b", preset, ("layout.attention_scale_down_steps=0",))
     sizes = np.array([4.0, 8.0])
-    tried = WholeLayouts(pipeline=False).variants(
-        question.model, question.assumptions, Plans.of(sizes, sizes, np.ones(2))
-    )
+    tried = WholeLayouts(pipeline=False).variants(setup.model, setup.assumptions, Plans.of(sizes, sizes, np.ones(2)))
     assert tried.attention_ranks.ravel().tolist() == sizes.tolist()
 
 
 def test_bounds_see_attention_on_no_more_chips_than_a_stage_has() -> None:
-    question = _question("llama_3_8b", "paper")
+    setup = _question("llama_3_8b", "paper")
     stage = np.array([[1.5, 40.0]])
     for layouts in (WholeLayouts(True), WholeLayouts(True, Pins(tp=4)), WholeLayouts(True, Pins(dp=2))):
-        ranks = layouts.attention_ranks(question.model, question.assumptions, stage)
+        ranks = layouts.attention_ranks(setup.model, setup.assumptions, stage)
         assert ranks.shape[1:] == stage.shape
         assert (ranks <= stage).all()
         assert layouts.unpinned() == WholeLayouts(True)
@@ -167,11 +165,11 @@ def test_grids_of_pins(pins: Pins, sizes: list[float], batches: list[float] | No
 
 
 def test_pinned_degrees_are_the_only_ones() -> None:
-    question = _question("gpt_oss_120b")
+    setup = _question("gpt_oss_120b")
     sizes, batches = np.array([24.0, 48.0]), np.array([48.0, 48.0])
     for pins in (Pins(tp=8), Pins(dp=3), Pins(ep=4), Pins(tp=4, dp=3, ep=2), Pins(pp=2)):
         layouts = WholeLayouts(pipeline=True, pins=pins)
-        found = fastest(question, sizes, batches, layouts)
+        found = fastest(setup, sizes, batches, layouts)
         assert np.isfinite(found.seconds).any()
         plans = found.plans
         got = {"tp": plans.attention_ranks, "dp": plans.stage / plans.attention_ranks, "pp": plans.pp, "ep": plans.ep}
@@ -183,9 +181,9 @@ def test_pinned_degrees_are_the_only_ones() -> None:
 
 def test_an_expert_pin_does_not_change_a_dense_model() -> None:
     # A draft model may be dense; pins of the target are no business of a model without experts.
-    question = _question("llama_3_8b")
+    setup = _question("llama_3_8b")
     one = Plans.of(np.array([8.0]), np.array([8.0]), np.ones(1))
-    tried = WholeLayouts(pipeline=False, pins=Pins(ep=4)).variants(question.model, question.assumptions, one)
+    tried = WholeLayouts(pipeline=False, pins=Pins(ep=4)).variants(setup.model, setup.assumptions, one)
     assert tried.ep is not None
     assert set(tried.ep.ravel().tolist()) == {1.0}
 

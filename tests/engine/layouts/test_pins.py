@@ -167,7 +167,7 @@ def test_settings_are_read_from_text() -> None:
     settings = Settings.from_text({"model": "llama_3_8b", "tp": "2", "hardware.link_domain": "4"}, origin="here")
     assert (settings.model, settings.tp, settings.changes) == ("llama_3_8b", 2, ("hardware.link_domain=4",))
     front = scenario.ask_frontier(settings.replace(hardware="h100_sxm", batch=8))
-    assert front.question.hardware.link_domain == 4
+    assert front.setup.hardware.link_domain == 4
     with pytest.raises(SpecError, match="here: unknown key 'wieghts'; did you mean 'weights'"):
         Settings.from_text({"wieghts": "fp8"}, origin="here")
     with pytest.raises(SpecError, match="here: tp must be > 0, got 0"):

@@ -7,7 +7,7 @@ import pytest
 
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
 from inference_econ.report.table import formats_label
@@ -41,11 +41,9 @@ def test_memory_and_traffic_of_output_projections() -> None:
     one = np.ones(1)
     plans = Plans(8 * one, 64 * one, one, 8 * one, one, whole=True)
     for model, width, unit in ((wide, 2.0, "bf16"), (mixed, NVFP4, "fp4")):
-        question = Question.of(
-            model, catalog.hardware("b200"), Precision.of(model), 0.0, catalog.assumptions("deployable")
-        )
-        rows = [row for row in question.work(plans).operators if row.name == "attention output"]
+        setup = Setup.of(model, catalog.hardware("b200"), Precision.of(model), 0.0, catalog.assumptions("deployable"))
+        rows = [row for row in setup.work(plans).operators if row.name == "attention output"]
         assert sum(row.repeats * float(np.ravel(row.weight_bytes)[0]) for row in rows) == pytest.approx(
             OUTPUT * width / 8
         )
-        assert {question.unit(row.dtype) for row in rows} == {unit}
+        assert {setup.unit(row.dtype) for row in rows} == {unit}

@@ -8,7 +8,7 @@ import pytest
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.engine.operators.table import Operator
-from inference_econ.engine.setup import Question
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import evaluate, step_seconds
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
@@ -21,10 +21,10 @@ def _experts(spread: str, *, ep: int, batch: float, scv: float = 0.0, tile: int 
     changes = (f"experts.spread={spread}", f"experts.popularity_scv={scv}", f"experts.tile={tile}")
     assumptions = catalog.assumptions("deployable", changes=changes)
     model = catalog.model("qwen3_30b_a3b")
-    question = Question.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
+    setup = Setup.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
     one = np.ones(1)
     plans = Plans(8 * one, batch * one, one, 8 * one, ep * one, whole=True)
-    return next(row for row in question.work(plans).operators if row.name == "experts in")
+    return next(row for row in setup.work(plans).operators if row.name == "experts in")
 
 
 def _number(value: object) -> float:
@@ -81,16 +81,16 @@ def test_what_of_experts_does_not_overlap_adds_up(overlap: float) -> None:
     changes = (f"experts.overlap={overlap}", "network.collectives=free", "host.graph_launch=0 us")
     assumptions = catalog.assumptions("deployable", changes=changes)
     model = catalog.model("qwen3_30b_a3b")
-    question = Question.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
+    setup = Setup.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
     one = np.ones(1)
     plans = Plans(8 * one, 4096 * one, one, 8 * one, one, whole=True)
-    rows = {row.name: row for row in operator_costs(question, plans, "1d")}
+    rows = {row.name: row for row in operator_costs(setup, plans, "1d")}
     row = rows["experts in"]
     longer, shorter = max(row.compute_seconds, row.memory_seconds), min(row.compute_seconds, row.memory_seconds)
     assert row.seconds == pytest.approx(longer + (1.0 - overlap) * shorter)
-    costs = evaluate(question, plans, "1d")
+    costs = evaluate(setup, plans, "1d")
     assert _number(costs.seconds) == pytest.approx(sum(one.seconds for one in rows.values()))
-    assert _number(costs.seconds) == pytest.approx(_number(step_seconds(question, plans)[0]))
+    assert _number(costs.seconds) == pytest.approx(_number(step_seconds(setup, plans)[0]))
     assert rows["qkv"].seconds == pytest.approx(max(rows["qkv"].compute_seconds, rows["qkv"].memory_seconds))
 
 
@@ -106,7 +106,7 @@ def test_the_overlap_of_experts_is_one_of_operators() -> None:
             "host.graph_launch=0 us",
         )
         assumptions = catalog.assumptions("deployable", changes=changes)
-        question = Question.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
-        row = next(row for row in operator_costs(question, plans, "1d") if row.name == "experts in")
+        setup = Setup.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
+        row = next(row for row in operator_costs(setup, plans, "1d") if row.name == "experts in")
         longer, shorter = max(row.compute_seconds, row.memory_seconds), min(row.compute_seconds, row.memory_seconds)
         assert row.seconds == pytest.approx(longer + share * shorter)
