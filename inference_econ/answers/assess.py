@@ -17,7 +17,7 @@ from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.prefill import prefill
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import evaluate
-from inference_econ.engine.uncertainty import Interval, Subject, asked_subject, interval
+from inference_econ.engine.uncertainty import Instances, Interval, Subject, asked_subject, interval
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import pareto
 from inference_econ.inputs import profiles
@@ -204,6 +204,12 @@ class Assessment:
     parts: tuple[StepPart, ...]
     shortage: Shortage | None
     prompt_seconds: float | None
+
+    def subjects(self) -> tuple[Instances]:
+        """The measured deployment."""
+        subject = self.anywhere.subject
+        assert subject.accelerators is not None and subject.concurrency is not None
+        return (Instances(self.setup, [subject.accelerators], [subject.concurrency], subject.isl, subject.osl),)
 
     @property
     def likely_seconds(self) -> Interval | None:

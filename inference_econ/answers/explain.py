@@ -14,6 +14,7 @@ from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.operator_costs import OperatorCosts, operator_costs
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import StepCosts, evaluate, mfu
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.inputs import profiles
@@ -91,6 +92,11 @@ class Explanation:
     def mfu(self) -> float:
         """Useful arithmetic over the theoretical peak [1]."""
         return float(mfu(self.setup, self.accelerators, self.batch, self.seconds, prompt=self.prompt))
+
+    def subjects(self) -> tuple[Instances]:
+        """The deployment."""
+        isl = None if self.prompt is None else self.setup.context + self.prompt
+        return (Instances(self.setup, [self.accelerators], [self.batch], isl),)
 
     @property
     def title(self) -> str:

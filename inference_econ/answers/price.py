@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from inference_econ.answers.subjects import under_load
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Service
 
@@ -53,6 +55,10 @@ class Sheet:
     def dollars_per_million_tokens(self) -> float:
         """The bill over all tokens, whatever their kind [USD per 1e6 tokens]."""
         return self.dollars_per_hour * _MILLION / sum(self.tokens_per_hour.values())
+
+    def subjects(self) -> tuple[Instances, ...]:
+        """An instance under its load."""
+        return under_load([(self.service, self.load)])
 
     def revenue_per_hour(self, prices: Mapping[str, float]) -> float:
         """What the traffic brings in at some prices by kind [USD/h]; prices are in USD per 1e6 tokens."""

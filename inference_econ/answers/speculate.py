@@ -13,6 +13,7 @@ from inference_econ.answers.offer import offer
 from inference_econ.engine import speculation as drafting
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.speculation import Speculation
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.inputs.hardware import HardwareSpec
@@ -87,6 +88,19 @@ class Speculated:
             tokens=self.tokens[chosen],
             propose_seconds=self.propose_seconds[chosen],
         )
+
+    def subjects(self) -> tuple[Instances]:
+        """Both deployments at some of the requests in flight, those of :attr:`powers`."""
+        requests, flights = self.plain.requests, self.powers
+        sizes = [float(self.plain.accelerators)] * len(flights)
+        return (Instances(self.plain.setup, sizes, flights, requests.isl.mean, requests.osl.mean, speculates=True),)
+
+    @property
+    def powers(self) -> list[float]:
+        """Requests in flight by powers of two, and the most that were looked at [1]."""
+        last = float(self.concurrency[-1])
+        powers = 2.0 ** np.arange(np.floor(np.log2(last)) + 1.0)
+        return [*powers[powers < last].tolist(), last]
 
     def full_dollars(self) -> tuple[float, float]:
         """With all slots taken, without speculation and with it [USD per 1e6 output tokens]."""

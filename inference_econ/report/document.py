@@ -220,7 +220,7 @@ def _shares(rows: Iterable[Row], one: Slice, quantity: Quantity) -> tuple[str, s
 
 def _brief(table: Table) -> list[str]:
     """Without the sentences that say the same."""
-    return [table.text("markdown"), LEGEND]
+    return [table.markdown(), LEGEND]
 
 
 def _filled(table: Table) -> list[str]:
@@ -229,7 +229,7 @@ def _filled(table: Table) -> list[str]:
 
 def _shown(table: Table) -> list[str]:
     notes = [note for note in table.notes if note != LEGEND or "quantity" in table.columns]
-    return [table.text("markdown"), *notes]
+    return [table.markdown(), *notes]
 
 
 def _spaced(parts: Iterable[str]) -> Iterator[str]:

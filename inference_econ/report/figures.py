@@ -13,9 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from inference_econ.errors import InputError
 from inference_econ.report.assess import assessment_chart
-from inference_econ.report.files import whole_file
+from inference_econ.report.files import check_picture, whole_file
 from inference_econ.search.frontier import Frontier
 from inference_econ.studies.exhibits import Chart
 from inference_econ.studies.scenario import Comparison, Curve, Result
@@ -41,23 +40,8 @@ STYLE: dict[Any, Any] = {
 _TITLE_WIDTH = 76
 _CORNER_ENTRIES = 5
 _CHARTS_BESIDE = 3
-_SUFFIXES = (".svg", ".png", ".pdf")
 #: A date in the file would make it another file every time.
 _UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-
-
-def check_path(path: Path | str) -> Path:
-    """The path if a picture can be written to it by its suffix.
-
-    Raises
-    ------
-    InputError
-        If the suffix is no picture's.
-    """
-    target = Path(path)
-    if target.suffix.lower() not in _SUFFIXES:
-        raise InputError(f"{target}: a picture's name must end in {', '.join(_SUFFIXES)}")
-    return target
 
 
 def draw_frontier(front: Frontier, path: Path | str, title: str) -> None:
@@ -266,7 +250,7 @@ def save(figure: Figure, paths: Sequence[Path | str]) -> None:
     """
     FigureCanvasAgg(figure)
     with rc_context(STYLE):
-        for path in map(check_path, paths):
+        for path in map(check_picture, paths):
             undated = _UNDATED.get(path.suffix.lower())
             with whole_file(path) as temporary:
                 figure.savefig(temporary, dpi=130, metadata=undated)

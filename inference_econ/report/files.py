@@ -10,6 +10,9 @@ from pathlib import Path
 
 from inference_econ.errors import InputError
 
+#: How names of pictures end.
+_PICTURES = (".svg", ".png", ".pdf")
+
 
 @contextmanager
 def whole_file(path: Path | str) -> Iterator[Path]:
@@ -62,6 +65,20 @@ def check_place(path: Path | str) -> None:
     """
     with suppress(_Unused), whole_file(path):
         raise _Unused
+
+
+def check_picture(path: Path | str) -> Path:
+    """The path if a picture can be written to it by its suffix.
+
+    Raises
+    ------
+    InputError
+        If the suffix is no picture's.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in _PICTURES:
+        raise InputError(f"{target}: a picture's name must end in {', '.join(_PICTURES)}")
+    return target
 
 
 class _Unused(Exception):  # noqa: N818 - no error: nothing is to be written

@@ -13,6 +13,7 @@ from inference_econ.engine.layouts.grids import Grid
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import evaluate, mfu
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs.traffic import Traffic
@@ -190,6 +191,14 @@ class Frontier:
                 f"the fastest has {self.tokens_per_second[-1]:.1f}"
             )
         return self.point(int(fast_enough[0]))
+
+    def subjects(self, points: Sequence[Point] | None = None) -> tuple[Instances]:
+        """Every point as an instance that may be unlike what was measured, or some points of it."""
+        sizes, batches = self.accelerators.tolist(), self.batch.tolist()
+        if points is not None:
+            sizes, batches = [point.accelerators for point in points], [point.batch for point in points]
+        isl, osl = (None, None) if self.traffic is None else (self.traffic.isl, self.traffic.osl)
+        return (Instances(self.setup, sizes, batches, isl, osl, speculates=self.draft is not None),)
 
     def plans(self) -> PlanTable:
         """Every feasible plan of the grid, dominated ones included; see :func:`alternatives.every_plan`."""

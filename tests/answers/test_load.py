@@ -15,7 +15,8 @@ from inference_econ.answers.load import SHARES, Point, sweep, usual_service
 from inference_econ.answers.price import sheet
 from inference_econ.answers.recommend import Targets
 from inference_econ.errors import InputError
-from inference_econ.report.load import load_charts, load_csv, load_sweep_record, load_table, simulation_table
+from inference_econ.report.load import load_charts, load_frame, load_sweep_record, load_table, simulation_table
+from inference_econ.report.page import csv_text
 from inference_econ.serving.goodput import kept_share
 from tests.offered import offer_of, service_of
 
@@ -169,7 +170,7 @@ def test_records_hold_all_that_is_known() -> None:
 
 
 def test_csv_is_flat_and_unrounded() -> None:
-    rows = list(csv.DictReader(io.StringIO(load_csv(points()))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(load_frame(points())))))
     assert len(rows) == len(SHARES)
     assert float(rows[0]["ttft_seconds_p99"]) == points()[0].load.ttft_seconds["p99"]
     assert rows[-1]["ttft_seconds_p99"] == ""

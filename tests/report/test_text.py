@@ -12,12 +12,12 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.inputs import catalog
-from inference_econ.report import catalog as listings
 from inference_econ.report import frontier
-from inference_econ.report import scenario as scenario_tables
-from inference_econ.report import table as tables
-from inference_econ.report.table import Table
-from inference_econ.studies import scenario as study
+from inference_econ.report.catalog import detail, detail_table, listing, listing_table
+from inference_econ.report.page import csv_text, json_text
+from inference_econ.report.scenario import cells, result_frame, result_record, scenario_table
+from inference_econ.report.table import Table, dollars, layout_label
+from inference_econ.studies.scenario import Result, run
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def _numbers(value: object) -> Iterator[float]:
 
 
 def test_the_csv_of_a_frontier_is_every_point(front: ie.Frontier) -> None:
-    text = frontier.frontier_csv(front)
+    text = csv_text(frontier.frontier_frame(front))
     assert "nan" not in text.lower()
     assert "inf" not in text.lower().replace("inference", "")
     rows = _rows(text)
@@ -52,7 +52,7 @@ def test_the_csv_of_a_frontier_is_every_point(front: ie.Frontier) -> None:
 
 
 def test_the_json_of_a_frontier_has_the_names_of_python(front: ie.Frontier) -> None:
-    record = json.loads(tables.to_json(frontier.frontier_record(front)))
+    record = json.loads(json_text(frontier.frontier_record(front)))
     assert {"model", "hardware", "assumptions", "points", "sources"} <= record.keys()
     assert (record["model"], record["hardware"]) == ("Llama 3.1 8B", "NVIDIA H100 SXM5 80GB")
     assert (record["weights"], record["math_unit"], record["context"]) == ("fp8", "fp8", 550.0)
@@ -71,8 +71,8 @@ def test_the_json_of_a_frontier_has_the_names_of_python(front: ie.Frontier) -> N
 def test_json_has_neither_nan_nor_infinity() -> None:
     for bad in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match="not JSON compliant"):
-            tables.to_json({"value": bad})
-    assert tables.to_json({"a": [1.5]}).endswith("}\n")
+            json_text({"value": bad})
+    assert json_text({"a": [1.5]}).endswith("}\n")
 
 
 def test_the_table_of_a_frontier_shows_both_ends_and_the_preferred_point(front: ie.Frontier) -> None:
@@ -116,7 +116,7 @@ def test_notes_say_on_which_unit_narrow_weights_run_and_what_is_a_rumour() -> No
     ],
 )
 def test_layouts_are_labelled_as_people_write_them(layout: dict[str, float | str], label: str) -> None:
-    assert tables.layout_label(layout) == label
+    assert layout_label(layout) == label
 
 
 @pytest.mark.parametrize(
@@ -132,27 +132,27 @@ def test_layouts_are_labelled_as_people_write_them(layout: dict[str, float | str
     ],
 )
 def test_dollars_have_three_digits_or_cents(amount: float, text: str) -> None:
-    assert tables.dollars(amount) == text
+    assert dollars(amount) == text
 
 
 def test_markdown_and_csv_survive_odd_cells() -> None:
     table = Table("t", ("a", "b|c"), (('say "x", y', "p|q"), ("two\nlines", "")))
-    assert table.text("markdown") == '| a | b\\|c |\n| --- | --- |\n| say "x", y | p\\|q |\n| two lines |  |\n'
-    assert _rows(table.text("csv")) == [{"a": 'say "x", y', "b|c": "p|q"}, {"a": "two\nlines", "b|c": ""}]
+    assert table.markdown() == '| a | b\\|c |\n| --- | --- |\n| say "x", y | p\\|q |\n| two lines |  |\n'
+    assert _rows(csv_text(table.frame())) == [{"a": 'say "x", y', "b|c": "p|q"}, {"a": "two\nlines", "b|c": ""}]
 
 
 @pytest.mark.parametrize("name", ["paper/table_1", "paper/table_4", "paper/figure_1", "paper/figure_2"])
 def test_scenarios_as_json_csv_and_markdown(name: str) -> None:
-    result = study.run(name)
-    record = json.loads(tables.to_json(scenario_tables.result_record(result)))
+    result = run(name)
+    record = json.loads(json_text(result_record(result)))
     assert record["scenario"] == result.scenario.name
     assert record["sources"]
     assert all(math.isfinite(number) for number in _numbers(record))
-    rows = _rows(scenario_tables.result_csv(result))
+    rows = _rows(csv_text(result_frame(result)))
     if result.scenario.figure is None:
         assert [row["series"] for row in rows] == [curve.label for curve in result.curves]
         assert [row["series"] for row in record["rows"]] == [curve.label for curve in result.curves]
-        assert len(record["cells"]) == len(scenario_tables.cells(result)) > 0
+        assert len(record["cells"]) == len(cells(result)) > 0
         assert {"item", "row", "column", "printed", "ours", "match", "note"} == record["cells"][0].keys()
     elif result.comparison is not None:
         assert [float(row["measured_seconds"]) for row in rows] == pytest.approx(result.comparison.measured)
@@ -160,24 +160,24 @@ def test_scenarios_as_json_csv_and_markdown(name: str) -> None:
         assert len(rows) == sum(len(curve.dollars) for curve in result.curves)
         assert [curve["series"] for curve in record["curves"]] == [curve.label for curve in result.curves]
         assert record["curves"][0]["batch"] == result.curves[0].batch.tolist()
-    lines = scenario_tables.scenario_table(result).text("markdown").splitlines()
+    lines = scenario_table(result).markdown().splitlines()
     assert len({line.count(" | ") for line in lines}) == 1
 
 
 def test_panels_keep_series_of_the_same_name_apart() -> None:
     toy = catalog.scenario("paper/figure_1")
-    panels = tuple(study.run(toy.replace(name=name)) for name in ("One", "Two"))
-    result = study.Result(catalog.scenario("paper/figure_5"), panels=panels)
-    rows = _rows(scenario_tables.result_csv(result))
+    panels = tuple(run(toy.replace(name=name)) for name in ("One", "Two"))
+    result = Result(catalog.scenario("paper/figure_5"), panels=panels)
+    rows = _rows(csv_text(result_frame(result)))
     per_panel = sum(len(curve.dollars) for curve in panels[0].curves)
     assert [row["panel"] for row in rows] == ["One"] * per_panel + ["Two"] * per_panel
     assert {row["series"] for row in rows} == {curve.label for curve in panels[0].curves}
-    record = scenario_tables.result_record(result)
+    record = result_record(result)
     assert isinstance(record["panels"], list)
     assert len(record["panels"]) == 2
     # A picture of panels is not needed for their data.
-    bare = study.Result(result.scenario.replace(figure=None), panels=panels)
-    assert scenario_tables.result_csv(bare) == scenario_tables.result_csv(result)
+    bare = Result(result.scenario.replace(figure=None), panels=panels)
+    assert csv_text(result_frame(bare)) == csv_text(result_frame(result))
 
 
 KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "scenarios", "assumptions")
@@ -185,21 +185,21 @@ KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "scenarios", "assumptio
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_catalogue_as_a_table(kind: catalog.Kind) -> None:
-    records = listings.listing(kind)
+    records = listing(kind)
     assert [record["name"] for record in records] == list(catalog.names(kind))
-    json.loads(tables.to_json(records))
-    table = listings.listing_table(kind, records)
+    json.loads(json_text(records))
+    table = listing_table(kind, records)
     assert len(table.rows) == len(records)
     assert table.title == f"{len(records)} {kind}"
-    assert len(_rows(table.text("csv"))) == len(records)
+    assert len(_rows(csv_text(table.frame()))) == len(records)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_entry_of_the_catalogue_can_be_shown(kind: catalog.Kind) -> None:
     for name in catalog.names(kind):
-        record = listings.detail(kind, name)
-        json.loads(tables.to_json(record))
-        table = listings.detail_table(kind, name, record)
+        record = detail(kind, name)
+        json.loads(json_text(record))
+        table = detail_table(kind, name, record)
         assert table.columns == ("field", "value", "source")
         assert all(len(row) == 3 for row in table.rows)
         fields = [row[0] for row in table.rows]
@@ -207,12 +207,12 @@ def test_every_entry_of_the_catalogue_can_be_shown(kind: catalog.Kind) -> None:
 
 
 def test_details_show_values_with_their_sources() -> None:
-    record = listings.detail("hardware", "h100_sxm")
-    rows = {row[0]: row for row in listings.detail_table("hardware", "h100_sxm", record).rows}
+    record = detail("hardware", "h100_sxm")
+    rows = {row[0]: row for row in detail_table("hardware", "h100_sxm", record).rows}
     assert rows["hbm_bytes_per_second"][1] == "3.35e+12"
     assert rows["hbm_bytes_per_second"][2].startswith("published: nvidia2024h100ds, ")
     assert rows["dense_flops_per_second.fp8"][2].startswith("published: ")
-    model = listings.detail("models", "llama_3_8b")
+    model = detail("models", "llama_3_8b")
     assert model["total_parameters"] == 8_030_261_248
     assert isinstance(model["parameter_parts"], dict)
     assert sum(model["parameter_parts"].values()) == 8_030_261_248

@@ -17,7 +17,7 @@ from inference_econ.engine.layouts.grids import whole_grid
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs.calibration import Range
 from inference_econ.report import frontier
-from inference_econ.report import table as tables
+from inference_econ.report.page import csv_text, json_text
 from inference_econ.search import every_plan
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)
@@ -127,14 +127,14 @@ def test_drafts_are_written_down_where_they_help() -> None:
 def test_records_rows_and_the_summary_agree() -> None:
     front = _front("llama_3_8b", max_accelerators=2)
     plans = front.plans()
-    record = json.loads(tables.to_json(frontier.frontier_record(front, plans)))
+    record = json.loads(json_text(frontier.frontier_record(front, plans)))
     assert len(record["plans"]) == len(plans)
     assert record["infeasible"] == dict(plans.infeasible)
     assert {"plans", "infeasible"} & frontier.frontier_record(front).keys() == set()
     frame = plans.to_frame()
     assert frame["dominated"].tolist() == [one["dominated"] for one in record["plans"]] == plans.dominated.tolist()
     assert frame["accelerators"].tolist() == [one["accelerators"] for one in record["plans"]]
-    lines = list(csv.DictReader(io.StringIO(frontier.frontier_csv(front, plans))))
+    lines = list(csv.DictReader(io.StringIO(csv_text(frontier.frontier_frame(front, plans)))))
     for name in ("tokens_per_second_per_user_low", "dollars_per_million_output_tokens_high"):
         assert [float(line[name]) for line in lines] == pytest.approx([one[name] for one in record["plans"]])
 
@@ -158,7 +158,7 @@ def test_what_is_listed_is_what_is_held_against_the_measurements() -> None:
 def test_the_summary_counts_all_plans() -> None:
     front = _front("llama_3_8b", max_accelerators=2)
     plans = front.plans()
-    assert frontier.frontier_csv(front, plans).count("\n") == len(plans) + 1
+    assert csv_text(frontier.frontier_frame(front, plans)).count("\n") == len(plans) + 1
     summary = frontier.plans_table(plans)
     counts = {row[0]: int(row[1].replace(",", "")) for row in summary.rows}
     assert counts["feasible, on the frontier"] == (~plans.dominated).sum()

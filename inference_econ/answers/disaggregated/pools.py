@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -14,6 +15,7 @@ from inference_econ.engine import memory
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.prefill import prompts_together
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.inputs.collectives import Free
@@ -100,6 +102,13 @@ class Pool:
     def batch(self) -> Array:
         """Batches, shape (n, k + 1) [1]."""
         return self.column("batch")
+
+    def instances(
+        self, accelerators: Sequence[float] = (), batches: Sequence[float] = (), label: str = ""
+    ) -> Instances:
+        """Some instances of the pool, by their sizes [1] and the requests that each serves at a time [1]."""
+        requests = self.found.requests
+        return Instances(self.setup, accelerators, batches, requests.isl.mean, requests.osl.mean, label=label)
 
     @cached_property
     def step_seconds(self) -> Array:

@@ -1,51 +1,32 @@
-"""The command that reads a published configuration."""
+"""A model that was imported, as a table and as data: how its parameters are counted."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import click
-
-from inference_econ.errors import InputError
-
-from . import options, show
-
-if TYPE_CHECKING:
-    from inference_econ.inputs.model import Block, ModelSpec
-    from inference_econ.report.table import Table
+from inference_econ.inputs import counting
+from inference_econ.inputs.model import Block, ModelSpec
+from inference_econ.report.page import Page
+from inference_econ.report.table import Table
 
 
-@click.command(name="import-model")
-@click.argument("path", type=click.Path())
-@click.option("-o", "--output", type=options.PLACE, help="Write the model as a YAML file, to be used like any other.")
-@options.form("How to print the summary.")
-@click.option("--quiet", is_flag=True, help="No remarks.")
-def import_model(path: str, output: str | None, form: str, quiet: bool) -> None:
-    """Read a Hugging Face config.json and show how its parameters are counted.
+@dataclass(frozen=True)
+class ImportedModelPage(Page):
+    """A model, ready to be shown."""
 
-    PATH is the file, or a folder that holds one; a hf_quant_config.json beside it is read too. What is not
-    understood is refused by name.
-    """
-    from inference_econ.inputs import huggingface
-    from inference_econ.report import table
-    from inference_econ.report.files import write_text
+    model: ModelSpec
 
-    if output is not None and not output.endswith((".yaml", ".yml")):
-        raise InputError(f"{output}: a model is written as YAML; end the name in .yaml (the summary is printed)")
-    model = huggingface.import_config(path)
-    if output is not None:
-        write_text(output, huggingface.yaml_text(model))
-    if form == "json":
-        show.emit(table.to_json(_record(model)), None, quiet=quiet)
-    elif form == "table":
-        show.emit(show.table_text(_table(model), quiet=quiet), None, quiet=quiet)
-    else:
-        show.emit(_table(model).text("csv" if form == "csv" else "markdown"), None, quiet=quiet)
-    if output is not None:
-        show.remark(f"wrote {output}", quiet=quiet)
+    def tables(self) -> Sequence[Table]:
+        """What is counted, then what is cached, then in which formats."""
+        return (model_table(self.model),)
+
+    def record(self) -> object:
+        """The summary; the keys are the names of fields and properties."""
+        return model_record(self.model)
 
 
-def _record(model: ModelSpec) -> dict[str, object]:
+def model_record(model: ModelSpec) -> dict[str, object]:
     """The summary as plain data; the keys are the names of fields and properties."""
     return {
         "name": model.name,
@@ -80,10 +61,8 @@ def _formats(model: ModelSpec) -> dict[str, str]:
     return {field: value for field in fields if (value := getattr(model, field)) is not None}
 
 
-def _table(model: ModelSpec) -> Table:
+def model_table(model: ModelSpec) -> Table:
     """The summary for people: what is counted, then what is cached, then in which formats."""
-    from inference_econ.report.table import Table
-
     rows = [(f"parameters: {part.replace('_', ' ')}", f"{count:,.0f}") for part, count in _parts(model)]
     rows.append(("parameters, total", f"{model.total_parameters:,}"))
     rows.append(("active per token", f"{model.active_parameters:,}"))
@@ -111,18 +90,16 @@ def _layers(count: int) -> str:
 
 def _parts(model: ModelSpec) -> list[tuple[str, float]]:
     """The parts of the count, with the experts of the feed-forward part apart."""
-    from inference_econ.inputs import counting
-
     experts = [block for block in model.blocks if block.feed_forward.kind == "experts"]
-    found: list[tuple[str, float]] = []
+    parts: list[tuple[str, float]] = []
     for part, count in model.parameter_parts().items():
         if part != "feed_forward" or not experts:
-            found.append((part, count))
+            parts.append((part, count))
             continue
         apart = sum(block.layers * counting.feed_forward(block.feed_forward, model.hidden_size) for block in experts)
-        found += [("dense feed-forward", count - apart)] if count > apart else []
-        found.append(("experts", apart))
-    return found
+        parts += [("dense feed-forward", count - apart)] if count > apart else []
+        parts.append(("experts", apart))
+    return parts
 
 
 def _attention(block: Block) -> str:
