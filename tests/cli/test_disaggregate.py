@@ -1,4 +1,4 @@
-"""``disaggregate`` and ``cache``: what they print, in every form, and what they refuse."""
+"""The command that holds disaggregated serving against aggregated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from .conftest import Command
 
 APART = ("disaggregate", "llama_3_8b", "h100_sxm", "--max-accelerators", 2, "--isl", 2000, "--osl", 200)
-CACHE = ("cache", "llama_3_8b", "h100_sxm", "--tp", 1, "--accelerators", 1)
 
 
 def test_disaggregate_prints_both_frontiers_and_the_best_fleet(command: Command) -> None:
@@ -51,46 +50,18 @@ def test_disaggregate_as_data(command: Command) -> None:
 
 @pytest.mark.parametrize("form", ["csv", "markdown"])
 def test_tables_in_other_forms(command: Command, form: str) -> None:
-    for arguments, head in ((APART, "tokens/s per user"), (CACHE, "prefix from")):
-        out = command(*arguments, "--format", form).out
-        if form == "csv":
-            assert next(iter(csv.reader(io.StringIO(out))))[0] == head
-        else:
-            assert out.startswith(f"| {head} |")
+    out = command(*APART, "--format", form).out
+    if form == "csv":
+        assert next(iter(csv.reader(io.StringIO(out))))[0] == "tokens/s per user"
+    else:
+        assert out.startswith("| tokens/s per user |")
 
 
-def test_pictures(command: Command, tmp_path: Path) -> None:
+def test_the_picture(command: Command, tmp_path: Path) -> None:
     command(*APART, "--plot", "apart.svg", "--quiet")
-    command(*CACHE, "--plot", "cache.svg", "--quiet")
-    words = {
-        "apart.svg": ("disaggregated", "aggregated, NVIDIA H100", "tokens per second per user", "Llama 3.1 8B"),
-        "cache.svg": ("computed again", "read from host memory", "read from local SSD", "tokens of the prefix"),
-    }
-    for name, wanted in words.items():
-        text = (tmp_path / name).read_text(encoding="utf-8")
-        for one in wanted:
-            assert one in text, (name, one)
-
-
-def test_cache_prints_every_tier(command: Command) -> None:
-    found = command(*CACHE, "--turns", 6, "--system-tokens", 500, "--lifetime", "5 min")
-    assert found.code == 0, found
-    for words in (
-        "computing",
-        "HBM",
-        "host memory",
-        "local SSD",
-        "quicker from",
-        "needs GB",
-        "hit %",
-        "6 turns of 300",
-    ):
-        assert words in found.out, words
-    only = command(*CACHE, "--tier", "ssd", "--isl", 8000, "--hit-rate", 0.9, "--format", "json")
-    record = json.loads(only.out)
-    assert [one["tier"] for one in record["tiers"]] == ["HBM", "local SSD"]
-    assert (record["prefix_tokens"], record["new_tokens"]) == (7200, 800)
-    assert record["conversation"] is None
+    text = (tmp_path / "apart.svg").read_text(encoding="utf-8")
+    for word in ("disaggregated", "aggregated, NVIDIA H100", "tokens per second per user", "Llama 3.1 8B"):
+        assert word in text, word
 
 
 @pytest.mark.parametrize(
@@ -102,17 +73,10 @@ def test_cache_prints_every_tier(command: Command) -> None:
         ((*APART, "--plot", "a.txt"), "a.txt: a picture's name must end in .svg, .png, .pdf"),
         ((*APART, "--cached", 2000), "cached must leave at least one new token"),
         (("disaggregate", "llama_3_8b", "h100_sxm", "--osl", 1), "an answer of 1 token needs no decode pool"),
-        ((*CACHE, "--turns", 4, "--isl", 300), "give either --turns, or --isl and --hit-rate, not both"),
-        ((*CACHE, "--turns", 0.2), "turns must be a number >= 1, got 0.2"),
-        ((*CACHE, "--turns", 0), "0 is not in the range"),
-        ((*CACHE, "--hit-rate", 1), "a hit rate of 1 leaves less than one new token"),
-        ((*CACHE, "--hit-rate", 1.2), "1.2 is not in the range"),
-        ((*CACHE, "--tier", "tape"), "unknown tier 'tape'; known: dram, ssd"),
         (
             (*APART[:2], "l40s", "--set", "hardware.nic_bytes_per_second_one_way=null"),
             "no link joins the pools: NVIDIA L40S",
         ),
-        (("cache", "llama_3_8b", "tpu_v5e"), "Google TPU v5e lists no link to its host"),
     ],
 )
 def test_bad_input(refused: Command, arguments: tuple[object, ...], message: str) -> None:
