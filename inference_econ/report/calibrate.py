@@ -62,8 +62,8 @@ def constants_table(fitted: Fit) -> Table:
     rows = []
     for name, value, error, unknown in zip(fitted.names, fitted.values, fitted.log_errors, fitted.unknown, strict=True):
         before = value_of(fitted.base, name)
-        given = "-" if before is None else _amount(name, before)
-        rows.append((name, _amount(name, value), percent(error), given, unknown or "yes"))
+        base = "-" if before is None else _amount(name, before)
+        rows.append((name, _amount(name, value), percent(error), base, unknown or "yes"))
     columns = ("constant", "value", "standard error", "base", "determined by the rows")
     return Table(f"Fitted to {len(fitted.rows)} rows", columns, tuple(rows))
 
@@ -96,7 +96,7 @@ def _shown(folds: Mapping[str, Sequence[Fold]]) -> list[Fold]:
 def _slices(rows: Sequence[Measurement], errors: Array) -> Iterator[tuple[str, Array]]:
     labels = [GROUPS["subject"](row) for row in rows]
     for label in sorted(set(labels)):
-        yield label, errors[np.array([one == label for one in labels])]
+        yield label, errors[np.array([name == label for name in labels])]
 
 
 def _line(errors: Array) -> tuple[str, ...]:

@@ -160,8 +160,9 @@ def record(report: Report) -> dict[str, object]:
     errors: dict[str, object] = {}
     for name in report.assumptions:
         points = [point for point in report.points if point.assumptions == name]
-        each = {series: _record(found) for series, found in _of_series(points).items()}
-        errors[name] = {**{part: _record(_accuracy(some)) for part, some in _parts(points)}, "series": each}
+        by_series = {series: _record(accuracy) for series, accuracy in _of_series(points).items()}
+        of_parts = {which: _record(_accuracy(part)) for which, part in _parts(points)}
+        errors[name] = {**of_parts, "series": by_series}
     return {
         "dataset": report.dataset,
         "title": report.title,
@@ -173,7 +174,7 @@ def record(report: Report) -> dict[str, object]:
 
 def points_table(reports: Iterable[Report]) -> Table:
     """Every row of some reports: what CSV files hold."""
-    rows = tuple(tuple(_plain(v) for v in _values(report, one)) for report in reports for one in report.points)
+    rows = tuple(tuple(_plain(v) for v in _values(report, point)) for report in reports for point in report.points)
     return Table("Predictions beside measurements", _COLUMNS, rows)
 
 
@@ -207,8 +208,8 @@ def _overall(report: Report) -> Table:
     rows, readings = [], []
     for name in report.assumptions:
         points = [point for point in report.points if point.assumptions == name]
-        parts = {part: _accuracy(some) for part, some in _parts(points)}
-        rows += [(name, part, *_numbers(found)) for part, found in parts.items()]
+        parts = {which: _accuracy(part) for which, part in _parts(points)}
+        rows += [(name, which, *_numbers(accuracy)) for which, accuracy in parts.items()]
         readings.append(_overall_reading(name, parts))
     columns = ("assumptions", "which", "rows", "predicted", "covered %", *_ERRORS)
     return Table(report.title, columns, tuple(rows), (*readings, _LEGEND))
@@ -229,19 +230,19 @@ def _overall_reading(name: str, parts: dict[str, Accuracy]) -> str:
 
 def _by_series(report: Report, name: str) -> Table:
     points = [point for point in report.points if point.assumptions == name]
-    found = _of_series(points)
+    by_series = _of_series(points)
     rows = []
-    for series, errors in found.items():
+    for series, errors in by_series.items():
         fitted = sum(point.fitted for point in points if point.series == series)
         rows.append((series, *_numbers(errors), str(fitted)))
     columns = ("kind of row", "rows", "predicted", "covered %", *_ERRORS, "fitted to")
-    reading = _series_reading(name, found)
+    reading = _series_reading(name, by_series)
     title = f"{report.dataset}: errors by kind of row under {name}"
     return Table(title.capitalize(), columns, tuple(rows), (reading,) if reading else ())
 
 
-def _series_reading(name: str, found: dict[str, Accuracy]) -> str:
-    known = {series: one for series, one in found.items() if one.median is not None}
+def _series_reading(name: str, by_series: dict[str, Accuracy]) -> str:
+    known = {series: accuracy for series, accuracy in by_series.items() if accuracy.median is not None}
     if len(known) < 2:
         return ""
     near, far = (pick(known, key=lambda series: known[series].median or 0.0) for pick in (min, max))
@@ -311,19 +312,19 @@ def _of_series(points: Sequence[Point]) -> dict[str, Accuracy]:
     return by_group([point.series for point in points], *_pairs(points))
 
 
-def _numbers(found: Accuracy) -> tuple[str, ...]:
-    errors = ("-" if value is None else f"{value:.3f}" for value in (found.median, found.mean, found.p90))
-    bias = "-" if found.bias is None else f"{found.bias:+.3f}"
-    return (str(found.rows), str(found.predicted), f"{100 * found.coverage:.0f}", *errors, bias)
+def _numbers(accuracy: Accuracy) -> tuple[str, ...]:
+    errors = ("-" if value is None else f"{value:.3f}" for value in (accuracy.median, accuracy.mean, accuracy.p90))
+    bias = "-" if accuracy.bias is None else f"{accuracy.bias:+.3f}"
+    return (str(accuracy.rows), str(accuracy.predicted), f"{100 * accuracy.coverage:.0f}", *errors, bias)
 
 
-def _record(found: Accuracy) -> dict[str, object]:
-    return {**found._asdict(), "coverage": found.coverage}
+def _record(accuracy: Accuracy) -> dict[str, object]:
+    return {**accuracy._asdict(), "coverage": accuracy.coverage}
 
 
-def _percent(found: Accuracy) -> str:
+def _percent(accuracy: Accuracy) -> str:
     """The median error as people say it."""
-    return f"{100 * math.expm1(found.median or 0.0):.0f} %"
+    return f"{100 * math.expm1(accuracy.median or 0.0):.0f} %"
 
 
 def _values(report: Report, point: Point) -> tuple[object, ...]:
