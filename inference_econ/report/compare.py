@@ -63,9 +63,9 @@ class ComparisonPage(Page):
 
     def draw(self, path: str) -> None:
         """Draw the frontiers."""
-        from inference_econ.report import figures
+        from inference_econ.report import figures, scenario_figure
 
-        figures.save(figures.draw(self.result), [path])
+        figures.save(scenario_figure.draw(self.result), [path])
 
 
 def common_speeds(curves: Sequence[Curve]) -> list[float]:

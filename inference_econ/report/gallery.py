@@ -11,7 +11,7 @@ from pathlib import Path
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
-from inference_econ.report import figures, files
+from inference_econ.report import figures, files, scenario_figure
 from inference_econ.report.page import Page, csv_text
 from inference_econ.report.scenario import cells, result_frame
 from inference_econ.report.table import Table
@@ -131,5 +131,5 @@ def write(result: Result, stem: Path) -> list[Path]:
     if result.scenario.figure is None:
         return [data]
     pictures = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
-    figures.save(figures.draw(result), pictures)
+    figures.save(scenario_figure.draw(result), pictures)
     return [*pictures, data]

@@ -48,9 +48,9 @@ class ScenarioPage(Page):
 
     def draw(self, path: str) -> None:
         """Draw the figure."""
-        from inference_econ.report import figures
+        from inference_econ.report import figures, scenario_figure
 
-        figures.save(figures.draw(self.result), [path])
+        figures.save(scenario_figure.draw(self.result), [path])
 
 
 def scenario_tables(result: Result) -> tuple[Table, ...]:

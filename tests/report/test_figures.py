@@ -14,7 +14,7 @@ import inference_econ as ie
 from inference_econ.calibration.validation import Point
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
-from inference_econ.report import agreement, figures, gallery
+from inference_econ.report import agreement, figures, gallery, scenario_figure
 from inference_econ.report.page import csv_text
 from inference_econ.report.scenario import result_frame
 from inference_econ.studies.scenario import Curve, Result, run
@@ -62,7 +62,7 @@ def test_the_picture_of_a_frontier_says_what_it_shows(front: ie.Frontier, tmp_pa
 def test_the_figures_of_scenarios(tmp_path: Path) -> None:
     for name in ("paper/figure_1", "paper/figure_2", "paper/table_1"):
         result = run(name)
-        figure = figures.draw(result)
+        figure = scenario_figure.draw(result)
         assert isinstance(figure, Figure)
         (axes,) = figure.axes
         assert axes.get_xlabel()
@@ -79,7 +79,7 @@ def test_the_figures_of_scenarios(tmp_path: Path) -> None:
 
 def test_curves_are_drawn_where_the_data_is() -> None:
     result = run("paper/figure_1")
-    (axes,) = figures.draw(result).axes
+    (axes,) = scenario_figure.draw(result).axes
     for curve, line in zip(result.curves, axes.lines, strict=True):
         assert line.get_label() == curve.label
         np.testing.assert_array_equal(np.asarray(line.get_xdata()), curve.tokens_per_second)
@@ -87,7 +87,7 @@ def test_curves_are_drawn_where_the_data_is() -> None:
 
 
 def test_curves_can_be_told_apart() -> None:
-    (axes,) = figures.draw(run("paper/figure_1")).axes
+    (axes,) = scenario_figure.draw(run("paper/figure_1")).axes
     styles = {(str(line.get_color()), str(line.get_linestyle())) for line in axes.lines}
     assert len(styles) == len(axes.lines) == 8
 
@@ -102,7 +102,7 @@ def _result(labels: list[str], figure: dict[str, object]) -> Result:
 
 
 def test_limits_of_the_axes_are_kept() -> None:
-    (axes,) = figures.draw(_result(["a"], {"x": (10.0, 90.0), "y": (0.1, 5.0)})).axes
+    (axes,) = scenario_figure.draw(_result(["a"], {"x": (10.0, 90.0), "y": (0.1, 5.0)})).axes
     assert axes.get_xlim() == (10.0, 90.0)
     assert axes.get_ylim() == (0.1, 5.0)
 
@@ -111,7 +111,7 @@ def test_limits_of_the_axes_are_kept() -> None:
 def test_panels_share_the_cost_axis(count: int, tmp_path: Path) -> None:
     panel = run("paper/figure_1")
     result = Result(catalog.scenario("paper/figure_5"), panels=(panel,) * count)
-    figure = figures.draw(result)
+    figure = scenario_figure.draw(result)
     assert len(figure.axes) == count
     assert len({axes.get_ylim() for axes in figure.axes}) == 1
     figures.save(figure, [tmp_path / "a.svg", tmp_path / "a.png"])
@@ -121,7 +121,7 @@ def test_panels_share_the_cost_axis(count: int, tmp_path: Path) -> None:
 def test_labels_are_taken_as_they_are_written(tmp_path: Path) -> None:
     labels = [r"$\frac$", "50 % at $1, $2", "a_b", "x^2"]
     path = tmp_path / "a.svg"
-    figures.save(figures.draw(_result(labels, {"title": "$1 or $2 & more"})), [path])
+    figures.save(scenario_figure.draw(_result(labels, {"title": "$1 or $2 & more"})), [path])
     text = path.read_text(encoding="utf-8")
     for label in (*labels, "$1 or $2 &amp; more"):
         assert label in text

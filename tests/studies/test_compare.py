@@ -14,7 +14,7 @@ import inference_econ as ie
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.asks import Settings
-from inference_econ.report import compare, figures
+from inference_econ.report import compare, figures, scenario_figure
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.table import dollars, layout_label
 from inference_econ.studies import scenario
@@ -170,7 +170,7 @@ def test_the_record_has_the_points_of_every_series() -> None:
 
 def test_the_figure_overlays_the_series(tmp_path: Path) -> None:
     result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], **SMALL)
-    figures.save(figures.draw(result), [tmp_path / "a.svg"])
+    figures.save(scenario_figure.draw(result), [tmp_path / "a.svg"])
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     for words in ("h100_sxm", "h200_sxm", "llama_3_8b, fp8"):
         assert words in text

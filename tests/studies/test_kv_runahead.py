@@ -12,7 +12,7 @@ import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
-from inference_econ.report import figures
+from inference_econ.report import figures, scenario_figure
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.scenario import cells, result_frame, result_record, scenario_tables
 from inference_econ.studies import kv_runahead
@@ -144,7 +144,7 @@ def test_searched_parts_are_best_and_later_ones_are_smaller() -> None:
 
 
 def test_the_figure_shows_methods_over_prompts(tmp_path: Path) -> None:
-    figure = figures.draw(published())
+    figure = scenario_figure.draw(published())
     assert len(figure.axes) == 6
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[:5] == list(kv_runahead.METHODS.values())

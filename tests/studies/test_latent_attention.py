@@ -15,7 +15,7 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.asks import LatentVariantsAsk
 from inference_econ.inputs.scenario import Scenario
-from inference_econ.report import figures
+from inference_econ.report import figures, scenario_figure
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.scenario import cells, result_frame, result_record, scenario_tables
 from inference_econ.studies import latent_attention
@@ -164,7 +164,7 @@ def test_drafts_are_short_enough_for_absorbed_projections_and_chunks_of_prompts_
 
 
 def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
-    figure = figures.draw(result)
+    figure = scenario_figure.draw(result)
     places = figure.axes
     assert [axes.get_title() for axes in places] == [
         "Batch 1",

@@ -15,7 +15,7 @@ from inference_econ.errors import InputError, NothingFitsError, SpecError, Unkno
 from inference_econ.inputs import catalog
 from inference_econ.inputs.asks import FrontierAsk, Settings
 from inference_econ.inputs.traffic import Traffic
-from inference_econ.report import caveats, figures
+from inference_econ.report import caveats, scenario_figure
 from inference_econ.report.page import csv_text
 from inference_econ.report.scenario import result_frame, result_record, scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
@@ -445,7 +445,7 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     assert record["assessment"]["measured"]["batch"] == 8  # type: ignore[index]
     assert "curves" not in record
     assert csv_text(result_frame(result)).splitlines()[1].startswith("measured,")
-    assert figures.draw(result).axes[0].get_title() == "Mine"
+    assert scenario_figure.draw(result).axes[0].get_title() == "Mine"
 
 
 @pytest.mark.parametrize(
