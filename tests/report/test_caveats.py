@@ -83,7 +83,7 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
 
 
 @pytest.mark.parametrize(
-    ("asked", "reasons"),
+    ("instances", "reasons"),
     [
         (Instances(setup()), ""),
         (Instances(setup(), [1, 8], [1, 512]), ""),
@@ -105,10 +105,10 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
         (Instances(setup(), speculates=True), "no server that speculates was measured"),
     ],
 )
-def test_what_is_unlike_the_measurements(asked: Instances, reasons: str) -> None:
+def test_what_is_unlike_the_measurements(instances: Instances, reasons: str) -> None:
     text = f"Unlike what made up was fitted to, so that errors may be larger: {reasons}."
-    assert caveats.extrapolations(asked) == ([text] if reasons else [])
-    record = caveats.calibration_record(asked)
+    assert caveats.extrapolations(instances) == ([text] if reasons else [])
+    record = caveats.calibration_record(instances)
     assert record is not None
     assert record["outside"] == ([one for one in reasons.removeprefix("among the rows, ").split("; ") if one])
 
@@ -134,21 +134,25 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
     changes = {"subjects": (f"vllm / NVIDIA H100 SXM5 80GB / {served.name}",), "measured_errors": {"tpot": narrow}}
     known = known.model_copy(update={"calibration": known.calibration.model_copy(update=changes)})
     seen, unseen = Instances(setup(known), [1], [8]), Instances(setup(known, "qwen3_8b"), [1], [8])
-    for asked, rows, factor in ((seen, 77, math.sqrt(1.25)), (unseen, 1234, 1.25), (seen._replace(isl=9), 1234, 1.25)):
+    for instances, rows, factor in (
+        (seen, 77, math.sqrt(1.25)),
+        (unseen, 1234, 1.25),
+        (seen._replace(isl=9), 1234, 1.25),
+    ):
         assert f"to {100 * factor - 100:+.0f} % around such predictions ({rows:,} rows)" in caveats.spread(
-            asked, ["tpot"]
+            instances, ["tpot"]
         )
-        record = caveats.calibration_record(asked)
+        record = caveats.calibration_record(instances)
         assert record is not None
         assert record["measured_over_predicted"]["tpot"]["rows"] == rows  # type: ignore[index]
-        (ends,) = caveats.ends(asked, {"tpot_seconds": ("tpot", 1)}).values()
+        (ends,) = caveats.ends(instances, {"tpot_seconds": ("tpot", 1)}).values()
         assert ends == pytest.approx((1 / factor, factor))
 
 
 def test_columns_have_their_ends_beside_them() -> None:
     columns = {"name": "x", "tpot_seconds": 2.0, "ttft_seconds": {"p50": 1.0, "p90": None}}
-    asked = Instances(setup())
-    found = caveats.bounded(columns, caveats.ends(asked, caveats.LOAD))
+    instances = Instances(setup())
+    found = caveats.bounded(columns, caveats.ends(instances, caveats.LOAD))
     assert list(found) == [
         "name",
         *(f"tpot_seconds{end}" for end in ("", "_low", "_high")),
@@ -156,7 +160,9 @@ def test_columns_have_their_ends_beside_them() -> None:
     ]
     assert (found["tpot_seconds_low"], found["tpot_seconds_high"]) == pytest.approx((1.6, 2.5))
     assert found["ttft_seconds_low"] == {"p50": pytest.approx(0.64), "p90": None}
-    speeds = caveats.bounded({"tokens_per_second_per_user": np.array([10.0, 20.0])}, caveats.ends(asked, caveats.STEP))
+    speeds = caveats.bounded(
+        {"tokens_per_second_per_user": np.array([10.0, 20.0])}, caveats.ends(instances, caveats.STEP)
+    )
     assert speeds["tokens_per_second_per_user_low"] == pytest.approx([8, 16])
     assert speeds["tokens_per_second_per_user_high"] == pytest.approx([12.5, 25])
     bound = Instances(setup(catalog.assumptions("ideal")))

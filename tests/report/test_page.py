@@ -40,3 +40,10 @@ def test_rows_are_those_of_the_first_table_and_a_terminal_shows_all() -> None:
 def test_an_answer_without_a_picture_cannot_be_drawn() -> None:
     with pytest.raises(NotImplementedError, match=r"Pair has no picture: a\.svg"):
         Pair(1.0, 2.0).draw("a.svg")
+
+
+def test_json_has_neither_nan_nor_infinity() -> None:
+    for bad in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            json_text({"value": bad})
+    assert json_text({"a": [1.5]}).endswith("}\n")
