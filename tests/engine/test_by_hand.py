@@ -19,7 +19,7 @@ from inference_econ.inputs.precision import Precision
 
 def _asked(model: str, chip: str, context: float, *changes: str) -> Setup:
     spec, opinions = catalog.model(model), catalog.assumptions("deployable", changes=changes)
-    return Setup.of(spec, catalog.hardware(chip), Precision.of(spec), context, opinions)
+    return Setup(spec, catalog.hardware(chip), Precision.of(spec), context, opinions)
 
 
 def _plan(tp: float = 1, dp: float = 1, ep: float = 1, batch: float = 1) -> Plans:
