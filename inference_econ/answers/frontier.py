@@ -150,7 +150,7 @@ def make_grid(setup: Setup, space: Space) -> grids.Grid:
         return grids.whole_grid(smallest, pipeline=space.pipeline, largest=limit, pins=pins)
     found = grids.paper_grid(
         min(smallest, most),
-        largest_sparsity(setup.model, setup.assumptions),
+        largest_sparsity(setup.model, setup.assumptions.experts),
         pipeline=space.pipeline,
         largest=most,
     )
