@@ -15,6 +15,8 @@ Examples:
   inference-econ assess llama_3_70b h100_sxm --weights fp8 --tokens-per-second 45 --batch 64 --gpus 4 --tp 4
   inference-econ assess deepseek_v3 h200_sxm --tokens-per-second 20 --throughput 15000 --gpus 16 --plot assess.svg
 """
+#: What is observed of a deployment.
+_OBSERVED = ("tokens_per_second", "accelerators", "utilization", "batch", "throughput")
 
 
 @click.command(epilog=_EXAMPLES)
@@ -42,15 +44,17 @@ def assess(output: options.Output, **choices: Any) -> None:
     """
     lengths = options.context_or_lengths(choices)
     from inference_econ.answers.assess import assess
+    from inference_econ.answers.operating_point import Observation
     from inference_econ.inputs.traffic import Traffic
     from inference_econ.report.assess import AssessmentPage
 
-    measured = ("tokens_per_second", "utilization", "batch", "throughput", "accelerators", "tp", "dp", "pp", "ep")
+    observed = Observation(**{name: choices[name] for name in _OBSERVED})
     with show.progress_bar(quiet=output.quiet) as progress:
         assessment = assess(
-            traffic=Traffic.build(lengths, origin="command line"),
+            options.setup(choices),
+            Traffic.build(lengths, origin="command line"),
+            observed,
+            options.pins(choices),
             progress=progress,
-            **{name: choices[name] for name in measured},
-            **options.specs(choices),
         )
     show.emit(AssessmentPage(assessment), output)

@@ -79,7 +79,7 @@ def compare(
 
 def _settings(choices: options.Choices) -> dict[str, Any]:
     """What is compared, and the settings that all series share, as far as they are given; what-ifs checked."""
-    from inference_econ.studies.scenario import checked_changes
+    from inference_econ.inputs.what_if import checked_changes
 
     options.context_or_lengths(choices)
     settings = {name: value for name, value in choices.items() if name != "domain" and value is not None}

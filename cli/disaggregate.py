@@ -72,15 +72,7 @@ def _pools(choices: options.Choices, requests: Requests) -> Pools:
     """Layouts for prompts, and for answers on the same or on another kind of hardware."""
     from inference_econ.answers.disaggregated.pools import pools
 
-    other = {}
-    if choices["decode_on"] is not None:
-        decoding = options.specs(choices, choices["decode_on"])
-        other = {"decode_on": decoding["hardware"], "decode_assumptions": decoding["assumptions"]}
-    return pools(
-        requests=requests,
-        layer_by_layer=choices["transfer"] == "layers",
-        pipeline=choices["pipeline"],
-        max_accelerators=choices["max_accelerators"],
-        **other,
-        **options.specs(choices),
-    )
+    decoding = None if choices["decode_on"] is None else options.setup(choices, choices["decode_on"])
+    layer_by_layer = choices["transfer"] == "layers"
+    setup, space = options.setup(choices), options.space(choices)
+    return pools(setup, requests, space, decode=decoding, layer_by_layer=layer_by_layer)

@@ -31,8 +31,10 @@ def explain(operators: bool | None, prefill: float | None, output: options.Outpu
     from inference_econ.report.explain import ExplanationPage
 
     explanation = explain(
+        options.setup(choices),
+        options.pins(choices),
+        context=choices["context"],
         prompt=prefill,
-        **{name: choices[name] for name in ("tp", "dp", "pp", "ep", "batch", "context", "cut")},
-        **options.specs(choices),
+        cut=choices["cut"],
     )
     show.emit(ExplanationPage(explanation, operators), output)

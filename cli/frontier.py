@@ -33,17 +33,16 @@ def frontier(every_plan: bool, output: options.Output, **choices: Any) -> None:
     if serving_frontier.wanted(choices, every_plan=every_plan):
         serving_frontier.run(choices, output)
         return
-    from inference_econ.answers.frontier import solve
+    from inference_econ.answers.frontier import frontier
     from inference_econ.report.frontier import FrontierPage
 
     with show.progress_bar(quiet=output.quiet) as progress:
-        front = solve(
-            traffic=_traffic(choices),
+        front = frontier(
+            options.setup(choices),
+            _traffic(choices),
+            options.space(choices),
             draft=_draft(choices),
             progress=progress,
-            **{name: choices[name] for name in ("grid", "pipeline", "max_accelerators")},
-            **{name: choices[name] for name in ("tp", "dp", "pp", "ep", "batch", "accelerators")},
-            **options.specs(choices),
         )
     show.emit(FrontierPage(front, front.plans() if every_plan else None), output)
 

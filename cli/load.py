@@ -31,15 +31,14 @@ def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any
     from inference_econ.answers.load import sweep, usual_service
     from inference_econ.report.load import LoadPage
 
-    offer = options.offer(choices, options.requests(choices), speculation=proposals.speculation(choices))
-    targets, price = options.targets(choices), offer.dollars_per_accelerator_hour
+    layouts = options.offer(choices, options.requests(choices), speculation=proposals.speculation(choices))
+    targets = options.targets(choices)
     with show.progress_bar(quiet=output.quiet) as progress:
         points = sweep(
-            usual_service(offer, targets),
-            price,
+            usual_service(layouts, targets),
             rates,
             targets=targets,
             progress=progress,
             **{name: choices[name] for name in ("replicas", "arrival_scv", "simulate")},
         )
-    show.emit(LoadPage(points, targets, price), output)
+    show.emit(LoadPage(points, targets), output)

@@ -16,11 +16,13 @@ from inference_econ.inputs.dtype import Dtype
 from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, PROBABILITY, Name, Seconds
 
 if TYPE_CHECKING:
-    from inference_econ.answers.offer import Offer
     from inference_econ.answers.recommend import Targets
     from inference_econ.engine.layouts.pins import Pins
+    from inference_econ.engine.layouts.space import Space
+    from inference_econ.engine.setup import Setup
     from inference_econ.engine.speculation import Speculation
     from inference_econ.inputs.traffic import Requests
+    from inference_econ.serving.services import Deployments
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: The options that a command was given, by their names in Python.
@@ -106,7 +108,7 @@ deployment = apply(
     click.option("--ep", type=COUNT, help="Of results: expert-parallel ranks."),
 )
 
-#: What is served, on what, how; see :func:`specs`.
+#: What is served, on what, how; see :func:`setup`.
 subject = apply(
     click.argument("model", type=Name("models")),
     click.argument("hardware", type=Name("hardware")),
@@ -236,28 +238,18 @@ def what_ifs(choices: Choices) -> tuple[str, ...]:
     return (*changes, f"hardware.link_domain={size}")
 
 
-def specs(choices: Choices, hardware: str | None = None) -> dict[str, Any]:
-    """What the options of :data:`subject` name, under the names of the parameters of answers.
+def setup(choices: Choices, hardware: str | None = None) -> Setup:
+    """What the options of :data:`subject` say, as one setup; perhaps on other hardware."""
+    from inference_econ.engine.setup import Setup
+    from inference_econ.inputs import profiles
 
-    Parameters
-    ----------
-    choices : mapping
-        The options of a command.
-    hardware : str, optional
-        Another chip than that of the options.
-    """
-    from inference_econ.inputs import catalog, profiles
-    from inference_econ.studies.scenario import split_changes
-
-    changes = split_changes(what_ifs(choices))
-    chip = catalog.hardware(hardware or choices["hardware"], changes=changes["hardware"])
-    grid = choices.get("grid", "whole")
-    return {
-        "model": catalog.model(choices["model"], changes=changes["model"]),
-        "hardware": chip,
-        "assumptions": profiles.assumed(choices["assumptions"], chip, grid, changes=changes["assumptions"]),
+    return Setup.of(
+        choices["model"],
+        hardware or choices["hardware"],
         **{name: choices[name] for name in ("weights", "activations", "kv", "price")},
-    }
+        assumptions=profiles.for_grid(choices["assumptions"], choices.get("grid", "whole")),
+        changes=what_ifs(choices),
+    )
 
 
 def context_or_lengths(choices: Choices) -> dict[str, float]:
@@ -277,10 +269,17 @@ def context_or_lengths(choices: Choices) -> dict[str, float]:
 
 
 def pins(choices: Choices) -> Pins:
-    """The degrees of :data:`layout` that are fixed."""
+    """The degrees that are fixed, as far as a command has options for them."""
     from inference_econ.engine.layouts.pins import Pins
 
-    return Pins(**{name: choices[name] for name in ("tp", "dp", "pp", "ep", "accelerators")})
+    return Pins(**{name: choices.get(name) for name in ("tp", "dp", "pp", "ep", "batch", "accelerators")})
+
+
+def space(choices: Choices) -> Space:
+    """Which instances the options of a command allow."""
+    from inference_econ.engine.layouts.space import Space
+
+    return Space(pins(choices), choices["max_accelerators"], choices["pipeline"], choices.get("grid", "whole"))
 
 
 def requests(choices: Choices, **lengths: object) -> Requests:
@@ -317,15 +316,8 @@ def request_rate(choices: Choices, requests: Requests) -> float | None:
 
 def offer(
     choices: Choices, requests: Requests, hardware: str | None = None, speculation: Speculation | None = None
-) -> Offer:
+) -> Deployments:
     """Every layout that the options leave open, as a service of some requests."""
     from inference_econ.answers.offer import offer
 
-    return offer(
-        requests=requests,
-        pins=pins(choices),
-        pipeline=choices["pipeline"],
-        max_accelerators=choices["max_accelerators"],
-        speculation=speculation,
-        **specs(choices, hardware),
-    )
+    return offer(setup(choices, hardware), requests, space(choices), speculation)

@@ -28,19 +28,18 @@ def price(api_prices: str | None, output: options.Output, **choices: Any) -> Non
 
     The cheapest deployment that keeps the promises is priced; its idle time too. MODEL and HARDWARE as in 'frontier'.
     """
-    from inference_econ.answers.offer import price
+    from inference_econ.answers.price import price
     from inference_econ.report.price import PricePage
 
     requests = options.requests(choices)
-    offer = options.offer(choices, requests, speculation=proposals.speculation(choices))
     sheet = price(
-        offer,
+        options.offer(choices, requests, speculation=proposals.speculation(choices)),
         options.request_rate(choices, requests),
         targets=options.targets(choices),
         replicas=choices["replicas"],
         arrival_scv=choices["arrival_scv"],
     )
-    show.emit(PricePage(sheet, offer.dollars_per_accelerator_hour, _api_prices(api_prices)), output)
+    show.emit(PricePage(sheet, _api_prices(api_prices)), output)
 
 
 def _api_prices(text: str | None) -> dict[str, float] | None:

@@ -25,7 +25,7 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
 
     With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
     """
-    from inference_econ.answers.offer import choose
+    from inference_econ.answers.recommend import recommend
     from inference_econ.report.recommend import RecommendationPage
 
     if further and choices["price"] is not None:
@@ -34,5 +34,5 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     chips = dict.fromkeys((choices["hardware"], *further))
     offers = [options.offer(choices, requests, chip, speculation) for chip in chips]
     rate = options.request_rate(choices, requests)
-    deployments, _ = choose(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=most)
+    deployments = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=most)
     show.emit(RecommendationPage(deployments, targets), output)

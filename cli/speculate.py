@@ -30,10 +30,5 @@ def speculate(output: options.Output, **choices: Any) -> None:
     from inference_econ.answers.speculate import speculate
     from inference_econ.report.speculate import SpeculationPage
 
-    speculated = speculate(
-        requests=options.requests(choices),
-        speculation=speculation,
-        **{name: choices[name] for name in ("tp", "dp", "pp", "ep")},
-        **options.specs(choices),
-    )
+    speculated = speculate(options.setup(choices), options.requests(choices), speculation, options.pins(choices))
     show.emit(SpeculationPage(speculated), output)

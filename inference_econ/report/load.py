@@ -41,22 +41,19 @@ class LoadPage(Page):
         One per load.
     targets : Targets
         What is promised.
-    dollars_per_accelerator_hour : float
-        [USD/h]
     """
 
     points: Sequence[Point]
     targets: Targets
-    dollars_per_accelerator_hour: float
 
     def tables(self) -> Sequence[Table]:
         """One row per load; the same loads in the simulation, if they were played."""
-        loads = load_table(self.points, self.targets, self.dollars_per_accelerator_hour)
+        loads = load_table(self.points, self.targets)
         return (loads,) if self.points[0].simulated is None else (loads, simulation_table(self.points))
 
     def record(self) -> object:
         """The fleet and its loads."""
-        return load_sweep_record(self.points, self.targets, self.dollars_per_accelerator_hour)
+        return load_sweep_record(self.points, self.targets)
 
     def frame(self) -> pd.DataFrame:
         """Every load, unrounded."""
@@ -69,7 +66,7 @@ class LoadPage(Page):
         figures.draw_charts(load_charts(self.points), path, self.tables()[0].title)
 
 
-def load_table(points: Sequence[Point], targets: Targets, dollars_per_accelerator_hour: float) -> Table:
+def load_table(points: Sequence[Point], targets: Targets) -> Table:
     """What users see and what tokens cost, one row per load."""
     promised = points[0].kept is not None
     columns = [
@@ -89,17 +86,17 @@ def load_table(points: Sequence[Point], targets: Targets, dollars_per_accelerato
             row += [f"{100 * point.kept:.1f}", f"{point.good_per_second:.3g}"]
         row += [dollars(point.sheet.dollars_per_million_tokens), dollars(point.dollars_per_million_output_tokens)]
         rows.append(tuple(row))
-    first = points[0]
-    fleet = fleet_label(first.sheet.service, first.sheet.replicas)
+    sheet = points[0].sheet
+    setup, fleet = sheet.service.setup, fleet_label(sheet.service, sheet.replicas)
     notes = [
-        f"{fleet}, at ${dollars_per_accelerator_hour:g} per GPU-hour: ${first.sheet.dollars_per_hour:,.2f} per hour, "
-        f"idle or not. Assumptions: {first.sheet.service.setup.assumptions.name}.",
+        f"{fleet}, at ${setup.dollars_per_accelerator_hour:g} per GPU-hour: ${sheet.dollars_per_hour:,.2f} per hour, "
+        f"idle or not. Assumptions: {setup.assumptions.name}.",
         *_saturation(points),
     ]
     if promised:
         notes.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
     notes += caveats.remarks(under_load((point.sheet.service, point.load) for point in points), SEEN)
-    return Table(service_title(first.sheet.service), tuple(columns), tuple(rows), tuple(notes))
+    return Table(service_title(sheet.service), tuple(columns), tuple(rows), tuple(notes))
 
 
 def _saturation(points: Sequence[Point]) -> list[str]:
@@ -163,14 +160,12 @@ def _shown(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.4g}"
 
 
-def load_sweep_record(
-    points: Sequence[Point], targets: Targets, dollars_per_accelerator_hour: float
-) -> dict[str, object]:
+def load_sweep_record(points: Sequence[Point], targets: Targets) -> dict[str, object]:
     """A fleet and its loads as plain data; latencies without end are null."""
     first = points[0].sheet
     return {
         **service_record(first.service, first.replicas, *(point.load for point in points)),
-        "dollars_per_accelerator_hour": dollars_per_accelerator_hour,
+        "dollars_per_accelerator_hour": first.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": first.dollars_per_hour,
         "targets": finite({"ttft_seconds": targets.ttft_seconds, "tpot_seconds": targets.tpot_seconds}),
         "points": [_point_record(point) for point in points],

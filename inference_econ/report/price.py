@@ -25,26 +25,23 @@ class PricePage(Page):
     ----------
     sheet : Sheet
         The answer.
-    dollars_per_accelerator_hour : float
-        [USD/h]
     api : mapping of str to float or None
         What is charged, by kind of token [USD per 1e6 tokens].
     """
 
     sheet: Sheet
-    dollars_per_accelerator_hour: float
     api: Mapping[str, float] | None = None
 
     def tables(self) -> Sequence[Table]:
         """Costs by kind of token."""
-        return (price_table(self.sheet, self.dollars_per_accelerator_hour, self.api),)
+        return (price_table(self.sheet, self.api),)
 
     def record(self) -> object:
         """The deployment, its load and its costs."""
-        return price_record(self.sheet, self.dollars_per_accelerator_hour, self.api)
+        return price_record(self.sheet, self.api)
 
 
-def price_table(sheet: Sheet, dollars_per_accelerator_hour: float, api: Mapping[str, float] | None = None) -> Table:
+def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     """Costs by kind of token."""
     columns: tuple[str, ...] = ("tokens", "M per hour", "$/M tokens", "$/M when full", "$ per hour")
     rows = []
@@ -64,9 +61,10 @@ def price_table(sheet: Sheet, dollars_per_accelerator_hour: float, api: Mapping[
         columns = (*columns, "API $/M", "margin $/h")
         total += ["", f"{sheet.revenue_per_hour(api) - sheet.dollars_per_hour:,.2f}"]
     rows.append(tuple(total))
+    setup = sheet.service.setup
     notes = [
-        f"{fleet_label(sheet.service, sheet.replicas)}, at ${dollars_per_accelerator_hour:g} per GPU-hour. "
-        f"Assumptions: {sheet.service.setup.assumptions.name}.",
+        f"{fleet_label(sheet.service, sheet.replicas)}, at ${setup.dollars_per_accelerator_hour:g} per GPU-hour. "
+        f"Assumptions: {setup.assumptions.name}.",
         *load_notes(sheet.load, sheet.replicas),
         "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
         "the same proportion.",
@@ -89,13 +87,11 @@ def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
     return f"Revenue ${revenue:,.2f} per hour; this fleet breaks even at {needed:.3g} requests/s{reach}."
 
 
-def price_record(
-    sheet: Sheet, dollars_per_accelerator_hour: float, api: Mapping[str, float] | None = None
-) -> dict[str, object]:
+def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[str, object]:
     """Prices as plain data; infinite latencies are null."""
     record: dict[str, object] = {
         **service_record(sheet.service, sheet.replicas, sheet.load),
-        "dollars_per_accelerator_hour": dollars_per_accelerator_hour,
+        "dollars_per_accelerator_hour": sheet.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": sheet.dollars_per_hour,
         "tokens_per_hour": dict(sheet.tokens_per_hour),
         **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},

@@ -124,7 +124,7 @@ def service_frontier_title(front: ServiceFrontier) -> str:
     return (
         f"{setup.model.name} on {setup.hardware.name}: {requests.isl.mean:g} input tokens{cached}, "
         f"{requests.osl.mean:g} output tokens, weights {setup.precision.weights}, KV {setup.precision.kv}, "
-        f"${front.dollars_per_accelerator_hour:.4g} per GPU-hour"
+        f"${front.deployments.setup.dollars_per_accelerator_hour:.4g} per GPU-hour"
     )
 
 
@@ -138,7 +138,7 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
             *(*HEAD, "weights", "expert_weights", "activations", "kv", "isl", "osl", "cached"),
             requests=front.deployments.requests,
         ),
-        "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
+        "dollars_per_accelerator_hour": front.deployments.setup.dollars_per_accelerator_hour,
         "calibration": caveats.calibration_record(instances, SERVED),
         "points": [
             {

@@ -10,13 +10,14 @@ import pytest
 import inference_econ as ie
 from inference_econ.errors import InputError
 from inference_econ.report import figures
+from tests import asking
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.fixture(scope="module")
 def front() -> ie.Frontier:
-    return ie.frontier("llama_3_8b", "h100_sxm", ie.Traffic(context=100), max_accelerators=2)
+    return asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(context=100), max_accelerators=2)
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf", ".PNG"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from inference_econ.answers.frontier import ask
 from inference_econ.inputs.traffic import Requests
 from inference_econ.report.record import HEAD, facts
+from tests import asking
 
 
 def test_facts_come_in_the_order_asked_for() -> None:
-    setup = ask("gpt_oss_20b", "h100_sxm", 600, assumptions="ideal", weights="bf16")
+    setup = asking.setup("gpt_oss_20b", "h100_sxm", 600, assumptions="ideal", weights="bf16")
     assert facts(setup, "calibration", *HEAD, calibration=None) == {
         "calibration": None,
         "model": "gpt-oss 20b",
@@ -24,6 +24,6 @@ def test_facts_come_in_the_order_asked_for() -> None:
 
 
 def test_lengths_of_requests_are_facts_too() -> None:
-    setup = ask("llama_3_8b", "h100_sxm", 600, assumptions="ideal")
+    setup = asking.setup("llama_3_8b", "h100_sxm", 600, assumptions="ideal")
     requests = Requests.build({"isl": 500, "osl": 200, "cached": 100}, origin="test")
     assert facts(setup, "osl", "isl", "cached", requests=requests) == {"osl": 200, "isl": 500, "cached": 100}

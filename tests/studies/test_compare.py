@@ -18,6 +18,7 @@ from inference_econ.report import compare, figures, scenario_figure
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.table import dollars, layout_label
 from inference_econ.studies import scenario
+from tests import asking
 
 SMALL: dict[str, Any] = {"max_accelerators": 2, "weights": "fp8"}
 
@@ -55,7 +56,7 @@ def test_a_series_is_the_frontier_of_its_settings() -> None:
         **SMALL,
     )
     for curve, chip in zip(result.curves, ("h100_sxm", "h200_sxm"), strict=True):
-        alone = ie.frontier(
+        alone = asking.frontier(
             "llama_3_8b",
             chip,
             ie.Traffic(isl=100, osl=50),
