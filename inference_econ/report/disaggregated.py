@@ -75,29 +75,11 @@ def comparison_table(
     rows : int
         Speeds to show at most [1].
     """
-    pools, apart = compared.pools, compared.disaggregated
     columns = (
         "tokens/s per user", "$/M aggregated", "layout", "$/M disagg.", "factor", "prefill", "decode", "P : D",
         "TTFT ms",
     )  # fmt: skip
-    lines = []
-    for speed in common_speeds(compared, rows):
-        both, index = _cheapest(compared, speed), int(apart.cheapest(speed))
-        cost = float(compared.aggregated_dollars(speed))
-        apart_cost = float(apart.dollars_at(speed))
-        lines.append(
-            (
-                f"{speed:g}",
-                dollars(cost) if both is not None else "-",
-                _label(*both, kind=len(pools.aggregated) > 1) if both is not None else "",
-                dollars(apart_cost) if index >= 0 else "-",
-                f"{cost / apart_cost:.2f}" if both is not None and index >= 0 else "",
-                _label(pools.prefill, int(apart.prefill[index])) if index >= 0 else "",
-                _label(pools.decode, int(apart.layout[index])) if index >= 0 else "",
-                _ratio(float(apart.ratio[index])) if index >= 0 else "",
-                f"{1e3 * apart.ttft_seconds[index]:.0f}" if index >= 0 else "",
-            )
-        )
+    lines = tuple(_row(compared, speed) for speed in common_speeds(compared, rows))
     notes = (
         verdict(compared),
         transfer_note(compared),
@@ -105,7 +87,29 @@ def comparison_table(
         *_fleet_notes(fleet, together),
         *caveats.remarks(compared.subjects(), SEEN),
     )
-    return Table(_title(pools), columns, tuple(lines), notes)
+    return Table(_title(compared.pools), columns, lines, notes)
+
+
+def _row(compared: Comparison, speed: float) -> tuple[str, ...]:
+    """The cheapest of both ways at or above a speed."""
+    pools, apart = compared.pools, compared.disaggregated
+    together, index = _cheapest(compared, speed), int(apart.cheapest(speed))
+    cost, apart_cost = float(compared.aggregated_dollars(speed)), float(apart.dollars_at(speed))
+    aggregated = ("-", "")
+    if together is not None:
+        aggregated = dollars(cost), _label(*together, kind=len(pools.aggregated) > 1)
+    if index < 0:
+        return (f"{speed:g}", *aggregated, "-", "", "", "", "", "")
+    return (
+        f"{speed:g}",
+        *aggregated,
+        dollars(apart_cost),
+        f"{cost / apart_cost:.2f}" if together is not None else "",
+        _label(pools.prefill, int(apart.prefill[index])),
+        _label(pools.decode, int(apart.layout[index])),
+        _ratio(float(apart.ratio[index])),
+        f"{1e3 * apart.ttft_seconds[index]:.0f}",
+    )
 
 
 def common_speeds(compared: Comparison, most: int) -> list[float]:

@@ -198,22 +198,22 @@ def _ours(report: Servers) -> Table:
     """Mean absolute percentage errors where other tools give theirs: of all rows, and of those not fitted."""
     lines = []
     parts = report.split()
-    for slice_ in _SLICES:
-        for quantity in slice_.quantities:
-            cells = [_shares(parts.get(which, ()), slice_, quantity) for which in ("all", "not fitted")]
+    for subset in _SLICES:
+        for quantity in subset.quantities:
+            cells = [_shares(parts.get(which, ()), subset, quantity) for which in ("all", "not fitted")]
             if int(cells[0][0] or 0) >= ENOUGH:
-                lines.append((slice_.title, slice_.beside, quantity.title, *cells[0], *cells[1]))
+                lines.append((subset.title, subset.beside, quantity.title, *cells[0], *cells[1]))
     heads = ("rows", "mean absolute error", "median")
     columns = ("here", "beside", "quantity", *heads, *(f"{head}, not fitted" for head in heads))
     return Table("", columns, tuple(lines))
 
 
-def _shares(rows: Iterable[Row], slice_: Slice, quantity: Quantity) -> tuple[str, str, str]:
+def _shares(rows: Iterable[Row], subset: Slice, quantity: Quantity) -> tuple[str, str, str]:
     """Number, mean and median of |predicted / measured - 1| [1]."""
     pairs = [
         (row.measured(quantity), row.predicted(quantity))
         for row in rows
-        if row.measurement is not None and slice_.takes(row.measurement)
+        if row.measurement is not None and subset.takes(row.measurement)
     ]
     shares = [abs(guess / real - 1.0) for real, guess in pairs if real is not None and guess is not None]
     if not shares:
