@@ -15,8 +15,8 @@ import click
 from inference_econ.report.files import write_text
 
 if TYPE_CHECKING:
+    from inference_econ._types import Progress
     from inference_econ.report.table import Table
-    from inference_econ.search.frontier import Progress
 
 _BAR_AFTER_SECONDS = 1.0
 #: Characters of a line that a file or another program still takes [1].

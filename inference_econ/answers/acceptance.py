@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation
 from inference_econ.formulas.speculation import Acceptance
@@ -16,7 +16,6 @@ from inference_econ.formulas.speculation import Acceptance
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = npt.NDArray[np.float64]
 
 TARGET, DRAFT, POSITION = "target_logprob", "draft_logprob", "position"
 

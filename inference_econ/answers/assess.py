@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Progress
 from inference_econ.answers.frontier import ask, make_grid, solve
 from inference_econ.answers.operating_point import OperatingPoint, operating_point
 from inference_econ.engine import economics, memory
@@ -26,7 +27,7 @@ from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.traffic import Traffic
 from inference_econ.search.every_plan import candidates
-from inference_econ.search.frontier import Frontier, Point, Progress, compute
+from inference_econ.search.frontier import Frontier, Point, compute
 
 Array = npt.NDArray[np.float64]
 

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Progress
 from inference_econ.engine import economics, memory
 from inference_econ.engine.layouts import grids
 from inference_econ.engine.layouts.pins import Pins
@@ -25,7 +26,7 @@ from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.traffic import Traffic
 from inference_econ.search.every_plan import common_problems
 from inference_econ.search.fastest import fastest
-from inference_econ.search.frontier import Frontier, Progress, Sampling, compute
+from inference_econ.search.frontier import Frontier, Sampling, compute
 from inference_econ.search.speculative import Draft
 
 #: Longer contexts [tokens], more accelerators and larger batches [1] are typing errors.

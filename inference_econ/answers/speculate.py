@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array, Indices
 from inference_econ.answers import acceptance
 from inference_econ.answers.offer import offer
 from inference_econ.engine import speculation as drafting
@@ -19,9 +20,6 @@ from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.traffic import Requests
 from inference_econ.serving.services import At, Service, services, slots_of
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 #: Steady states, and numbers of requests in flight that are looked at.
 _STATES = 400

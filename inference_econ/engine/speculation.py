@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.engine.layouts.plans import Plans, indivisible
 from inference_econ.engine.memory import Memory
 from inference_econ.engine.prefill import Prefill, fastest_cut, prefill, prompts_together
@@ -20,7 +20,6 @@ from inference_econ.inputs.model import Block, DenseFeedForward, ModelSpec, NoAt
 from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.source import Source
 
-Array = npt.NDArray[np.float64]
 Proposer = Literal["draft", "mtp", "eagle", "ngram"]
 
 #: What proposes tokens, in words.

@@ -8,12 +8,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from inference_econ._types import Progress
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.report import figures, files
 from inference_econ.report import scenario as scenario_tables
 from inference_econ.report.table import Table
-from inference_econ.search.frontier import Progress
 from inference_econ.studies import scenario as study
 from inference_econ.studies.exhibits import Cell
 from inference_econ.studies.scenario import Result

@@ -10,16 +10,14 @@ import functools
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.engine.collectives import Network, collective_floor
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import launch_seconds, operator_roofline
-
-Array = npt.NDArray[np.float64]
 
 
 def lower_bound(setup: Setup, plans: Plans, attention_floor: Array | float = 0.0) -> Array:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array, Indices
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import Grid, WholeLayouts
 from inference_econ.engine.layouts.plans import Plans, indivisible
@@ -26,8 +27,6 @@ from inference_econ.search.speculative import Draft, memory_taken
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 #: Instances laid out together.
 _CHUNK = 2048

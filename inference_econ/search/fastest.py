@@ -7,8 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array, Indices
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import Layouts
 from inference_econ.engine.layouts.plans import DEPTH_TOLERANCE, Plans, has_experts
@@ -18,9 +18,6 @@ from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import step_seconds
 from inference_econ.inputs.assumptions import TensorLayout
 from inference_econ.search.bounds import attention_floor, lower_bound, range_bound
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 #: Instances evaluated together: their arrays stay in the processor's cache.
 _CHUNK = 2048

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array, Indices, Progress
 from inference_econ.engine.layouts.grids import Grid
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.setup import Setup
@@ -23,10 +23,6 @@ from inference_econ.search.speculative import Draft, memory_taken, token_seconds
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
-#: Called with the share of the work done, 0 to 1, and what is being done.
-Progress = Callable[[float, str], None]
 
 #: Largest exponent of the preference rule; beyond, speed^a leaves the range of numbers.
 _LARGEST_EXPONENT = 100

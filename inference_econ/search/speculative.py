@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array, Indices
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import Layouts
 from inference_econ.engine.memory import NOTHING, Taken
@@ -14,9 +14,6 @@ from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
 from inference_econ.search.fastest import Search
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Progress
 from inference_econ.answers.assess import Assessment, assess
 from inference_econ.answers.frontier import DraftModel, ask, make_grid, solve
 from inference_econ.answers.sources import UsedSource, priced_sources, setup_sources, spec_sources
@@ -33,7 +34,7 @@ from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.scenario import Scenario
 from inference_econ.inputs.traffic import Traffic
-from inference_econ.search.frontier import Frontier, Progress, Sampling
+from inference_econ.search.frontier import Frontier, Sampling
 from inference_econ.studies import kv_runahead, latent_attention
 from inference_econ.studies.exhibits import CellTable, Chart
 

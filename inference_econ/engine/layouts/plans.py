@@ -12,10 +12,9 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.inputs.assumptions import Assumptions, TensorLayout
 from inference_econ.inputs.model import Attention, ModelSpec
-
-Array = npt.NDArray[np.float64]
 
 #: The study writes depths as rounded powers, so an exact comparison would lose the deepest one.
 DEPTH_TOLERANCE = 1e-9
