@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
-from . import options, serving_frontier, show
+from . import options, proposals, serving_frontier, show
 
 
 @click.command()
 @options.subject
 @options.domain
 @options.workload
+@proposals.proposer
 @serving_frontier.choices
 @click.option(
     "--all", "every", is_flag=True, help="List dominated plans too (json, csv), and count plans that cannot run."
@@ -49,7 +50,7 @@ def frontier(
         from inference_econ.report import figures
 
         figures.check_path(plot)
-    settings = Settings.build(options.settings(given, changes, domain), origin="command line")
+    settings = Settings.build(options.settings(proposals.settings(given), changes, domain), origin="command line")
     with show.progress_bar(quiet=quiet) as progress:
         front = scenario.ask_frontier(settings, progress=progress)
     plans = front.plans() if every else None

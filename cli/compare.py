@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, show
+from . import options, proposals, show
 
 if TYPE_CHECKING:
     from inference_econ.inputs.asks import Settings
@@ -60,6 +60,7 @@ Examples:
 )
 @options.domain
 @options.workload
+@proposals.proposer
 @click.option("--plot", type=options.PLACE, help="Write a picture: .svg, .png or .pdf.")
 @options.output
 def compare(
@@ -103,7 +104,7 @@ def compare(
             price=_prices(prices),
             series=_series(listed),
             progress=progress,
-            **options.settings(given, changes, domain),
+            **options.settings(proposals.settings(given), changes, domain),
         )
     columns = sorted(set(speeds)) or comparison_tables.common_speeds(result.curves)
     if plot is not None:

@@ -13,9 +13,7 @@ from . import options
 
 if TYPE_CHECKING:
     from inference_econ.engine.speculation import Speculation
-
-#: Acceptance where nothing is said of it [1].
-_ACCEPTANCE = "0.8"
+    from inference_econ.inputs.asks import ProposerName
 
 proposer = options.apply(
     click.option(
@@ -37,7 +35,7 @@ proposer = options.apply(
         "--max-draft", type=click.IntRange(1, 64), help="Longest draft [5, or as many as have a probability]."
     ),
 )
-_PROPOSERS = ("draft", "mtp", "eagle", "ngram")
+_PROPOSERS: tuple[ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
 _DETAILS = ("draft_weights", "acceptance", "acceptance_file", "max_draft")
 
 
@@ -49,37 +47,68 @@ def asked(given: Mapping[str, Any]) -> Speculation | None:
     InputError
         If they contradict each other, or cannot be used.
     """
-    chosen = [name for name in _PROPOSERS if given.get(name)]
-    named = " and ".join(f"--{name}" for name in chosen)
-    if len(chosen) > 1:
-        raise InputError(f"give one of --draft, --mtp, --eagle and --ngram, got {named}")
-    if not chosen:
-        stray = next((name for name in _DETAILS if given.get(name) is not None), None)
-        if stray is not None:
-            text = stray.replace("_", "-")
-            raise InputError(
-                f"--{text} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well"
-            )
+    chosen = _chosen(given)
+    if chosen is None:
         return None
-    if given["acceptance"] is not None and given["acceptance_file"] is not None:
-        raise InputError("give either --acceptance or --acceptance-file, not both")
-    from inference_econ.answers import speculate
-    from inference_econ.engine.speculation import Speculation
+    from inference_econ.engine.speculation import ACCEPTANCE, Speculation
     from inference_econ.inputs import catalog
 
+    rates = _acceptance(given)
+    return Speculation.of(
+        chosen,
+        ACCEPTANCE if rates is None else rates,
+        given["max_draft"],
+        model=catalog.model(given["draft"]) if given["draft"] else None,
+        weights=given["draft_weights"],
+    )
+
+
+def settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, with what the options of :data:`proposer` ask for as fields of ``Settings``.
+
+    Raises
+    ------
+    InputError
+        If they contradict each other, or cannot be used.
+    """
+    others = {name: value for name, value in given.items() if name not in (*_PROPOSERS, *_DETAILS)}
+    if asked(given) is None:
+        return others
+    named = {name: given[name] for name in (*_PROPOSERS, "draft_weights", "max_draft") if given[name]}
+    return {**others, **named, "acceptance": _acceptance(given)}
+
+
+def _chosen(given: Mapping[str, Any]) -> ProposerName | None:
+    """Who proposes, if anybody."""
+    chosen = [name for name in _PROPOSERS if given.get(name)]
+    if len(chosen) > 1:
+        named = " and ".join(f"--{name}" for name in chosen)
+        raise InputError(f"give one of --draft, --mtp, --eagle and --ngram, got {named}")
+    if chosen:
+        return chosen[0]
+    stray = next((name for name in _DETAILS if given.get(name) is not None), None)
+    if stray is not None:
+        text = stray.replace("_", "-")
+        raise InputError(f"--{text} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well")
+    return None
+
+
+def _acceptance(given: Mapping[str, Any]) -> float | list[float] | None:
+    """The probabilities that were given, or that a file tells."""
+    if given["acceptance"] is not None and given["acceptance_file"] is not None:
+        raise InputError("give either --acceptance or --acceptance-file, not both")
     if given["acceptance_file"] is not None:
-        rates = speculate.measured_acceptance(given["acceptance_file"], given["max_draft"])
-    else:
-        rates = _rates(given["acceptance"] or _ACCEPTANCE)
-    model = catalog.model(given["draft"]) if given["draft"] else None
-    return Speculation.of(chosen[0], rates, given["max_draft"], model=model, weights=given["draft_weights"])  # type: ignore[arg-type]
+        from inference_econ.answers import speculate
+
+        return speculate.measured_acceptance(given["acceptance_file"], given["max_draft"])
+    return None if given["acceptance"] is None else _rates(given["acceptance"])
 
 
 def _rates(text: str) -> float | list[float]:
     try:
-        found = [float(part) for part in text.split(",")]
+        rates = [float(part) for part in text.split(",")]
     except ValueError:
         raise InputError(
             f"--acceptance {text!r}: write one probability for all proposals, or one for each, as 0.9,0.8,0.7"
         ) from None
-    return found[0] if len(found) == 1 else found
+    return rates[0] if len(rates) == 1 else rates

@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, show
+from . import options, proposals, show
 
 if TYPE_CHECKING:
     from inference_econ.answers.offer import Offer
@@ -101,7 +101,6 @@ def _drawing(front: ServiceFrontier, y: Metric) -> str:
 def _offer(given: Mapping[str, Any], changes: Sequence[str]) -> Offer:
     from inference_econ.answers import offer
     from inference_econ.engine.layouts.pins import Pins
-    from inference_econ.engine.speculation import Speculation
     from inference_econ.inputs import catalog, profiles
     from inference_econ.inputs.traffic import Requests
     from inference_econ.studies import scenario
@@ -113,10 +112,6 @@ def _offer(given: Mapping[str, Any], changes: Sequence[str]) -> Offer:
         raise InputError(f"{refused[0]} does not go with --serving")
     lengths = {name: usual if given[name] is None else given[name] for name, usual in (("isl", 2000), ("osl", 500))}
     what_ifs = scenario.split_changes(changes)
-    speculation = None
-    if given["draft"] is not None:
-        draft = catalog.model(given["draft"])
-        speculation = Speculation.of("draft", given["acceptance"], given["max_draft"], model=draft)
     chip = catalog.hardware(given["hardware"], changes=what_ifs["hardware"])
     return offer.offer(
         catalog.model(given["model"], changes=what_ifs["model"]),
@@ -124,6 +119,6 @@ def _offer(given: Mapping[str, Any], changes: Sequence[str]) -> Offer:
         Requests.build({**lengths, "cached": given["cached"]}, origin="command line"),
         assumptions=profiles.assumed(given["assumptions"], chip, changes=what_ifs["assumptions"]),
         pins=Pins(**{name: given[name] for name in ("tp", "dp", "pp", "ep", "accelerators")}),
-        speculation=speculation,
+        speculation=proposals.asked(given),
         **{name: given[name] for name in ("weights", "activations", "kv", "price", "pipeline", "max_accelerators")},
     )

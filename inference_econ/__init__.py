@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from inference_econ.answers.assess import Assessment, assess
     from inference_econ.answers.explain import Explanation, explain
-    from inference_econ.answers.frontier import DraftModel, best_step_seconds
+    from inference_econ.answers.frontier import best_step_seconds
     from inference_econ.answers.frontier import solve as frontier
+    from inference_econ.engine.speculation import Speculation
     from inference_econ.errors import InferenceEconError, InputError, NothingFitsError, SpecError
     from inference_econ.inputs.assumptions import Assumptions
     from inference_econ.inputs.catalog import assumptions, hardware, model, names, scenario
@@ -60,7 +61,7 @@ _PUBLIC = {
     "Scenario": ("inputs.scenario", "Scenario"),
     "Source": ("inputs.source", "Source"),
     "Traffic": ("inputs.traffic", "Traffic"),
-    "DraftModel": ("answers.frontier", "DraftModel"),
+    "Speculation": ("engine.speculation", "Speculation"),
     "Explanation": ("answers.explain", "Explanation"),
     "Result": ("studies.scenario", "Result"),
     "best_step_seconds": ("answers.frontier", "best_step_seconds"),
@@ -77,10 +78,11 @@ _PUBLIC = {
 }
 
 __all__ = [
-    "Assessment", "Assumptions", "DraftModel", "Explanation", "Frontier", "HardwareSpec", "InferenceEconError",
+    "Assessment", "Assumptions", "Explanation", "Frontier", "HardwareSpec", "InferenceEconError",
     "InputError", "Length", "ModelSpec", "NothingFitsError", "Pins", "Point", "Requests", "Result", "Sampling",
-    "Scenario", "Source", "SpecError", "Targets", "Traffic", "assess", "assumptions", "best_step_seconds", "compare",
-    "explain", "frontier", "hardware", "model", "names", "offer", "price", "recommend", "reproduce", "run", "scaled",
+    "Scenario", "Source", "SpecError", "Speculation", "Targets", "Traffic", "assess", "assumptions",
+    "best_step_seconds", "compare", "explain",
+    "frontier", "hardware", "model", "names", "offer", "price", "recommend", "reproduce", "run", "scaled",
     "scenario",
 ]  # fmt: skip
 

@@ -10,6 +10,7 @@ import numpy as np
 from inference_econ.answers.frontier import ask
 from inference_econ.engine import economics, memory
 from inference_econ.engine.layouts import plans
+from inference_econ.engine.layouts.degrees import layout_record
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.operator_costs import OperatorCosts, operator_costs
 from inference_econ.engine.setup import Setup
@@ -22,8 +23,6 @@ from inference_econ.inputs.catalog import Name
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.search.every_plan import no_room
-from inference_econ.search.fastest import Chosen
-from inference_econ.search.frontier import layout_record
 
 #: Larger degrees and batches are typing errors [1].
 _MOST = 1e9
@@ -178,7 +177,7 @@ def explain(
     if rate is not None:
         per_token = float(costs.seconds[0]) / (prompt or 1.0)
         dollars = float(money.dollars_per_million_tokens(tp * dp * pp, per_token, batch, rate))
-    layout = layout_record(setup, Chosen(deployment, cut))
+    layout = layout_record(deployment, cut, setup.assumptions.layout)
     rows = tuple(operator_costs(setup, deployment, cut))
     held = setup.memory_of_one_accelerator(deployment)
     return Explanation(setup, layout, float(batch), costs, needed, dollars, rows, held, prompt)
@@ -200,12 +199,12 @@ def _deployment(setup: Setup, tp: int, dp: int, pp: int, ep: int | None, batch: 
 
 def _check_divisible(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> None:
     blocks = setup.precision.blocks
-    for problem, where in plans.indivisible(setup.model, deployment, cut, setup.assumptions, blocks):
-        if np.any(where):
+    for problem in plans.indivisible(setup.model, deployment, cut, setup.assumptions, blocks):
+        if np.any(problem.where):
             degrees = f"tp={deployment.attention_ranks[0]:g}, pp={deployment.pp[0]:g}, batch={deployment.batch[0]:g}"
             if deployment.ep is not None and plans.has_experts(setup.model):
                 degrees += f", ep={deployment.ep[0]:g}"
-            raise InputError(f"{setup.model.name}: {problem} ({degrees})")
+            raise InputError(f"{setup.model.name}: {problem.text} ({degrees})")
 
 
 def _does_not_fit(setup: Setup, needed: memory.Memory, code: int, accelerators: int) -> str:

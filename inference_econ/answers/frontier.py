@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
@@ -15,6 +14,7 @@ from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import has_experts
 from inference_econ.engine.operators.feed_forward import largest_sparsity
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog, profiles
 from inference_econ.inputs.asks import GridName
@@ -27,31 +27,11 @@ from inference_econ.inputs.traffic import Traffic
 from inference_econ.search.every_plan import common_problems
 from inference_econ.search.fastest import fastest
 from inference_econ.search.frontier import Frontier, Sampling, compute
-from inference_econ.search.speculative import Draft
 
 #: Longer contexts [tokens], more accelerators and larger batches [1] are typing errors.
 _MOST = 1e12
 #: No grid has larger instances [1].
 _LARGEST_INSTANCE = 2.0**18
-
-
-@dataclass(frozen=True, slots=True)
-class DraftModel:
-    """A draft model and how good it is.
-
-    Attributes
-    ----------
-    model : ModelSpec
-        Proposes tokens, in its published number formats.
-    acceptance : float
-        Probability that a proposed token is accepted [1].
-    longest : int
-        Longest draft [tokens].
-    """
-
-    model: ModelSpec
-    acceptance: float = 0.8
-    longest: int = 5
 
 
 def solve(
@@ -66,7 +46,7 @@ def solve(
     price: float | None = None,
     grid: GridName = "whole",
     pipeline: bool = True,
-    draft: DraftModel | None = None,
+    speculation: Speculation | None = None,
     max_accelerators: float | None = None,
     tp: int | None = None,
     dp: int | None = None,
@@ -96,8 +76,8 @@ def solve(
         Whole-number instances and layouts, or the published study's logarithmic grid.
     pipeline : bool
         Try pipeline depths other than 1.
-    draft : DraftModel, optional
-        Speculate with it where it helps.
+    speculation : Speculation, optional
+        Speculate where it helps.
     max_accelerators : float, optional
         Largest instance [1].
     tp, dp, pp, ep : int, optional
@@ -118,7 +98,8 @@ def solve(
     Raises
     ------
     InputError
-        If a name, format, price or limit cannot be used, or pinned degrees do not divide what they must.
+        If a name, format, price or limit cannot be used, the speculation does not go with the model, or pinned degrees
+        do not divide what they must.
     NothingFitsError
         If no plan of the grid is feasible, with the counts of the reasons.
     """
@@ -133,21 +114,18 @@ def solve(
         model, hardware, traffic.mean_context, assumptions=opinions, weights=weights, activations=activations, kv=kv
     )
     rate = economics.rate(setup.hardware, price)
-    proposing = None
-    if draft is not None:
-        if not isinstance(draft, DraftModel):
-            raise InputError(
-                f"draft must be a DraftModel, for example ie.DraftModel(ie.model('llama_3_8b')), got {draft!r}"
-            )
-        helper = ask(draft.model, setup.hardware, traffic.mean_context, assumptions=opinions)
-        proposing = Draft(helper, draft.acceptance, draft.longest)
+    if speculation is not None and not isinstance(speculation, Speculation):
+        raise InputError(
+            "speculation must be a Speculation, for example ie.Speculation.of('draft', 0.8, "
+            f"model=ie.model('llama_3_8b')), got {speculation!r}"
+        )
     pins = Pins(tp, dp, pp, ep, batch, accelerators)
     try:
         return compute(
             setup,
             make_grid(setup, grid, pipeline=pipeline, largest=max_accelerators, pins=pins),
             rate,
-            draft=proposing,
+            speculation=speculation,
             max_tokens_per_second=traffic.max_tokens_per_second,
             sampling=sampling,
             traffic=traffic,

@@ -68,9 +68,7 @@ def frontier_title(front: Frontier) -> str:
 
 
 def _drafted(front: Frontier) -> str:
-    if front.draft is None:
-        return ""
-    return f", draft {front.draft.setup.model.name} ({front.draft.acceptance:.0%} accepted)"
+    return "" if front.speculation is None else f", {front.speculation.label}"
 
 
 def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
@@ -94,7 +92,7 @@ def asked(front: Frontier, points: Sequence[Point], label: str = "") -> caveats.
 
 def _asked(front: Frontier, sizes: Sequence[float], batches: Sequence[float], label: str = "") -> caveats.Asked:
     isl, osl = (None, None) if front.traffic is None else (front.traffic.isl, front.traffic.osl)
-    return caveats.Asked(front.setup, sizes, batches, isl, osl, speculates=front.draft is not None, label=label)
+    return caveats.Asked(front.setup, sizes, batches, isl, osl, speculates=front.speculation is not None, label=label)
 
 
 def _listed(front: Frontier, plans: PlanTable | None) -> caveats.Asked:
@@ -137,13 +135,7 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
         "math_unit": setup.unit(setup.precision.weights),
         "context": setup.context,
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
-        "draft": None
-        if front.draft is None
-        else {
-            "model": front.draft.setup.model.name,
-            "acceptance": front.draft.acceptance,
-            "max_draft": front.draft.longest,
-        },
+        "speculation": None if front.speculation is None else front.speculation.record(),
         "calibration": caveats.calibration_record(_listed(front, plans)),
         "points": [caveats.bounded(point.record(), factors) for point in front.points()],
         "sources": source_records(sources(front)),

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.price import KINDS, Sheet
 from inference_econ.answers.recommend import Choice, Targets
+from inference_econ.engine.layouts.degrees import layout_record
 from inference_econ.inputs.calibration import Quantity
 from inference_econ.report import caveats
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
-from inference_econ.search.fastest import Chosen
-from inference_econ.search.frontier import layout_record
 from inference_econ.serving.load import SHARES, Loaded
 from inference_econ.serving.services import Service
 
@@ -22,7 +21,7 @@ KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "outpu
 def layout_of(service: Service) -> dict[str, float | str]:
     """The degrees of a service, under the names that people use."""
     cut = service.setup.assumptions.layout.tensor_layouts[0]
-    return layout_record(service.setup, Chosen(service.plans, cut))
+    return layout_record(service.plans, cut, service.setup.assumptions.layout)
 
 
 def price_table(sheet: Sheet, dollars_per_accelerator_hour: float, api: Mapping[str, float] | None = None) -> Table:

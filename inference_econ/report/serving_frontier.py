@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
+from inference_econ.engine.layouts.degrees import layout_record
 from inference_econ.report import caveats
 from inference_econ.report.service import SERVED, milliseconds
 from inference_econ.report.table import Table, bounded_frame, dollars, layout_label, size
-from inference_econ.search.fastest import Chosen
-from inference_econ.search.frontier import layout_record
 from inference_econ.studies.exhibits import Chart, Line
 
 #: What a metric is called: in a table, and on an axis.
@@ -24,8 +23,8 @@ NAMES: dict[Metric, tuple[str, str]] = {
 
 def layout_of(front: ServiceFrontier, index: int) -> dict[str, float | str]:
     """The degrees of a point, under the names that people use."""
-    setup = front.deployments.setup
-    return layout_record(setup, Chosen(front.plan(index), setup.assumptions.layout.tensor_layouts[0]))
+    layout = front.deployments.setup.assumptions.layout
+    return layout_record(front.plan(index), layout.tensor_layouts[0], layout)
 
 
 def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) -> Table:

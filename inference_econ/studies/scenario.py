@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from inference_econ._types import Progress
 from inference_econ.answers.assess import Assessment, assess
-from inference_econ.answers.frontier import DraftModel, ask, make_grid, solve
+from inference_econ.answers.frontier import ask, make_grid, solve
 from inference_econ.answers.sources import UsedSource, priced_sources, setup_sources, spec_sources
 from inference_econ.answers.sources import sources as sources
 from inference_econ.engine import economics, memory
 from inference_econ.engine.layouts import plans
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.speculation import ACCEPTANCE, PROPOSERS, Speculation
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto, roofline
 from inference_econ.inputs import catalog, profiles
@@ -41,7 +42,7 @@ from inference_econ.studies.exhibits import CellTable, Chart
 Array = npt.NDArray[np.float64]
 
 #: What a question assumes where neither the caller nor a scenario says.
-DEFAULTS = Settings(grid="whole", pipeline=True, isl=2000, osl=500, acceptance=0.8, max_draft=5)
+DEFAULTS = Settings(grid="whole", pipeline=True, isl=2000, osl=500)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +207,6 @@ def ask_frontier(settings: Settings, *, progress: Progress | None = None) -> Fro
     traffic = Traffic(
         context=filled.context, isl=filled.isl, osl=filled.osl, max_tokens_per_second=filled.max_tokens_per_second
     )
-    draft = None
-    if filled.draft is not None:
-        assert filled.acceptance is not None and filled.max_draft is not None
-        draft = DraftModel(catalog.model(filled.draft), filled.acceptance, filled.max_draft)
     assert filled.grid is not None and filled.pipeline is not None
     sampling = None if filled.sampling is None else Sampling(filled.sampling.points, filled.sampling.decades)
     return solve(
@@ -225,11 +222,31 @@ def ask_frontier(settings: Settings, *, progress: Progress | None = None) -> Fro
         price=filled.price,
         grid=filled.grid,
         pipeline=filled.pipeline,
-        draft=draft,
+        speculation=speculation_of(filled),
         max_accelerators=filled.max_accelerators,
         **{axis: getattr(filled, axis) for axis in ("tp", "dp", "pp", "ep", "batch", "accelerators")},
         sampling=sampling,
         progress=progress,
+    )
+
+
+def speculation_of(settings: Settings) -> Speculation | None:
+    """Who proposes tokens, if anybody.
+
+    Raises
+    ------
+    InputError
+        If a name cannot be used, or the longest draft and the list of probabilities differ in length.
+    """
+    proposer = next((name for name in PROPOSERS if getattr(settings, name)), None)
+    if proposer is None:
+        return None
+    return Speculation.of(
+        proposer,
+        ACCEPTANCE if settings.acceptance is None else settings.acceptance,
+        settings.max_draft,
+        model=None if settings.draft is None else catalog.model(settings.draft),
+        weights=settings.draft_weights,
     )
 
 
