@@ -312,7 +312,7 @@ class Proposer:
         ranks, one = plans.attention_ranks, np.ones(1)
         if not plans.whole:
             return ranks
-        numbers = np.arange(1.0, ranks.max() + 1.0)
+        numbers = np.arange(1.0, ranks.max(initial=1.0) + 1.0)
         alone = Plans(numbers, one, one, numbers, one, whole=True)
         divides = numbers == 1.0
         for cut in self.setup.assumptions.layout.tensor_layouts:

@@ -26,7 +26,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.traffic import Requests
 from inference_econ.report import speculate as report
-from inference_econ.search import speculative
+from inference_econ.search.fastest import token_seconds
 from inference_econ.serving import steady
 
 Array = npt.NDArray[np.float64]
@@ -104,12 +104,9 @@ def test_acceptance_by_position_gives_products() -> None:
 def test_a_single_chip_agrees_with_the_search_of_the_published_study(assumptions: str, batch: float) -> None:
     """Both series of accepted tokens; on one chip there is one layout for either model."""
     target = setup("llama_3_8b", "h100_sxm", 1000.0, "fp8", assumptions)
-    helper = ask("qwen3_0_6b", "h100_sxm", 1000.0, assumptions=assumptions)
-    one = np.ones(1)
-    expected = speculative.token_seconds(
-        target, one, one * batch, WholeLayouts(pipeline=False), draft=speculative.Draft(helper, 0.7, 6)
-    )
-    best = drafting.rounds(target, layout(1, [batch]), drafted_by("qwen3_0_6b", 0.7, 6)).best()
+    speculation, one = drafted_by("qwen3_0_6b", 0.7, 6), np.ones(1)
+    expected = token_seconds(target, one, one * batch, WholeLayouts(pipeline=False), speculation=speculation)
+    best = drafting.rounds(target, layout(1, [batch]), speculation).best()
     assert float(best.seconds[0]) == pytest.approx(float(expected.seconds[0]), rel=1e-9)
     assert int(best.length[0]) == int(expected.drafted[0])
 
