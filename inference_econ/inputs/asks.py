@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from inference_econ.inputs._base import BytesPerSecond, Count, DollarsPerHour, FlopsPerSecond, Seconds, Size, Spec
 from inference_econ.inputs._yaml import scalar
@@ -14,6 +14,12 @@ from inference_econ.inputs.traffic import Tokens
 
 Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]
+#: One for all, or a list.
+Acceptance = Annotated[
+    Annotated[Probability, Tag("one")]
+    | Annotated[tuple[Probability, ...], Field(min_length=1, strict=False), Tag("several")],
+    Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),
+]
 GridName = Literal["paper", "whole"]
 #: A published number with its digits, ``"0.50"``.
 Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
@@ -88,7 +94,7 @@ class Settings(Spec):
     """The tokens that followed the last ones before are proposed, at no cost."""
     draft_weights: Dtype | None = None
     """Number format of the draft model or head; as published, or as the target's, by default."""
-    acceptance: Probability | Annotated[tuple[Probability, ...], Field(min_length=1, strict=False)] | None = None
+    acceptance: Acceptance | None = None
     """Probability that a proposed token is accepted: one for all, or of the first, second, .. proposal, given that
     those before it were [1]; 0.8 by default."""
     max_draft: Annotated[int, Field(ge=1, le=64)] | None = None
