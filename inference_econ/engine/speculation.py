@@ -246,7 +246,7 @@ class Proposer:
             precision = replace(precision, embeddings=own.embeddings)
         # The host schedules a round once.
         assumed = target.assumptions.changed({"host.step_overhead": 0.0, "host.sequence_overhead": 0.0})
-        return cls(target, speculation, Setup.of(model, target.hardware, precision, target.context, assumed))
+        return cls(target, speculation, Setup(model, target.hardware, precision, target.context, assumed))
 
     @property
     def independent(self) -> bool:

@@ -61,7 +61,7 @@ def _setup(model: str, changes: tuple[str, ...], context: float = 2000.0) -> Set
     spec = catalog.model(model)
     # Few depths, for speed.
     assumptions = catalog.assumptions("paper", changes=("layout.pipeline_steps=2", *changes))
-    return Setup.of(spec, catalog.hardware("h100_sxm"), Precision.of(spec, "fp8"), context, assumptions)
+    return Setup(spec, catalog.hardware("h100_sxm"), Precision.of(spec, "fp8"), context, assumptions)
 
 
 def _frontier(setup: Setup, layouts: Layouts, speculation: Speculation | None) -> Frontier:
