@@ -130,8 +130,8 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     if requests.decode_steps <= 0:
         raise InputError(f"answers of {requests.osl.mean:g} token need no decode step that speculation could speed up")
     layout = Pins() if pins is None else pins
-    whole = replace(layout, tp=layout.tp or 1, dp=layout.dp or 1, pp=layout.pp or 1)
-    layouts = offer(setup, requests, Space(whole))
+    pinned = replace(layout, tp=layout.tp or 1, dp=layout.dp or 1, pp=layout.pp or 1)
+    layouts = offer(setup, requests, Space(pinned))
     # The last has the most expert-parallel ranks.
     plans, setup = layouts.plans.row(-1), layouts.setup
     slots = slots_of(setup, plans, speculation)

@@ -76,8 +76,8 @@ class Speculation:
             raise InputError(f"the longest draft must be from 1 to {_MOST} tokens, got {len(self.acceptance)}")
         formulas.expected_tokens_by_position(self.acceptance)
         if (self.model is None) == (self.proposer == "draft"):
-            given = "none" if self.model is None else self.model.name
-            raise InputError(f"a draft model belongs to the proposer 'draft' and to no other, got {given}")
+            name = "none" if self.model is None else self.model.name
+            raise InputError(f"a draft model belongs to the proposer 'draft' and to no other, got {name}")
         if self.weights is not None and self.proposer == "ngram":
             raise InputError(f"n-grams have no weights, got the format {self.weights}")
 

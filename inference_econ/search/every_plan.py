@@ -143,9 +143,9 @@ def every_plan(
         raise InputError("plans can be listed on the grid 'whole'; the study's has millions of them")
     infeasible: Counter[str] = Counter()
     parts: list[_Part] = []
-    for some in candidates(setup, grid, speculation):
-        infeasible += some.infeasible()
-        parts.append(_evaluated(setup, some, speculation, grid.layouts.unpinned()))
+    for portion in candidates(setup, grid, speculation):
+        infeasible += portion.infeasible()
+        parts.append(_evaluated(setup, portion, speculation, grid.layouts.unpinned()))
         if sum(part.seconds.size for part in parts) > _MOST_PLANS:
             raise InputError(
                 f"more than {_MOST_PLANS:,} plans are feasible; pin a degree (tp, dp, pp, ep, batch, accelerators) or "
@@ -156,8 +156,8 @@ def every_plan(
         for part in parts:
             np.minimum.at(quickest, part.instances, part.seconds)
         sold = [part.plans.batch <= max_tokens_per_second * quickest[part.instances] for part in parts]
-        infeasible[too_much(max_tokens_per_second)] = sum(int((~some).sum()) for some in sold)
-        parts = [part.at(np.flatnonzero(some)) for part, some in zip(parts, sold, strict=True)]
+        infeasible[too_much(max_tokens_per_second)] = sum(int((~kept).sum()) for kept in sold)
+        parts = [part.at(np.flatnonzero(kept)) for part, kept in zip(parts, sold, strict=True)]
     seconds = np.concatenate([np.empty(0), *(part.seconds for part in parts)])
     if seconds.size == 0:
         raise NothingFitsError(why_nothing_fits(setup, grid, max_tokens_per_second, speculation))
@@ -246,15 +246,15 @@ class _Part(NamedTuple):
         return _Part(self.instances[index], self.plans.at((index,)), self.cut, self.seconds[index], self.drafted[index])
 
 
-def _evaluated(setup: Setup, some: Candidates, speculation: Speculation | None, layouts: Layouts) -> _Part:
+def _evaluated(setup: Setup, portion: Candidates, speculation: Speculation | None, layouts: Layouts) -> _Part:
     """Time per token of the feasible ones among some plans, speculating where that helps."""
-    feasible = np.nonzero(some.codes == memory.FITS)
-    plans, instances = some.plans.at(feasible), some.instances[feasible[-1]]
+    feasible = np.nonzero(portion.codes == memory.FITS)
+    plans, instances = portion.plans.at(feasible), portion.instances[feasible[-1]]
     if speculation is None:
-        seconds = step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(some.cut)]
-        return _Part(instances, plans, some.cut, seconds, np.zeros(seconds.shape, dtype=np.intp))
-    best = drafting.rounds(setup, plans, speculation, cut=some.cut, layouts=layouts).best()
-    return _Part(instances, plans, some.cut, best.seconds, best.length)
+        seconds = step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(portion.cut)]
+        return _Part(instances, plans, portion.cut, seconds, np.zeros(seconds.shape, dtype=np.intp))
+    best = drafting.rounds(setup, plans, speculation, cut=portion.cut, layouts=layouts).best()
+    return _Part(instances, plans, portion.cut, best.seconds, best.length)
 
 
 def why_nothing_fits(
@@ -263,25 +263,25 @@ def why_nothing_fits(
     """One message: how often each reason applies, and how many accelerators would do."""
     infeasible: Counter[str] = Counter()
     fitting = 0
-    for some in candidates(setup, grid, speculation):
-        infeasible += some.infeasible()
-        fitting += int((some.codes == memory.FITS).sum())
+    for portion in candidates(setup, grid, speculation):
+        infeasible += portion.infeasible()
+        fitting += int((portion.codes == memory.FITS).sum())
     listed = [f"{reason}: {infeasible[reason]}" for reason in memory.REASONS if infeasible[reason]]
     if max_tokens_per_second is not None and fitting:
         listed.append(f"{too_much(max_tokens_per_second)}: {fitting}")
     ones = np.ones(1)
     needed = drafting.memory(setup, Plans.of(ones, ones, ones), speculation)
     weights, cache, available = needed.of_one_plan()
-    found = (
+    message = (
         f"nothing fits: {setup.model.name} ({setup.precision.weights}) on {setup.hardware.name}, "
         f"{infeasible.total() + fitting} plans considered; {'; '.join(listed) or 'the grid is empty'}. "
     )
     if fitting:
-        return f"{found}Every deployment that fits in memory produces more than is asked for"
+        return f"{message}Every deployment that fits in memory produces more than is asked for"
     if available <= 0:
-        return found + no_room(setup, needed, 1)
+        return message + no_room(setup, needed, 1)
     return (
-        f"{found}Weights need {weights / 1e9:.1f} GB, a sequence of {setup.context:g} tokens {cache / 1e9:.2f} GB, "
+        f"{message}Weights need {weights / 1e9:.1f} GB, a sequence of {setup.context:g} tokens {cache / 1e9:.2f} GB, "
         f"an accelerator has {available / 1e9:.1f} GB for them: at least {int(np.ceil((weights + cache) / available))} "
         "accelerators are needed"
     )
@@ -319,15 +319,15 @@ def common_problems(setup: Setup, grid: Grid) -> list[str]:
         What all plans have in common, or else the most frequent problem.
     """
     total, counts = 0, Counter[str]()
-    for some in candidates(setup, grid):
+    for portion in candidates(setup, grid):
         problems: dict[str, npt.NDArray[np.bool_]] = {}
-        for problem in indivisible(setup.model, some.plans, some.cut, setup.assumptions, setup.precision.blocks):
+        for problem in indivisible(setup.model, portion.plans, portion.cut, setup.assumptions, setup.precision.blocks):
             problems[problem.text] = problem.where | problems.get(problem.text, np.zeros((), dtype=bool))
-        if not np.all(np.broadcast_to(functools.reduce(np.logical_or, problems.values()), some.codes.shape)):
+        if not np.all(np.broadcast_to(functools.reduce(np.logical_or, problems.values()), portion.codes.shape)):
             return []
-        total += some.codes.size
+        total += portion.codes.size
         for text, uneven in problems.items():
-            counts[text] += int(np.broadcast_to(uneven, some.codes.shape).sum())
+            counts[text] += int(np.broadcast_to(uneven, portion.codes.shape).sum())
     if not total:
         return [f"no number of stages divides the {setup.model.layers} layers, the accelerators and the batch"]
     return [text for text, count in counts.items() if count == total] or [counts.most_common(1)[0][0]]

@@ -178,6 +178,29 @@ def test_groups_of_data_parallel_attention_draft_for_themselves() -> None:
     np.testing.assert_allclose(found.propose_seconds, prefill.fastest_cut(helper, layout(1, [1.0, 8.0])), rtol=1e-12)
 
 
+def test_a_draft_model_may_have_a_layout_of_its_own() -> None:
+    """As in the published study: on all chips, with all sequences, in the fastest of its layouts that fit."""
+    own = catalog.assumptions("deployable", changes=["serving.draft_placement=own_layout"])
+    target, draft = replace(setup(), assumptions=own), drafted_by("qwen3_8b")
+    plans = layout(2, [8.0, 64.0], dp=4)
+    helper = asking.setup("qwen3_8b", "h100_sxm", 2250.0, assumptions="deployable")
+    helper = replace(helper, assumptions=helper.assumptions.changed({"host.step_overhead": 0.0}))
+    best = np.minimum.reduce([prefill.fastest_cut(helper, layout(tp, [8.0, 64.0], dp=8 // tp)) for tp in (1, 2, 4, 8)])
+    np.testing.assert_allclose(drafting.rounds(target, plans, draft).propose_seconds, best, rtol=1e-12)
+    # Held once, not once per group.
+    more = drafting.memory(target, plans, draft).weight_bytes - target.memory(plans).weight_bytes
+    assert more.tolist() == [capacity.weight_bytes(helper.model, helper.precision)]
+
+
+def test_a_draft_model_without_room_for_any_layout_is_left_out() -> None:
+    own = catalog.assumptions("deployable", changes=["serving.draft_placement=own_layout"])
+    found = drafting.rounds(replace(setup(), assumptions=own), layout(1, [1.0, 1000.0]), drafted_by("llama_3_8b"))
+    assert np.isfinite(found.propose_seconds[0])
+    assert np.isinf(found.propose_seconds[1])
+    assert (found.best().length > 0).tolist() == [True, False]
+    assert np.isfinite(found.best().seconds).all()
+
+
 def test_a_head_runs_on_one_stage_of_a_pipeline() -> None:
     eagle = PROPOSALS["eagle"]
     staged = drafting.rounds(setup(), layout(4, [16.0], pp=2), eagle).propose_seconds

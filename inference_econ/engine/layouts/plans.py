@@ -83,7 +83,7 @@ class Plans:
 
     def arrays(self) -> dict[str, Array]:
         """The fields that are arrays, by name."""
-        values = ((one.name, getattr(self, one.name)) for one in fields(self))
+        values = ((entry.name, getattr(self, entry.name)) for entry in fields(self))
         return {name: np.asarray(value) for name, value in values if isinstance(value, (np.ndarray, np.generic))}
 
     @property
