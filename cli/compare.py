@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, show
+from . import options, proposals, show
 from .parameters import POSITIVE, Name
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ Examples:
 )
 @options.domain
 @options.workload
+@proposals.proposer
 @options.picture()
 @options.output
 def compare(
@@ -82,8 +83,10 @@ def _settings(choices: options.Choices) -> dict[str, Any]:
     from inference_econ.inputs.what_if import checked_changes
 
     options.context_or_lengths(choices)
-    settings = {name: value for name, value in choices.items() if name != "domain" and value is not None}
-    return {**settings, "changes": checked_changes(options.what_ifs(choices))}
+    others = {
+        name: value for name, value in proposals.settings(choices).items() if name != "domain" and value is not None
+    }
+    return {**others, "changes": checked_changes(options.what_ifs(choices))}
 
 
 def _prices(texts: tuple[str, ...]) -> float | dict[str, float] | None:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import options, serving_frontier, show
+from . import options, proposals, serving_frontier, show
 
 if TYPE_CHECKING:
-    from inference_econ.answers.frontier import DraftModel
     from inference_econ.inputs.traffic import Traffic
 
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 @options.subject
 @options.domain
 @options.workload
+@proposals.proposer
 @serving_frontier.choices
 @click.option(
     "--all", "every_plan", is_flag=True, help="List dominated plans too (json, csv), and count plans that cannot run."
@@ -41,7 +41,7 @@ def frontier(every_plan: bool, output: options.Output, **choices: Any) -> None:
             options.setup(choices),
             _traffic(choices),
             options.space(choices),
-            draft=_draft(choices),
+            speculation=proposals.speculation(choices),
             progress=progress,
         )
     show.emit(FrontierPage(front, front.plans() if every_plan else None), output)
@@ -52,12 +52,3 @@ def _traffic(choices: options.Choices) -> Traffic:
 
     demand = {"max_tokens_per_second": choices["max_tokens_per_second"]}
     return Traffic.build({**options.context_or_lengths(choices), **demand}, origin="command line")
-
-
-def _draft(choices: options.Choices) -> DraftModel | None:
-    if choices["draft"] is None:
-        return None
-    from inference_econ.answers.frontier import DraftModel
-    from inference_econ.inputs import catalog
-
-    return DraftModel(catalog.model(choices["draft"]), choices["acceptance"], choices["max_draft"])

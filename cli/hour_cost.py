@@ -27,9 +27,8 @@ def hour_cost(hardware: str, output: options.Output, **choices: Any) -> None:
 
     The total can be given to other commands as --price.
     """
-    from inference_econ.report.hour_cost import HourCostPage
-
     from inference_econ.answers.hour_cost import Ownership, hour_cost
+    from inference_econ.report.hour_cost import HourCostPage
 
     ownership = Ownership(
         choices["purchase"],

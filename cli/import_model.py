@@ -21,10 +21,9 @@ def import_model(path: str, target: str | None, form: str, quiet: bool) -> None:
     PATH is the file, or a folder that holds one; a hf_quant_config.json beside it is read too. What is not
     understood is refused by name.
     """
-    from inference_econ.report.import_model import ImportedModelPage
-
     from inference_econ.inputs import huggingface
     from inference_econ.report.files import write_text
+    from inference_econ.report.import_model import ImportedModelPage
 
     if target is not None and not target.endswith((".yaml", ".yml")):
         raise InputError(f"{target}: a model is written as YAML; end the name in .yaml (the summary is printed)")

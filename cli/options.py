@@ -13,7 +13,7 @@ import click
 from inference_econ.errors import InputError
 from inference_econ.inputs.dtype import Dtype
 
-from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, PROBABILITY, Name, Seconds
+from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, Name, Seconds
 
 if TYPE_CHECKING:
     from inference_econ.answers.recommend import Targets
@@ -150,9 +150,6 @@ workload = apply(
         help="Whole-number deployments, or the published study's logarithmic grid.",
     ),
     click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Try pipeline parallelism."),
-    click.option("--draft", type=Name("models"), help="Model that proposes tokens (speculative decoding)."),
-    click.option("--acceptance", type=PROBABILITY, default=0.8, show_default=True, help="Share of proposals accepted."),
-    click.option("--max-draft", type=click.IntRange(1, 64), default=5, show_default=True, help="Longest draft."),
     click.option(
         "--max-throughput",
         "max_tokens_per_second",

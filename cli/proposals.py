@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,9 +13,7 @@ from .parameters import Name
 
 if TYPE_CHECKING:
     from inference_econ.engine.speculation import Speculation
-
-#: Acceptance where nothing is said of it [1].
-_ACCEPTANCE = "0.8"
+    from inference_econ.inputs.asks import ProposerName
 
 proposer = options.apply(
     click.option("--draft", type=Name("models"), help="Proposes tokens: a smaller model of the same vocabulary."),
@@ -35,7 +33,7 @@ proposer = options.apply(
         "--max-draft", type=click.IntRange(1, 64), help="Longest draft [5, or as many as have a probability]."
     ),
 )
-_PROPOSERS = ("draft", "mtp", "eagle", "ngram")
+_PROPOSERS: tuple[ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
 _DETAILS = ("draft_weights", "acceptance", "acceptance_file", "max_draft")
 
 
@@ -50,21 +48,35 @@ def speculation(choices: options.Choices) -> Speculation | None:
     proposer = _only_proposer(choices)
     if proposer is None:
         return None
-    if choices["acceptance"] is not None and choices["acceptance_file"] is not None:
-        raise InputError("give either --acceptance or --acceptance-file, not both")
-    from inference_econ.answers import speculate
-    from inference_econ.engine.speculation import Speculation
+    from inference_econ.engine.speculation import ACCEPTANCE, Speculation
     from inference_econ.inputs import catalog
 
-    if choices["acceptance_file"] is not None:
-        rates = speculate.measured_acceptance(choices["acceptance_file"], choices["max_draft"])
-    else:
-        rates = _rates(choices["acceptance"] or _ACCEPTANCE)
-    model = catalog.model(choices["draft"]) if choices["draft"] else None
-    return Speculation.of(proposer, rates, choices["max_draft"], model=model, weights=choices["draft_weights"])  # type: ignore[arg-type]
+    rates = _acceptance(choices)
+    return Speculation.of(
+        proposer,
+        ACCEPTANCE if rates is None else rates,
+        choices["max_draft"],
+        model=catalog.model(choices["draft"]) if choices["draft"] else None,
+        weights=choices["draft_weights"],
+    )
 
 
-def _only_proposer(choices: options.Choices) -> str | None:
+def settings(choices: options.Choices) -> dict[str, Any]:
+    """What was chosen, with what the options of :data:`proposer` ask for as fields of ``Settings``.
+
+    Raises
+    ------
+    InputError
+        If they contradict each other, or cannot be used.
+    """
+    others = {name: value for name, value in choices.items() if name not in (*_PROPOSERS, *_DETAILS)}
+    if speculation(choices) is None:
+        return others
+    named = {name: choices[name] for name in (*_PROPOSERS, "draft_weights", "max_draft") if choices[name]}
+    return {**others, **named, "acceptance": _acceptance(choices)}
+
+
+def _only_proposer(choices: options.Choices) -> ProposerName | None:
     """The proposer that is named, if one is; details without one mean nothing."""
     named = [name for name in _PROPOSERS if choices[name]]
     if len(named) > 1:
@@ -75,6 +87,17 @@ def _only_proposer(choices: options.Choices) -> str | None:
         text = stray.replace("_", "-")
         raise InputError(f"--{text} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well")
     return named[0] if named else None
+
+
+def _acceptance(choices: options.Choices) -> float | list[float] | None:
+    """The probabilities that were given, or that a file tells."""
+    if choices["acceptance"] is not None and choices["acceptance_file"] is not None:
+        raise InputError("give either --acceptance or --acceptance-file, not both")
+    if choices["acceptance_file"] is not None:
+        from inference_econ.answers import speculate
+
+        return speculate.measured_acceptance(choices["acceptance_file"], choices["max_draft"])
+    return None if choices["acceptance"] is None else _rates(choices["acceptance"])
 
 
 def _rates(text: str) -> float | list[float]:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from inference_econ.errors import InputError
 
-from . import options, show
+from . import options, proposals, show
 from .parameters import NON_NEGATIVE
-
-if TYPE_CHECKING:
-    from inference_econ.engine.speculation import Speculation
 
 choices = options.apply(
     click.option(
@@ -64,16 +59,6 @@ def run(choices: options.Choices, output: options.Output) -> None:
     from inference_econ.report.serving_frontier import ServingFrontierPage
 
     lengths = {**options.context_or_lengths(choices), "cached": choices["cached"] or 0}
-    offer = options.offer(choices, options.requests(choices, **lengths), speculation=_speculation(choices))
-    show.emit(ServingFrontierPage(service_frontier(offer), choices["y"] or "cost"), output)
-
-
-def _speculation(choices: options.Choices) -> Speculation | None:
-    """The draft model, if there is one; of the other proposers the command has no options."""
-    if choices["draft"] is None:
-        return None
-    from inference_econ.engine.speculation import Speculation
-    from inference_econ.inputs import catalog
-
-    draft = catalog.model(choices["draft"])
-    return Speculation.of("draft", choices["acceptance"], choices["max_draft"], model=draft)
+    requests = options.requests(choices, **lengths)
+    layouts = options.offer(choices, requests, speculation=proposals.speculation(choices))
+    show.emit(ServingFrontierPage(service_frontier(layouts), choices["y"] or "cost"), output)

@@ -15,9 +15,9 @@ import click
 from inference_econ.report.files import write_text
 
 if TYPE_CHECKING:
+    from inference_econ._types import Progress
     from inference_econ.report.page import Block, Page, Sketch
     from inference_econ.report.table import Table
-    from inference_econ.search.frontier import Progress
 
     from .options import Output
 

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Progress
 from inference_econ.answers.frontier import frontier, make_grid
 from inference_econ.answers.operating_point import Observation, OperatingPoint, operating_point
 from inference_econ.engine import memory
@@ -24,7 +25,7 @@ from inference_econ.formulas import pareto
 from inference_econ.inputs import catalog
 from inference_econ.inputs.traffic import Traffic
 from inference_econ.search.every_plan import candidates
-from inference_econ.search.frontier import Frontier, Point, Progress, compute
+from inference_econ.search.frontier import Frontier, Point, compute
 
 Array = npt.NDArray[np.float64]
 

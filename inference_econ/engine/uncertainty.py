@@ -221,7 +221,7 @@ def _changed(asked: Subject) -> Iterator[str]:
     for word, spec in (("hardware", asked.hardware), ("model", asked.model)):
         fields = [
             field for field, one in spec.sources.items()
-            if one.where.startswith("--set") and field.partition(".")[0] not in _NO_TIME
+            if one.kind == "what_if" and field.partition(".")[0] not in _NO_TIME
         ]  # fmt: skip
         if fields:
             yield f"the {word} is changed ({', '.join(fields)})"

@@ -122,7 +122,7 @@ def _errors(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quanti
 
 def name_of(assumptions: Assumptions) -> str:
     """What assumptions are called; what-ifs are said to."""
-    changed = any(source.where.startswith("--set") for source in assumptions.sources.values())
+    changed = any(source.kind == "what_if" for source in assumptions.sources.values())
     return f"{assumptions.name} with what-ifs" if changed else assumptions.name
 
 

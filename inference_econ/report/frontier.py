@@ -105,9 +105,7 @@ def frontier_title(front: Frontier) -> str:
 
 
 def _drafted(front: Frontier) -> str:
-    if front.draft is None:
-        return ""
-    return f", draft {front.draft.setup.model.name} ({front.draft.acceptance:.0%} accepted)"
+    return "" if front.speculation is None else f", {front.speculation.label}"
 
 
 def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
@@ -162,13 +160,7 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
             front.setup, *HEAD, "weights", "expert_weights", "activations", "kv", "formats", "math_unit", "context"
         ),
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
-        "draft": None
-        if front.draft is None
-        else {
-            "model": front.draft.setup.model.name,
-            "acceptance": front.draft.acceptance,
-            "max_draft": front.draft.longest,
-        },
+        "speculation": None if front.speculation is None else front.speculation.record(),
         "calibration": caveats.calibration_record(_listed(front, plans)),
         "points": [caveats.bounded(point.record(), factors) for point in front.points()],
         "sources": source_records(sources(front)),

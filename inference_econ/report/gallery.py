@@ -9,13 +9,13 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from inference_econ._types import Progress
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.report import figures, files, scenario_figure
 from inference_econ.report.page import Page, csv_text
 from inference_econ.report.scenario import cells, result_frame
 from inference_econ.report.table import Table
-from inference_econ.search.frontier import Progress
 from inference_econ.studies import scenario
 from inference_econ.studies.exhibits import Cell
 from inference_econ.studies.scenario import Result

@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping
 
 from inference_econ.answers.subjects import under_load
+from inference_econ.engine.layouts.degrees import layout_record
 from inference_econ.inputs.calibration import Quantity
 from inference_econ.report import caveats
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.table import layout_label
-from inference_econ.search.fastest import Chosen
-from inference_econ.search.frontier import layout_record
 from inference_econ.serving.load import SHARES, Loaded
 from inference_econ.serving.services import Service
 
@@ -24,7 +23,7 @@ SERVED: tuple[Quantity, ...] = (*SEEN, "throughput")
 def layout_of(service: Service) -> dict[str, float | str]:
     """The degrees of a service, under the names that people use."""
     cut = service.setup.assumptions.layout.tensor_layouts[0]
-    return layout_record(service.setup, Chosen(service.plans, cut))
+    return layout_record(service.plans, cut, service.setup.assumptions.layout)
 
 
 def load_notes(load: Loaded, replicas: int) -> list[str]:

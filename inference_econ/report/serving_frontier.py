@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
+from inference_econ.engine.layouts.degrees import layout_record
 from inference_econ.report import caveats
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import SERVED, milliseconds
 from inference_econ.report.table import Table, dollars, layout_label, size
-from inference_econ.search.fastest import Chosen
-from inference_econ.search.frontier import layout_record
 from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
@@ -70,8 +69,8 @@ class ServingFrontierPage(Page):
 
 def layout_of(front: ServiceFrontier, index: int) -> dict[str, float | str]:
     """The degrees of a point, under the names that people use."""
-    setup = front.deployments.setup
-    return layout_record(setup, Chosen(front.plan(index), setup.assumptions.layout.tensor_layouts[0]))
+    layout = front.deployments.setup.assumptions.layout
+    return layout_record(front.plan(index), layout.tensor_layouts[0], layout)
 
 
 def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) -> Table:

@@ -128,7 +128,7 @@ def remarks(setup: Setup) -> list[str]:
             notes.append(f"{dtype} {name} run on the {unit} units of this chip.")
     if model.max_context is not None and setup.context > model.max_context:
         notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
-    changed = [used.source.where for used in setup_sources(setup) if used.source.where.startswith("--set")]
+    changed = [used.source.where for used in setup_sources(setup) if used.source.kind == "what_if"]
     if changed:
         notes.append(f"What if: {', '.join(changed)}.")
     if model.rumoured:

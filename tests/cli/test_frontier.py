@@ -170,6 +170,46 @@ def test_speculative_decoding(command: Command) -> None:
     assert 1 <= drafted[-1]["layout"]["draft_tokens"] <= 3
 
 
+@pytest.mark.parametrize(
+    ("options", "label", "record"),
+    [
+        (
+            ("--draft", "qwen3_0_6b"),
+            "draft model Qwen3 0.6B, acceptance 0.8, at most 5 drafted",
+            {"acceptance": 5 * [0.8]},
+        ),
+        (
+            ("--mtp", "--acceptance", "0.9,0.7"),
+            "prediction layers, acceptance by position 0.9, 0.7",
+            {"proposer": "mtp"},
+        ),
+        (("--eagle", "--draft-weights", "bf16"), "EAGLE head (bf16), acceptance 0.8", {"draft_weights": "bf16"}),
+        (("--ngram", "--max-draft", 2), "n-grams of the text so far, acceptance 0.8", {"acceptance": [0.8, 0.8]}),
+    ],
+)
+def test_whoever_proposes(command: Command, options: tuple[object, ...], label: str, record: dict[str, object]) -> None:
+    subject = ("frontier", "deepseek_v3", "h200_sxm", "--weights", "fp8", "--tp", 8, "--pp", 1)
+    assert label in " ".join(command(*subject, *options).out.split())
+    plain, found = (
+        parsed(command(*subject, "--format", "json").out),
+        parsed(command(*subject, *options, "--format", "json").out),
+    )
+    assert plain["speculation"] is None
+    said, points = found["speculation"], found["points"]
+    assert isinstance(said, dict) and isinstance(points, list) and isinstance(plain["points"], list)
+    assert said.items() >= record.items()
+    assert points[-1]["tokens_per_second_per_user"] > 1.2 * plain["points"][-1]["tokens_per_second_per_user"]
+    assert points[-1]["seconds_per_token"]["draft"] > 0 or "--ngram" in options
+
+
+def test_acceptance_of_a_frontier_may_come_from_a_file(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("target_logprob,draft_logprob,position\n-1.5,-1.0,1\n-0.1,-0.5,2\n", encoding="utf-8")
+    found = parsed(command(*SUBJECT, "--ngram", "--acceptance-file", path, "--format", "json").out)["speculation"]
+    assert isinstance(found, dict)
+    assert found["acceptance"] == pytest.approx([0.6065306597, 1.0])
+
+
 def test_what_ifs(command: Command) -> None:
     base = _points(command)
     faster = _points(command, "--set", "hardware.hbm_bytes_per_second=6.7 TB/s")

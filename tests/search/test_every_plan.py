@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from inference_econ.search import every_plan
 from tests import asking
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)
+DRAFT = ie.Speculation.of("draft", 0.8, 3, model=ie.model("llama_3_8b"))
 
 
 def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: Any) -> ie.Frontier:
@@ -35,12 +37,28 @@ def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: An
         {},
         {"model": "gpt_oss_120b"},
         {"tp": 8},
-        {"draft": ie.DraftModel(ie.model("llama_3_8b"), 0.8, 3)},
-        {"draft": ie.DraftModel(ie.model("llama_3_8b"), 0.0, 3)},
+        {"speculation": DRAFT},
+        {"speculation": DRAFT, "assumptions": "paper"},
+        {"model": "deepseek_v3", "speculation": ie.Speculation.of("mtp", (0.9, 0.7)), "weights": "fp8"},
+        {"speculation": ie.Speculation.of("eagle", 0.7)},
+        {"speculation": ie.Speculation.of("ngram", 0.3, 2)},
+        {"speculation": ie.Speculation.of("draft", 0.0, 3, model=ie.model("llama_3_8b"))},
         {"traffic": ie.Traffic(isl=2000, osl=500, max_tokens_per_second=2000)},
         {"assumptions": "paper"},
     ],
-    ids=["dense", "experts", "pinned", "draft", "hopeless draft", "demand", "two cuts"],
+    ids=[
+        "dense",
+        "experts",
+        "pinned",
+        "draft",
+        "draft as in the study",
+        "mtp",
+        "eagle",
+        "n-grams",
+        "hopeless draft",
+        "demand",
+        "two cuts",
+    ],
 )
 def test_what_no_plan_dominates_is_the_frontier(changes: dict[str, object]) -> None:
     front = _front(**changes)  # type: ignore[arg-type]
@@ -116,7 +134,7 @@ def test_demand_is_a_reason() -> None:
 
 
 def test_drafts_are_written_down_where_they_help() -> None:
-    plans = _front(draft=ie.DraftModel(ie.model("llama_3_8b"), 0.8, 3)).plans()
+    plans = _front(speculation=replace(DRAFT, acceptance=(0.6,) * 3)).plans()
     records = plans.records()
     lengths = [dict(record["layout"]).get("draft_tokens", 0) for record in records]  # type: ignore[call-overload]
     assert lengths == plans.drafted.tolist()

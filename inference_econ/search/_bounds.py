@@ -1,8 +1,4 @@
-"""Times that plans cannot beat, at a fraction of the effort of their exact time.
-
-Valid where chips beyond the attention ranks wait (``attention_groups: idle``) and the cache is
-spread evenly (``kv_placement: spread``): attention on every chip is then the least work.
-"""
+"""Times that plans cannot beat, at a fraction of the effort of their exact time: see :func:`hold` for where."""
 
 from __future__ import annotations
 
@@ -10,16 +6,46 @@ import functools
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.engine.collectives import Network, collective_floor
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import launch_seconds, operator_roofline
+from inference_econ.inputs.assumptions import Assumptions
 
-Array = npt.NDArray[np.float64]
+
+def hold(assumptions: Assumptions) -> bool:
+    """Whether the bounds of this module are below the time of every plan with experts by the assumptions' rule.
+
+    Parameters
+    ----------
+    assumptions : Assumptions
+        How work is laid out and counted.
+
+    Notes
+    -----
+    Each bound takes attention on every chip of a stage for the least work, work per chip to fall and communication to
+    grow with the chips of a stage, and all work to be done before, or beside, communication. That needs
+
+    - ``layout.attention_groups: idle``: groups that share the batch have less communication, and caches of their own;
+    - ``layout.kv_placement: spread``: where the cache lies with its heads, fewer ranks hold fewer copies of it;
+    - ``experts.parallel_counts: requests``: the ranges of a table begin where micro-batches begin to be spread, in
+      sequences and not in their new tokens;
+    - ``experts.all_to_all_traffic: as_all_reduce``: the floor of a collective knows no traffic over a rank's own link;
+    - ``experts.replicated_tokens: exchanged``: otherwise fewer attention ranks turn an all-reduce into an exchange;
+    - ``experts.imbalance: 1`` and ``experts.spread: even``: the busiest rank has more work the more ranks there are;
+    - ``network.two_batch_overlap: never``: half of the communication would hide behind the work of the other half.
+    """
+    layout, experts = assumptions.layout, assumptions.experts
+    return (
+        (layout.attention_groups, layout.kv_placement) == ("idle", "spread")
+        and (experts.parallel_counts, experts.all_to_all_traffic) == ("requests", "as_all_reduce")
+        and (experts.replicated_tokens, experts.spread, experts.imbalance) == ("exchanged", "even", 1)
+        and assumptions.network.two_batch_overlap == "never"
+    )
 
 
 def lower_bound(setup: Setup, plans: Plans, attention_floor: Array | float = 0.0) -> Array:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inference_econ.answers import acceptance
+from inference_econ.answers import speculate
 from inference_econ.errors import InputError
 from inference_econ.formulas.speculation import acceptance_probability, best_draft_length
 
@@ -28,7 +28,7 @@ def write(tmp_path: Path) -> Write:
 
 def test_rates_by_position(write: Write) -> None:
     ln = math.log
-    found = acceptance.read(
+    found = speculate.read_acceptance(
         write(
             "position,draft_logprob,target_logprob,token\n"
             f"1,{ln(0.5)},{ln(0.25)},a\n1,{ln(0.5)},{ln(0.5)},b\n2,{ln(0.8)},{ln(0.2)},c\n"
@@ -45,7 +45,7 @@ def test_rates_by_position(write: Write) -> None:
 
 
 def test_without_positions_all_are_alike(write: Write) -> None:
-    found = acceptance.read(write("target_logprob, draft_logprob\n-1.0, -0.5\n-0.2,-0.2\n-inf,-1\n"))
+    found = speculate.read_acceptance(write("target_logprob, draft_logprob\n-1.0, -0.5\n-0.2,-0.2\n-inf,-1\n"))
     rate = (math.exp(-0.5) + 1.0 + 0.0) / 3
     assert found.overall.rate == pytest.approx(rate)
     assert found.by_position == ()
@@ -61,7 +61,7 @@ def test_a_sample_recovers_the_acceptance_of_two_models(write: Write) -> None:
     target, draft = random.dirichlet(np.ones(50)), random.dirichlet(np.ones(50))
     drawn = random.choice(50, 20_000, p=draft)
     lines = "".join(f"{math.log(target[one])},{math.log(draft[one])}\n" for one in drawn)
-    found = acceptance.read(write(f"target_logprob,draft_logprob\n{lines}")).overall
+    found = speculate.read_acceptance(write(f"target_logprob,draft_logprob\n{lines}")).overall
     truth = float(acceptance_probability(target, draft))
     assert abs(found.rate - truth) < 3.3 * found.standard_error
     assert 0.001 < found.standard_error < 0.004
@@ -91,14 +91,14 @@ HEAD = "target_logprob,draft_logprob,position\n"
 )
 def test_files_that_cannot_be_used(write: Write, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        acceptance.read(write(text))
+        speculate.read_acceptance(write(text))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere\.csv: cannot be read: No such file or directory"):
-        acceptance.read(tmp_path / "nowhere.csv")
+        speculate.read_acceptance(tmp_path / "nowhere.csv")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
-        acceptance.read(tmp_path)
+        speculate.read_acceptance(tmp_path)
     (tmp_path / "picture.csv").write_bytes(b"\x89PNG\xff\xfe\x00")
     with pytest.raises(InputError, match=r"picture\.csv: is no CSV file"):
-        acceptance.read(tmp_path / "picture.csv")
+        speculate.read_acceptance(tmp_path / "picture.csv")
