@@ -339,14 +339,7 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
 def _pools(row: Measurement, reader: Service, writer: Service, readers: int, writers: int) -> Prediction:
     assert row.concurrency is not None
     steps, alone = writer.requests.decode_steps, reader.prefill_busy_seconds
-    batch, ttft = max(row.concurrency / writers, 1.0), reader.prefill_seconds
-    for _ in range(20):
-        decode = float(np.interp(batch, writer.batch, writer.decode_seconds))
-        rate = row.concurrency / (ttft + steps * decode)
-        busy = min(rate * alone / readers, 0.99)
-        wait = min(busy / (1.0 - busy) / 2.0, row.concurrency / readers) * alone
-        ttft = reader.prefill_seconds + wait
-        batch = max(rate * steps * decode / writers, 1.0)
+    ttft, decode, rate = balanced_pools(row.concurrency, reader, writer, readers, writers)
     # Prompts cannot be read quicker than the pool does; what waits for that waits before its first token.
     rate = min(rate, readers / alone)
     ttft = max(ttft, row.concurrency / rate - steps * decode)
@@ -359,6 +352,34 @@ def _pools(row: Measurement, reader: Service, writer: Service, readers: int, wri
     )
     output = rate * writer.requests.osl.mean / chips
     return Prediction(row, ttft, decode, ttft + steps * decode, output, idle=row.concurrency <= 1.0)
+
+
+def balanced_pools(
+    concurrency: float, reader: Service, writer: Service, readers: int, writers: int
+) -> tuple[float, float, float]:
+    """TTFT and TPOT [s], and requests per second [1/s], at which two pools pass on what they get.
+
+    Notes
+    -----
+    A batch B on each decode worker makes the rate writers x B / (steps x T(B)), and the rate makes the wait for a
+    prefill worker; rate x (TTFT + steps x T(B)) grows with B, and is the number in flight. Brent's method.
+    """
+    from scipy.optimize import brentq
+
+    steps, alone = writer.requests.decode_steps, reader.prefill_busy_seconds
+
+    def state(batch: float) -> tuple[float, float, float]:
+        decode = float(np.interp(max(batch, 1.0), writer.batch, writer.decode_seconds))
+        rate = batch * writers / (steps * decode)
+        busy = min(rate * alone / readers, 0.99)
+        wait = min(busy / (1.0 - busy) / 2.0, concurrency / readers) * alone
+        return reader.prefill_seconds + wait, decode, rate
+
+    def excess(batch: float) -> float:
+        ttft, decode, rate = state(batch)
+        return rate * (ttft + steps * decode) - concurrency
+
+    return state(brentq(excess, 0.0, concurrency / writers, xtol=1e-12 * concurrency / writers, rtol=1e-14))
 
 
 def _known(value: float) -> float | None:
