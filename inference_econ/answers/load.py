@@ -12,8 +12,7 @@ from inference_econ.answers.offer import Offer
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.recommend import Targets, promised_rates
 from inference_econ.errors import InputError
-from inference_econ.serving.goodput import kept_share
-from inference_econ.serving.load import Loaded
+from inference_econ.serving.load import Loaded, kept_share
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import play
 from inference_econ.serving.simulation.trace import Trace

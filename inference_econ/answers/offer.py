@@ -21,7 +21,7 @@ from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.traffic import Requests
-from inference_econ.serving.services import Deployments, deployments
+from inference_econ.serving.services import Services, every_service
 
 #: Share of what an instance can do that it is filled to where no request rate is given [1].
 FILLED = 0.8
@@ -33,13 +33,13 @@ class Offer:
 
     Attributes
     ----------
-    deployments : Deployments
+    deployments : Services
         Every layout as a service.
     dollars_per_accelerator_hour : float
         [USD/h]
     """
 
-    deployments: Deployments
+    deployments: Services
     dollars_per_accelerator_hour: float
 
 
@@ -109,7 +109,7 @@ def offer(
             f"nothing fits: the weights of {setup.model.name} ({setup.precision.weights}) alone need "
             f"{math.ceil(smallest)} accelerators ({setup.hardware.name}); {_allowed(fixed, largest)}"
         )
-    return Offer(deployments(setup, requests, grid, speculation), rate)
+    return Offer(every_service(setup, requests, grid, speculation), rate)
 
 
 def _allowed(pins: Pins, largest: int | None) -> str:
@@ -160,7 +160,7 @@ def choose(
     return recommend(pairs, requests_per_second, targets, arrival_scv=arrival_scv, most=most), requests_per_second
 
 
-def _natural_rate(pairs: Sequence[tuple[Deployments, float]], targets: Targets) -> float:
+def _natural_rate(pairs: Sequence[tuple[Services, float]], targets: Targets) -> float:
     """What fills an instance of the layout whose requests are the cheapest [1/s]."""
     best, rate = 0.0, FILLED
     for found, price in pairs:

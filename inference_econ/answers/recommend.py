@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.serving.load import Loaded, loaded
-from inference_econ.serving.services import Deployments, Service
+from inference_econ.serving.services import Service, Services
 
 Array = npt.NDArray[np.float64]
 
@@ -89,7 +89,7 @@ class Choice:
 
 
 def recommend(
-    offers: Sequence[tuple[Deployments, float]],
+    offers: Sequence[tuple[Services, float]],
     requests_per_second: float,
     targets: Targets,
     *,
@@ -100,7 +100,7 @@ def recommend(
 
     Parameters
     ----------
-    offers : sequence of (Deployments, float)
+    offers : sequence of (Services, float)
         Layouts, with the price of a chip [USD/h].
     requests_per_second : float
         The whole traffic [1/s].
@@ -165,7 +165,7 @@ def _rank(choice: Choice) -> tuple[float, float]:
     return choice.dollars_per_hour, choice.load.tpot_seconds["mean"]
 
 
-def promised_rates(found: Deployments, targets: Targets) -> Array:
+def promised_rates(found: Services, targets: Targets) -> Array:
     """The largest steady rate of each layout whose mean latencies keep the promises; 0 if none does [1/s].
 
     Between two steady states as :meth:`inference_econ.serving.services.Service.at` reads them. A percentile of a loaded
@@ -213,7 +213,7 @@ def _fewest(
     return Choice(service, high, load, high * chips, broken)
 
 
-def _best_reachable(every: Sequence[Deployments], targets: Targets) -> str:
+def _best_reachable(every: Sequence[Services], targets: Targets) -> str:
     """One message: what the quickest layouts reach with a single request in flight."""
     best: list[str] = []
     for found in every:

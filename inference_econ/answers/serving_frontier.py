@@ -12,7 +12,7 @@ from inference_econ.answers.offer import Offer
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.errors import InputError
 from inference_econ.formulas import pareto
-from inference_econ.serving.services import Deployments
+from inference_econ.serving.services import Services
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,7 @@ class ServiceFrontier:
 
     Attributes
     ----------
-    deployments : Deployments
+    deployments : Services
         Where the points come from.
     dollars_per_accelerator_hour : float
         [USD/h]
@@ -48,7 +48,7 @@ class ServiceFrontier:
         Completed by an instance [1/s]; in flight, and decoded together as one of them sees it [1].
     """
 
-    deployments: Deployments
+    deployments: Services
     dollars_per_accelerator_hour: float
     plans: Plans
     tokens_per_second_per_user: Array

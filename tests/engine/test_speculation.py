@@ -245,7 +245,7 @@ def test_more_acceptance_is_never_slower(chance: float, more: float, kind: str) 
     low, high = sorted((chance, more))
     plans = layout(8, [1.0, 16.0, 200.0])
     slow, quick = (
-        steady.steady_rounds(setup(), plans, REQUESTS, replace(PROPOSALS[kind], acceptance=(rate,) * 5))
+        steady.steady(setup(), plans, REQUESTS, replace(PROPOSALS[kind], acceptance=(rate,) * 5))
         for rate in (low, high)
     )
     assert (quick.tpot_seconds <= slow.tpot_seconds * (1 + 1e-12)).all()
@@ -256,7 +256,7 @@ def test_proposals_that_are_never_accepted_never_help(kind: str) -> None:
     speculation = replace(PROPOSALS[kind], acceptance=(0.0,) * 5)
     assert not drafting.rounds(setup(), layout(8), speculation).best().length.any()
     plain = steady.steady(setup(), layout(8), REQUESTS)
-    found = steady.steady_rounds(setup(), layout(8), REQUESTS, speculation)
+    found = steady.steady(setup(), layout(8), REQUESTS, speculation)
     assert (found.tpot_seconds >= plain.tpot_seconds).all()
     if kind == "ngram":
         np.testing.assert_allclose(found.tpot_seconds, plain.tpot_seconds, rtol=1e-12)
@@ -288,7 +288,7 @@ def test_speculation_ends_where_arithmetic_bounds_a_step(assumptions: str) -> No
 
 def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
     plans, eagle = layout(8, [1.0, 10.0, 100.0]), PROPOSALS["eagle"]
-    found = steady.steady_rounds(setup(), plans, REQUESTS, eagle)
+    found = steady.steady(setup(), plans, REQUESTS, eagle)
     rounds = drafting.rounds(setup(), plans, eagle)
     best = rounds.best()
     read = drafting.read_prompt(setup(), plans, 2000.0, 0.0, eagle)
@@ -392,7 +392,7 @@ def test_where_a_draft_model_stops_paying() -> None:
     assert some.concurrency.tolist() == [1.0, 64.0, found.concurrency[-1]]
     assert some.speedup[0] == pytest.approx(
         float(steady.steady(setup(), layout(8, [1.0]), REQUESTS).tpot_seconds[0])
-        / float(steady.steady_rounds(setup(), layout(8, [1.0]), REQUESTS, PROPOSALS["draft"]).tpot_seconds[0])
+        / float(steady.steady(setup(), layout(8, [1.0]), REQUESTS, PROPOSALS["draft"]).tpot_seconds[0])
     )
     dollars = found.dollars(found.plain_state)
     expected = 8 * found.dollars_per_accelerator_hour / 3600 / (found.plain_state.requests_per_second * 500) * 1e6

@@ -26,8 +26,7 @@ from hypothesis import strategies as st
 
 from inference_econ.errors import InputError
 from inference_econ.inputs.traffic import Length
-from inference_econ.serving.goodput import kept_share
-from inference_econ.serving.load import Loaded, loaded
+from inference_econ.serving.load import Loaded, kept_share, loaded
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation.play import law, rehearse, server
 from tests.offered import EIGHT_CHIPS, ONE_CHIP, service_of
@@ -80,7 +79,7 @@ def test_one_load(name: str, share: float, scv: float) -> None:
         assert times["p50"] <= times["p90"] <= times["p99"]
         assert times["p50"] <= 2.0 * times["mean"]
     assert found.ttft_seconds["p50"] >= one.prefill_seconds * (1.0 - 1e-9)
-    assert found.tpot_seconds["p50"] >= float(one.tpot_seconds[0]) * (1.0 - 1e-9)
+    assert found.tpot_seconds["p50"] >= float(one.states.tpot_seconds[0]) * (1.0 - 1e-9)
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -105,9 +104,9 @@ def test_an_empty_service_is_that_of_a_single_request() -> None:
     one = service("short")
     found = loaded(one, 1e-6)
     assert found.ttft_seconds["p99"] == pytest.approx(one.prefill_seconds)
-    assert found.tpot_seconds["p99"] == pytest.approx(float(one.tpot_seconds[0]))
+    assert found.tpot_seconds["p99"] == pytest.approx(float(one.states.tpot_seconds[0]))
     # Little's law, alone in the house.
-    alone = one.prefill_seconds + one.requests.decode_steps * float(one.tpot_seconds[0])
+    alone = one.prefill_seconds + one.requests.decode_steps * float(one.states.tpot_seconds[0])
     assert found.in_flight == pytest.approx(1e-6 * alone, rel=1e-3)
 
 
@@ -307,15 +306,15 @@ def test_a_saturated_service_in_the_simulation() -> None:
 
 def test_the_simulated_server_has_the_steps_of_the_engine() -> None:
     one = CONFIGURATIONS["cached"]()
-    simulated = server(one, 500)
+    simulated = server(one, np.array([500]))
     assert simulated.slots == one.slots
     assert (simulated.policy, simulated.chunk) == ("chunked", 8192)
     assert simulated.prefill_seconds(500, 0) == pytest.approx(one.prefill_busy_seconds)
     context = one.requests.mean_context - one.requests.cached
     steps = [simulated.decode_step_seconds(batch, context) for batch in (1, 17, 60)]
-    np.testing.assert_allclose(steps, np.interp([1, 17, 60], one.batch, one.decode_seconds), rtol=0.01)
+    np.testing.assert_allclose(steps, np.interp([1, 17, 60], one.states.batch, one.states.decode_seconds), rtol=0.01)
     whole = service_of(isl="2000", osl="200", changes=("serving.prefill_chunk=0",))
-    assert server(whole, 2000).policy == "prefill_first"
+    assert server(whole, np.array([2000])).policy == "prefill_first"
 
 
 def test_lengths_are_drawn_as_they_are_given() -> None:

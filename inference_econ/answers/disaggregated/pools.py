@@ -20,7 +20,7 @@ from inference_econ.inputs.collectives import Free
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.traffic import Length, Requests
-from inference_econ.serving.services import Deployments
+from inference_econ.serving.services import Services
 from inference_econ.serving.steady import Steady, steady
 
 Array = npt.NDArray[np.float64]
@@ -41,7 +41,7 @@ class Pool:
     offer: Offer
 
     @property
-    def found(self) -> Deployments:
+    def found(self) -> Services:
         """The layouts."""
         return self.offer.deployments
 

@@ -20,7 +20,7 @@ from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.traffic import Requests
-from inference_econ.serving.services import Service, deployments, services
+from inference_econ.serving.services import Service, every_service, services
 
 #: Steady states per service.
 _BATCHES = 24
@@ -104,7 +104,7 @@ def candidates(row: Measurement, assumptions: Assumptions) -> list[Service]:
     requests, chips = _requests(row), row.accelerators
     setup = _question(row, requests, _cut(assumptions, assumptions.layout.tensor_layouts[-1:]))
     sizes = np.array([size for size in range(1, min(chips, _LARGEST) + 1) if chips % size == 0], dtype=float)
-    found = deployments(setup, requests, Grid(sizes, np.ones(1), WholeLayouts(pipeline=True)))
+    found = every_service(setup, requests, Grid(sizes, np.ones(1), WholeLayouts(pipeline=True)))
     most = _most_sequences(row, setup) * found.plans.accelerators / found.plans.attention_ranks
     chosen = [found.service(index) for index in range(len(found))]
     return [replace(one, slots=int(min(one.slots, limit))) for one, limit in zip(chosen, most, strict=True)]

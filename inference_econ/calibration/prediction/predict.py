@@ -16,6 +16,8 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.serving.load import loaded
 from inference_econ.serving.services import Service
+from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation.events import Server
 
 Array = npt.NDArray[np.float64]
 #: Which assumptions hold for a measurement.
@@ -25,8 +27,6 @@ Profiles = Callable[[Measurement], Assumptions]
 _ROUNDS = 10
 #: Longest run that is played [1].
 _MOST_PLAYED = 5000
-#: Rounds in which a batch settles that shares its steps with prompts [1].
-_ROUNDS_OF_SHARES = 4
 #: Layouts that are looked at closely [1].
 _NEAR = 3
 #: Offered load, as a share of the time that prompts take, below which hardly any prompt waits [1].
@@ -160,7 +160,7 @@ def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) 
     if load == "batch":
         return [_batch(row, service, replicas) for row in rows]
     if load == "rate":
-        return [_open(row, service, replicas) for row in rows]
+        return _open(rows, service, replicas)
     if load in FULL_LOADS:
         return [_steady(row, service, _most(row, service)) for row in rows]
     return _closed(rows, service, replicas)
@@ -169,23 +169,23 @@ def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) 
 def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
     """A constant number of requests, all of which came at once when the run began."""
     each = np.maximum(np.array([row.concurrency or 1.0 for row in rows]) / replicas, 1.0)
-    states = service.at(each)
+    states, warm_up = service.at(each), service.setup.assumptions.host.warm_up
     # Those without a slot wait for one: of so many at a time, each goes around as often as the server completes one.
     waits = np.maximum(each - service.slots, 0.0) / states.requests_per_second
-    started, assumed = load_generator.first_round(service, each), service.setup.assumptions
-    found = []
+    started = load_generator.first_round(service, each)
+    columns = (states.ttft_seconds, states.tpot_seconds, states.requests_per_second)
+    predictions = []
     for index, row in enumerate(rows):
-        ttft, tpot, rate = _at(service, float(each[index]))
+        ttft, tpot, rate = (float(values[index]) for values in columns)
+        wait = float(waits[index]) + row.wait_steps * tpot
         idle = bool(each[index] <= 1.0)
-        waits[index] += row.wait_steps * tpot
         if row.prefill_first and row.spread is not None and not idle:
             ttft, tpot, rate = _rounds(row, service, min(float(each[index]), float(service.slots)), ttft, row.spread)
-            found.append(_prediction(row, service, ttft + float(waits[index]), tpot, rate))
-            continue
-        beginning = (float(times[index]) + assumed.host.warm_up for times in started)
-        ttft = _over_run(row, ttft + float(waits[index]), *beginning)
-        found.append(_prediction(row, service, ttft, tpot, rate, idle=idle))
-    return found
+        else:
+            beginning = (float(times[index]) + warm_up for times in started)
+            ttft, wait = _over_run(row, ttft + wait, *beginning), 0.0
+        predictions.append(_prediction(row, service, ttft + wait, tpot, rate, idle=idle))
+    return predictions
 
 
 def _rounds(
@@ -196,7 +196,7 @@ def _rounds(
     waits, others = load_generator.rounds(service, together, spread, max(round(count), 1))
     waits[0] += service.setup.assumptions.host.warm_up
     steps = max(service.requests.decode_steps, 1.0)
-    decode = steps * float(np.interp(together, service.batch, service.decode_seconds))
+    decode = steps * float(service.step_seconds(together))
     typical = np.median if row.statistic == "median" else np.mean
     rate = together / (steady + float(np.mean(waits)) + decode + others)
     return steady + float(typical(waits)), (decode + others) / steps, rate
@@ -211,55 +211,49 @@ def _over_run(row: Measurement, steady: float, first: float, last: float) -> flo
 
 
 def _steady(row: Measurement, service: Service, concurrency: float) -> Prediction:
-    return _prediction(row, service, *_at(service, concurrency))
-
-
-def _at(service: Service, concurrency: float) -> tuple[float, float, float]:
-    """TTFT and TPOT [s], and completed requests [1/s], of the steady state with some requests in flight.
-
-    Where several requests end in a step, so many prompts are read together in the next one, which takes less than one
-    after the other; a new one waits for the rest of the running step, and for that one.
-    """
     state = service.at(concurrency)
     ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
-    steps, together = service.requests.decode_steps, min(concurrency, float(service.slots))
-    assumed = service.setup.assumptions
-    if steps <= 0.0:
-        return ttft, 0.0, 1.0 / float(load_generator.together_seconds(service, together))
-    batch = float(state.batch)
-    if batch <= steps:
-        return ttft, tpot, rate
-    for _ in range(_ROUNDS_OF_SHARES):
-        prompt = float(load_generator.together_seconds(service, batch / steps))
-        step = float(np.interp(batch, service.batch, service.decode_seconds)) + batch / steps * prompt
-        ttft = assumed.host.request_overhead + (1.5 + assumed.host.steps_ahead) * step
-        batch = max(together * steps * step / (ttft + steps * step), 1.0)
-    return ttft, step, together / (ttft + steps * step)
+    return _prediction(row, service, ttft, tpot, rate)
 
 
-def _open(row: Measurement, service: Service, replicas: float) -> Prediction:
+def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
     """Random arrivals: medians or means, as were measured, of a run if its length is known, or of endless ones."""
-    assert row.requests_per_second is not None
-    rate = row.requests_per_second / replicas
-    idle = rate * service.prefill_busy_seconds <= _IDLE
-    if row.requests is not None and row.requests <= _MOST_PLAYED:
-        ttft, tpot, completed = _played(row, service, rate, max(round(row.requests / replicas), 2))
-        return _prediction(row, service, ttft, tpot, completed, idle=idle)
+    short = [row.requests is not None and row.requests <= _MOST_PLAYED for row in rows]
+    simulated = None
+    if any(short):
+        simulated = play.server(service, np.array([load_generator.prompt_tokens(service)]))
+    predictions = []
+    for row, ends in zip(rows, short, strict=True):
+        assert row.requests_per_second is not None
+        rate = row.requests_per_second / replicas
+        if ends and simulated is not None and row.requests is not None:
+            seen = _played(row, service, simulated, rate, max(round(row.requests / replicas), 2))
+        else:
+            seen = _endless(row, service, rate)
+        idle = rate * service.prefill_busy_seconds <= _IDLE
+        predictions.append(_prediction(row, service, *seen, idle=idle))
+    return predictions
+
+
+def _endless(row: Measurement, service: Service, rate: float) -> tuple[float, float, float]:
+    """TTFT and TPOT [s], and completed requests [1/s]."""
     load = loaded(service, rate)
     which = "p50" if row.statistic == "median" else "mean"
     ttft, tpot = load.ttft_seconds[which], load.tpot_seconds[which]
     if load.saturated:
         # A test of finite length still ends: all slots are taken meanwhile.
         tpot = float(service.at(service.slots).tpot_seconds)
-    return _prediction(row, service, ttft, tpot, load.completed_per_second, idle=idle)
+    return ttft, tpot, load.completed_per_second
 
 
-def _played(row: Measurement, service: Service, rate: float, count: int) -> tuple[float, float, float]:
-    trace, seconds = load_generator.played(service, rate, count)
+def _played(
+    row: Measurement, service: Service, simulated: Server, rate: float, count: int
+) -> tuple[float, float, float]:
+    """TTFT and TPOT [s], and completed requests [1/s], of a run."""
+    trace, seconds = load_generator.played(service, simulated, rate, count)
     typical = np.median if row.statistic == "median" else np.mean
-    ttft = float(typical(trace.ttft)) + service.setup.assumptions.host.request_overhead
     tpot = float(typical(trace.tpot)) if service.requests.decode_steps > 0 else 0.0
-    return ttft, tpot, count / seconds
+    return float(typical(trace.ttft)), tpot, count / seconds
 
 
 def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
@@ -268,10 +262,10 @@ def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
     batch = max(row.concurrency / replicas, 1.0)
     together = min(batch, float(service.slots))
     steps = service.requests.decode_steps
-    decode = float(np.interp(together, service.batch, service.decode_seconds))
+    decode = float(service.step_seconds(together))
     if row.context is not None:
         return Prediction(row, None, decode, None, batch / decode / service.accelerators)
-    reading = max(service.prefill_seconds, together * float(load_generator.together_seconds(service, together)))
+    reading = max(service.prefill_seconds, together * float(service.shared_prefill_seconds(together)))
     whole = batch / together * (reading + steps * decode)
     output = batch * service.requests.osl.mean / whole / service.accelerators
     return Prediction(row, reading, decode if steps > 0 else None, whole, output, idle=batch <= 1.0)
@@ -282,8 +276,9 @@ def _most(row: Measurement, service: Service) -> float:
     if row.load == "saturated":
         return float(service.slots)
     ttft, tpot = row.ttft_limit_seconds or math.inf, row.tpot_limit_seconds or math.inf
-    kept = np.flatnonzero((service.ttft_seconds <= ttft) & (service.tpot_seconds <= tpot))
-    return float(service.concurrency[kept[-1]]) if kept.size else 1.0
+    states = service.states
+    kept = np.flatnonzero((states.ttft_seconds <= ttft) & (states.tpot_seconds <= tpot))
+    return float(states.concurrency[kept[-1]]) if kept.size else 1.0
 
 
 def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
@@ -369,7 +364,7 @@ def balanced_pools(
     steps, alone = writer.requests.decode_steps, reader.prefill_busy_seconds
 
     def state(batch: float) -> tuple[float, float, float]:
-        decode = float(np.interp(max(batch, 1.0), writer.batch, writer.decode_seconds))
+        decode = float(writer.step_seconds(max(batch, 1.0)))
         rate = batch * writers / (steps * decode)
         busy = min(rate * alone / readers, 0.99)
         wait = min(busy / (1.0 - busy) / 2.0, concurrency / readers) * alone

@@ -6,10 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from inference_econ.calibration.measurements import Measurement
-from inference_econ.calibration.prediction import deployed, load_generator
+from inference_econ.calibration.prediction import deployed
 from inference_econ.inputs.assumptions import Assumptions
 
 #: Sequences of an attention rank of decode at which the two pools are taken to be sized for each other [1]. Published
@@ -52,9 +50,9 @@ def assumed(rows: Sequence[Measurement], assumptions: Assumptions) -> list[tuple
     reader = deployed.worker(rows, replace(first.prefill, workers=1), assumptions)
     busy = replace(first, concurrency=max(full, 2.0))
     writer = deployed.worker([busy], replace(first.decode, workers=1), assumptions)
-    step = float(np.interp(full, writer.batch, writer.decode_seconds))
+    step = float(writer.step_seconds(full))
     served = full / (reader.prefill_seconds + writer.requests.decode_steps * step)
-    fed = 1.0 / (float(load_generator.together_seconds(reader, _TOGETHER)) * served)
+    fed = 1.0 / (float(reader.shared_prefill_seconds(_TOGETHER)) * served)
     found = []
     for row in rows:
         requests = row.concurrency or 1.0

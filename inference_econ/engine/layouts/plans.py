@@ -86,6 +86,12 @@ class Plans:
         picked = {name: np.broadcast_to(array, shape)[index] for name, array in self.arrays().items()}
         return replace(self, **picked)  # type: ignore[arg-type]
 
+    def column(self, batch: Array) -> Plans:
+        """Flat plans, shape (n,), with some batches each, shape (n, k)."""
+        accelerators, pp, ranks = (array[:, None] for array in (self.accelerators, self.pp, self.attention_ranks))
+        ep = None if self.ep is None else self.ep[:, None]
+        return replace(self, accelerators=accelerators, batch=batch, pp=pp, attention_ranks=ranks, ep=ep)
+
     @classmethod
     def joined(cls, parts: Sequence[Plans]) -> Plans:
         """Flat plans one after the other; at least one part, and all with the same fields."""
