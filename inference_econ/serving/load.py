@@ -155,8 +155,8 @@ def occupancy(service: Service, requests_per_second: float, arrival_scv: float) 
     The instance completes mu(n) requests per second with n in flight, its closed-loop rate; see
     :func:`inference_econ.formulas.queueing.load` for the chain, and its validity.
 
-    Prefill goes before decoding. Where it takes the share r of the time, prompts begin to decode in bunches, as many
-    as follow each other without a pause: 1 / (1 - r) on average, the customers of a busy period. A stream of
+    Prefill goes before decoding. Where r others come while a prompt is read, prompts begin to decode in bunches, as
+    many as follow each other without a pause: 1 / (1 - r) on average, the customers of a busy period. A stream of
     bunches of m is m times as variable, for the part of their time that requests decode. An approximation, held
     against the simulation.
     """
@@ -164,8 +164,8 @@ def occupancy(service: Service, requests_per_second: float, arrival_scv: float) 
         raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
     state = service.at(np.arange(1.0, service.slots + 1.0))
     # A server with more in flight completes no less; interpolation may say so by a rounding.
-    rates = np.maximum.accumulate(state.requests_per_second)
-    share = float(np.interp(requests_per_second, [0.0, *rates], [0.0, *state.prefill_share]))
+    rates = np.minimum(np.maximum.accumulate(state.requests_per_second), state.requests_per_second[-1])
+    share = float(np.interp(requests_per_second, [0.0, *rates], [0.0, *state.follow_share]))
     decoding = service.requests.decode_steps * float(state.tpot_seconds[0])
     bunching = share / max(1.0 - share, 1e-9) * decoding / (float(state.ttft_seconds[0]) + decoding)
     scv = service.requests.osl.scv

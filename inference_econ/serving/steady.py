@@ -22,6 +22,11 @@ from inference_econ.engine.setup import Setup
 from inference_econ.engine.speculation import Speculation, read_prompt, rounds
 from inference_econ.inputs.traffic import Requests
 
+#: Numbers of prompts in a step whose work is calculated; and so many that chance hardly matters [1].
+_SHARED, _MANY = 12, 40.0
+#: Fewer prompts in a step than this are none [1].
+_TINY = 1e-6
+
 
 @dataclass(frozen=True, slots=True)
 class Steady:
@@ -41,6 +46,8 @@ class Steady:
         A decode step without prefill; of speculation a round over the tokens that it gives [s].
     prefill_share : ndarray
         Share of the instance's time that prefill takes [1].
+    follow_share : ndarray
+        Prompts that come on average while one is read, and make those who came before wait longer [1].
     queue_seconds, running_seconds : ndarray
         Parts of the TTFT that vary from request to request: prompts ahead, and the rest of the running step; means
         [s].
@@ -55,6 +62,7 @@ class Steady:
     requests_per_second: Array
     decode_seconds: Array
     prefill_share: Array
+    follow_share: Array
     queue_seconds: Array
     running_seconds: Array
     prefill: Prefill
@@ -68,6 +76,10 @@ class Steady:
     def take(self, index: int | Indices) -> Steady:
         """The states of some layouts, by their place on the first axis."""
         return replace(self._each(lambda values: values[index]), prefill=self.prefill.take(index))
+
+    def joined(self, other: Steady) -> Steady:
+        """These states, shape (n, k), and others of the same layouts after them."""
+        return self._each(lambda *values: np.concatenate(values, axis=1), other)
 
     def at(self, concurrency: npt.ArrayLike) -> Steady:
         """The states of one layout with some requests in flight.
@@ -118,23 +130,26 @@ class Steady:
             requests_per_second=1.0 / working,
             decode_seconds=self.decode_seconds,
             prefill_share=none,
+            follow_share=none,
             queue_seconds=none,
             running_seconds=none,
             prefill=reading,
         )
 
-    def _each(self, change: Callable[[Array], Array]) -> Steady:
-        """With another array in the place of each, all from the same function; the prompt stays."""
+    def _each(self, change: Callable[..., Array], *others: Steady) -> Steady:
+        """With another array in the place of each, from that of these states and of others; the prompt stays."""
+        every = (self, *others)
         return Steady(
-            batch=change(self.batch),
-            concurrency=change(self.concurrency),
-            ttft_seconds=change(self.ttft_seconds),
-            tpot_seconds=change(self.tpot_seconds),
-            requests_per_second=change(self.requests_per_second),
-            decode_seconds=change(self.decode_seconds),
-            prefill_share=change(self.prefill_share),
-            queue_seconds=change(self.queue_seconds),
-            running_seconds=change(self.running_seconds),
+            batch=change(*(states.batch for states in every)),
+            concurrency=change(*(states.concurrency for states in every)),
+            ttft_seconds=change(*(states.ttft_seconds for states in every)),
+            tpot_seconds=change(*(states.tpot_seconds for states in every)),
+            requests_per_second=change(*(states.requests_per_second for states in every)),
+            decode_seconds=change(*(states.decode_seconds for states in every)),
+            prefill_share=change(*(states.prefill_share for states in every)),
+            follow_share=change(*(states.follow_share for states in every)),
+            queue_seconds=change(*(states.queue_seconds for states in every)),
+            running_seconds=change(*(states.running_seconds for states in every)),
             prefill=self.prefill,
         )
 
@@ -185,9 +200,8 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     batch = np.broadcast_to(plans.batch, plans.shape)
     decode, tokens = _decode(setup, replace(plans, batch=batch), speculation)
     reading = read_prompt(setup, plans, requests.new_tokens, requests.cached, speculation)
-    prompts = (batch - 1.0) / np.maximum(requests.decode_steps / tokens, 1.0)
-    share = shared_steps(unhindered(setup), plans, requests.new_tokens, requests.cached, prompts)
-    return balanced(setup, requests, batch, decode, reading, tokens=tokens, shared=share)
+    shared = SharedWork.of(unhindered(setup), plans, requests)
+    return balanced(setup, requests, batch, decode, reading, tokens=tokens, shared=shared)
 
 
 def _decode(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
@@ -209,7 +223,7 @@ def balanced(
     reading: Prefill,
     *,
     tokens: Array | float = 1.0,
-    shared: Array | float = 1.0,
+    shared: SharedWork,
 ) -> Steady:
     """The steady state that follows from the times of a decode step and of a prompt; see :func:`steady`.
 
@@ -227,31 +241,35 @@ def balanced(
         Of one prompt.
     tokens : ndarray, shape (...), or float
         Tokens that a step gives each request on average [1].
-    shared : ndarray, shape (...), or float
-        Time that chips work for a prompt among all that begin in the same step, over that for a single one [1].
+    shared : SharedWork
+        What prompts that begin in the same step are for the chips.
     """
     steps, others = requests.decode_steps / tokens, batch - 1.0
     own, prompt, idle = reading.seconds, reading.busy_seconds, np.zeros(())
-    working = shared * reading.chip_share * reading.busy_seconds
+    following = joining = reading.chip_share * reading.busy_seconds
     if setup.assumptions.serving.prefill_chunk:
         # Decoding beside it is work for the chips while the host launches kernels.
         own = reading.chip_share * own + np.minimum(others, 1.0) * reading.chunks * decode
         idle = np.maximum(reading.seconds - own, 0.0)
         waiting = prompt - decode * reading.chunks * prompt / reading.seconds
-        prompt = _beside(setup, requests, reading, working, waiting, others / np.maximum(steps, 1.0))
+        prompt, following, joining = _beside(setup, requests, reading, waiting, others / np.maximum(steps, 1.0), shared)
     # All steps of an answer, and the prompts of others between them.
     answer = steps * decode + others * prompt
     share = others * prompt / np.maximum(answer, np.finfo(float).tiny)
-    queue, step = _waits(setup, replace(reading, busy_seconds=prompt), decode, share, requests)
-    # Nobody waits for more than all others.
-    most = others * prompt
-    ahead, running = np.minimum(queue, most), np.minimum(others, 1.0) * np.minimum(step, decode + most) / 2.0
+    reads = replace(reading, busy_seconds=prompt)
     # What prompts before it have in the steps that were prepared when it came: one after the other, that is counted.
-    prepared = decode
+    fixed, part, prepared = decode, share, decode
     if _several_fit(setup, requests):
-        # Of prompts in the same step only the work of chips counts, and not while they wait for the host anyway.
-        ahead = np.maximum(ahead * working / prompt - idle, 0.0)
+        # Those that come while a step lasts make the next one longer by what chips work for them; the rest is fixed.
+        reads, part = replace(reading, busy_seconds=following), share * following / prompt
+        fixed = decode / np.maximum(1.0 - share, _TINY) * (1.0 - part)
         prepared = decode + others / np.maximum(steps, 1.0) * prompt
+    queue, step = _waits(setup, reads, fixed, part, requests)
+    # Nobody waits for more than all others, nor while its own prompt waits for the host anyway.
+    ahead = np.minimum(queue, others * reads.busy_seconds)
+    if _several_fit(setup, requests):
+        ahead = np.maximum(ahead * joining / following - idle, 0.0)
+    running = np.minimum(others, 1.0) * np.minimum(step, decode + others * prompt) / 2.0
     own = own + idle + setup.assumptions.host.request_overhead
     if requests.decode_steps > 0:
         own = own + setup.assumptions.host.steps_ahead * np.minimum(others, 1.0) * prepared
@@ -260,14 +278,61 @@ def balanced(
     rate = 1.0 / cycle + others / np.maximum(answer, np.finfo(float).tiny)
     rate = np.minimum(rate, batch / (steps * decode + batch * prompt))
     tpot = answer / requests.decode_steps if requests.decode_steps > 0 else np.zeros_like(answer)
-    busy = rate * prompt
-    return Steady(batch, rate * cycle, ttft, tpot, rate, decode / tokens, busy, ahead, running, reading)
+    return Steady(
+        batch=batch,
+        concurrency=rate * cycle,
+        ttft_seconds=ttft,
+        tpot_seconds=tpot,
+        requests_per_second=rate,
+        decode_seconds=decode / tokens,
+        prefill_share=rate * prompt,
+        follow_share=rate * reads.busy_seconds,
+        queue_seconds=ahead,
+        running_seconds=running,
+        prefill=reading,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SharedWork:
+    """What prompts that share a step are for the chips, over what one is.
+
+    Attributes
+    ----------
+    counts : ndarray, shape (m,)
+        Prompts of a group of attention ranks: 0, 1, .. and as many as a step has room for [1].
+    work : ndarray, shape (..., m)
+        Of so many [1].
+    """
+
+    counts: Array
+    work: Array
+
+    @classmethod
+    def of(cls, setup: Setup, plans: Plans, requests: Requests) -> SharedWork:
+        """Of the prompts of some requests, on plans of shape (...)."""
+        most = prompts_of_a_step(setup, requests.new_tokens)
+        counts = np.unique(np.rint(np.geomspace(1.0, most, _SHARED)))
+        prompts = counts * prompts_together(setup, plans)[..., None]
+        share = shared_steps(setup, plans.column(prompts), requests.new_tokens, requests.cached, prompts)
+        none = np.zeros((*share.shape[:-1], 1))
+        return cls(np.append(0.0, counts), np.concatenate([none, counts * share], axis=-1))
+
+    def at(self, prompts: Array) -> Array:
+        """Of other numbers of prompts, shape (..., k) [1]; what a step has no room for takes further steps."""
+        inside = np.minimum(prompts, self.counts[-1])
+        above = np.clip(np.searchsorted(self.counts, inside), 1, self.counts.size - 1)
+        shape = (*np.broadcast_shapes(self.work.shape[:-1], above.shape[:-1]), self.counts.size)
+        places = np.broadcast_to(above, (*shape[:-1], above.shape[-1]))
+        low, high = (np.take_along_axis(np.broadcast_to(self.work, shape), places - k, axis=-1) for k in (1, 0))
+        along = (inside - self.counts[above - 1]) / (self.counts[above] - self.counts[above - 1])
+        return np.asarray((low + along * (high - low)) * (np.maximum(prompts, inside) / np.maximum(inside, _TINY)))
 
 
 def _beside(
-    setup: Setup, requests: Requests, reading: Prefill, working: Array, waiting: Array, prompts: Array
-) -> Array:
-    """What each prompt adds to the steps that it shares with decoding and with other prompts: a mean [s].
+    setup: Setup, requests: Requests, reading: Prefill, waiting: Array, prompts: Array, shared: SharedWork
+) -> tuple[Array, Array, Array]:
+    """What each prompt adds to the steps that it shares with decoding and with other prompts; means [s].
 
     Parameters
     ----------
@@ -277,30 +342,50 @@ def _beside(
         Lengths.
     reading : Prefill
         Of one prompt.
-    working : ndarray, shape (...)
-        What chips work for one of the prompts that begin in a step, C [s].
     waiting : ndarray, shape (...)
         What a single prompt would add if only the host counted, which launches its kernels, W [s].
     prompts : ndarray, shape (...)
         That begin per step, on average [1].
+    shared : SharedWork
+        What the prompts of a step are for the chips, w [1].
+
+    Returns
+    -------
+    (ndarray, ndarray, ndarray), shape (...)
+        What a prompt adds, all that come taken together; what one more adds for the chips; and what each of the others
+        in a prompt's step adds for them.
 
     Notes
     -----
-    The host launches once for all prompts of a step, while each of N is work C for the chips: max(W, N C), or nothing
-    where N is 0. By chance N is Poisson-distributed; groups that read beside each other count as one.
+    The host launches once for all prompts of a step, in each of the G groups that read beside each other, while they
+    are work C G w(N / G) for the chips: the longer of that and min(N, G) W. By chance N is Poisson-distributed: one
+    prompt more on average is one more whatever N was. A prompt finds as many others in its step as there are on
+    average, and what they add for the chips is C less than what all take.
     """
-    from scipy.special import pdtr
-
+    working = reading.chip_share * reading.busy_seconds
     if reading.chunks > 1:
-        return np.maximum(working, waiting)
-    mean = np.maximum(prompts * reading.busy_seconds / reading.seconds, 1e-6)
-    # So many have less work for the chips than for the host.
-    few = np.maximum(np.floor(waiting / working), 0.0)
-    launching = waiting * (pdtr(few, mean) - np.exp(-mean)) / mean
-    added = launching + working * np.where(few > 0.0, 1.0 - pdtr(np.maximum(few - 1.0, 0.0), mean), 1.0)
+        return np.maximum(working, waiting), working, working
+    groups, mean = reading.seconds / reading.busy_seconds, np.maximum(prompts, _TINY)
+    usual = np.minimum(mean, _MANY)
+    count = np.arange(np.ceil(usual.max() + 8.0 * np.sqrt(usual.max())) + 8.0)
+    chance = _poisson(usual, count)
+    work, more = (groups[..., None] * shared.at(number / groups[..., None]) for number in (count, count + 1.0))
+    taken = np.maximum(waiting[..., None] * np.minimum(count, groups[..., None]), working[..., None] * work)
+    # Of many, what all of them take grows as it does for their mean number.
+    grown = (shared.at((mean / groups)[..., None]) / shared.at((usual / groups)[..., None]))[..., 0] / mean
+    added = (chance * taken).sum(axis=-1) * grown
+    following = working * (chance * (more - work)).sum(axis=-1)
+    joining = working * ((chance * more).sum(axis=-1) - 1.0) * grown
     # No more of them than the tokens of a step allow.
     least = waiting * min(requests.new_tokens / setup.assumptions.serving.prefill_chunk, 1.0)
-    return np.asarray(np.maximum(added, least))
+    return np.asarray(np.maximum(added, least)), np.asarray(following), np.asarray(joining)
+
+
+def _poisson(mean: Array, count: Array) -> Array:
+    """Probability of each of some counts, shape (..., k), about means of shape (...) [1]."""
+    from scipy.special import gammaln
+
+    return np.asarray(np.exp(count * np.log(mean)[..., None] - mean[..., None] - gammaln(count + 1.0)))
 
 
 def _several_fit(setup: Setup, requests: Requests) -> bool:
@@ -318,7 +403,7 @@ def _waits(setup: Setup, reading: Prefill, decode: Array, share: Array, requests
     reading : Prefill
         Of one prompt: P.
     decode : ndarray, shape (...)
-        A decode step without prefill, D [s].
+        A step without what prompts add to it, D [s].
     share : ndarray, shape (...)
         Share of the time that prefill takes, r [1].
     requests : Requests

@@ -62,9 +62,12 @@ def test_littles_law_and_a_busy_machine(
     cycle = found.ttft_seconds + asked.decode_steps * found.tpot_seconds
     np.testing.assert_allclose(found.concurrency, found.requests_per_second * cycle, rtol=1e-9)
     # Prefill and decode steps together take no more than all of the time.
-    work = found.prefill.busy_seconds + asked.decode_steps * found.decode_seconds / found.batch
-    assert (found.requests_per_second * work <= 1.0 + 1e-9).all()
-    np.testing.assert_allclose(found.prefill_share, found.requests_per_second * found.prefill.busy_seconds)
+    decoding = found.requests_per_second * asked.decode_steps * found.decode_seconds / found.batch
+    assert (found.prefill_share + decoding <= 1.0 + 1e-9).all()
+    # Prompts that share steps take less than one by itself.
+    assert (found.prefill_share <= found.requests_per_second * found.prefill.busy_seconds * (1.0 + 1e-9)).all()
+    if 2 * isl > float(chunk.partition("=")[2]):
+        np.testing.assert_allclose(found.prefill_share, found.requests_per_second * found.prefill.busy_seconds)
     assert (found.concurrency >= found.batch * (1.0 - 1e-9)).all() or asked.decode_steps < 10
     parts = found.prefill.seconds + found.queue_seconds + found.running_seconds
     assert (found.ttft_seconds >= parts * (1.0 - 1e-12)).all()

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ.answers.disaggregated.load import closed_loop
+from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.calibration.measurements import FULL_LOADS, Measurement
 from inference_econ.calibration.prediction import deployed, load_generator, worker_counts
 from inference_econ.errors import InputError, NothingFitsError
@@ -19,7 +20,6 @@ from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import play
 from inference_econ.serving.simulation.events import Server
 
-Array = npt.NDArray[np.float64]
 #: Which assumptions hold for a measurement.
 Profiles = Callable[[Measurement], Assumptions]
 
@@ -27,8 +27,6 @@ Profiles = Callable[[Measurement], Assumptions]
 _ROUNDS = 10
 #: Longest run that is played [1].
 _MOST_PLAYED = 5000
-#: Layouts that are looked at closely [1].
-_NEAR = 3
 #: Offered load, as a share of the time that prompts take, below which hardly any prompt waits [1].
 _IDLE = 0.1
 
@@ -75,8 +73,8 @@ class Prediction:
     @property
     def total_tokens_per_second_per_accelerator(self) -> float | None:
         """Input and output together [tokens/s]."""
-        output, given = self.output_tokens_per_second_per_accelerator, self.input_tokens_per_second_per_accelerator
-        return None if output is None or given is None else output + given
+        answers, prompts = self.output_tokens_per_second_per_accelerator, self.input_tokens_per_second_per_accelerator
+        return None if answers is None or prompts is None else answers + prompts
 
 
 def predict(rows: Sequence[Measurement], profiles: Profiles) -> list[Prediction]:
@@ -97,12 +95,12 @@ def predict(rows: Sequence[Measurement], profiles: Profiles) -> list[Prediction]
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         groups[_deployment(row)].append(index)
-    found: list[Prediction | None] = [None] * len(rows)
+    predictions: list[Prediction | None] = [None] * len(rows)
     for indices in groups.values():
         together = [rows[index] for index in indices]
         for index, prediction in zip(indices, _predict_group(together, profiles(together[0])), strict=True):
-            found[index] = prediction
-    return [prediction for prediction in found if prediction is not None]
+            predictions[index] = prediction
+    return [prediction for prediction in predictions if prediction is not None]
 
 
 def _deployment(row: Measurement) -> tuple[object, ...]:
@@ -149,10 +147,11 @@ def _single(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Predi
     return _short(_under_load(rows, service, replicas), service)
 
 
-def _short(found: Sequence[Prediction], *services: Service) -> list[Prediction]:
+def _short(predictions: Sequence[Prediction], *services: Service) -> list[Prediction]:
     """Predictions with what memory lacks in the first of some services that do not fit."""
-    short = next(filter(None, (deployed.shortage(found[0].measurement, one) for one in services)), "")
-    return [replace(one, shortage=short) for one in found] if short else list(found)
+    row = predictions[0].measurement
+    short = next(filter(None, (deployed.shortage(row, service) for service in services)), "")
+    return [replace(prediction, shortage=short) for prediction in predictions] if short else list(predictions)
 
 
 def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
@@ -218,15 +217,14 @@ def _steady(row: Measurement, service: Service, concurrency: float) -> Predictio
 
 def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
     """Random arrivals: medians or means, as were measured, of a run if its length is known, or of endless ones."""
-    short = [row.requests is not None and row.requests <= _MOST_PLAYED for row in rows]
-    simulated = None
-    if any(short):
-        simulated = play.server(service, np.array([load_generator.prompt_tokens(service)]))
+    lengths = np.array([load_generator.prompt_tokens(service)])
+    ends = any(row.requests is not None and row.requests <= _MOST_PLAYED for row in rows)
+    simulated = play.server(service, lengths) if ends else None
     predictions = []
-    for row, ends in zip(rows, short, strict=True):
+    for row in rows:
         assert row.requests_per_second is not None
         rate = row.requests_per_second / replicas
-        if ends and simulated is not None and row.requests is not None:
+        if simulated is not None and row.requests is not None and row.requests <= _MOST_PLAYED:
             seen = _played(row, service, simulated, rate, max(round(row.requests / replicas), 2))
         else:
             seen = _endless(row, service, rate)
@@ -287,22 +285,21 @@ def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
     chosen = deployed.candidates(row, assumptions)
     if row.load not in FULL_LOADS:
         # Nearly all that are measured share each matrix among as many accelerators as can be.
-        most = max(one.plans.attention_ranks[0] for one in chosen)
-        widest = [one for one in chosen if one.plans.attention_ranks[0] == most]
-        each = [(_under_load([row], one, row.accelerators / one.accelerators)[0], one) for one in widest]
+        most = max(service.plans.attention_ranks[0] for service in chosen)
+        widest = [service for service in chosen if service.plans.attention_ranks[0] == most]
+        each = [
+            (_under_load([row], service, row.accelerators / service.accelerators)[0], service) for service in widest
+        ]
         return _marked(*min(each, key=lambda pair: pair[0].request_seconds or pair[0].tpot_seconds or math.inf))
-    # Layouts that come near the best with prompts read one by one.
-    rough = [float(one.at(_most(row, one)).requests_per_second) / one.accelerators for one in chosen]
-    near = sorted(range(len(chosen)), key=lambda index: -rough[index])[:_NEAR]
-    each = [(_steady(row, chosen[index], _most(row, chosen[index])), chosen[index]) for index in near]
+    each = [(_steady(row, service, _most(row, service)), service) for service in chosen]
     return _marked(*max(each, key=lambda pair: pair[0].output_tokens_per_second_per_accelerator or 0.0))
 
 
-def _marked(found: Prediction, service: Service) -> Prediction:
+def _marked(prediction: Prediction, service: Service) -> Prediction:
     """A prediction for a layout that was chosen."""
     plans = service.plans
     tp, pp = int(plans.attention_ranks[0]), int(plans.pp[0])
-    return replace(found, assumed=f"layout tp={tp}, dp={service.accelerators // (tp * pp)}, pp={pp}")
+    return replace(prediction, assumed=f"layout tp={tp}, dp={service.accelerators // (tp * pp)}, pp={pp}")
 
 
 def _prediction(
@@ -319,62 +316,31 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
     """A pool for prefill and one for decode: decoding knows no prompts, and prompts wait for each other."""
     first = rows[0]
     assert first.prefill is not None and first.decode is not None
-    reader, writer = (deployed.worker(rows, pool, assumptions) for pool in (first.prefill, first.decode))
-    if None not in (first.prefill.workers, first.decode.workers):
-        workers = (first.prefill.workers or 1, first.decode.workers or 1)
-        return _short([_pools(row, reader, writer, *workers) for row in rows], reader, writer)
-    counts = worker_counts.assumed(rows, assumptions)
-    found = [
-        replace(_pools(row, reader, writer, *each), assumed="workers: {} prefill, {} decode".format(*each))
-        for row, each in zip(rows, counts, strict=True)
-    ]
-    return _short(found, reader, writer)
+    pools = deployed.pools(rows, assumptions)
+    if first.prefill.workers is None or first.decode.workers is None:
+        counts = worker_counts.assumed(rows, assumptions)
+        predictions = [
+            replace(_pools(row, pools, count), assumed="workers: {} prefill, {} decode".format(*count))
+            for row, count in zip(rows, counts, strict=True)
+        ]
+    else:
+        predictions = [_pools(row, pools, (first.prefill.workers, first.decode.workers)) for row in rows]
+    return _short(predictions, pools.prefill.services.service(0), pools.decode.services.service(0))
 
 
-def _pools(row: Measurement, reader: Service, writer: Service, readers: int, writers: int) -> Prediction:
+def _pools(row: Measurement, pools: Pools, instances: tuple[int, int]) -> Prediction:
+    """A constant number of requests in pools of some instances, all of which came at once when the run began."""
     assert row.concurrency is not None
-    steps, alone = writer.requests.decode_steps, reader.prefill_busy_seconds
-    ttft, decode, rate = balanced_pools(row.concurrency, reader, writer, readers, writers)
-    # Prompts cannot be read quicker than the pool does; what waits for that waits before its first token.
-    rate = min(rate, readers / alone)
-    ttft = max(ttft, row.concurrency / rate - steps * decode)
-    chips = readers * reader.accelerators + writers * writer.accelerators
-    assumed, domain = reader.setup.assumptions, reader.setup.hardware.link_domain
+    fleet, reader = closed_loop(pools, (0, 0), instances, row.concurrency), pools.prefill.services.service(0)
+    ttft, tpot = (times["mean"] for times in (fleet.load.ttft_seconds, fleet.load.tpot_seconds))
+    chips, setup, requests = sum(fleet.accelerators), pools.prefill.setup, pools.requests
     # Inside a link domain there is nothing to connect.
-    later = assumed.host.warm_up + (assumed.host.transfer_warm_up if chips > domain else 0.0)
-    ttft = _over_run(
-        row, ttft, *(float(time) + later for time in load_generator.first_round(reader, row.concurrency / readers))
-    )
-    output = rate * writer.requests.osl.mean / chips
-    return Prediction(row, ttft, decode, ttft + steps * decode, output, idle=row.concurrency <= 1.0)
-
-
-def balanced_pools(
-    concurrency: float, reader: Service, writer: Service, readers: int, writers: int
-) -> tuple[float, float, float]:
-    """TTFT and TPOT [s], and requests per second [1/s], at which two pools pass on what they get.
-
-    Notes
-    -----
-    A batch B on each decode worker makes the rate writers x B / (steps x T(B)), and the rate makes the wait for a
-    prefill worker; rate x (TTFT + steps x T(B)) grows with B, and is the number in flight. Brent's method.
-    """
-    from scipy.optimize import brentq
-
-    steps, alone = writer.requests.decode_steps, reader.prefill_busy_seconds
-
-    def state(batch: float) -> tuple[float, float, float]:
-        decode = float(writer.step_seconds(max(batch, 1.0)))
-        rate = batch * writers / (steps * decode)
-        busy = min(rate * alone / readers, 0.99)
-        wait = min(busy / (1.0 - busy) / 2.0, concurrency / readers) * alone
-        return reader.prefill_seconds + wait, decode, rate
-
-    def excess(batch: float) -> float:
-        ttft, decode, rate = state(batch)
-        return rate * (ttft + steps * decode) - concurrency
-
-    return state(brentq(excess, 0.0, concurrency / writers, xtol=1e-12 * concurrency / writers, rtol=1e-14))
+    connecting = setup.assumptions.host.transfer_warm_up if chips > setup.hardware.link_domain else 0.0
+    later = setup.assumptions.host.warm_up + connecting
+    started = load_generator.first_round(reader, row.concurrency / instances[0])
+    ttft = _over_run(row, ttft, *(float(time) + later for time in started))
+    output = fleet.load.completed_per_second * requests.osl.mean / chips
+    return Prediction(row, ttft, tpot, ttft + requests.decode_steps * tpot, output, idle=row.concurrency <= 1.0)
 
 
 def _known(value: float) -> float | None:

@@ -87,9 +87,9 @@ class Plans:
         return replace(self, **picked)  # type: ignore[arg-type]
 
     def column(self, batch: Array) -> Plans:
-        """Flat plans, shape (n,), with some batches each, shape (n, k)."""
-        accelerators, pp, ranks = (array[:, None] for array in (self.accelerators, self.pp, self.attention_ranks))
-        ep = None if self.ep is None else self.ep[:, None]
+        """Plans of shape (...) with some batches each, shape (..., k)."""
+        accelerators, pp, ranks = (array[..., None] for array in (self.accelerators, self.pp, self.attention_ranks))
+        ep = None if self.ep is None else self.ep[..., None]
         return replace(self, accelerators=accelerators, batch=batch, pp=pp, attention_ranks=ranks, ep=ep)
 
     @classmethod

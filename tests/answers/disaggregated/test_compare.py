@@ -93,10 +93,10 @@ def test_a_frontier_is_the_best_of_all_pairs(ttft: float, network: str) -> None:
     steps, size = both.requests.decode_steps, both.bytes_per_prompt
     chips = both.prefill.accelerators, both.decode.accelerators
     best: dict[tuple[int, int], tuple[float, float]] = {}
-    for decoder, column in itertools.product(range(len(both.decode.found)), range(both.decode.batch.shape[1])):
+    for decoder, column in itertools.product(range(len(both.decode.services)), range(both.decode.batch.shape[1])):
         step, batch = both.decode.step_seconds[decoder, column], both.decode.batch[decoder, column]
         costs = []
-        for reader in range(len(both.prefill.found)):
+        for reader in range(len(both.prefill.services)):
             fits = chips[0][reader] + chips[1][decoder] <= 4
             rate = 450e9 if fits else 1e9 * float(network.split()[0])
             rate *= both.decode.setup.assumptions.network.link_efficiency
@@ -109,7 +109,7 @@ def test_a_frontier_is_the_best_of_all_pairs(ttft: float, network: str) -> None:
             working = max(steps * step / batch, size / (chips[1][decoder] * rate))
             costs.append(chips[0][reader] * busy + chips[1][decoder] * working)
         if costs:
-            best[decoder, column] = step, min(costs) * both.decode.offer.dollars_per_accelerator_hour / 3600 * 1e6 / 200
+            best[decoder, column] = step, min(costs) * both.decode.dollars_per_accelerator_hour / 3600 * 1e6 / 200
     for seconds, dollars in zip(front.seconds, front.dollars, strict=True):
         assert dollars == pytest.approx(min(cost for step, cost in best.values() if step <= seconds * (1 + 1e-12)))
     assert front.seconds[0] == min(step for step, _ in best.values())
@@ -133,9 +133,9 @@ def test_the_aggregated_frontier_holds_what_fits() -> None:
     both = few()
     (front,) = compare.compare(both).aggregated
     pool = both.aggregated[0]
-    assert np.all(front.batch <= pool.found.slots[front.layout])
+    assert np.all(front.batch <= pool.services.slots[front.layout])
     # Full instances: all slots are taken, prompts that are being read among them.
-    assert pool.full.concurrency[:, 0] == pytest.approx(pool.found.slots, rel=0.02)
+    assert pool.full.concurrency[:, 0] == pytest.approx(pool.services.slots, rel=0.02)
 
 
 def test_a_promise_leaves_only_what_keeps_it() -> None:
@@ -211,14 +211,14 @@ def test_deepseeks_own_fleet() -> None:
 def test_layouts_some_of_whose_groups_would_idle_are_left_out() -> None:
     both = pools("llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8)
     (pool,) = both.aggregated
-    groups = pool.accelerators / pool.found.plans.attention_ranks
-    assert np.all(pool.found.slots >= groups)
-    assert pool.batch.shape[0] == len(pool.found) == pool.prefill_seconds.size
+    groups = pool.accelerators / pool.services.plans.attention_ranks
+    assert np.all(pool.services.slots >= groups)
+    assert pool.batch.shape[0] == len(pool.services) == pool.prefill_seconds.size
     # Four groups of one chip have room for two prompts only.
     every = offer.offer(
         "llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8, assumptions="deployable"
     ).deployments
-    assert len(pool.found) < len(every)
+    assert len(pool.services) < len(every)
     assert len(compare.compare(both).disaggregated)
 
 
@@ -232,7 +232,7 @@ def test_the_largest_fleet_is_the_best_of_all() -> None:
     most = rates.max(axis=1)
     for chips in (2, 3, 7, 16):
         best = 0.0
-        for reader, decoder in itertools.product(range(len(both.prefill.found)), range(len(both.decode.found))):
+        for reader, decoder in itertools.product(range(len(both.prefill.services)), range(len(both.decode.services))):
             ttft = both.prefill.prefill_seconds[reader] + both.transfer.exposed_seconds[reader, decoder]
             for count in range(1, chips + 1) if ttft <= 0.2 else ():
                 left = chips - count * both.prefill.accelerators[reader]
@@ -259,10 +259,10 @@ def test_the_smallest_fleet_is_the_cheapest_of_all(rate: float, targets: Targets
     both = pools("llama_3_8b", "h100_sxm", lengths(2000, 200), max_accelerators=2)
     found = fleets.smallest(both, rate, targets)
     assert targets.broken(found.load) is None
-    price = both.decode.offer.dollars_per_accelerator_hour
+    price = both.decode.dollars_per_accelerator_hour
     most = round(found.dollars_per_hour / price)
     # Nothing with fewer chips keeps the promises.
-    for reader, decoder in itertools.product(range(len(both.prefill.found)), range(len(both.decode.found))):
+    for reader, decoder in itertools.product(range(len(both.prefill.services)), range(len(both.decode.services))):
         sizes = int(both.prefill.accelerators[reader]), int(both.decode.accelerators[decoder])
         for count in range(1, (most - 1) // sizes[0] + 1):
             groups = (most - 1 - count * sizes[0]) // sizes[1]
