@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -36,8 +37,8 @@ def test_prompts_that_share_a_step_take_less_than_one_after_the_other() -> None:
 
 def test_their_step_is_that_of_so_many_sequences() -> None:
     share = shared_steps(setup(), plans(), TOKENS, 0.0, [4.0])
-    step = fastest_cut(setup(), Plans(*plans().arrays().values(), new_tokens=TOKENS, whole=True, prefill=True))
-    four = Plans(np.ones(1), np.full(1, 4.0), np.ones(1), np.ones(1), np.ones(1), TOKENS, True, True)
+    one = replace(plans(), new_tokens=TOKENS, prefill=True)
+    step, four = fastest_cut(setup(), one), replace(one, batch=np.full(1, 4.0))
     assert step == pytest.approx(prefill(setup(), plans(), TOKENS).seconds)
     assert share == pytest.approx(fastest_cut(setup(), four) / (4.0 * step))
 
