@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inference_econ.answers.frontier import ask as question_of
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operator_costs import operator_costs
@@ -116,10 +115,9 @@ def compare(asked: LatentVariantsAsk) -> Answer:
 def _questions(asked: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[LatentVariant, Setup]:
     """One question per variant, without context."""
     return {
-        variant: question_of(
+        variant: Setup.of(
             model,
             hardware,
-            0.0,
             assumptions=catalog.assumptions(asked.assumptions, changes=[f"attention.latent={variant}"]),
             kv=asked.kv,
         )

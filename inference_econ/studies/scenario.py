@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from inference_econ.answers.assess import Assessment, assess
-from inference_econ.answers.frontier import DraftModel, ask, make_grid, solve
+from inference_econ.answers.frontier import DraftModel, frontier, make_grid
+from inference_econ.answers.operating_point import Observation
 from inference_econ.answers.sources import UsedSource, priced_sources, setup_sources, spec_sources
 from inference_econ.answers.sources import sources as sources
-from inference_econ.engine import economics, memory
+from inference_econ.engine import memory
 from inference_econ.engine.layouts import plans
+from inference_econ.engine.layouts.pins import Pins
+from inference_econ.engine.layouts.space import Space
 from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto, roofline
@@ -29,8 +32,6 @@ from inference_econ.inputs.asks import (
     SquareRootAsk,
     ToyAsk,
 )
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.scenario import Scenario
 from inference_econ.inputs.traffic import Traffic
 from inference_econ.search.frontier import Frontier, Progress, Sampling
@@ -201,7 +202,6 @@ def _panel(name: str) -> Scenario:
 def ask_frontier(settings: Settings, *, progress: Progress | None = None) -> Frontier:
     """The frontier that some settings describe; what they leave out is :data:`DEFAULTS`."""
     filled = _with_defaults(settings)
-    hardware = _hardware(filled)
     traffic = Traffic(
         context=filled.context, isl=filled.isl, osl=filled.osl, max_tokens_per_second=filled.max_tokens_per_second
     )
@@ -211,64 +211,46 @@ def ask_frontier(settings: Settings, *, progress: Progress | None = None) -> Fro
         draft = DraftModel(catalog.model(filled.draft), filled.acceptance, filled.max_draft)
     assert filled.grid is not None and filled.pipeline is not None
     sampling = None if filled.sampling is None else Sampling(filled.sampling.points, filled.sampling.decades)
-    return solve(
-        _model(filled),
-        hardware,
-        traffic,
-        assumptions=profiles.assumed(
-            filled.assumptions, hardware, filled.grid, changes=_changes(filled, "assumptions")
-        ),
+    space = Space(_pins(filled), filled.max_accelerators, filled.pipeline, filled.grid)
+    return frontier(_setup(filled), traffic, space, draft=draft, sampling=sampling, progress=progress)
+
+
+def _pins(filled: Settings) -> Pins:
+    return Pins(filled.tp, filled.dp, filled.pp, filled.ep, filled.batch, filled.accelerators)
+
+
+def _setup(filled: Settings) -> Setup:
+    """What the settings of a series are about."""
+    for name in ("model", "hardware"):
+        if getattr(filled, name) is None:
+            article = "a model; name one" if name == "model" else "hardware; name it"
+            raise InputError(f"a series needs {article} in its settings or in 'common'")
+    assert filled.model is not None and filled.hardware is not None
+    return Setup.of(
+        filled.model,
+        filled.hardware,
         weights=filled.weights,
         activations=filled.activations,
         kv=filled.kv,
+        assumptions=profiles.for_grid(filled.assumptions, filled.grid or "whole"),
         price=filled.price,
-        grid=filled.grid,
-        pipeline=filled.pipeline,
-        draft=draft,
-        max_accelerators=filled.max_accelerators,
-        **{axis: getattr(filled, axis) for axis in ("tp", "dp", "pp", "ep", "batch", "accelerators")},
-        sampling=sampling,
-        progress=progress,
+        changes=filled.changes,
     )
 
 
 def _assess(asked: AssessAsk, progress: Progress | None) -> Assessment:
     filled = _with_defaults(asked.common)
-    hardware = _hardware(filled)
     assert filled.accelerators is not None
-    return assess(
-        _model(filled),
-        hardware,
-        Traffic(context=filled.context, isl=filled.isl, osl=filled.osl),
-        tokens_per_second=asked.tokens_per_second,
-        accelerators=round(filled.accelerators),
-        **{name: getattr(asked, name) for name in ("utilization", "batch", "throughput")},
-        **{name: getattr(filled, name) for name in ("tp", "dp", "pp", "ep", "weights", "activations", "kv", "price")},
-        assumptions=profiles.assumed(filled.assumptions, hardware, changes=_changes(filled, "assumptions")),
-        progress=progress,
-    )
+    traffic = Traffic(context=filled.context, isl=filled.isl, osl=filled.osl)
+    fullness = {name: getattr(asked, name) for name in ("utilization", "batch", "throughput")}
+    observed = Observation(asked.tokens_per_second, round(filled.accelerators), **fullness)
+    return assess(_setup(filled), traffic, observed, _pins(filled), progress=progress)
 
 
 def _with_defaults(settings: Settings) -> Settings:
     """Settings with the defaults; a given context replaces the default lengths."""
     given = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
     return Settings(**given).over(DEFAULTS)
-
-
-def _changes(settings: Settings, kind: str) -> tuple[str, ...]:
-    return tuple(split_changes(settings.changes)[kind])
-
-
-def _model(settings: Settings) -> ModelSpec:
-    if settings.model is None:
-        raise InputError("a series needs a model; name one in its settings or in 'common'")
-    return catalog.model(settings.model, changes=_changes(settings, "model"))
-
-
-def _hardware(settings: Settings) -> HardwareSpec:
-    if settings.hardware is None:
-        raise InputError("a series needs hardware; name it in its settings or in 'common'")
-    return catalog.hardware(settings.hardware, changes=_changes(settings, "hardware"))
 
 
 _cached_frontier = lru_cache(maxsize=256)(ask_frontier)
@@ -296,14 +278,8 @@ def _curve(series: Series, settings: Settings) -> Curve:
 def _toy(ask_toy: ToyAsk, series: Series, settings: Settings) -> Curve:
     """The toy model of section 2.2 for one series."""
     filled = _with_defaults(settings)
-    setup = ask(
-        _model(filled),
-        _hardware(filled),
-        filled.context or 0.0,
-        assumptions=catalog.assumptions(filled.assumptions or "paper", changes=_changes(filled, "assumptions")),
-        weights=filled.weights,
-    )
-    price = economics.rate(setup.hardware, filled.price)
+    setup = replace(_setup(filled.replace(assumptions=filled.assumptions or "paper")), context=filled.context or 0.0)
+    price = setup.dollars_per_accelerator_hour
     width = memory.weight_bytes(setup.model, setup.precision) / setup.model.total_parameters
     if ask_toy.kind == "toy_optimum":
         best = roofline.toy_minimum_latency(
@@ -320,7 +296,7 @@ def _toy(ask_toy: ToyAsk, series: Series, settings: Settings) -> Curve:
         dollars = money.dollars_per_million_tokens(best.accelerators, best.seconds, batch, price)
         speed, cost, size, users = (np.atleast_1d(v) for v in (1 / best.seconds, dollars, best.accelerators, batch))
         return Curve(series.label, speed, cost, size, users, sources=priced_sources(setup, price))
-    sizes, batches = make_grid(setup, "paper", pipeline=False).pairs()
+    sizes, batches = make_grid(setup, Space(grid="paper", pipeline=False)).pairs()
     seconds = roofline.toy_latency(
         setup.model.total_parameters,
         setup.model.layers,
@@ -364,29 +340,3 @@ def _square_root(law: SquareRootAsk) -> Comparison:
     measured = np.array([one.latency for one in law.measured])
     predicted = roofline.square_root_law(parameters, parameters[0], measured[0])
     return Comparison(tuple(one.label for one in law.measured), parameters, measured, predicted)
-
-
-def checked_changes(changes: Iterable[str]) -> tuple[str, ...]:
-    """What-ifs as a scenario holds them; see :func:`split_changes` for the errors."""
-    found = tuple(changes)
-    split_changes(found)
-    return found
-
-
-def split_changes(changes: Iterable[str]) -> Mapping[str, list[str]]:
-    """Sort what-ifs (``hardware.hbm_bytes=...``) by the specification they change.
-
-    Raises
-    ------
-    InputError
-        If one names no specification.
-    """
-    sorted_changes: dict[str, list[str]] = {"model": [], "hardware": [], "assumptions": []}
-    for change in changes:
-        kind, dot, rest = change.partition(".")
-        if kind not in sorted_changes or not dot:
-            raise InputError(
-                f"--set {change!r}: write hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE"
-            )
-        sorted_changes[kind].append(rest)
-    return sorted_changes

@@ -182,7 +182,7 @@ def _aggregated(pool: Pool, ttft_seconds: float) -> PoolFrontier:
     fits[:, -1] = True
     seconds_per_token = 1.0 / (states.requests_per_second * services.requests.osl.mean)
     dollars = dollars_per_million_tokens(
-        pool.accelerators[:, None], seconds_per_token, 1.0, pool.dollars_per_accelerator_hour
+        pool.accelerators[:, None], seconds_per_token, 1.0, pool.setup.dollars_per_accelerator_hour
     )
     row, column = np.nonzero(fits & (states.ttft_seconds <= ttft_seconds))
     seconds = states.tpot_seconds

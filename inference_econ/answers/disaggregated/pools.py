@@ -10,15 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.answers.offer import Offer, offer
+from inference_econ.answers.offer import offer
 from inference_econ.engine import memory
+from inference_econ.engine.layouts.space import Space
 from inference_econ.engine.prefill import prompts_of_a_step, prompts_together, shared_steps
 from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.inputs.collectives import Free
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.traffic import Length, Requests
 from inference_econ.serving.services import Services
 from inference_econ.serving.steady import Steady, steady
@@ -35,13 +33,10 @@ class Pool:
     Attributes
     ----------
     services : Services
-        The layouts, arrays of shape (n,).
-    dollars_per_accelerator_hour : float
-        [USD/h]
+        The layouts, arrays of shape (n,); those whose groups cannot all hold a sequence are left out.
     """
 
     services: Services
-    dollars_per_accelerator_hour: float
 
     @property
     def setup(self) -> Setup:
@@ -61,7 +56,7 @@ class Pool:
     @property
     def dollars_per_second(self) -> Array:
         """Of an instance [USD/s], shape (n,)."""
-        return np.asarray(self.accelerators * self.dollars_per_accelerator_hour / _HOUR)
+        return np.asarray(self.accelerators * self.setup.dollars_per_accelerator_hour / _HOUR)
 
     @property
     def prefill_seconds(self) -> Array:
@@ -181,39 +176,27 @@ class Transfer:
 
 
 def pools(
-    model: ModelSpec | str,
-    hardware: HardwareSpec | str,
+    setup: Setup,
     requests: Requests,
+    space: Space | None = None,
     *,
-    decode_on: HardwareSpec | str | None = None,
+    decode: Setup | None = None,
     layer_by_layer: bool = True,
-    assumptions: Assumptions | str | None = None,
-    decode_assumptions: Assumptions | str | None = None,
-    weights: str | None = None,
-    activations: str | None = None,
-    kv: str | None = None,
-    price: float | None = None,
-    pipeline: bool = True,
-    max_accelerators: float | None = None,
 ) -> Pools:
     """Every layout of a model that could read prompts, decode, or do both.
 
     Parameters
     ----------
-    model, hardware : spec, name or path
-        What is served, on what.
+    setup : Setup
+        What is served, on what, how.
     requests : Requests
         Lengths and cached tokens; answers of more than one token.
-    decode_on : spec, name or path, optional
-        Another kind of chip for decoding.
+    space : Space, optional
+        Which instances are tried.
+    decode : Setup, optional
+        The same model on another kind of chip, for decoding.
     layer_by_layer : bool
         See :class:`Pools`.
-    assumptions, weights, activations, kv, pipeline, max_accelerators
-        See :func:`inference_econ.answers.offer.offer`.
-    decode_assumptions : Assumptions, name or path, optional
-        Of ``decode_on``; by default ``assumptions``, and without those the profile of its own generation.
-    price : float, optional
-        Of one accelerator [USD/h], whatever its kind; by default the first of each file.
 
     Returns
     -------
@@ -223,8 +206,7 @@ def pools(
     Raises
     ------
     InputError
-        If a name, format or number cannot be used, answers have a single token, no link joins the pools, or there are
-        ``decode_assumptions`` without ``decode_on``.
+        If nobody knows a price, answers have a single token, or no link joins the pools.
     NothingFitsError
         If no layout fits.
     """
@@ -232,36 +214,23 @@ def pools(
         raise InputError(
             f"an answer of {requests.osl.mean:g} token needs no decode pool; give answers (osl) of 2 tokens or more"
         )
-    if decode_assumptions is not None and decode_on is None:
-        raise InputError("decode_assumptions are of another kind of chip: give decode_on, or assumptions alone")
-
-    def pool(chip: HardwareSpec | str, wanted: Requests, assumed: Assumptions | str | None = assumptions) -> Pool:
-        every = offer(
-            model, chip, wanted, assumptions=assumed, weights=weights, activations=activations, kv=kv, price=price,
-            pipeline=pipeline, max_accelerators=max_accelerators,
-        )  # fmt: skip
-        return _usable(every)
-
-    both = pool(hardware, requests)
-    reading = pool(hardware, requests.replace(osl=Length(values=(1.0,))))
-    decoding = both
-    if decode_on is not None:
-        decoding = pool(decode_on, requests, assumptions if decode_assumptions is None else decode_assumptions)
-    if decoding.setup.hardware == both.setup.hardware:
+    both = _usable(offer(setup, requests, space))
+    reading = _usable(offer(setup, requests.replace(osl=Length(values=(1.0,))), space))
+    if decode is None or decode.hardware == setup.hardware:
         return Pools(reading, both, (both,), layer_by_layer)
+    decoding = _usable(offer(decode, requests, space))
     return Pools(reading, decoding, (both, decoding), layer_by_layer)
 
 
-def _usable(offer: Offer) -> Pool:
+def _usable(every: Services) -> Pool:
     """Without layouts some of whose attention groups or stages would never have a sequence."""
-    every = offer.deployments
     kept = np.flatnonzero(every.slots >= prompts_together(every.setup, every.plans))
     if not kept.size:
         raise NothingFitsError(
             f"nothing fits: {every.setup.model.name} on {every.setup.hardware.name}: in no layout does each "
             "group of attention ranks hold a sequence; allow larger instances"
         )
-    return Pool(every.take(kept), offer.dollars_per_accelerator_hour)
+    return Pool(every.take(kept))
 
 
 def _transfer(pools: Pools) -> Transfer:

@@ -83,7 +83,7 @@ def pools(rows: Sequence[Measurement], assumptions: Assumptions) -> Pools:
     assert row.prefill is not None and row.decode is not None
     # By chance all requests are at one worker.
     reading, writing = (workers(rows, pool, assumptions, most) for pool in (row.prefill, row.decode))
-    return Pools(disaggregated.Pool(reading, 0.0), disaggregated.Pool(writing, 0.0), (), layer_by_layer=True)
+    return Pools(disaggregated.Pool(reading), disaggregated.Pool(writing), (), layer_by_layer=True)
 
 
 def workers(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions, most: float) -> Services:
@@ -248,7 +248,7 @@ def _setup(row: Measurement, requests: Requests, assumptions: Assumptions) -> Se
     model = _model(row.model)
     precision = Precision.of(model, row.weights, None, row.kv)
     context = requests.mean_context if row.context is None else row.context
-    return Setup.of(model, _chip(row.hardware), precision, context, _told(row, assumptions))
+    return Setup(model, _chip(row.hardware), precision, context, _told(row, assumptions))
 
 
 @cache

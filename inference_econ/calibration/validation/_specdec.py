@@ -175,7 +175,7 @@ def _deployment(line: Line, assumed: Assumptions) -> Deployment:
         raise UnusableRowError("no lengths of its requests are recorded")
     context = 1024.0 * (int(lengths[1]) + int(lengths[2]) / 2.0)
     precision = Precision.of(model, weights)
-    setup = Setup.of(model, catalog.hardware(chip), precision, context, assumed)
+    setup = Setup(model, catalog.hardware(chip), precision, context, assumed)
     one = np.ones(1)
     plans = Plans(one * chips, one * line.needed("batch"), one, one * chips, one, whole=True)
     kept = "bf16" if BYTES_PER_ELEMENT[precision.weights] < 1.0 else None
