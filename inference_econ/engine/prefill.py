@@ -147,12 +147,10 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
     each = np.clip(np.asarray(prompts, dtype=float) / groups, 1.0, prompts_of_a_step(setup, tokens))
     if np.all(each == 1.0):
         return np.ones_like(each)
-    first = replace(setup, context=cached)
-    alone, step = (
-        fastest_cut(first, replace(plans, batch=number * groups, new_tokens=tokens, prefill=True))
-        for number in (np.ones(()), each)
-    )
-    return np.where(each > 1.0, np.minimum(step / (each * alone), 1.0), 1.0)
+    counts = np.concatenate([np.ones((*each.shape[:-1], 1)), each], axis=-1)
+    reading = replace(plans, batch=counts * groups, new_tokens=tokens, prefill=True)
+    steps = fastest_cut(replace(setup, context=cached), reading)
+    return np.where(each > 1.0, np.minimum(steps[..., 1:] / (each * steps[..., :1]), 1.0), 1.0)
 
 
 def fastest_cut(setup: Setup, plans: Plans) -> Array:

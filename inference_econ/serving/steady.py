@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -244,32 +245,29 @@ def balanced(
     shared : SharedWork
         What prompts that begin in the same step are for the chips.
     """
-    steps, others = requests.decode_steps / tokens, batch - 1.0
-    own, prompt, idle = reading.seconds, reading.busy_seconds, np.zeros(())
-    following = joining = reading.chip_share * reading.busy_seconds
+    steps, others = np.asarray(requests.decode_steps / tokens), batch - 1.0
+    own, idle, each = reading.seconds, np.zeros(()), Added(*(reading.busy_seconds,) * 4)
     if setup.assumptions.serving.prefill_chunk:
         # Decoding beside it is work for the chips while the host launches kernels.
         own = reading.chip_share * own + np.minimum(others, 1.0) * reading.chunks * decode
         idle = np.maximum(reading.seconds - own, 0.0)
-        waiting = prompt - decode * reading.chunks * prompt / reading.seconds
-        prompt, following, joining = _beside(setup, requests, reading, waiting, others / np.maximum(steps, 1.0), shared)
+        waiting = reading.busy_seconds * (1.0 - decode * reading.chunks / reading.seconds)
+        each = _beside(setup, requests, reading, waiting, others / np.maximum(steps, 1.0), shared)
+    prompt, several = each.mean, _several_fit(setup, requests)
     # All steps of an answer, and the prompts of others between them.
     answer = steps * decode + others * prompt
-    share = others * prompt / np.maximum(answer, np.finfo(float).tiny)
-    reads = replace(reading, busy_seconds=prompt)
-    # What prompts before it have in the steps that were prepared when it came: one after the other, that is counted.
-    fixed, part, prepared = decode, share, decode
-    if _several_fit(setup, requests):
-        # Those that come while a step lasts make the next one longer by what chips work for them; the rest is fixed.
-        reads, part = replace(reading, busy_seconds=following), share * following / prompt
-        fixed = decode / np.maximum(1.0 - share, _TINY) * (1.0 - part)
-        prepared = decode + others / np.maximum(steps, 1.0) * prompt
-    queue, step = _waits(setup, reads, fixed, part, requests)
-    # Nobody waits for more than all others, nor while its own prompt waits for the host anyway.
-    ahead = np.minimum(queue, others * reads.busy_seconds)
-    if _several_fit(setup, requests):
-        ahead = np.maximum(ahead * joining / following - idle, 0.0)
+    if several:
+        ahead, step = _in_shared_steps(setup, requests, reading, each, decode, steps, others)
+        # Nor does it wait for them while its own prompt waits for the host anyway.
+        ahead = np.maximum(ahead - idle, 0.0)
+    else:
+        share = others * prompt / np.maximum(answer, np.finfo(float).tiny)
+        ahead, step = _waits(setup, replace(reading, busy_seconds=prompt), decode, share, requests)
+        # Nobody waits for more than all others.
+        ahead = np.minimum(ahead, others * prompt)
     running = np.minimum(others, 1.0) * np.minimum(step, decode + others * prompt) / 2.0
+    # What prompts before it have in the steps that were prepared when it came: one after the other, that is counted.
+    prepared = decode + others / np.maximum(steps, 1.0) * prompt if several else decode
     own = own + idle + setup.assumptions.host.request_overhead
     if requests.decode_steps > 0:
         own = own + setup.assumptions.host.steps_ahead * np.minimum(others, 1.0) * prepared
@@ -286,7 +284,7 @@ def balanced(
         requests_per_second=rate,
         decode_seconds=decode / tokens,
         prefill_share=rate * prompt,
-        follow_share=rate * reads.busy_seconds,
+        follow_share=rate * (each.following if several else prompt),
         queue_seconds=ahead,
         running_seconds=running,
         prefill=reading,
@@ -329,10 +327,44 @@ class SharedWork:
         return np.asarray((low + along * (high - low)) * (np.maximum(prompts, inside) / np.maximum(inside, _TINY)))
 
 
+class Added(NamedTuple):
+    """What each prompt adds to the steps that it shares with decoding and with other prompts [s]."""
+
+    mean: Array
+    """All that come taken together, the waits of chips for the host included."""
+    chips: Array
+    """The same of the chips' work alone."""
+    following: Array
+    """Work for one that comes beside those that come anyway."""
+    joining: Array
+    """Work for each of the others in a prompt's own step."""
+
+
+def _in_shared_steps(
+    setup: Setup, requests: Requests, reading: Prefill, each: Added, decode: Array, steps: Array, others: Array
+) -> tuple[Array, Array]:
+    """As :func:`_waits`, of prompts that share steps: the work of those before one, and the step that it meets [s].
+
+    Notes
+    -----
+    Those that come while a step lasts make the next one longer by what chips work for one more of them; the rest of the
+    mean step is as if fixed. The host makes all steps longer alike.
+    """
+    share, working = (
+        others * added / np.maximum(steps * decode + others * added, np.finfo(float).tiny)
+        for added in (each.mean, each.chips)
+    )
+    mean, part = decode / np.maximum(1.0 - working, _TINY), working * each.following / each.chips
+    follows = replace(reading, busy_seconds=each.following)
+    queue, step = _waits(setup, follows, mean * (1.0 - part), part, requests)
+    ahead = np.minimum(queue, others * each.following) * each.joining / each.following
+    return ahead, step + decode / np.maximum(1.0 - share, _TINY) - mean
+
+
 def _beside(
     setup: Setup, requests: Requests, reading: Prefill, waiting: Array, prompts: Array, shared: SharedWork
-) -> tuple[Array, Array, Array]:
-    """What each prompt adds to the steps that it shares with decoding and with other prompts; means [s].
+) -> Added:
+    """What each prompt adds to the steps that it shares with decoding and with other prompts.
 
     Parameters
     ----------
@@ -349,12 +381,6 @@ def _beside(
     shared : SharedWork
         What the prompts of a step are for the chips, w [1].
 
-    Returns
-    -------
-    (ndarray, ndarray, ndarray), shape (...)
-        What a prompt adds, all that come taken together; what one more adds for the chips; and what each of the others
-        in a prompt's step adds for them.
-
     Notes
     -----
     The host launches once for all prompts of a step, in each of the G groups that read beside each other, while they
@@ -364,21 +390,26 @@ def _beside(
     """
     working = reading.chip_share * reading.busy_seconds
     if reading.chunks > 1:
-        return np.maximum(working, waiting), working, working
-    groups, mean = reading.seconds / reading.busy_seconds, np.maximum(prompts, _TINY)
-    usual = np.minimum(mean, _MANY)
+        return Added(np.maximum(working, waiting), working, working, working)
+    groups, number = reading.seconds / reading.busy_seconds, np.maximum(prompts, _TINY)
+    usual = np.minimum(number, _MANY)
     count = np.arange(np.ceil(usual.max() + 8.0 * np.sqrt(usual.max())) + 8.0)
     chance = _poisson(usual, count)
-    work, more = (groups[..., None] * shared.at(number / groups[..., None]) for number in (count, count + 1.0))
+    work, more = (groups[..., None] * shared.at(some / groups[..., None]) for some in (count, count + 1.0))
     taken = np.maximum(waiting[..., None] * np.minimum(count, groups[..., None]), working[..., None] * work)
-    # Of many, what all of them take grows as it does for their mean number.
-    grown = (shared.at((mean / groups)[..., None]) / shared.at((usual / groups)[..., None]))[..., 0] / mean
-    added = (chance * taken).sum(axis=-1) * grown
-    following = working * (chance * (more - work)).sum(axis=-1)
+    # Of many, what all of them take, and what one more takes, are in proportion to those of their mean number.
+    (all_usual, one_usual), (all_now, one_now) = (
+        (shared.at(some)[..., 0], (shared.at(some + 1.0 / groups[..., None]) - shared.at(some))[..., 0])
+        for some in ((usual / groups)[..., None], (number / groups)[..., None])
+    )
+    grown = all_now / all_usual / number
+    mean, chips = ((chance * added).sum(axis=-1) * grown for added in (taken, working[..., None] * work))
+    following = working * (chance * (more - work)).sum(axis=-1) * one_now / one_usual
     joining = working * ((chance * more).sum(axis=-1) - 1.0) * grown
     # No more of them than the tokens of a step allow.
     least = waiting * min(requests.new_tokens / setup.assumptions.serving.prefill_chunk, 1.0)
-    return np.asarray(np.maximum(added, least)), np.asarray(following), np.asarray(joining)
+    # One more takes no more than each of all does; formats of messages may change in between.
+    return Added(np.maximum(mean, least), chips, np.minimum(following, chips), np.minimum(joining, chips))
 
 
 def _poisson(mean: Array, count: Array) -> Array:
