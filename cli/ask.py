@@ -43,7 +43,7 @@ def frontier(
     from inference_econ.inputs.asks import Settings
     from inference_econ.report import frontier as frontier_tables
     from inference_econ.report import table as tables
-    from inference_econ.studies import scenario
+    from inference_econ.studies.settings import frontier_of
 
     if plot is not None:
         from inference_econ.report import figures
@@ -51,7 +51,7 @@ def frontier(
         figures.check_path(plot)
     settings = Settings.build(options.settings(given, changes, domain), origin="command line")
     with show.progress_bar(quiet=quiet) as progress:
-        front = scenario.ask_frontier(settings, progress=progress)
+        front = frontier_of(settings, progress=progress)
     plans = front.plans() if every else None
     if plot is not None:
         figures.draw_frontier(front, plot, frontier_tables.frontier_title(front))
@@ -119,11 +119,11 @@ def explain(
     """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory."""
     from inference_econ.answers.explain import explain as explain_step
     from inference_econ.inputs import catalog, profiles
+    from inference_econ.inputs.what_if import split_changes
     from inference_econ.report import explain as explanation_tables
     from inference_econ.report import table as tables
-    from inference_econ.studies import scenario
 
-    sorted_changes = scenario.split_changes(options.with_domain(changes, domain))
+    sorted_changes = split_changes(options.with_domain(changes, domain))
     chip = catalog.hardware(hardware, changes=sorted_changes["hardware"])
     explanation = explain_step(
         catalog.model(model, changes=sorted_changes["model"]),

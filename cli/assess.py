@@ -60,9 +60,10 @@ def assess(
     from inference_econ.answers.assess import assess as assess_all
     from inference_econ.inputs import catalog, profiles
     from inference_econ.inputs.traffic import Traffic
+    from inference_econ.inputs.what_if import split_changes
     from inference_econ.report import assess as assessment_tables
     from inference_econ.report import table
-    from inference_econ.studies import scenario
+    from inference_econ.studies.settings import DEFAULTS
 
     if plot is not None:
         from inference_econ.report import figures
@@ -71,10 +72,10 @@ def assess(
     if context is not None and (isl is not None or osl is not None):
         raise InputError("give either --context, or --isl and --osl, not both")
     lengths = {
-        "isl": scenario.DEFAULTS.isl if isl is None else isl,
-        "osl": scenario.DEFAULTS.osl if osl is None else osl,
+        "isl": DEFAULTS.isl if isl is None else isl,
+        "osl": DEFAULTS.osl if osl is None else osl,
     }
-    sorted_changes = scenario.split_changes(options.with_domain(changes, domain))
+    sorted_changes = split_changes(options.with_domain(changes, domain))
     chip = catalog.hardware(hardware, changes=sorted_changes["hardware"])
     with show.progress_bar(quiet=quiet) as progress:
         found = assess_all(

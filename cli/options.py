@@ -101,12 +101,12 @@ def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 def settings(given: Mapping[str, Any], changes: Iterable[str], domain_size: int | None) -> dict[str, Any]:
     """The fields of ``Settings`` that were given, what-ifs checked."""
-    from inference_econ.studies import scenario
+    from inference_econ.inputs.what_if import checked_changes
 
     if given.get("context") is not None and (given.get("isl") is not None or given.get("osl") is not None):
         raise InputError("give either --context, or --isl and --osl, not both")
     found = {name: value for name, value in given.items() if value is not None}
-    return {**found, "changes": scenario.checked_changes(with_domain(changes, domain_size))}
+    return {**found, "changes": checked_changes(with_domain(changes, domain_size))}
 
 
 def with_domain(changes: Iterable[str], size: int | None) -> tuple[str, ...]:

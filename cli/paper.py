@@ -10,14 +10,14 @@ import click
 from . import options, show
 
 if TYPE_CHECKING:
-    from inference_econ.studies.scenario import Result
+    from inference_econ.studies.results import Result
 
 
 def _answer(name: str, *, quiet: bool) -> Result:
-    from inference_econ.studies import scenario as study
+    from inference_econ.studies.scenario import run
 
     with show.progress_bar(quiet=quiet) as progress:
-        return study.run(name, progress=progress)
+        return run(name, progress=progress)
 
 
 def _text(result: Result, form: str, *, quiet: bool) -> str:

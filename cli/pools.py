@@ -16,9 +16,9 @@ from .service import layout, traffic
 def _specs(model: str, hardware: tuple[str, ...], given: dict[str, Any]) -> tuple[Any, list[Any], list[Any]]:
     """The model, the chips and the assumptions for each, with what --set changes."""
     from inference_econ.inputs import catalog, profiles
-    from inference_econ.studies import scenario
+    from inference_econ.inputs.what_if import split_changes
 
-    changes = scenario.split_changes(given["changes"])
+    changes = split_changes(given["changes"])
     chips = [catalog.hardware(name, changes=changes["hardware"]) for name in hardware]
     return (
         catalog.model(model, changes=changes["model"]),

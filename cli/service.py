@@ -60,9 +60,9 @@ def offer_of(model: str, hardware: str, given: dict[str, Any]) -> Offer:
     from inference_econ.engine.layouts.pins import Pins
     from inference_econ.inputs import catalog, profiles
     from inference_econ.inputs.traffic import Requests
-    from inference_econ.studies import scenario
+    from inference_econ.inputs.what_if import split_changes
 
-    changes = scenario.split_changes(given["changes"])
+    changes = split_changes(given["changes"])
     requests = Requests.build(
         {"isl": given["isl"], "osl": given["osl"], "cached": given["cached"]}, origin="command line"
     )

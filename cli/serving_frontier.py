@@ -104,7 +104,7 @@ def _offer(given: Mapping[str, Any], changes: Sequence[str]) -> Offer:
     from inference_econ.engine.speculation import Speculation
     from inference_econ.inputs import catalog, profiles
     from inference_econ.inputs.traffic import Requests
-    from inference_econ.studies import scenario
+    from inference_econ.inputs.what_if import split_changes
 
     refused = [option for name, option in _REFUSED.items() if given[name] is not None]
     if given["grid"] != "whole":
@@ -112,7 +112,7 @@ def _offer(given: Mapping[str, Any], changes: Sequence[str]) -> Offer:
     if refused:
         raise InputError(f"{refused[0]} does not go with --serving")
     lengths = {name: usual if given[name] is None else given[name] for name, usual in (("isl", 2000), ("osl", 500))}
-    what_ifs = scenario.split_changes(changes)
+    what_ifs = split_changes(changes)
     speculation = None
     if given["draft"] is not None:
         draft = catalog.model(given["draft"])

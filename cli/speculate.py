@@ -44,15 +44,15 @@ def speculate(
     from inference_econ.answers import speculate as speculating
     from inference_econ.inputs import catalog, profiles
     from inference_econ.inputs.traffic import Requests
+    from inference_econ.inputs.what_if import split_changes
     from inference_econ.report import speculate as speculation_tables
     from inference_econ.report import table
-    from inference_econ.studies import scenario
 
     if plot is not None:
         from inference_econ.report import figures
 
         figures.check_path(plot)
-    changes = scenario.split_changes(options.with_domain(given["changes"], domain))
+    changes = split_changes(options.with_domain(given["changes"], domain))
     chip = catalog.hardware(hardware, changes=changes["hardware"])
     found = speculating.speculate(
         catalog.model(model, changes=changes["model"]),

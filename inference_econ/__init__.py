@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from inference_econ.report.gallery import reproduce
     from inference_econ.search.frontier import Frontier, Point, Sampling
     from inference_econ.studies.compare import compare
-    from inference_econ.studies.scenario import Result, run
+    from inference_econ.studies.results import Result
+    from inference_econ.studies.scenario import run
 
 #: Public name -> module and name there. Loaded when first used, so that ``--help`` answers in a blink.
 _PUBLIC = {
@@ -62,7 +63,7 @@ _PUBLIC = {
     "Traffic": ("inputs.traffic", "Traffic"),
     "DraftModel": ("answers.frontier", "DraftModel"),
     "Explanation": ("answers.explain", "Explanation"),
-    "Result": ("studies.scenario", "Result"),
+    "Result": ("studies.results", "Result"),
     "best_step_seconds": ("answers.frontier", "best_step_seconds"),
     "explain": ("answers.explain", "explain"),
     "offer": ("answers.offer", "offer"),

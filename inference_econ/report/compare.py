@@ -11,7 +11,7 @@ import numpy.typing as npt
 from inference_econ.report import caveats
 from inference_econ.report.frontier import assumed, ends, frontier_record
 from inference_econ.report.table import Table, bounded_frame, curve_frame, dollars, layout_label, size, source_records
-from inference_econ.studies.scenario import Curve, Result
+from inference_econ.studies.results import Curve, Result
 
 if TYPE_CHECKING:
     import pandas as pd

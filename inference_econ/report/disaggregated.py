@@ -15,7 +15,7 @@ from inference_econ.answers.recommend import Choice
 from inference_econ.report import caveats
 from inference_econ.report.service import SEEN, bounded_load, layout_of, load_record
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
-from inference_econ.studies.scenario import Curve
+from inference_econ.studies.results import Curve
 
 Array = npt.NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from inference_econ.report.assess import assessment_chart
 from inference_econ.report.files import whole_file
 from inference_econ.search.frontier import Frontier
 from inference_econ.studies.exhibits import Chart
-from inference_econ.studies.scenario import Comparison, Curve, Result
+from inference_econ.studies.results import Curve, Result, SquareRootLaw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -299,7 +299,7 @@ def _decades(axes: Axes) -> float:
     return float(np.log10(high / low))
 
 
-def _comparison(axes: Axes, comparison: Comparison, title: str) -> None:
+def _comparison(axes: Axes, comparison: SquareRootLaw, title: str) -> None:
     parameters, milliseconds = comparison.parameters / 1e9, comparison.measured * 1e3
     line = np.geomspace(parameters.min() / 1.5, parameters.max() * 1.5, 50)
     law = milliseconds[0] * np.sqrt(line / parameters[0])

@@ -14,9 +14,9 @@ from inference_econ.report import figures, files
 from inference_econ.report import scenario as scenario_tables
 from inference_econ.report.table import Table
 from inference_econ.search.frontier import Progress
-from inference_econ.studies import scenario as study
 from inference_econ.studies.exhibits import Cell
-from inference_econ.studies.scenario import Result
+from inference_econ.studies.results import Result
+from inference_econ.studies.scenario import run
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
         for index, name in enumerate(names):
             if progress is not None:
                 progress(index / len(names), name.removeprefix("paper/"))
-            result = study.run(name)
+            result = run(name)
             cells += scenario_tables.cells(result)
             drawings.append(artist.submit(write, result, target / name.removeprefix("paper/")))
         for drawing in drawings:

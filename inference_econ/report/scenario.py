@@ -13,7 +13,7 @@ from inference_econ.report import assess, caveats
 from inference_econ.report.frontier import assumed, ends
 from inference_econ.report.table import Table, curve_frame, source_records
 from inference_econ.studies.exhibits import Cell, CellTable, like
-from inference_econ.studies.scenario import Curve, Result
+from inference_econ.studies.results import Curve, Result
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from inference_econ.engine.setup import Setup
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 from inference_econ.inputs.precision import Precision
 from inference_econ.report import caveats
-from inference_econ.studies.scenario import Curve
+from inference_econ.studies.results import Curve
 
 if TYPE_CHECKING:
     import pandas as pd

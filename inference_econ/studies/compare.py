@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
+from inference_econ._types import Progress
 from inference_econ.errors import InputError
 from inference_econ.inputs.asks import Settings
 from inference_econ.inputs.scenario import Scenario
-from inference_econ.search.frontier import Progress
-from inference_econ.studies import scenario as study
-from inference_econ.studies.scenario import Result
+from inference_econ.studies.results import Result
+from inference_econ.studies.scenario import run
 
 #: A name, or several to compare.
 Names = str | Sequence[str]
@@ -79,7 +79,7 @@ def compare(
         }.items()
     }
     scenario = comparison_scenario(axes, price, {} if series is None else series, common)
-    return study.run(scenario, keep_going=True, progress=progress)
+    return run(scenario, keep_going=True, progress=progress)
 
 
 def comparison_scenario(

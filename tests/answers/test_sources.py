@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.sources import UsedSource
+from inference_econ.answers.sources import UsedSource, sources
 from inference_econ.inputs import catalog
-from inference_econ.studies import scenario
+from inference_econ.studies.scenario import run
 
 #: References that need no entry: a value from the command line, and one that a formula gave.
 WITHOUT_ENTRY = {"user", "derived"}
@@ -27,7 +27,7 @@ def _known(used: tuple[UsedSource, ...]) -> None:
 def test_a_frontier_rests_on_model_hardware_assumptions_and_a_price() -> None:
     traffic = ie.Traffic(context=100)
     front = ie.frontier("llama_3_8b", "h100_sxm", traffic, max_accelerators=2, assumptions="deployable")
-    used = scenario.sources(front)
+    used = sources(front)
     _known(used)
     files = {one.file for one in used}
     assert files == {"model: Llama 3.1 8B", "hardware: NVIDIA H100 SXM5 80GB", "assumptions: deployable"}
@@ -39,13 +39,13 @@ def test_a_frontier_rests_on_model_hardware_assumptions_and_a_price() -> None:
 
 def test_a_given_price_is_the_users() -> None:
     front = ie.frontier("llama_3_8b", "h100_sxm", ie.Traffic(context=100), max_accelerators=2, price=1.2345)
-    (price,) = (one for one in scenario.sources(front) if "dollars_per_accelerator_hour" in one.field)
+    (price,) = (one for one in sources(front) if "dollars_per_accelerator_hour" in one.field)
     assert (price.source.ref, price.source.where, price.source.kind) == ("user", "1.2345 USD/h", "assumed")
 
 
 def test_what_ifs_are_the_users() -> None:
     chip = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=6.7 TB/s"])
-    used = scenario.sources(ie.frontier("llama_3_8b", chip, ie.Traffic(context=100), max_accelerators=2))
+    used = sources(ie.frontier("llama_3_8b", chip, ie.Traffic(context=100), max_accelerators=2))
     _known(used)
     (changed,) = (one for one in used if one.field == "hbm_bytes_per_second")
     assert changed.source.ref == "user"
@@ -54,9 +54,7 @@ def test_what_ifs_are_the_users() -> None:
 
 def test_a_draft_model_is_named_too() -> None:
     draft = ie.DraftModel(ie.model("qwen3_8b"))
-    used = scenario.sources(
-        ie.frontier("qwen3_32b", "h100_sxm", ie.Traffic(context=100), max_accelerators=4, draft=draft)
-    )
+    used = sources(ie.frontier("qwen3_32b", "h100_sxm", ie.Traffic(context=100), max_accelerators=4, draft=draft))
     _known(used)
     assert "draft model: Qwen3 8B" in {one.file for one in used}
 
@@ -72,7 +70,7 @@ def test_a_scaled_model_is_derived_and_costs_more() -> None:
     assert fronts[1].dollars.tolist() == fronts[0].dollars.tolist()
     assert fronts[2].tokens_per_second[-1] < fronts[0].tokens_per_second[-1]
     assert fronts[2].dollars[0] > fronts[0].dollars[0]
-    used = scenario.sources(fronts[2])
+    used = sources(fronts[2])
     _known(used)
     derived = [one for one in used if one.source.ref == "derived"]
     assert {one.field for one in derived} == {"hidden_size", "blocks"}
@@ -81,7 +79,7 @@ def test_a_scaled_model_is_derived_and_costs_more() -> None:
 
 @pytest.mark.parametrize("name", ["paper/table_1", "paper/table_4", "paper/figure_1", "paper/figure_2"])
 def test_scenarios_name_the_sources_of_all_their_series_once(name: str) -> None:
-    result = scenario.run(name)
+    result = run(name)
     _known(result.sources)
     files = {one.file for one in result.sources}
     assert f"scenario: {result.scenario.name}" in files
@@ -94,6 +92,6 @@ def _names(*chips: str) -> list[str]:
 
 
 def test_toy_scenarios_name_the_models_and_chips_they_used() -> None:
-    files = {one.file for one in scenario.run("paper/table_1").sources}
+    files = {one.file for one in run("paper/table_1").sources}
     assert f"hardware: {catalog.hardware('paper/h100').name}" in files
     assert f"model: {catalog.model('paper/gpt_4').name}" in files

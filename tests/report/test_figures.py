@@ -16,7 +16,8 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.report import agreement, figures, gallery
 from inference_econ.report import scenario as scenario_tables
-from inference_econ.studies import scenario as study
+from inference_econ.studies.results import Curve, Result
+from inference_econ.studies.scenario import run
 
 PNG = b"\x89PNG\r\n\x1a\n"
 NAMES = ["paper/table_1", "paper/figure_1", "paper/figure_2"]
@@ -60,7 +61,7 @@ def test_the_picture_of_a_frontier_says_what_it_shows(front: ie.Frontier, tmp_pa
 
 def test_the_figures_of_scenarios(tmp_path: Path) -> None:
     for name in ("paper/figure_1", "paper/figure_2", "paper/table_1"):
-        result = study.run(name)
+        result = run(name)
         figure = figures.draw(result)
         assert isinstance(figure, Figure)
         (axes,) = figure.axes
@@ -77,7 +78,7 @@ def test_the_figures_of_scenarios(tmp_path: Path) -> None:
 
 
 def test_curves_are_drawn_where_the_data_is() -> None:
-    result = study.run("paper/figure_1")
+    result = run("paper/figure_1")
     (axes,) = figures.draw(result).axes
     for curve, line in zip(result.curves, axes.lines, strict=True):
         assert line.get_label() == curve.label
@@ -86,18 +87,18 @@ def test_curves_are_drawn_where_the_data_is() -> None:
 
 
 def test_curves_can_be_told_apart() -> None:
-    (axes,) = figures.draw(study.run("paper/figure_1")).axes
+    (axes,) = figures.draw(run("paper/figure_1")).axes
     styles = {(str(line.get_color()), str(line.get_linestyle())) for line in axes.lines}
     assert len(styles) == len(axes.lines) == 8
 
 
-def _result(labels: list[str], figure: dict[str, object]) -> study.Result:
+def _result(labels: list[str], figure: dict[str, object]) -> Result:
     """Lines from nothing, under some labels."""
     scenario = catalog.scenario("paper/figure_6")
     assert scenario.figure is not None
     lines = [np.array([1.0, 2.0]) + index for index in range(len(labels))]
-    curves = tuple(study.Curve(label, line, line, line, line) for label, line in zip(labels, lines, strict=True))
-    return study.Result(scenario.model_copy(update={"figure": scenario.figure.replace(**figure)}), curves)
+    curves = tuple(Curve(label, line, line, line, line) for label, line in zip(labels, lines, strict=True))
+    return Result(scenario.model_copy(update={"figure": scenario.figure.replace(**figure)}), curves)
 
 
 def test_limits_of_the_axes_are_kept() -> None:
@@ -108,8 +109,8 @@ def test_limits_of_the_axes_are_kept() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_panels_share_the_cost_axis(count: int, tmp_path: Path) -> None:
-    panel = study.run("paper/figure_1")
-    result = study.Result(catalog.scenario("paper/figure_5"), panels=(panel,) * count)
+    panel = run("paper/figure_1")
+    result = Result(catalog.scenario("paper/figure_5"), (panel,) * count)
     figure = figures.draw(result)
     assert len(figure.axes) == count
     assert len({axes.get_ylim() for axes in figure.axes}) == 1
@@ -169,7 +170,7 @@ def test_reproduce_makes_every_file_and_compares_every_cell(tmp_path: Path) -> N
 
 
 def test_the_data_behind_a_figure_equals_its_curves() -> None:
-    result = study.run("paper/figure_1")
+    result = run("paper/figure_1")
     rows = list(csv.DictReader(scenario_tables.result_csv(result).splitlines()))
     for curve in result.curves:
         mine = [row for row in rows if row["series"] == curve.label]
@@ -208,7 +209,7 @@ def test_the_committed_data_is_what_the_code_gives(name: str) -> None:
     """To eight digits: another machine may round the last ones in another way."""
     path = Path(__file__).parents[2] / "figures" / f"{name.removeprefix('paper/')}.csv"
     committed = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-    ours = list(csv.reader(scenario_tables.result_csv(study.run(name)).splitlines()))
+    ours = list(csv.reader(scenario_tables.result_csv(run(name)).splitlines()))
     assert committed[0] == ours[0]
     assert len(committed) == len(ours)
     for theirs, mine in zip(committed[1:], ours[1:], strict=True):

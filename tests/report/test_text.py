@@ -17,7 +17,8 @@ from inference_econ.report import frontier
 from inference_econ.report import scenario as scenario_tables
 from inference_econ.report import table as tables
 from inference_econ.report.table import Table
-from inference_econ.studies import scenario as study
+from inference_econ.studies.results import Result
+from inference_econ.studies.scenario import run
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +144,7 @@ def test_markdown_and_csv_survive_odd_cells() -> None:
 
 @pytest.mark.parametrize("name", ["paper/table_1", "paper/table_4", "paper/figure_1", "paper/figure_2"])
 def test_scenarios_as_json_csv_and_markdown(name: str) -> None:
-    result = study.run(name)
+    result = run(name)
     record = json.loads(tables.to_json(scenario_tables.result_record(result)))
     assert record["scenario"] == result.scenario.name
     assert record["sources"]
@@ -166,8 +167,8 @@ def test_scenarios_as_json_csv_and_markdown(name: str) -> None:
 
 def test_panels_keep_series_of_the_same_name_apart() -> None:
     toy = catalog.scenario("paper/figure_1")
-    panels = tuple(study.run(toy.replace(name=name)) for name in ("One", "Two"))
-    result = study.Result(catalog.scenario("paper/figure_5"), panels=panels)
+    panels = tuple(run(toy.replace(name=name)) for name in ("One", "Two"))
+    result = Result(catalog.scenario("paper/figure_5"), panels)
     rows = _rows(scenario_tables.result_csv(result))
     per_panel = sum(len(curve.dollars) for curve in panels[0].curves)
     assert [row["panel"] for row in rows] == ["One"] * per_panel + ["Two"] * per_panel
@@ -176,7 +177,7 @@ def test_panels_keep_series_of_the_same_name_apart() -> None:
     assert isinstance(record["panels"], list)
     assert len(record["panels"]) == 2
     # A picture of panels is not needed for their data.
-    bare = study.Result(result.scenario.replace(figure=None), panels=panels)
+    bare = Result(result.scenario.replace(figure=None), panels)
     assert scenario_tables.result_csv(bare) == scenario_tables.result_csv(result)
 
 

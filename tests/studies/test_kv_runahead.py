@@ -16,7 +16,8 @@ from inference_econ.report import figures
 from inference_econ.report import scenario as scenario_tables
 from inference_econ.report import table as tables
 from inference_econ.studies import kv_runahead
-from inference_econ.studies import scenario as study
+from inference_econ.studies.results import Result
+from inference_econ.studies.scenario import run
 
 Write = Callable[[str], str]
 
@@ -49,8 +50,8 @@ def write(tmp_path: Path) -> Write:
 
 
 @cache
-def published() -> study.Result:
-    return study.run("seeds/kv_runahead")
+def published() -> Result:
+    return run("seeds/kv_runahead")
 
 
 def ours(label: str, context: int) -> dict[str, float]:
@@ -118,7 +119,7 @@ def test_more_kv_heads_of_falcon_change_next_to_nothing(write: Write) -> None:
     model = (catalog.folder("models") / "falcon_7b.yaml").read_text(encoding="utf-8")
     changed = Path(write("x")).parent / "falcon_8.yaml"
     changed.write_text(model.replace("kv_heads: 1", "kv_heads: 8"), encoding="utf-8")
-    result = study.run(write(text.replace("model: falcon_7b", f"model: {changed}")))
+    result = run(write(text.replace("model: falcon_7b", f"model: {changed}")))
     mine = [cell.ours for cell in scenario_tables.cells(result) if "Falcon" in cell.row]
     theirs = [cell.ours for cell in scenario_tables.cells(published()) if "Falcon" in cell.row]
     assert mine == pytest.approx(theirs, rel=0.02)
@@ -166,7 +167,7 @@ def test_plain_data() -> None:
 
 
 def test_a_scenario_of_ones_own(write: Write) -> None:
-    result = study.run(write(SCENARIO))
+    result = run(write(SCENARIO))
     shown, by_method = scenario_tables.scenario_tables(result)
     assert [row[:3] for row in shown.rows] == [("alone", "100", "one process"), ("two", "200", "searched parts")]
     assert shown.rows[1][4] == ""
@@ -204,14 +205,14 @@ def test_a_scenario_of_ones_own(write: Write) -> None:
 def test_mistakes_in_a_scenario(write: Write, old: str, new: str, message: str) -> None:
     assert SCENARIO.count(old) == 1, old
     with pytest.raises(SpecError, match=message):
-        study.run(write(SCENARIO.replace(old, new)))
+        run(write(SCENARIO.replace(old, new)))
 
 
 @pytest.mark.parametrize("model", ["deepseek_v3", "mixtral_8x7b"])
 def test_models_with_other_layers(write: Write, model: str) -> None:
     message = "a kv_runahead needs a model whose layers all are grouped_query attention with a dense feed-forward block"
     with pytest.raises(InputError, match=message):
-        study.run(write(SCENARIO.replace("llama_3_8b", model)))
+        run(write(SCENARIO.replace("llama_3_8b", model)))
 
 
 def test_shares_of_the_search_add_up() -> None:

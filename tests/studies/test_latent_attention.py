@@ -18,8 +18,8 @@ from inference_econ.inputs.scenario import Scenario
 from inference_econ.report import figures, table
 from inference_econ.report import scenario as scenario_tables
 from inference_econ.studies import latent_attention
-from inference_econ.studies import scenario as study
-from inference_econ.studies.scenario import Result
+from inference_econ.studies.results import Result
+from inference_econ.studies.scenario import run
 
 #: What the notes print: 10^3 B and 10^6 FLOP per token and layer.
 PRINTED = {
@@ -36,7 +36,7 @@ WEIGHTS = 5120 * (1536 + 576) + 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 *
 
 @pytest.fixture(scope="module")
 def result() -> Result:
-    return study.run("seeds/mla_notes")
+    return run("seeds/mla_notes")
 
 
 @pytest.fixture(scope="module")
@@ -269,5 +269,5 @@ def test_it_cannot_be_a_panel_of_another_figure(tmp_path: Path) -> None:
     path = tmp_path / "panels.yaml"
     path.write_text("name: P\nask: {kind: panels, scenarios: [seeds/mla_notes]}\nsources: {}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"a panel shows frontiers, and it is of the kind 'latent_variants'"):
-        study.run(str(path))
+        run(str(path))
     assert isinstance(catalog.scenario(str(path)), Scenario)

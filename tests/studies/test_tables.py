@@ -7,7 +7,7 @@ import pytest
 from inference_econ.inputs import catalog
 from inference_econ.report import gallery
 from inference_econ.report import scenario as scenario_tables
-from inference_econ.studies import scenario as study
+from inference_econ.studies.scenario import run
 
 #: Printed cells of each table: rows times columns.
 CELLS = {"table_1": 5 * 2, "table_2": 5 * 2, "table_3": 5 * 4, "table_4": 3 * 2, "table_5": 4 * 4, "table_6": 3 * 4}
@@ -62,7 +62,7 @@ def test_the_tables_have_74_printed_cells() -> None:
 
 @pytest.mark.parametrize("name", CELLS)
 def test_every_printed_cell(name: str) -> None:
-    result = study.run(f"paper/{name}")
+    result = run(f"paper/{name}")
     found = scenario_tables.cells(result)
     assert len(found) == CELLS[name]
     assert [f"{cell.row}, {cell.column}: {cell.note}" for cell in found if not cell.match] == []
@@ -87,7 +87,7 @@ def test_a_printed_value_that_differs_is_reported_and_not_repeated() -> None:
     assert scenario.table is not None
     printed = {**scenario.table.printed, "GPT-4": {"accelerators": "200", "tokens_per_second_per_user": "0"}}
     changed = scenario.replace(table=scenario.table.replace(printed=printed))
-    result = study.run(changed)
+    result = run(changed)
     wrong = [cell for cell in scenario_tables.cells(result) if not cell.match]
     assert [(cell.printed, cell.note) for cell in wrong] == [
         ("200", "ours is 172.66, -13.7 % of the printed value"),
@@ -103,7 +103,7 @@ def test_expectations_do_not_move_results() -> None:
     scenario = catalog.scenario("paper/table_1")
     assert scenario.table is not None
     bare = scenario.replace(table=scenario.table.replace(printed={}))
-    with_expectations, without = study.run(scenario), study.run(bare)
+    with_expectations, without = run(scenario), run(bare)
     assert scenario_tables.cells(without) == []
     assert [curve.dollars.tolist() for curve in without.curves] == [
         curve.dollars.tolist() for curve in with_expectations.curves
