@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array, Progress
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.problem import (
@@ -16,15 +16,12 @@ from inference_econ.calibration.problem import (
     TARGETS,
     Bar,
     Problem,
-    Progress,
     log_ratios,
     problem_of,
     with_constants,
 )
 from inference_econ.errors import InputError
 from inference_econ.inputs.assumptions import Assumptions
-
-Array = npt.NDArray[np.float64]
 
 #: A constant is known if the rows bring its variance below this share of the one it had before, or if nothing was
 #: known before, its logarithm to this standard error [1].

@@ -9,13 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array, Progress
 from inference_econ.calibration.fit import Fit
 from inference_econ.calibration.measurements import Measurement
-from inference_econ.calibration.problem import TARGETS, Progress, problem_of
+from inference_econ.calibration.problem import TARGETS, problem_of
 from inference_econ.calibration.subjects import subject_of
 from inference_econ.inputs.calibration import LEVELS
-
-Array = npt.NDArray[np.float64]
 
 #: What rows may have in common that are left out together.
 GROUPS: Mapping[str, Callable[[Measurement], str]] = {

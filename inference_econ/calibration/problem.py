@@ -8,15 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array, Progress
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.prediction.predict import Prediction, predict
 from inference_econ.errors import InputError
 from inference_econ.inputs.assumptions import Assumptions, value_of
-
-Array = npt.NDArray[np.float64]
-Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, slots=True)

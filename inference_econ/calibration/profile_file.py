@@ -9,8 +9,9 @@ from typing import cast
 
 import numpy as np
 
+from inference_econ._types import Array
 from inference_econ.calibration.fit import Fit
-from inference_econ.calibration.holdout import KNOWN, NEW, Array, Fold, coverage, error_quantiles, held_out, own_errors
+from inference_econ.calibration.holdout import KNOWN, NEW, Fold, coverage, error_quantiles, held_out, own_errors
 from inference_econ.calibration.problem import CONSTANTS
 from inference_econ.calibration.rows import calibration_behind, deployment_key
 from inference_econ.calibration.subjects import instance_chips, requests_per_accelerator, subject_of

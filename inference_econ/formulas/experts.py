@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from inference_econ._types import Array
 
 
 def touched_fraction(sparsity: npt.ArrayLike, tokens: npt.ArrayLike, popularity_scv: float = 0.0) -> Array:

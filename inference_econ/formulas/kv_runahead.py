@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from inference_econ._types import Array
+
 ArrayLike = npt.ArrayLike
 
 #: Gain below which the search for a partition goes on to a finer stride, and the finest stride, shares of the whole.

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.errors import InputError
-
-Array = npt.NDArray[np.float64]
 
 _HOURS_PER_YEAR = 8760.0
 _JOULES_PER_KWH = 3.6e6

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.errors import InputError
 
-Array = npt.NDArray[np.float64]
 ArrayLike = npt.ArrayLike
 
 

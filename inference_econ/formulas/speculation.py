@@ -7,10 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array, Indices
 from inference_econ.errors import InputError
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 #: How far the probabilities of a distribution may be from adding up to 1: those of single precision are.
 _SUM_TOLERANCE = 1e-5

@@ -8,6 +8,7 @@ from statistics import median
 
 import numpy as np
 
+from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import kv_runahead as formulas
 from inference_econ.formulas.attention import grouped_query_flop
@@ -86,10 +87,10 @@ class _Player:
         self.lookup = asked.lookup
         self.known = np.array([self._searched(context) for context in asked.lookup])
 
-    def _searched(self, context: float) -> formulas.Array:
+    def _searched(self, context: float) -> Array:
         return formulas.searched_partition(self.work, self.machine, context, self.chain.processes)
 
-    def partitions(self, context: float) -> dict[str, formulas.Array]:
+    def partitions(self, context: float) -> dict[str, Array]:
         """Parts of a prompt by the method that chooses them [tokens]."""
         return {
             "even": formulas.even_partition(context, self.chain.processes),
