@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import money
 from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Deployments, Service
 
@@ -86,6 +87,12 @@ class Choice:
     def accelerators(self) -> int:
         """Chips of all instances [1]."""
         return self.replicas * self.service.accelerators
+
+    @property
+    def dollars_per_million_output_tokens(self) -> float:
+        """The whole bill over output tokens [USD per 1e6 tokens]."""
+        tokens_per_second = self.replicas * self.load.completed_per_second * self.service.requests.osl.mean
+        return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, tokens_per_second))
 
 
 def recommend(

@@ -14,6 +14,7 @@ from inference_econ.engine import speculation as drafting
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import money
 from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
@@ -201,7 +202,7 @@ def measured_acceptance(path: Path | str, longest: int | None) -> float | list[f
 
 def _dollars(service: Service, state: At, rate: float) -> Array:
     tokens = state.requests_per_second * service.requests.osl.mean
-    return np.asarray(1e6 * service.accelerators * rate / 3600.0 / tokens)
+    return money.dollars_per_million_tokens(service.accelerators, 1.0, tokens, rate)
 
 
 def _picked(state: At, chosen: Indices) -> At:

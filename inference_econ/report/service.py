@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.price import KINDS, Sheet
 from inference_econ.answers.recommend import Choice, Targets
+from inference_econ.formulas import money
 from inference_econ.inputs.calibration import Quantity
 from inference_econ.report import caveats
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
@@ -142,9 +143,9 @@ def energy_record(service: Service, replicas: int, load: Loaded) -> dict[str, ob
     watts = service.setup.hardware.watts
     if watts is None:
         return {"watts": None, "joules_per_output_token": None}
-    total = watts * service.accelerators * replicas
-    tokens = load.completed_per_second * replicas * service.requests.osl.mean
-    return {"watts": total, "joules_per_output_token": total / tokens}
+    tokens_per_second = load.completed_per_second * service.requests.osl.mean
+    joules = float(money.joules_per_token(watts, service.accelerators, tokens_per_second))
+    return {"watts": watts * service.accelerators * replicas, "joules_per_output_token": joules}
 
 
 def load_record(load: Loaded, replicas: int) -> dict[str, object]:
@@ -176,7 +177,6 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     rows = []
     for choice in choices:
         load, service = choice.load, choice.service
-        output = 3600 * load.completed_per_second * choice.replicas * service.requests.osl.mean
         rows.append(
             (
                 service.setup.hardware.name,
@@ -184,7 +184,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
                 str(choice.replicas),
                 layout_label(layout_of(service)),
                 f"{choice.dollars_per_hour:,.2f}",
-                dollars(1e6 * choice.dollars_per_hour / output),
+                dollars(choice.dollars_per_million_output_tokens),
                 f"{100 * load.utilization:.0f}",
                 f"{1e3 * load.ttft_seconds[which]:.0f}",
                 f"{1e3 * load.tpot_seconds[which]:.1f}",
@@ -212,9 +212,7 @@ def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, o
             {
                 **service_record(choice.service, choice.replicas, choice.load),
                 "dollars_per_hour": choice.dollars_per_hour,
-                "dollars_per_million_output_tokens": 1e6
-                * choice.dollars_per_hour
-                / (3600 * choice.load.completed_per_second * choice.replicas * choice.service.requests.osl.mean),
+                "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
                 "binding": choice.binding,
                 **bounded_load(choice.service, choice.load, choice.replicas),
             }
