@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -350,8 +351,5 @@ def _break_even(case: _Case, bytes_per_second: float, access: float) -> float:
     if not losing.any():
         return 1.0
     last = int(np.flatnonzero(losing)[-1])
-    low, high = int(lengths[last]), int(lengths[last + 1])
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if slower(float(middle)) else (low, middle)
-    return float(high)
+    low, high = int(lengths[last]) + 1, int(lengths[last + 1])
+    return float(low + bisect_left(range(low, high), True, key=lambda prefix: not slower(float(prefix))))

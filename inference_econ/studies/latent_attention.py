@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -258,11 +259,8 @@ def _least(reached: Callable[[float], bool]) -> float | str:
         high *= 2
         if high > _MOST_NEW_TOKENS:
             return "never"
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return float(high)
+    low = high // 2 + 1
+    return float(low + bisect_left(range(low, high), True, key=reached))
 
 
 def _faster_from(variant: LatentVariant, seconds: Seconds, batch: float, context: float) -> float | str:
