@@ -27,6 +27,7 @@ def import_model(path: str, output: str | None, form: str, quiet: bool) -> None:
     understood is refused by name.
     """
     from inference_econ.inputs import huggingface
+    from inference_econ.inputs.yaml_writing import spec_text
     from inference_econ.report import table
     from inference_econ.report.files import write_text
 
@@ -34,7 +35,7 @@ def import_model(path: str, output: str | None, form: str, quiet: bool) -> None:
         raise InputError(f"{output}: a model is written as YAML; end the name in .yaml (the summary is printed)")
     model = huggingface.import_config(path)
     if output is not None:
-        write_text(output, huggingface.yaml_text(model))
+        write_text(output, spec_text(model))
     if form == "json":
         show.emit(table.to_json(_record(model)), None, quiet=quiet)
     elif form == "table":

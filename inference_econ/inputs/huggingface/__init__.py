@@ -19,11 +19,10 @@ from inference_econ.inputs.huggingface._file import find_config, quantisation_be
 from inference_econ.inputs.huggingface._formats import Formats, formats
 from inference_econ.inputs.huggingface._layers import Architecture, Layer
 from inference_econ.inputs.huggingface._reader import Reader, without_shape
-from inference_econ.inputs.huggingface._writing import yaml_text
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.units import looks_like_quantity
 
-__all__ = ["FAMILIES", "find_config", "import_config", "import_document", "yaml_text"]
+__all__ = ["FAMILIES", "find_config", "import_config", "import_document"]
 
 #: The function that reads each ``model_type``.
 FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
