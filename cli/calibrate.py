@@ -116,14 +116,15 @@ def calibrate(
     if output is not None:
         from datetime import date
 
-        from inference_econ.calibration.profile_file import profile_text
+        from inference_econ.calibration.profile_file import Provenance, profile
+        from inference_econ.inputs.yaml_writing import yaml_text
         from inference_econ.report.files import write_text
 
-        text = profile_text(
-            found, folds, name=name or "fitted profile", extends=base, data=_data(data, where, without),
-            reference=reference, date=date.today().isoformat(), changes=settings, description=description,
+        provenance = Provenance(
+            name or "fitted profile", base, _data(data, where, without), reference, date.today().isoformat(),
+            tuple(settings), description,
         )  # fmt: skip
-        write_text(output, text)
+        write_text(output, yaml_text(profile(found, folds, provenance)))
     show.emit(_text(found, folds, left_out, form, quiet=quiet), None, quiet=quiet)
     notes = [f"left out: {count} rows: {reason}" for reason, count in left_out.items()]
     if first := _first_skipped(measured):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from inference_econ.errors import InputError
+
+if TYPE_CHECKING:
+    from inference_econ.inputs._yaml import Value
 
 #: Specifications that a what-if can change.
 SPECIFICATIONS = ("model", "hardware", "assumptions")
@@ -49,3 +53,30 @@ def checked_changes(changes: Iterable[str]) -> tuple[str, ...]:
     checked = tuple(changes)
     split_changes(checked)
     return checked
+
+
+def parsed_value(text: str, origin: str) -> Value:
+    """The value that a what-if gives a field, as a file would hold it.
+
+    Parameters
+    ----------
+    text : str
+        What stands behind the equals sign: a scalar, or a list or mapping on one line.
+    origin : str
+        What to call it in messages.
+
+    Raises
+    ------
+    SpecError
+        If a list or mapping is not valid.
+
+    Examples
+    --------
+    >>> parsed_value("3 us", "--set"), parsed_value("[1, a]", "--set")
+    ('3 us', [1, 'a'])
+    """
+    from inference_econ.inputs import _yaml
+
+    if text.startswith(("[", "{")):
+        return _yaml.parse(f"value: {text}", origin).data["value"]
+    return _yaml.scalar(text)

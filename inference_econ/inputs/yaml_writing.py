@@ -6,7 +6,7 @@ import io
 import json
 import textwrap
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from inference_econ.inputs._base import SourcedSpec
 from inference_econ.inputs._yaml import scalar
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ruamel.yaml import YAML
     from ruamel.yaml.nodes import ScalarNode
     from ruamel.yaml.representer import RoundTripRepresenter
-    from ruamel.yaml.scalarstring import FoldedScalarString
 
 #: Longest line, if words allow it.
 _WIDTH = 110
@@ -134,14 +133,14 @@ def _scalar(value: Any, column: int, used: int) -> Any:
     return value
 
 
-def _folded(text: str, width: int) -> FoldedScalarString:
+def _folded(text: str, width: int) -> str:
     """A text on lines of its own."""
     from ruamel.yaml.scalarstring import FoldedScalarString
 
     lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
-    folded = FoldedScalarString(text)
+    folded: Any = FoldedScalarString(text)
     folded.fold_pos = [len(" ".join(lines[:count])) for count in range(1, len(lines))]
-    return folded
+    return cast("str", folded)
 
 
 def _quoted(text: str) -> str:
