@@ -218,7 +218,7 @@ def _read(data: tuple[str, ...], given: dict[str, Any]) -> list[Any]:
                 raise InputError(
                     f"{name}: results do not say what they were measured on; give --hardware, --tp and so on"
                 )
-            known = measurements.Deployment(**given)
+            known = measurements.MeasuredServer(**given)
         found += measurements.read(path, known)
     return found
 

@@ -14,7 +14,7 @@ from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.problem import (
     CONSTANTS,
     TARGETS,
-    Bar,
+    Meter,
     Problem,
     log_ratios,
     problem_of,
@@ -134,14 +134,14 @@ def fit(
     _check(names, targets, prior)
     problem = problem_of(rows, names, base, targets, prior)
     steps = evaluations * (len(names) + 2)
-    bar = Bar(progress, steps + 2 * len(names))
-    logs = problem.solve(problem.start, evaluations, bar)
+    meter = Meter(progress, steps + 2 * len(names))
+    logs = problem.solve(problem.start, evaluations, meter)
     errors = problem.errors(logs)
-    jacobian = problem.jacobian(logs, errors, Bar(None, 1))
+    jacobian = problem.jacobian(logs, errors, Meter(None, 1))
     weighted = problem.weighted_jacobian(errors, jacobian)
     covariance = np.asarray(np.linalg.pinv(weighted.T @ weighted + np.diag(problem.spreads**-2.0), rcond=1e-12))
-    bar.done = steps
-    unknown = _unknown(problem, logs, covariance, bar)
+    meter.done = steps
+    unknown = _unknown(problem, logs, covariance, meter)
     values = np.exp(logs)
     before = log_ratios(predict(problem.rows, lambda _: base), targets)
     return Fit(
@@ -165,7 +165,7 @@ def _check(names: Sequence[str], targets: Sequence[str], prior: float) -> None:
         raise InputError(f"prior must be positive, got {prior:g}; 'inf' does not trust the base at all")
 
 
-def _unknown(problem: Problem, logs: Array, covariance: Array, bar: Bar) -> tuple[str, ...]:
+def _unknown(problem: Problem, logs: Array, covariance: Array, meter: Meter) -> tuple[str, ...]:
     """Why a constant is not determined; a profile of the likelihood is followed along the linearised valley."""
     lowest, found = problem.cost(logs), []
     for index in range(logs.size):
@@ -185,6 +185,6 @@ def _unknown(problem: Problem, logs: Array, covariance: Array, bar: Bar) -> tupl
             ]
             flat = min(rises) < _FLAT * 2.0
             found.append("others make up for it: the likelihood is flat" if flat else "")
-        bar.step()
-        bar.step()
+        meter.step()
+        meter.step()
     return tuple(found)

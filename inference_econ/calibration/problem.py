@@ -151,14 +151,14 @@ class Problem:
         assumptions = with_constants(self.base, self.names, np.exp(logs))
         return log_ratios(predict(self.rows, lambda _: assumptions), self.targets)
 
-    def jacobian(self, logs: Array, errors: Array, bar: Bar) -> Array:
+    def jacobian(self, logs: Array, errors: Array, meter: Meter) -> Array:
         """Derivatives of the errors, shape (rows, targets, n)."""
         columns = []
         for index in range(logs.size):
             moved = logs.copy()
             moved[index] += _STEP if moved[index] + _STEP <= self.high[index] else -_STEP
             columns.append((self.errors(moved) - errors) / (moved[index] - logs[index]))
-            bar.step()
+            meter.step()
         return np.stack(columns, axis=-1)
 
     def cost(self, logs: Array) -> float:
@@ -173,7 +173,7 @@ class Problem:
         pull = np.sqrt(self.shares[:, None] / (1.0 + scaled**2)) / self.scatters
         return (np.nan_to_num(jacobian) * pull[:, :, None]).reshape(-1, jacobian.shape[-1])
 
-    def solve(self, start: Array, evaluations: int, bar: Bar) -> Array:
+    def solve(self, start: Array, evaluations: int, meter: Meter) -> Array:
         """Constants of the lowest cost, as logarithms."""
         last: dict[bytes, Array] = {}
 
@@ -181,10 +181,10 @@ class Problem:
             if logs.tobytes() not in last:
                 last.clear()
                 last[logs.tobytes()] = self.errors(logs)
-                bar.step()
+                meter.step()
             return last[logs.tobytes()]
 
-        return self.least(start, errors, lambda logs: self.jacobian(logs, errors(logs), bar), evaluations)
+        return self.least(start, errors, lambda logs: self.jacobian(logs, errors(logs), meter), evaluations)
 
     def least(
         self, start: Array, errors: Callable[[Array], Array], jacobian: Callable[[Array], Array], evaluations: int
@@ -216,7 +216,7 @@ class Problem:
         return np.asarray(result.x)
 
 
-class Bar:
+class Meter:
     """Counts evaluations of all rows."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:

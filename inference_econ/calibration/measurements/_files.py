@@ -8,7 +8,7 @@ from pathlib import Path
 
 from inference_econ.calibration.measurements._collections import complete_pools, suspect_speculation
 from inference_econ.calibration.measurements._record import Measurement, Skipped
-from inference_econ.calibration.measurements._reports import Deployment, read_report
+from inference_econ.calibration.measurements._reports import MeasuredServer, read_report
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 from inference_econ.calibration.measurements._tables import KINDS, Kind
 from inference_econ.errors import InputError
@@ -36,7 +36,7 @@ def shipped(datasets: Iterable[str] = SHIPPED) -> list[Measurement | Skipped]:
     return [found for name in datasets for found in read(catalog.measured_files()[name])]
 
 
-def read(path: Path | str, deployment: Deployment | None = None) -> list[Measurement | Skipped]:
+def read(path: Path | str, server: MeasuredServer | None = None) -> list[Measurement | Skipped]:
     """Every measurement of a file: CSV with the columns of a shipped kind, or the result of a load generator.
 
     Parameters
@@ -44,7 +44,7 @@ def read(path: Path | str, deployment: Deployment | None = None) -> list[Measure
     path : path or str
         The file; its name without suffix becomes the dataset. Further columns do no harm. What ends in .json or
         .jsonl is read as a result, see :func:`read_report`.
-    deployment : Deployment, optional
+    server : MeasuredServer, optional
         What the server was; needed for results only.
 
     Returns
@@ -59,9 +59,9 @@ def read(path: Path | str, deployment: Deployment | None = None) -> list[Measure
     """
     given = Path(path)
     if given.suffix.lower() in (".json", ".jsonl"):
-        if deployment is None:
+        if server is None:
             raise InputError(f"{given}: results do not say what they were measured on; give hardware, tp and so on")
-        return read_report(given, deployment)
+        return read_report(given, server)
     header, rows = _table(given)
     kind = _kind(given, header)
     found = [_measurement(kind, given.stem, number, line, cells) for number, (line, cells) in enumerate(rows, start=1)]

@@ -29,7 +29,7 @@ _UNITS = {"s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "tokens/sec"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
+class MeasuredServer:
     """What a load generator does not know: on what the server ran, and how.
 
     Attributes
@@ -59,14 +59,14 @@ class Deployment:
     engine: str = ""
 
 
-def read_report(path: Path | str, deployment: Deployment) -> list[Measurement | Skipped]:
+def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | Skipped]:
     """Every run of a result file.
 
     Parameters
     ----------
     path : path or str
         JSON, or one JSON object a line.
-    deployment : Deployment
+    server : MeasuredServer
         What the server was.
 
     Returns
@@ -82,20 +82,20 @@ def read_report(path: Path | str, deployment: Deployment) -> list[Measurement | 
     given = Path(path)
     runs = _runs(given)
     for degree in ("tp", "dp", "pp", "ep"):
-        value = getattr(deployment, degree)
+        value = getattr(server, degree)
         if value is not None and value < 1:
             raise InputError(f"{degree} must be at least 1, got {value}")
     try:
-        hardware_name(deployment.hardware)
-        if deployment.model:
-            model_name(deployment.model)
-        for text in (deployment.weights, deployment.kv):
+        hardware_name(server.hardware)
+        if server.model:
+            model_name(server.model)
+        for text in (server.weights, server.kv):
             format_name(text)
     except UnusableRowError as error:
         raise InputError(
             f"{error}; 'inference-econ hardware' and 'inference-econ models' list what there is"
         ) from error
-    return [_run(given, number, run, deployment) for number, run in enumerate(runs, start=1)]
+    return [_run(given, number, run, server) for number, run in enumerate(runs, start=1)]
 
 
 def _runs(path: Path) -> list[Json]:
@@ -118,7 +118,7 @@ def _runs(path: Path) -> list[Json]:
     return runs
 
 
-def _run(path: Path, number: int, run: Json, deployment: Deployment) -> Measurement | Skipped:
+def _run(path: Path, number: int, run: Json, server: MeasuredServer) -> Measurement | Skipped:
     if "median_tpot_ms" in run or "mean_tpot_ms" in run:
         read = _bench
     elif isinstance(run.get("inter_token_latency"), dict) or isinstance(run.get("request_latency"), dict):
@@ -130,16 +130,16 @@ def _run(path: Path, number: int, run: Json, deployment: Deployment) -> Measurem
         )
     name = f"run {number}"
     try:
-        return read(run, _common(run, path, name, deployment))
+        return read(run, _common(run, path, name, server))
     except UnusableRowError as error:
         return Skipped(name, path.stem, str(error))
 
 
-def _common(run: Json, path: Path, name: str, deployment: Deployment) -> dict[str, Any]:
-    chip = hardware_name(deployment.hardware)
-    named = deployment.model or str(_anywhere(run, ("model_id", "model_names", "model_name", "model")) or "")
-    model, weights = served(model_name(named), chip, deployment.weights or format_in_name(named))
-    engine, version = engine_name(deployment.engine or str(run.get("backend") or run.get("endpoint_type") or ""))
+def _common(run: Json, path: Path, name: str, server: MeasuredServer) -> dict[str, Any]:
+    chip = hardware_name(server.hardware)
+    named = server.model or str(_anywhere(run, ("model_id", "model_names", "model_name", "model")) or "")
+    model, weights = served(model_name(named), chip, server.weights or format_in_name(named))
+    engine, version = engine_name(server.engine or str(run.get("backend") or run.get("endpoint_type") or ""))
     return {
         "id": name,
         "dataset": path.stem,
@@ -148,13 +148,13 @@ def _common(run: Json, path: Path, name: str, deployment: Deployment) -> dict[st
         "engine_version": version,
         "model": model,
         "hardware": chip,
-        "accelerators": deployment.tp * deployment.dp * deployment.pp,
-        "tp": deployment.tp,
-        "dp": deployment.dp,
-        "pp": deployment.pp,
-        "ep": deployment.ep,
+        "accelerators": server.tp * server.dp * server.pp,
+        "tp": server.tp,
+        "dp": server.dp,
+        "pp": server.pp,
+        "ep": server.ep,
         "weights": weights,
-        "kv": cache_format(format_name(deployment.kv), chip),
+        "kv": cache_format(format_name(server.kv), chip),
         "prefill_first": prefill_first(engine, version),
     }
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from inference_econ.calibration.measurements._names import hardware_name
-from inference_econ.calibration.measurements._rows import UnusableRowError
+from inference_econ.calibration.measurements import UnusableRowError, hardware_name
 from inference_econ.calibration.validation import _nccl
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from inference_econ.calibration.measurements._names import engine_name, hardware_name, model_name, served
-from inference_econ.calibration.measurements._rows import UnusableRowError
+from inference_econ.calibration.measurements import UnusableRowError, engine_name, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report
 from inference_econ.engine.layouts.plans import Plans

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from inference_econ.calibration.measurements._names import format_name, hardware_name, model_name, served
-from inference_econ.calibration.measurements._rows import UnusableRowError
+from inference_econ.calibration.measurements import UnusableRowError, format_name, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report
 from inference_econ.engine import memory
@@ -36,7 +35,7 @@ NOTES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
+class StatedDeployment:
     """What a row was stated for.
 
     Attributes
@@ -107,15 +106,15 @@ class Deployment:
 
 
 #: What the items of a file mean, by their beginnings.
-ITEMS: dict[str, Callable[[Deployment], float]] = {
-    "KV cache max_tokens": Deployment.cached_tokens,
-    "KV cache GPU memory": Deployment.free,
+ITEMS: dict[str, Callable[[StatedDeployment], float]] = {
+    "KV cache max_tokens": StatedDeployment.cached_tokens,
+    "KV cache GPU memory": StatedDeployment.free,
     "KV bytes per token": lambda deployment: deployment.bytes_per_token,
-    "weights + activations per GPU": Deployment.used,
-    "free for KV per GPU": Deployment.free,
+    "weights + activations per GPU": StatedDeployment.used,
+    "free for KV per GPU": StatedDeployment.free,
     "KV per request": lambda deployment: deployment.bytes_per_sequence,
-    "max concurrency per GPU": Deployment.requests,
-    "checkpoint": Deployment.checkpoint,
+    "max concurrency per GPU": StatedDeployment.requests,
+    "checkpoint": StatedDeployment.checkpoint,
 }
 
 
@@ -157,7 +156,7 @@ def _predicted(line: Line, lines: Sequence[Line], assumed: Assumptions) -> tuple
     return ours, "; ".join(reasons)
 
 
-def _reasons(line: Line, item: str, deployment: Deployment, ours: float, unit: float) -> Iterator[str]:
+def _reasons(line: Line, item: str, deployment: StatedDeployment, ours: float, unit: float) -> Iterator[str]:
     """What could explain a difference."""
     stated = line.needed("value")
     precision = deployment.setup.precision
@@ -178,7 +177,7 @@ def _reasons(line: Line, item: str, deployment: Deployment, ours: float, unit: f
         yield f"stated: {line.text('notes')}"
 
 
-def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Deployment:
+def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> StatedDeployment:
     """What a row was stated for; see :data:`ITEMS` for the items.
 
     Raises
@@ -197,7 +196,7 @@ def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Depl
         # R1 as first published in NVFP4 keeps all of attention in 16 bits.
         precision = replace(precision, attention_output=precision.attention)
     setup = Setup.of(model, chip, precision, _context(line, lines), assumed)
-    return Deployment(line, setup, _plans(line), lines)
+    return StatedDeployment(line, setup, _plans(line), lines)
 
 
 def _context(line: Line, lines: Sequence[Line]) -> float:

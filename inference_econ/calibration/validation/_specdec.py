@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from inference_econ.calibration.measurements._names import chip_count, hardware_name, model_name, served
-from inference_econ.calibration.measurements._rows import UnusableRowError
+from inference_econ.calibration.measurements import UnusableRowError, chip_count, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report
 from inference_econ.engine import speculation as drafting
@@ -47,7 +46,7 @@ NOTES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
+class SpeculatingDeployment:
     """What a row was measured on.
 
     Attributes
@@ -154,7 +153,7 @@ def _deployed(line: Line, lines: Sequence[Line], assumed: Assumptions, blank: Po
         yield replace(blank, series="tokens per round, all alike", unit=unit, measured=gained, predicted=alike)
 
 
-def _deployment(line: Line, assumed: Assumptions) -> Deployment:
+def _deployment(line: Line, assumed: Assumptions) -> SpeculatingDeployment:
     """What a row was measured on.
 
     Raises
@@ -182,7 +181,7 @@ def _deployment(line: Line, assumed: Assumptions) -> Deployment:
     proposer = line.text("method")
     if "MTP" not in proposer:
         raise UnusableRowError(f"the proposer {proposer!r} is not known")
-    return Deployment(setup, plans, Speculation.of("mtp", 1.0, int(line.needed("n_draft")), weights=kept))
+    return SpeculatingDeployment(setup, plans, Speculation.of("mtp", 1.0, int(line.needed("n_draft")), weights=kept))
 
 
 def _share(line: Line, column: str) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from inference_econ.calibration import measurements
 from inference_econ.calibration.accuracy import Accuracy, by_group
-from inference_econ.calibration.measurements import Deployment, Measurement, Skipped
+from inference_econ.calibration.measurements import MeasuredServer, Measurement, Skipped
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.rows import calibration_behind, was_fitted
 from inference_econ.calibration.validation._report import Point
@@ -42,7 +42,7 @@ def servers(
     sources: Sequence[str | Path],
     assumptions: str | None = None,
     *,
-    deployment: Deployment | None = None,
+    server: MeasuredServer | None = None,
 ) -> Servers:
     """Predict every row of some files of measured servers.
 
@@ -52,7 +52,7 @@ def servers(
         Names of :data:`inference_econ.calibration.measurements.SHIPPED`, or paths of files like them.
     assumptions : str, optional
         Name of a preset or its path; by default what fits the hardware of a row.
-    deployment : Deployment, optional
+    server : MeasuredServer, optional
         What the server was; for result files of load generators only.
 
     Returns
@@ -65,17 +65,17 @@ def servers(
     InputError
         If a file cannot be used, or a name is unknown.
     """
-    return held(read(sources, deployment), assumptions)
+    return held(read(sources, server), assumptions)
 
 
-def read(sources: Sequence[str | Path], deployment: Deployment | None = None) -> tuple[File, ...]:
+def read(sources: Sequence[str | Path], server: MeasuredServer | None = None) -> tuple[File, ...]:
     """Every row of some files; see :func:`servers`."""
-    return tuple(_file(source, deployment) for source in sources)
+    return tuple(_file(source, server) for source in sources)
 
 
-def _file(source: str | Path, deployment: Deployment | None) -> File:
+def _file(source: str | Path, server: MeasuredServer | None) -> File:
     path = catalog.measured_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
-    found = tuple(measurements.read(path, deployment))
+    found = tuple(measurements.read(path, server))
     if path.suffix.lower() in RESULTS:
         return File("", ({},) * len(found), found)
     kind, cells = measurements.cells(path)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.calibration import measurements, validation
-from inference_econ.calibration.measurements import Deployment, Pool
+from inference_econ.calibration.measurements import MeasuredServer, Pool
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.problem import CONSTANTS
 from inference_econ.calibration.validation import bound, servers
@@ -190,7 +190,7 @@ def test_results_of_a_load_generator(tmp_path: Path) -> None:
         '"total_output_tokens": 20000, "max_concurrency": 4, "request_rate": "inf", "model_id": "Llama-3.1-8B"}',
         encoding="utf-8",
     )
-    (row,) = servers.servers([path], deployment=Deployment(hardware="h100_sxm")).rows
+    (row,) = servers.servers([path], server=MeasuredServer(hardware="h100_sxm")).rows
     assert row.measured(TPOT) == pytest.approx(0.008)
     assert row.predicted(TPOT) == pytest.approx(0.008, rel=0.5)
     with pytest.raises(InputError, match="results do not say what they were measured on"):
