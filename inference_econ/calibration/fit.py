@@ -167,24 +167,24 @@ def _check(names: Sequence[str], targets: Sequence[str], prior: float) -> None:
 
 def _unknown(problem: Problem, logs: Array, covariance: Array, meter: Meter) -> tuple[str, ...]:
     """Why a constant is not determined; a profile of the likelihood is followed along the linearised valley."""
-    lowest, found = problem.cost(logs), []
+    lowest, reasons = problem.cost(logs), []
     for index in range(logs.size):
         error = float(np.sqrt(covariance[index, index]))
         learnt = 1.0 - (error / problem.spreads[index]) ** 2
         if min(logs[index] - problem.low[index], problem.high[index] - logs[index]) < 0.01:
-            found.append("at its bound")
+            reasons.append("at its bound")
         elif problem.spreads[index] < 1e2 and learnt < _LEARNT:
-            found.append("the rows say little about it: mostly the base's value")
+            reasons.append("the rows say little about it: mostly the base's value")
         elif problem.spreads[index] >= 1e2 and error > _KNOWN:
             vague = error > math.log(_MOST)
-            found.append("the rows do not see it" if vague else f"known to a factor of {math.exp(error):.3g} only")
+            reasons.append("the rows do not see it" if vague else f"known to a factor of {math.exp(error):.3g} only")
         else:
             valley = covariance[:, index] / error
             rises = [
                 problem.cost(np.clip(logs + sign * valley, problem.low, problem.high)) - lowest for sign in (-2.0, 2.0)
             ]
             flat = min(rises) < _FLAT * 2.0
-            found.append("others make up for it: the likelihood is flat" if flat else "")
+            reasons.append("others make up for it: the likelihood is flat" if flat else "")
         meter.step()
         meter.step()
-    return tuple(found)
+    return tuple(reasons)

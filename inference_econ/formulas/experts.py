@@ -73,5 +73,5 @@ def expected_largest(count: npt.ArrayLike) -> Array:
     """
     many, where = np.unique(np.asarray(count, dtype=float), return_inverse=True)
     normal = NormalDist()
-    values = np.array([normal.inv_cdf((one - 0.375) / (one + 0.25)) if one > 1.0 else 0.0 for one in many])
+    values = np.array([normal.inv_cdf((count - 0.375) / (count + 0.25)) if count > 1.0 else 0.0 for count in many])
     return np.asarray(values[where].reshape(np.shape(count)))

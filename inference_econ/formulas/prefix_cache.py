@@ -72,11 +72,9 @@ def turns(
     """
     number = _known("turns", count, least=1.0)
     user, answer = _known("user_tokens", user_tokens, least=1.0), _known("answer_tokens", answer_tokens)
-    system, found = _known("system_tokens", system_tokens), _known("returning", returning, most=1.0)
+    system, back = _known("system_tokens", system_tokens), _known("returning", returning, most=1.0)
     earlier = (number - 1.0) / 2.0 * (user + answer)
-    return Turns(
-        np.asarray(system + earlier + user), np.asarray(system + earlier), np.asarray(system + found * earlier)
-    )
+    return Turns(np.asarray(system + earlier + user), np.asarray(system + earlier), np.asarray(system + back * earlier))
 
 
 def returning(lifetime_seconds: ArrayLike, think_seconds: ArrayLike) -> Array:

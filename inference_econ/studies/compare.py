@@ -119,8 +119,8 @@ def comparison_scenario(
     prices = price if isinstance(price, Mapping) else {}
     for name in prices:
         if name not in axes["hardware"]:
-            given = ", ".join(axes["hardware"]) or "none"
-            raise InputError(f"price: {name!r} is not among the hardware that is compared: {given}")
+            compared = ", ".join(axes["hardware"]) or "none"
+            raise InputError(f"price: {name!r} is not among the hardware that is compared: {compared}")
     if isinstance(price, (int, float)):
         shared["price"] = price
     listed = [_series(label, settings.model_dump(exclude_unset=True)) for label, settings in series.items()]
@@ -147,15 +147,15 @@ def _title(axes: Mapping[str, Sequence[str]]) -> str:
 def _product(axes: Mapping[str, Sequence[str]], prices: Mapping[str, float]) -> list[dict[str, object]]:
     """Every combination of the axes that have several values, labelled by what differs."""
     several = {name: values for name, values in axes.items() if len(values) > 1}
-    found = []
+    combined = []
     for combination in itertools.product(*several.values()):
         settings: dict[str, object] = dict(zip(several, combination, strict=True))
         chip = str(settings.get("hardware", axes["hardware"][0]))
         if chip in prices:
             settings["price"] = prices[chip]
         label = ", ".join(map(_short, combination)) or f"{_short(axes['model'][0])} on {_short(chip)}"
-        found.append(_series(label, settings))
-    return found
+        combined.append(_series(label, settings))
+    return combined
 
 
 def _series(label: str, settings: Mapping[str, object]) -> dict[str, object]:

@@ -81,9 +81,9 @@ class Check:
     def fit(self) -> Fit:
         """All positions together."""
         return Fit(
-            sum(one.tokens for one in self.fits),
-            math.fsum(one.statistic for one in self.fits),
-            sum(one.degrees for one in self.fits),
+            sum(fit.tokens for fit in self.fits),
+            math.fsum(fit.statistic for fit in self.fits),
+            sum(fit.degrees for fit in self.fits),
         )
 
 

@@ -13,8 +13,8 @@ import pytest
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
 from inference_econ.report import figures
-from inference_econ.report import scenario as scenario_tables
-from inference_econ.report import table as tables
+from inference_econ.report.scenario import cells, result_csv, result_record, scenario_tables
+from inference_econ.report.table import to_json
 from inference_econ.studies import kv_runahead
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
@@ -62,9 +62,9 @@ def ours(label: str, context: int) -> dict[str, float]:
 
 
 def test_every_published_cell_is_compared() -> None:
-    cells = scenario_tables.cells(published())
-    assert len(cells) == 41
-    (shown, _) = scenario_tables.scenario_tables(published())
+    compared = cells(published())
+    assert len(compared) == 41
+    (shown, _) = scenario_tables(published())
     assert shown.columns == (
         *("processes", "prompt", "method", "TTFT s", "TTFT s, printed", "off by"),
         *("speed-up", "speed-up, printed", "off by"),
@@ -79,7 +79,7 @@ def errors(*labels: str, least: int = 0) -> list[float]:
     """Relative errors of the published cells of some chains, from a prompt on."""
     return [
         cell.ours / float(cell.printed) - 1.0
-        for cell in scenario_tables.cells(published())
+        for cell in cells(published())
         if any(cell.row.startswith(label) for label in labels) and int(cell.row.split(", ")[2]) >= least
     ]
 
@@ -96,7 +96,7 @@ def test_section_5_1_from_8192_tokens_on() -> None:
 
 
 def test_section_5_1_below_lies_within_20_milliseconds() -> None:
-    for cell in scenario_tables.cells(published()):
+    for cell in cells(published()):
         if "300 GB/s" in cell.row and cell.column == "TTFT s" and int(cell.row.split(", ")[2]) < 8192:
             assert -0.001 < float(cell.printed) - cell.ours < 0.02
 
@@ -120,13 +120,13 @@ def test_more_kv_heads_of_falcon_change_next_to_nothing(write: Write) -> None:
     changed = Path(write("x")).parent / "falcon_8.yaml"
     changed.write_text(model.replace("kv_heads: 1", "kv_heads: 8"), encoding="utf-8")
     result = run(write(text.replace("model: falcon_7b", f"model: {changed}")))
-    mine = [cell.ours for cell in scenario_tables.cells(result) if "Falcon" in cell.row]
-    theirs = [cell.ours for cell in scenario_tables.cells(published()) if "Falcon" in cell.row]
+    mine = [cell.ours for cell in cells(result) if "Falcon" in cell.row]
+    theirs = [cell.ours for cell in cells(published()) if "Falcon" in cell.row]
     assert mine == pytest.approx(theirs, rel=0.02)
 
 
 def test_notes_say_how_far_and_why() -> None:
-    (shown, by_method) = scenario_tables.scenario_tables(published())
+    (shown, by_method) = scenario_tables(published())
     assert shown.notes[0].startswith("Llama 7B, 1 GPU: ours are -1 to +64 % off, ")
     assert any("of 41 published values are met within 10 %" in note for note in shown.notes)
     assert any("Section 4.2 contradicts section 5.1" in note for note in shown.notes)
@@ -157,18 +157,18 @@ def test_the_figure_shows_methods_over_prompts(tmp_path: Path) -> None:
 
 
 def test_plain_data() -> None:
-    rows = list(csv.DictReader(scenario_tables.result_csv(published()).splitlines()))
+    rows = list(csv.DictReader(result_csv(published()).splitlines()))
     assert {"table", "row", "column", "ours", "printed"} == set(rows[0])
     assert sum(row["printed"] != "" for row in rows) == 41
-    record = scenario_tables.result_record(published())
-    assert tables.to_json(record)
+    record = result_record(published())
+    assert to_json(record)
     files = {used.file for used in published().sources}
     assert files == {"model: Llama 2 7B", "model: Falcon 7B", "scenario: KV-Runahead"}
 
 
 def test_a_scenario_of_ones_own(write: Write) -> None:
     result = run(write(SCENARIO))
-    shown, by_method = scenario_tables.scenario_tables(result)
+    shown, by_method = scenario_tables(result)
     assert [row[:3] for row in shown.rows] == [("alone", "100", "one process"), ("two", "200", "searched parts")]
     assert shown.rows[1][4] == ""
     assert shown.rows[1][7] == "1.2"

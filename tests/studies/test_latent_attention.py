@@ -16,7 +16,7 @@ from inference_econ.inputs import catalog
 from inference_econ.inputs.asks import LatentVariantsAsk
 from inference_econ.inputs.scenario import Scenario
 from inference_econ.report import figures, table
-from inference_econ.report import scenario as scenario_tables
+from inference_econ.report.scenario import cells, result_csv, result_record, scenario_tables
 from inference_econ.studies import latent_attention
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
@@ -47,11 +47,11 @@ def asked() -> LatentVariantsAsk:
 
 
 def test_every_printed_cell_is_reproduced(result: Result) -> None:
-    cells = scenario_tables.cells(result)
-    assert [cell.match for cell in cells] == [True] * 8
-    found = {label: tuple(cell.printed for cell in cells if cell.row.startswith(label)) for label in PRINTED}
+    compared = cells(result)
+    assert [cell.match for cell in compared] == [True] * 8
+    found = {label: tuple(cell.printed for cell in compared if cell.row.startswith(label)) for label in PRINTED}
     assert found == PRINTED
-    shown = scenario_tables.scenario_tables(result)[0]
+    shown = scenario_tables(result)[0]
     assert shown.columns == ("implementation", "variant", "kB", "kB, printed", "MFLOP", "MFLOP, printed", "match")
     assert [(row[2], row[4]) for row in shown.rows] == list(PRINTED.values())
     assert shown.notes[-1] == "8 of 8 printed cells match."
@@ -187,7 +187,7 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
 
 
 def test_the_other_forms_say_the_same(result: Result) -> None:
-    record = json.loads(table.to_json(scenario_tables.result_record(result)))
+    record = json.loads(table.to_json(result_record(result)))
     assert len(record["cells"]) == 8
     assert [len(one["rows"]) for one in record["tables"]] == [4, 16, 9, 4, 9]
     assert record["tables"][1]["rows"][0]["batch"] == 1
@@ -196,10 +196,10 @@ def test_the_other_forms_say_the_same(result: Result) -> None:
     files = {one["file"] for one in record["sources"]}
     assert {"scenario: MLA notes", "model: DeepSeek-V2", "hardware: NVIDIA A100 SXM4 40GB"} <= files
     assert any(one["ref"] == "madsys2024mla" and "deepseekv2-profile" in one["url"] for one in record["sources"])
-    rows = list(csv.DictReader(scenario_tables.result_csv(result).splitlines()))
+    rows = list(csv.DictReader(result_csv(result).splitlines()))
     assert len(rows) == 4 * 2 + 16 * 4 + 9 * 4 + 4 * 3 + 9 * 4
     assert (rows[2]["column"], rows[2]["ours"], rows[2]["printed"]) == ("kB", "1.152", "1.152")
-    markdown = [one.text("markdown") for one in scenario_tables.scenario_tables(result)]
+    markdown = [one.text("markdown") for one in scenario_tables(result)]
     assert "| CacheCompressed (CC) | per step | 1.152 | 1.152 | 33.64 | 33.64 | yes |" in markdown[0]
 
 

@@ -15,7 +15,7 @@ from inference_econ.inputs import catalog
 from inference_econ.inputs.asks import FrontierAsk, Settings
 from inference_econ.inputs.traffic import Traffic
 from inference_econ.report import caveats, figures
-from inference_econ.report import scenario as scenario_tables
+from inference_econ.report.scenario import result_csv, result_record, scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
 
 SCENARIO = """\
@@ -97,22 +97,22 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     assert wide.frontier is not None
     assert wide.frontier.setup.context == 110.0
     assert wide.frontier.setup.assumptions == catalog.assumptions("profiles/hopper").for_family("h100")
-    table = scenario_tables.scenario_table(result)
+    table = scenario_table(result)
     assert table.columns == ("series", "speed", "MFU")
     assert len(table.rows) == 2
     assert table.notes[0] == "Assumptions: profiles/hopper."
     assert any("of measured TPOTs lie" in note for note in table.notes)
     spread = caveats.ends(caveats.Asked(wide.frontier.setup, isl=100, osl=20), caveats.STEP)["milliseconds"]
-    record: Any = scenario_tables.result_record(result)
+    record: Any = result_record(result)
     assert record["assumptions"] == dict.fromkeys(("16 bits", "8 bits"), "profiles/hopper")
     speeds = [record["rows"][0][f"tokens_per_second_per_user{end}"] for end in ("_high", "", "_low")]
     assert [speeds[1] / speed for speed in speeds[::2]] == pytest.approx(spread)
     assert "curves" not in record
     drawn = run(write(SCENARIO.replace("sources:", "figure: {title: Mine}\nsources:")))
-    shown: Any = scenario_tables.result_record(drawn)
+    shown: Any = result_record(drawn)
     line = shown["curves"][0]
     assert len(line["tokens_per_second_per_user_low"]) == len(line["batch"])
-    assert "tokens_per_second_per_user_low" in scenario_tables.result_csv(drawn).splitlines()[0]
+    assert "tokens_per_second_per_user_low" in result_csv(drawn).splitlines()[0]
 
 
 def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
@@ -120,9 +120,9 @@ def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
         "sources:", "figure: {title: A}\nsources:"
     )
     result = run(write(text))
-    assert scenario_tables.scenario_table(result).notes == ()
-    assert "low" not in scenario_tables.result_csv(result).splitlines()[0]
-    assert "low" not in str(scenario_tables.result_record(result)["curves"])
+    assert scenario_table(result).notes == ()
+    assert "low" not in result_csv(result).splitlines()[0]
+    assert "low" not in str(result_record(result)["curves"])
 
 
 def test_series_override_what_is_common(write: Write) -> None:
@@ -356,7 +356,7 @@ def test_the_square_root_law(write: Write) -> None:
     found = run(write(LAW)).comparison
     assert found is not None
     assert found.predicted.tolist() == pytest.approx([1e-3, 2e-3])
-    assert scenario_tables.scenario_table(run(write(LAW))).rows[1] == ("large", "4", "3.0", "2.0")
+    assert scenario_table(run(write(LAW))).rows[1] == ("large", "4", "3.0", "2.0")
     with pytest.raises(SpecError, match=re.escape("ask.measured.0.latency must be > 0, got '0 ms'")):
         run(write(_edited(LAW, ("1 ms", "0 ms"))))
 
@@ -437,12 +437,12 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     assert result.assessment is not None
     assert result.assessment.measured == by_hand.measured
     assert result.assessment.anywhere.speed_factor == by_hand.anywhere.speed_factor
-    shown, step = scenario_tables.scenario_tables(result)
+    shown, step = scenario_tables(result)
     assert shown.rows[0][:2] == ("measured", "50.0") and step.rows[-1][0] == "in all"
-    record = scenario_tables.result_record(result)
+    record = result_record(result)
     assert record["assessment"]["measured"]["batch"] == 8  # type: ignore[index]
     assert "curves" not in record
-    assert scenario_tables.result_csv(result).splitlines()[1].startswith("measured,")
+    assert result_csv(result).splitlines()[1].startswith("measured,")
     assert figures.draw(result).axes[0].get_title() == "Mine"
 
 

@@ -79,8 +79,8 @@ def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | 
     InputError
         If the file cannot be read, is not of a known kind, or the deployment names what nobody knows.
     """
-    given = Path(path)
-    runs = _runs(given)
+    file = Path(path)
+    runs = _runs(file)
     for degree in ("tp", "dp", "pp", "ep"):
         value = getattr(server, degree)
         if value is not None and value < 1:
@@ -95,7 +95,7 @@ def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | 
         raise InputError(
             f"{error}; 'inference-econ hardware' and 'inference-econ models' list what there is"
         ) from error
-    return [_run(given, number, run, server) for number, run in enumerate(runs, start=1)]
+    return [_run(file, number, run, server) for number, run in enumerate(runs, start=1)]
 
 
 def _runs(path: Path) -> list[Json]:
@@ -106,13 +106,13 @@ def _runs(path: Path) -> list[Json]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file in UTF-8 ({error.reason})") from error
     try:
-        found = json.loads(text)
+        data = json.loads(text)
     except (json.JSONDecodeError, RecursionError):
         try:
-            found = [json.loads(line) for line in text.splitlines() if line.strip()]
+            data = [json.loads(line) for line in text.splitlines() if line.strip()]
         except (json.JSONDecodeError, RecursionError) as error:
             raise InputError(f"{path}: not JSON, nor one JSON object a line: {error}") from error
-    runs = found if isinstance(found, list) else [found]
+    runs = data if isinstance(data, list) else [data]
     if not runs or not all(isinstance(run, dict) for run in runs):
         raise InputError(f"{path}: a JSON object, or a list of them, is needed")
     return runs
@@ -243,11 +243,11 @@ def _anywhere(value: Any, keys: tuple[str, ...]) -> Any:
     """The first value under one of the keys, however deep; of a list, its first entry."""
     if isinstance(value, dict):
         for key in keys:
-            found = value.get(key)
-            if found not in (None, "", [], {}) and not isinstance(found, dict):
-                return found[0] if isinstance(found, list) else found
+            known = value.get(key)
+            if known not in (None, "", [], {}) and not isinstance(known, dict):
+                return known[0] if isinstance(known, list) else known
         for below in value.values():
-            found = _anywhere(below, keys)
-            if found is not None:
-                return found
+            known = _anywhere(below, keys)
+            if known is not None:
+                return known
     return None

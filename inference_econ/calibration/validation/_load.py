@@ -134,8 +134,8 @@ def _service(line: Line, engine: str, assumed: Assumptions) -> Service:
     requests = Requests(isl=Length.parse(line.needed("isl")), osl=Length.parse(line.needed("osl")))
     precision = Precision.of(model, weights)
     setup = Setup.of(model, catalog.hardware(hardware), precision, requests.mean_context, assumed)
-    one = np.ones(1)
-    plans = Plans(one * chips, one, one, one * chips, one, whole=True)
+    ones = np.ones(1)
+    plans = Plans(ones * chips, ones, ones, ones * chips, ones, whole=True)
     slots = np.minimum(slots_of(setup, plans), _MOST.get(engine, math.inf))
     if slots[0] < 1.0:
         raise UnusableRowError(f"{model.name} does not fit {chips:g} x {hardware}")

@@ -63,8 +63,8 @@ class StatedDeployment:
     @property
     def bytes_per_sequence(self) -> float:
         """Cache of one sequence at the context [B]."""
-        one = self.setup
-        return memory.kv_bytes_per_sequence(one.model, one.precision, one.context, one.assumptions)
+        setup = self.setup
+        return memory.kv_bytes_per_sequence(setup.model, setup.precision, setup.context, setup.assumptions)
 
     @property
     def bytes_per_token(self) -> float:
@@ -122,7 +122,7 @@ def report(path: Path, names: Sequence[str]) -> Report:
     """Every row of a file, predicted under each of some assumptions."""
     lines = read(path, COLUMNS)
     assumed = {name: preset(name) for name in names}
-    points = [_point(line, lines, name, one) for line in lines for name, one in assumed.items()]
+    points = [_point(line, lines, name, assumptions) for line in lines for name, assumptions in assumed.items()]
     return Report("memory", f"Memory: {path.name}, predicted and reported", tuple(points), NOTES, listed=True)
 
 
@@ -202,8 +202,8 @@ def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Stat
 def _context(line: Line, lines: Sequence[Line]) -> float:
     """Tokens of a request of ``1K/2K``, here or in what else is stated for the same server; or of none [tokens]."""
     same = ("source_id", "parallelism")
-    for one in (line, *(other for other in lines if all(other.text(c) == line.text(c) for c in same))):
-        lengths = re.search(r"(\d+)K/(\d+)K", one.text("item"))
+    for stated in (line, *(other for other in lines if all(other.text(c) == line.text(c) for c in same))):
+        lengths = re.search(r"(\d+)K/(\d+)K", stated.text("item"))
         if lengths is not None:
             return 1024.0 * (int(lengths[1]) + int(lengths[2]))
     return 0.0
@@ -221,11 +221,11 @@ def _plans(line: Line) -> Plans:
     tp = degrees.get("tp", ranks / apart)
     if tp * apart * pp != chips:
         raise UnusableRowError(f"the layout {text!r} is not one of {chips:g} chips")
-    one = np.ones(1)
+    ones = np.ones(1)
     batch = re.search(r"max batch (\d+)", line.text("notes"))
     sequences = apart * (float(batch[1]) if batch else 1.0)
     ep = degrees.get("ep", ranks if spread else 1.0)
-    return Plans(one * chips, one * sequences, one * pp, one * tp, one * ep, whole=True)
+    return Plans(ones * chips, ones * sequences, ones * pp, ones * tp, ones * ep, whole=True)
 
 
 def _bytes(line: Line) -> float:

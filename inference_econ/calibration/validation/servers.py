@@ -75,11 +75,11 @@ def read(sources: Sequence[str | Path], server: MeasuredServer | None = None) ->
 
 def _file(source: str | Path, server: MeasuredServer | None) -> File:
     path = catalog.measured_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
-    found = tuple(measurements.read(path, server))
+    rows = tuple(measurements.read(path, server))
     if path.suffix.lower() in RESULTS:
-        return File("", ({},) * len(found), found)
+        return File("", ({},) * len(rows), rows)
     kind, cells = measurements.cells(path)
-    return File(kind, tuple(cells), found)
+    return File(kind, tuple(cells), rows)
 
 
 def held(files: Sequence[File], assumptions: str | None = None) -> Servers:
@@ -141,22 +141,22 @@ def scores(rows: Iterable[Row], quantity: Quantity, by: Sequence[str] = ()) -> d
             names.append("\0".join(GROUPS[key](row.measurement) for key in by))
             measured.append(value)
             predicted.append(float("nan") if guess is None else guess)
-    found = by_group(names, measured, predicted)
-    ordered = sorted(found.items(), key=lambda item: -item[1].rows)
-    return {tuple(name.split("\0")) if by else (): one for name, one in ordered}
+    by_name = by_group(names, measured, predicted)
+    ordered = sorted(by_name.items(), key=lambda item: -item[1].rows)
+    return {tuple(name.split("\0")) if by else (): errors for name, errors in ordered}
 
 
 def inside(rows: Iterable[Row], quantity: Quantity) -> tuple[int, int]:
     """How many measured values are in the intervals of 80 % of their predictions, and how many have one [1]."""
-    found = [(row.measured(quantity), row.interval(quantity.field)) for row in rows]
-    known = [(value, where) for value, where in found if value is not None and where is not None]
+    pairs = [(row.measured(quantity), row.interval(quantity.field)) for row in rows]
+    known = [(value, where) for value, where in pairs if value is not None and where is not None]
     return sum(where.low <= value <= where.high for value, where in known), len(known)
 
 
 def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[Point]]]:
     """Pairs of measured and predicted values for pictures: one list per quantity that has any, in series by a key."""
     check_groups([by])
-    found = []
+    pictures = []
     for quantity in QUANTITIES:
         unit = "tokens/s" if quantity.field.endswith("per_accelerator") else "s"
         points = [
@@ -173,8 +173,8 @@ def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[Point]]
             if row.measurement is not None and row.measured(quantity) and row.predicted(quantity)
         ]
         if points:
-            found.append((quantity.title, points))
-    return found
+            pictures.append((quantity.title, points))
+    return pictures
 
 
 def check_groups(by: Iterable[str]) -> None:
