@@ -43,7 +43,7 @@ test)
     .venv/bin/ruff format --check .
     .venv/bin/mypy
     .venv/bin/lint-imports
-    .venv/bin/python -m pytest -n 2
+    .venv/bin/python -m pytest -n 2 --dist loadgroup
     ;;
 reproduce)
     set_up . package
