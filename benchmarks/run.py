@@ -64,7 +64,7 @@ def question_of(model: str, weights: str | None) -> Setup:
     """A model of the study on its H100, with an empty context."""
     spec = catalog.model(model)
     precision = Precision.of(spec, weights)
-    return Setup.of(spec, catalog.hardware("paper/h100"), precision, 0.0, catalog.assumptions("paper"))
+    return Setup(spec, catalog.hardware("paper/h100"), precision, 0.0, catalog.assumptions("paper"))
 
 
 def naive_model(setup: Setup) -> naive.Llm:

@@ -94,20 +94,7 @@ def frontier(
 )
 @options.output
 def explain(
-    model: str,
-    hardware: str,
-    weights: str | None,
-    activations: str | None,
-    kv: str | None,
-    price: float | None,
-    assumptions: str | None,
-    changes: tuple[str, ...],
     domain: int | None,
-    tp: int,
-    dp: int,
-    pp: int,
-    ep: int | None,
-    batch: float,
     cut: str,
     context: float | None,
     prefill: float | None,
@@ -115,32 +102,21 @@ def explain(
     form: str,
     output: str | None,
     quiet: bool,
+    **given: Any,
 ) -> None:
     """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory."""
     from inference_econ.answers.explain import explain as explain_step
-    from inference_econ.inputs import catalog, profiles
-    from inference_econ.inputs.what_if import split_changes
+    from inference_econ.engine.layouts.pins import Pins
     from inference_econ.report import explain as explanation_tables
     from inference_econ.report import table as tables
 
-    sorted_changes = split_changes(options.with_domain(changes, domain))
-    chip = catalog.hardware(hardware, changes=sorted_changes["hardware"])
+    pins = Pins(**{name: given[name] for name in ("tp", "dp", "pp", "ep", "batch")})
     explanation = explain_step(
-        catalog.model(model, changes=sorted_changes["model"]),
-        chip,
-        tp=tp,
-        dp=dp,
-        pp=pp,
-        ep=ep,
-        batch=batch,
+        options.setup(given, domain_size=domain),
+        pins,
         context=context,
         prompt=prefill,
         cut="2d" if cut == "2d" else "1d",
-        weights=weights,
-        activations=activations,
-        kv=kv,
-        assumptions=profiles.assumed(assumptions, chip, changes=sorted_changes["assumptions"]),
-        price=price,
     )
     shown = [explanation_tables.explain_table(explanation)]
     if form != "csv" and operators is not False:

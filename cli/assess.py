@@ -18,6 +18,10 @@ Examples:
 """
 
 
+#: What is observed of a deployment.
+_OBSERVED = ("tokens_per_second", "accelerators", "utilization", "batch", "throughput")
+
+
 @click.command(epilog=_EXAMPLES)
 @options.subject
 @options.domain
@@ -38,10 +42,6 @@ Examples:
 @click.option("--plot", type=options.PLACE, help="Write a picture: .svg, .png or .pdf.")
 @options.output
 def assess(
-    model: str,
-    hardware: str,
-    assumptions: str | None,
-    changes: tuple[str, ...],
     domain: int | None,
     context: float | None,
     isl: float | None,
@@ -58,9 +58,9 @@ def assess(
     of the step would have to shrink. MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.assess import assess as assess_all
-    from inference_econ.inputs import catalog, profiles
+    from inference_econ.answers.operating_point import Observation
+    from inference_econ.engine.layouts.pins import Pins
     from inference_econ.inputs.traffic import Traffic
-    from inference_econ.inputs.what_if import split_changes
     from inference_econ.report import assess as assessment_tables
     from inference_econ.report import table
     from inference_econ.studies.settings import DEFAULTS
@@ -75,16 +75,13 @@ def assess(
         "isl": DEFAULTS.isl if isl is None else isl,
         "osl": DEFAULTS.osl if osl is None else osl,
     }
-    sorted_changes = split_changes(options.with_domain(changes, domain))
-    chip = catalog.hardware(hardware, changes=sorted_changes["hardware"])
     with show.progress_bar(quiet=quiet) as progress:
         found = assess_all(
-            catalog.model(model, changes=sorted_changes["model"]),
-            chip,
+            options.setup(given, domain_size=domain),
             Traffic.build(lengths if context is None else {"context": context}, origin="command line"),
-            assumptions=profiles.assumed(assumptions, chip, changes=sorted_changes["assumptions"]),
+            Observation(**{name: given[name] for name in _OBSERVED}),
+            Pins(**{name: given[name] for name in ("tp", "dp", "pp", "ep")}),
             progress=progress,
-            **given,
         )
     if plot is not None:
         figures.draw_chart(assessment_tables.assessment_chart(found), plot)

@@ -41,8 +41,6 @@ class Rates(click.ParamType[tuple[float, ...]]):
 @click.option("--plot", type=options.PLACE, help="Write a picture of latencies and cost: .svg, .png or .pdf.")
 @options.output
 def load(
-    model: str,
-    hardware: str,
     rates: tuple[float, ...] | None,
     replicas: int,
     simulate: bool,
@@ -66,12 +64,14 @@ def load(
         from inference_econ.report import figures
 
         figures.check_path(plot)
-    offer = service.offer_of(model, hardware, given)
-    targets, price = Targets(given["ttft"] or math.inf, given["tpot"] or math.inf), offer.dollars_per_accelerator_hour
+    layouts = service.offer_of(given)
+    targets, price = (
+        Targets(given["ttft"] or math.inf, given["tpot"] or math.inf),
+        layouts.setup.dollars_per_accelerator_hour,
+    )
     with show.progress_bar(quiet=quiet) as progress:
         points = load_sweep.sweep(
-            load_sweep.usual_service(offer, targets),
-            price,
+            load_sweep.usual_service(layouts, targets),
             rates,
             replicas=replicas,
             targets=targets,

@@ -6,13 +6,18 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.report.files import check_place
+
+if TYPE_CHECKING:
+    from inference_econ.engine.layouts.space import Space
+    from inference_econ.engine.setup import Setup
+    from inference_econ.inputs.traffic import Requests
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -107,6 +112,36 @@ def settings(given: Mapping[str, Any], changes: Iterable[str], domain_size: int 
         raise InputError("give either --context, or --isl and --osl, not both")
     found = {name: value for name, value in given.items() if value is not None}
     return {**found, "changes": checked_changes(with_domain(changes, domain_size))}
+
+
+def setup(given: Mapping[str, Any], *, hardware: str | None = None, domain_size: int | None = None) -> Setup:
+    """What the options of :data:`subject` say, as one setup; perhaps on other hardware."""
+    from inference_econ.engine.setup import Setup
+    from inference_econ.inputs import profiles
+
+    return Setup.of(
+        given["model"],
+        given["hardware"] if hardware is None else hardware,
+        **{name: given[name] for name in ("weights", "activations", "kv", "price")},
+        assumptions=profiles.for_grid(given["assumptions"], given.get("grid", "whole")),
+        changes=with_domain(given["changes"], domain_size),
+    )
+
+
+def space(given: Mapping[str, Any]) -> Space:
+    """Which instances the options of a command allow."""
+    from inference_econ.engine.layouts.pins import Pins
+    from inference_econ.engine.layouts.space import Space
+
+    pins = Pins(**{name: given.get(name) for name in ("tp", "dp", "pp", "ep", "accelerators")})
+    return Space(pins, given["max_accelerators"], given["pipeline"])
+
+
+def requests(given: Mapping[str, Any]) -> Requests:
+    """The lengths that the options of a command say."""
+    from inference_econ.inputs.traffic import Requests
+
+    return Requests.build({name: given[name] for name in ("isl", "osl", "cached")}, origin="command line")
 
 
 def with_domain(changes: Iterable[str], size: int | None) -> tuple[str, ...]:

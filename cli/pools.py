@@ -13,20 +13,6 @@ from . import options, show
 from .service import layout, traffic
 
 
-def _specs(model: str, hardware: tuple[str, ...], given: dict[str, Any]) -> tuple[Any, list[Any], list[Any]]:
-    """The model, the chips and the assumptions for each, with what --set changes."""
-    from inference_econ.inputs import catalog, profiles
-    from inference_econ.inputs.what_if import split_changes
-
-    changes = split_changes(given["changes"])
-    chips = [catalog.hardware(name, changes=changes["hardware"]) for name in hardware]
-    return (
-        catalog.model(model, changes=changes["model"]),
-        chips,
-        [profiles.assumed(given["assumptions"], chip, changes=changes["assumptions"]) for chip in chips],
-    )
-
-
 def _one_size(given: dict[str, Any], accelerators: int | None) -> None:
     named = {
         "--request-rate": given["request_rate"],
@@ -55,8 +41,6 @@ def _one_size(given: dict[str, Any], accelerators: int | None) -> None:
 @click.option("--plot", type=options.PLACE, help="Write a picture: .svg, .png or .pdf.")
 @options.output
 def disaggregate(
-    model: str,
-    hardware: str,
     decode_on: str | None,
     accelerators: int | None,
     transfer: str,
@@ -73,7 +57,6 @@ def disaggregate(
     """
     from inference_econ.answers.disaggregated import compare, fleets, pools
     from inference_econ.answers.recommend import Targets
-    from inference_econ.inputs.traffic import Requests
     from inference_econ.report import disaggregated
 
     _one_size(given, accelerators)
@@ -83,21 +66,14 @@ def disaggregate(
         from inference_econ.report import figures
 
         figures.check_path(plot)
-    names = (hardware,) if decode_on is None else (hardware, decode_on)
-    served, chips, assumed = _specs(model, names, given)
-    requests = Requests.build(
-        {"isl": given["isl"], "osl": given["osl"], "cached": given["cached"]}, origin="command line"
-    )
+    requests = options.requests(given)
     targets = Targets(given["ttft"] or math.inf, given["tpot"] or math.inf, given["percentile"])
     chosen = pools.pools(
-        served,
-        chips[0],
+        options.setup(given),
         requests,
-        decode_on=chips[1] if decode_on is not None else None,
+        options.space(given),
+        decode=None if decode_on is None else options.setup(given, hardware=decode_on),
         layer_by_layer=transfer == "layers",
-        assumptions=assumed[0],
-        decode_assumptions=assumed[1] if decode_on is not None else None,
-        **{name: given[name] for name in ("weights", "activations", "kv", "price", "pipeline", "max_accelerators")},
     )
     compared = compare.compare(chosen, targets.ttft_seconds)
     fleet = together = None
@@ -141,8 +117,6 @@ def disaggregate(
 @click.option("--plot", type=options.PLACE, help="Write a picture: .svg, .png or .pdf.")
 @options.output
 def cache(
-    model: str,
-    hardware: str,
     isl: float | None,
     hit_rate: float | None,
     osl: float,
@@ -159,10 +133,9 @@ def cache(
     Seconds, dollars, and from which length on reading is quicker; with --turns also how much of a conversation each
     tier still holds. MODEL and HARDWARE as in 'frontier'.
     """
-    from inference_econ.answers import offer
     from inference_econ.answers import prefix_cache as offload
     from inference_econ.answers.conversations import Conversation
-    from inference_econ.engine.layouts.pins import Pins
+    from inference_econ.answers.offer import offer
     from inference_econ.inputs import catalog
     from inference_econ.inputs.traffic import Requests
     from inference_econ.report import prefix_cache as offload_tables
@@ -182,16 +155,8 @@ def cache(
     else:
         prompt, prefix = offload.prompt(4000.0 if isl is None else isl, 0.75 if hit_rate is None else hit_rate)
     known = [catalog.tier(name) for name in tiers or catalog.tier_names()]
-    served, chips, assumed = _specs(model, (hardware,), given)
-    pins = Pins(**{name: given[name] for name in ("tp", "dp", "pp", "ep", "accelerators")})
-    one = offer.offer(
-        served,
-        chips[0],
-        Requests.build({"isl": prompt, "osl": osl}, origin="command line"),
-        assumptions=assumed[0],
-        pins=pins,
-        **{name: given[name] for name in ("weights", "activations", "kv", "price", "pipeline", "max_accelerators")},
-    )
+    requests = Requests.build({"isl": prompt, "osl": osl}, origin="command line")
+    one = offer(options.setup(given), requests, options.space(given))
     found = offload.offload(
         one, known, prefix_tokens=prefix, conversation=said, requests_per_second=given["request_rate"]
     )

@@ -12,8 +12,10 @@ from inference_econ.errors import InputError
 from . import options, proposals, show
 
 if TYPE_CHECKING:
-    from inference_econ.answers.offer import Offer
+    from collections.abc import Mapping
+
     from inference_econ.answers.recommend import Targets
+    from inference_econ.serving.services import Deployments
 
 lengths = options.apply(
     click.option(
@@ -54,38 +56,21 @@ layout = options.apply(
 )
 
 
-def offer_of(model: str, hardware: str, given: dict[str, Any]) -> Offer:
-    """What the options of a command ask for, as an offer."""
-    from inference_econ.answers import offer as offers
-    from inference_econ.engine.layouts.pins import Pins
-    from inference_econ.inputs import catalog, profiles
-    from inference_econ.inputs.traffic import Requests
-    from inference_econ.inputs.what_if import split_changes
+def offer_of(given: Mapping[str, Any], hardware: str | None = None) -> Deployments:
+    """What the options of a command ask for, perhaps on other hardware: every layout as a service."""
+    from inference_econ.answers.offer import offer
 
-    changes = split_changes(given["changes"])
-    requests = Requests.build(
-        {"isl": given["isl"], "osl": given["osl"], "cached": given["cached"]}, origin="command line"
-    )
-    chip = catalog.hardware(hardware, changes=changes["hardware"])
-    return offers.offer(
-        catalog.model(model, changes=changes["model"]),
-        chip,
-        requests,
-        assumptions=profiles.assumed(given["assumptions"], chip, changes=changes["assumptions"]),
-        price=given["price"],
-        pins=Pins(**{name: given[name] for name in ("tp", "dp", "pp", "ep", "accelerators")}),
-        speculation=proposals.asked(given),
-        **{name: given[name] for name in ("weights", "activations", "kv", "pipeline", "max_accelerators")},
-    )
+    setup = options.setup(given, hardware=hardware)
+    return offer(setup, options.requests(given), options.space(given), proposals.asked(given))
 
 
-def _rate(given: dict[str, Any], offer: Offer) -> float | None:
+def _rate(given: Mapping[str, Any], layouts: Deployments) -> float | None:
     rate: float | None = given["request_rate"]
     if given["throughput"] is None:
         return rate
     if rate is not None:
         raise InputError("give either --request-rate or --throughput, not both")
-    return float(given["throughput"] / offer.deployments.requests.osl.mean)
+    return float(given["throughput"] / layouts.requests.osl.mean)
 
 
 def _targets(given: dict[str, Any]) -> Targets:
@@ -104,25 +89,23 @@ def _targets(given: dict[str, Any]) -> Targets:
     "--api-prices", help="Compare: dollars per million tokens, for example input=0.6,cached_input=0.1,output=0.6."
 )
 @options.output
-def price(
-    model: str, hardware: str, api_prices: str | None, form: str, output: str | None, quiet: bool, **given: Any
-) -> None:
+def price(api_prices: str | None, form: str, output: str | None, quiet: bool, **given: Any) -> None:
     """Dollars per million input, cached input and output tokens at a traffic.
 
     The cheapest deployment that keeps the promises is priced; its idle time too. MODEL and HARDWARE as in 'frontier'.
     """
-    from inference_econ.answers import offer as offers
+    from inference_econ.answers.price import price as priced
     from inference_econ.report import service
 
-    offer = offer_of(model, hardware, given)
-    found = offers.price(
-        offer,
-        _rate(given, offer),
+    layouts = offer_of(given)
+    found = priced(
+        layouts,
+        _rate(given, layouts),
         targets=_targets(given),
         replicas=given["replicas"],
         arrival_scv=given["arrival_scv"],
     )
-    rate, api = offer.dollars_per_accelerator_hour, _api_prices(api_prices)
+    rate, api = layouts.setup.dollars_per_accelerator_hour, _api_prices(api_prices)
     show.emit_table(
         lambda: service.price_table(found, rate, api),
         lambda: service.price_record(found, rate, api),
@@ -164,8 +147,6 @@ def _api_prices(text: str | None) -> dict[str, float] | None:
 @click.option("--choices", type=click.IntRange(1, 50), default=5, show_default=True, help="How many to show.")
 @options.output
 def recommend(
-    model: str,
-    hardware: str,
     further: tuple[str, ...],
     choices: int,
     form: str,
@@ -177,14 +158,14 @@ def recommend(
 
     With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
     """
-    from inference_econ.answers import offer as offers
+    from inference_econ.answers.recommend import recommend as cheapest
     from inference_econ.report import service
 
     if further and given["price"] is not None:
         raise InputError("--price is for one kind of hardware; with --on each file's own price is taken")
-    found = [offer_of(model, name, given) for name in dict.fromkeys((hardware, *further))]
+    found = [offer_of(given, name) for name in dict.fromkeys((given["hardware"], *further))]
     targets = _targets(given)
-    chosen, _ = offers.choose(found, _rate(given, found[0]), targets, arrival_scv=given["arrival_scv"], most=choices)
+    chosen = cheapest(found, _rate(given, found[0]), targets, arrival_scv=given["arrival_scv"], most=choices)
     show.emit_table(
         lambda: service.recommend_table(chosen, targets),
         lambda: service.recommend_record(chosen, targets),

@@ -12,8 +12,8 @@ from inference_econ.errors import InputError
 from . import options, show
 
 if TYPE_CHECKING:
-    from inference_econ.answers.offer import Offer
     from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
+    from inference_econ.serving.services import Deployments
 
 choices = options.apply(
     click.option(
@@ -98,13 +98,10 @@ def _drawing(front: ServiceFrontier, y: Metric) -> str:
     return show.curve_text(front.tokens_per_second_per_user.tolist(), front.metric(y).tolist(), NAMES[y][0])
 
 
-def _offer(given: Mapping[str, Any], changes: Sequence[str]) -> Offer:
-    from inference_econ.answers import offer
-    from inference_econ.engine.layouts.pins import Pins
+def _offer(given: Mapping[str, Any], changes: Sequence[str]) -> Deployments:
+    from inference_econ.answers.offer import offer
     from inference_econ.engine.speculation import Speculation
-    from inference_econ.inputs import catalog, profiles
-    from inference_econ.inputs.traffic import Requests
-    from inference_econ.inputs.what_if import split_changes
+    from inference_econ.inputs import catalog
 
     refused = [option for name, option in _REFUSED.items() if given[name] is not None]
     if given["grid"] != "whole":
@@ -112,18 +109,9 @@ def _offer(given: Mapping[str, Any], changes: Sequence[str]) -> Offer:
     if refused:
         raise InputError(f"{refused[0]} does not go with --serving")
     lengths = {name: usual if given[name] is None else given[name] for name, usual in (("isl", 2000), ("osl", 500))}
-    what_ifs = split_changes(changes)
     speculation = None
     if given["draft"] is not None:
         draft = catalog.model(given["draft"])
         speculation = Speculation.of("draft", given["acceptance"], given["max_draft"], model=draft)
-    chip = catalog.hardware(given["hardware"], changes=what_ifs["hardware"])
-    return offer.offer(
-        catalog.model(given["model"], changes=what_ifs["model"]),
-        chip,
-        Requests.build({**lengths, "cached": given["cached"]}, origin="command line"),
-        assumptions=profiles.assumed(given["assumptions"], chip, changes=what_ifs["assumptions"]),
-        pins=Pins(**{name: given[name] for name in ("tp", "dp", "pp", "ep", "accelerators")}),
-        speculation=speculation,
-        **{name: given[name] for name in ("weights", "activations", "kv", "price", "pipeline", "max_accelerators")},
-    )
+    setup = options.setup({**given, "changes": changes})
+    return offer(setup, options.requests({**given, **lengths}), options.space(given), speculation)

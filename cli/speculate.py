@@ -25,8 +25,6 @@ from .service import lengths
 @click.option("--plot", type=options.PLACE, help="Write a picture of speed-up and draft length: .svg, .png or .pdf.")
 @options.output
 def speculate(
-    model: str,
-    hardware: str,
     domain: int | None,
     plot: str | None,
     form: str,
@@ -42,9 +40,7 @@ def speculate(
     if speculation is None:
         raise InputError("who proposes? give --draft MODEL, --mtp, --eagle or --ngram")
     from inference_econ.answers import speculate as speculating
-    from inference_econ.inputs import catalog, profiles
-    from inference_econ.inputs.traffic import Requests
-    from inference_econ.inputs.what_if import split_changes
+    from inference_econ.engine.layouts.pins import Pins
     from inference_econ.report import speculate as speculation_tables
     from inference_econ.report import table
 
@@ -52,15 +48,11 @@ def speculate(
         from inference_econ.report import figures
 
         figures.check_path(plot)
-    changes = split_changes(options.with_domain(given["changes"], domain))
-    chip = catalog.hardware(hardware, changes=changes["hardware"])
     found = speculating.speculate(
-        catalog.model(model, changes=changes["model"]),
-        chip,
-        Requests.build({name: given[name] for name in ("isl", "osl", "cached")}, origin="command line"),
+        options.setup(given, domain_size=domain),
+        options.requests(given),
         speculation,
-        assumptions=profiles.assumed(given["assumptions"], chip, changes=changes["assumptions"]),
-        **{name: given[name] for name in ("tp", "dp", "pp", "ep", "weights", "activations", "kv", "price")},
+        Pins(**{name: given[name] for name in ("tp", "dp", "pp", "ep")}),
     )
     if plot is not None:
         figures.draw_charts(speculation_tables.charts(found), plot, textwrap.fill(speculation_tables.title(found), 80))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from inference_econ.answers import offer
-from inference_econ.answers.offer import Offer
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.inputs import catalog
 from inference_econ.inputs.traffic import Length, Requests
-from inference_econ.serving.services import Service
+from inference_econ.serving.services import Deployments, Service
+from tests import asking
 
 ONE_CHIP = (("tp", 1), ("dp", 1), ("pp", 1))
 EIGHT_CHIPS = (("tp", 8), ("dp", 1), ("pp", 1))
@@ -26,10 +25,10 @@ def offer_of(
     most: int = 4,
     hardware: str = "h100_sxm",
     preset: str = "deployable",
-) -> Offer:
+) -> Deployments:
     """Every layout of a model on up to some chips, or the one that is pinned, at 2 dollars an hour."""
     pinned = Pins(**dict(pins))
-    return offer.offer(
+    return asking.offer(
         model,
         hardware,
         Requests(isl=Length.parse(isl), osl=Length.parse(osl), cached=cached),
@@ -50,4 +49,4 @@ def service_of(
     preset: str = "deployable",
 ) -> Service:
     """One layout as a service."""
-    return offer_of(model, isl, osl, cached, pins, changes, preset=preset).deployments.service(0)
+    return offer_of(model, isl, osl, cached, pins, changes, preset=preset).service(0)

@@ -8,22 +8,20 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.answers.frontier import ask, make_grid, solve
-from inference_econ.answers.operating_point import OperatingPoint, operating_point
-from inference_econ.engine import economics, memory
+from inference_econ.answers.frontier import frontier, make_grid
+from inference_econ.answers.operating_point import Observation, OperatingPoint, operating_point
+from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import ContinuousLayouts, Grid
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.space import Space
 from inference_econ.engine.prefill import prefill
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import evaluate
 from inference_econ.engine.uncertainty import Interval, Subject, asked_subject, interval
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import pareto
-from inference_econ.inputs import profiles
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs import catalog
 from inference_econ.inputs.traffic import Traffic
 from inference_econ.search.every_plan import candidates
 from inference_econ.search.frontier import Frontier, Point, Progress, compute
@@ -220,49 +218,25 @@ class Assessment:
 
 
 def assess(
-    model: ModelSpec | str,
-    hardware: HardwareSpec | str,
+    setup: Setup,
     traffic: Traffic,
+    observed: Observation,
+    pins: Pins | None = None,
     *,
-    tokens_per_second: float,
-    accelerators: int,
-    utilization: float | None = None,
-    batch: float | None = None,
-    throughput: float | None = None,
-    tp: int | None = None,
-    dp: int | None = None,
-    pp: int | None = None,
-    ep: int | None = None,
-    weights: str | None = None,
-    activations: str | None = None,
-    kv: str | None = None,
-    price: float | None = None,
-    assumptions: Assumptions | str | None = None,
     progress: Progress | None = None,
 ) -> Assessment:
     """Hold a measured deployment against the frontier of a profile and the ideal bound (``inference_econ.assess``).
 
     Parameters
     ----------
-    model, hardware : spec, name or path
-        What is served, on what.
+    setup : Setup
+        What is served, on what, how; at the mean context of the traffic.
     traffic : Traffic
         Lengths.
-    tokens_per_second : float
-        Measured speed of one user [tokens/s].
-    accelerators : int
-        Chips of the deployment [1].
-    utilization, batch, throughput : float, optional
-        One of: useful arithmetic over the dense peak (MFU) [1], sequences served at the same time [1], output tokens
-        of the deployment [tokens/s].
-    tp, dp, pp, ep : int, optional
-        The layout of the deployment, as far as it is known [1]; the fastest one is taken for the rest.
-    weights, activations, kv : str, optional
-        Number formats; published ones and 16 bits by default.
-    price : float, optional
-        Of one accelerator [USD/h]; by default the first of its file.
-    assumptions : Assumptions, name or path, optional
-        The profile; by default that of the chip's generation.
+    observed : Observation
+        Speed, chips, and utilisation, batch or throughput.
+    pins : Pins, optional
+        The layout of the deployment, as far as it is known; the fastest one is taken for the rest.
     progress : callable, optional
         Told the share of the work done.
 
@@ -274,42 +248,26 @@ def assess(
     Raises
     ------
     InputError
-        If not exactly one of utilisation, batch and throughput is given, a number or name cannot be used, the layout
-        contradicts the number of chips, or less than one sequence would be served.
+        If nobody knows the price, the layout contradicts the number of chips, or less than one sequence would be
+        served.
     NothingFitsError
         If the model does not fit on so many chips, or in the layout.
 
     Examples
     --------
-    >>> found = assess("llama_3_70b", "h100_sxm", Traffic(context=500), tokens_per_second=40, batch=64, accelerators=8)
+    >>> setup = Setup.of("llama_3_70b", "h100_sxm")
+    >>> found = assess(setup, Traffic(context=500), Observation(tokens_per_second=40, batch=64, accelerators=8))
     >>> found.same_size.verdict, round(found.measured.throughput)
     ('behind', 2560)
     """
-    formats = {"weights": weights, "activations": activations, "kv": kv}
-    pins = Pins(tp, dp, pp, ep, None, accelerators)
+    accelerators = observed.accelerators
+    pins = replace(Pins() if pins is None else pins, batch=None, accelerators=accelerators)
     pins.check_whole()
-    opinions = profiles.assumed(assumptions, hardware)
-    setup = ask(model, hardware, traffic.mean_context, assumptions=opinions, **formats)
-    bound = ask(setup.model, setup.hardware, traffic.mean_context, assumptions="ideal", **formats)
-    rate = economics.rate(setup.hardware, price)
-    measured = operating_point(
-        setup, accelerators, tokens_per_second, rate, utilization=utilization, batch=batch, throughput=throughput
-    )
-    layout = solve(
-        setup.model,
-        setup.hardware,
-        Traffic(context=traffic.mean_context),
-        assumptions=opinions,
-        weights=weights,
-        activations=activations,
-        kv=kv,
-        price=rate,
-        tp=tp,
-        dp=dp,
-        pp=pp,
-        ep=ep,
-        accelerators=accelerators,
-    )
+    setup = replace(setup, context=traffic.mean_context)
+    bound = replace(setup, assumptions=catalog.assumptions("ideal"))
+    rate = setup.dollars_per_accelerator_hour
+    measured = operating_point(setup, observed)
+    layout = frontier(setup, Traffic(context=setup.context), Space(pins))
     batches = _batches(measured, pins)
 
     def against(share: float, asked: Setup, grid: Grid) -> Gap:
@@ -319,9 +277,9 @@ def assess(
         wider = Grid(np.union1d(grid.accelerators, accelerators), np.union1d(grid.batch, batches), grid.layouts)
         return _gap(measured, compute(asked, wider, rate, traffic=traffic), traffic)
 
-    alike = make_grid(setup, "whole", pipeline=True, pins=Pins(accelerators=accelerators))
+    alike = make_grid(setup, Space(Pins(accelerators=accelerators)))
     same_size = against(0.0, setup, alike)
-    anywhere = against(0.2, setup, make_grid(setup, "whole", pipeline=True))
+    anywhere = against(0.2, setup, make_grid(setup, Space()))
     # No server splits heads or experts better than evenly, whether that is possible or not.
     ideal = against(0.8, bound, replace(alike, layouts=ContinuousLayouts(pipeline=False)))
     grid = replace(layout.grid, batch=batches)

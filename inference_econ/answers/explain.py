@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inference_econ.answers.frontier import ask
-from inference_econ.engine import economics, memory
+from inference_econ.engine import memory
 from inference_econ.engine.layouts import plans
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.operator_costs import OperatorCosts, operator_costs
@@ -16,11 +15,7 @@ from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import StepCosts, evaluate, mfu
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
-from inference_econ.inputs import profiles
-from inference_econ.inputs.assumptions import Assumptions, TensorLayout
-from inference_econ.inputs.catalog import Name
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.assumptions import TensorLayout
 from inference_econ.search.every_plan import no_room
 from inference_econ.search.fastest import Chosen
 from inference_econ.search.frontier import layout_record
@@ -100,91 +95,77 @@ class Explanation:
 
 
 def explain(
-    model: ModelSpec | Name,
-    hardware: HardwareSpec | Name,
+    setup: Setup,
+    pins: Pins,
     *,
-    tp: int,
-    dp: int = 1,
-    pp: int = 1,
-    ep: int | None = None,
-    batch: float = 1,
     context: float | None = None,
     prompt: float | None = None,
-    weights: str | None = None,
-    activations: str | None = None,
-    kv: str | None = None,
     cut: TensorLayout = "1d",
-    assumptions: Assumptions | Name | None = None,
-    price: float | None = None,
 ) -> Explanation:
     """Take one step of one deployment apart: of decode, or of prefill.
 
     Parameters
     ----------
-    model, hardware : spec, name or path
-        What is served, on what.
-    tp, dp, pp : int
-        Accelerators that share the attention weights, groups of them with sequences of their own, and pipeline
-        stages; a stage has tp * dp accelerators [1].
-    ep : int, optional
-        Expert-parallel ranks of a stage [1]; as many as possible if not given.
-    batch : float
-        Sequences worked on together [1].
+    setup : Setup
+        What is served, on what, how.
+    pins : Pins
+        The deployment: degrees that are left open are 1, but experts are spread over as many ranks as possible, and the
+        batch is 1. A stage has tp * dp accelerators.
     context : float, optional
         Tokens in the cache of each sequence before the step [tokens]: 2000 for decode, none for prefill.
     prompt : float, optional
         Explain a prefill step that reads so many further tokens of each sequence [tokens].
-    weights, activations, kv : str, optional
-        Number formats.
     cut : {'1d', '2d'}
         How weight matrices are cut.
-    assumptions : Assumptions, name or path, optional
-        Opinions; by default the profile of the chip's generation (:func:`inference_econ.inputs.profiles.assumed`).
-    price : float, optional
-        Of one accelerator [USD/h]; by default the first of its file, if there is one.
 
     Returns
     -------
     Explanation
-        With the costs of the step and the memory it needs.
+        With the costs of the step and the memory it needs; without dollars if nobody knows the price.
 
     Raises
     ------
     InputError
-        If a degree does not divide what it must, or a name or number cannot be used.
+        If a degree does not divide what it must, or a number cannot be used.
     NothingFitsError
         If the deployment does not fit in memory.
+
+    Examples
+    --------
+    >>> step = explain(Setup.of("llama_3_70b", "h100_sxm", weights="fp8"), Pins(tp=8, batch=64))
+    >>> step.accelerators, step.limited_by
+    (8.0, 'launches')
     """
     if prompt is not None and not 1 <= prompt <= _MOST:
         raise InputError(f"the prompt must be from 1 to {_MOST:g} tokens, got {prompt:g}")
-    if context is None:
-        context = _CONTEXT if prompt is None else 0.0
-    opinions = profiles.assumed(assumptions, hardware)
-    setup = ask(model, hardware, context, assumptions=opinions, weights=weights, activations=activations, kv=kv)
-    Pins(tp, dp, pp, ep, batch)  # which refuses what is no degree
     if cut not in ("1d", "2d"):
         raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")
-    rate = None if price is None and not setup.hardware.prices else economics.rate(setup.hardware, price)
-    deployment = _deployment(setup, tp, dp, pp, ep, batch)
+    if context is None:
+        context = _CONTEXT if prompt is None else 0.0
+    served = replace(setup, context=context)
+    deployment = _deployment(served, pins)
     if prompt is not None:
         deployment = replace(deployment, new_tokens=prompt, prefill=True)
-    _check_divisible(setup, deployment, cut)
-    needed = setup.memory(deployment)
-    code = int(np.ravel(setup.reasons(deployment, cut))[0])
+    _check_divisible(served, deployment, cut)
+    needed, accelerators = served.memory(deployment), int(deployment.accelerators[0])
+    code = int(np.ravel(served.reasons(deployment, cut))[0])
     if code != memory.FITS:
-        raise NothingFitsError(_does_not_fit(setup, needed, code, tp * dp * pp))
-    costs = evaluate(setup, deployment, cut)
-    dollars = None
-    if rate is not None:
+        raise NothingFitsError(_does_not_fit(served, needed, code, accelerators))
+    costs = evaluate(served, deployment, cut)
+    batch, dollars = float(deployment.batch[0]), None
+    if served.price is not None:
         per_token = float(costs.seconds[0]) / (prompt or 1.0)
-        dollars = float(money.dollars_per_million_tokens(tp * dp * pp, per_token, batch, rate))
-    layout = layout_record(setup, Chosen(deployment, cut))
-    rows = tuple(operator_costs(setup, deployment, cut))
-    held = setup.memory_of_one_accelerator(deployment)
-    return Explanation(setup, layout, float(batch), costs, needed, dollars, rows, held, prompt)
+        dollars = float(money.dollars_per_million_tokens(accelerators, per_token, batch, served.price))
+    layout = layout_record(served, Chosen(deployment, cut))
+    rows = tuple(operator_costs(served, deployment, cut))
+    held = served.memory_of_one_accelerator(deployment)
+    return Explanation(served, layout, batch, costs, needed, dollars, rows, held, prompt)
 
 
-def _deployment(setup: Setup, tp: int, dp: int, pp: int, ep: int | None, batch: float) -> plans.Plans:
+def _deployment(setup: Setup, pins: Pins) -> plans.Plans:
+    tp, dp, pp, ep, batch = pins.tp or 1, pins.dp or 1, pins.pp or 1, pins.ep, pins.batch or 1.0
+    if pins.accelerators is not None and pins.accelerators != tp * dp * pp:
+        raise InputError(f"accelerators={pins.accelerators:g} contradicts tp={tp}, dp={dp}, pp={pp}")
     spread = 1 if not plans.has_experts(setup.model) else ep
     if spread is None:
         experts = min(

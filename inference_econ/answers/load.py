@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inference_econ.answers.offer import Offer
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.recommend import Targets, promised_rates
 from inference_econ.errors import InputError
 from inference_econ.serving.goodput import kept_share
 from inference_econ.serving.load import Loaded
-from inference_econ.serving.services import Service
+from inference_econ.serving.services import Deployments, Service
 from inference_econ.serving.simulation import play
 from inference_econ.serving.simulation.trace import Trace
 
@@ -68,18 +67,16 @@ class Point:
         return self.sheet.dollars_per_million_output_tokens
 
 
-def usual_service(offer: Offer, targets: Targets) -> Service:
-    """The layout of an offer that completes most per chip within some promises; without them if none keeps them."""
-    found = offer.deployments
-    rates = promised_rates(found, targets)
+def usual_service(layouts: Deployments, targets: Targets) -> Service:
+    """The layout that completes most per chip within some promises; without them if none keeps them."""
+    rates = promised_rates(layouts, targets)
     if not rates.any():
-        rates = promised_rates(found, Targets())
-    return found.service(int(np.argmax(rates / found.plans.accelerators)))
+        rates = promised_rates(layouts, Targets())
+    return layouts.service(int(np.argmax(rates / layouts.plans.accelerators)))
 
 
 def sweep(
     service: Service,
-    dollars_per_accelerator_hour: float,
     requests_per_second: Sequence[float] | None = None,
     *,
     replicas: int = 1,
@@ -94,8 +91,6 @@ def sweep(
     ----------
     service : Service
         One instance.
-    dollars_per_accelerator_hour : float
-        [USD/h]
     requests_per_second : sequence of float, optional
         Of the whole traffic [1/s]; by default up to 1.2 times what the fleet completes (:data:`SHARES`).
     replicas : int
@@ -144,6 +139,6 @@ def sweep(
                 arrival_scv=arrival_scv,
             )
         played = play.rehearse(service, each, arrival_scv=arrival_scv) if simulate else None
-        bill = sheet(service, rate, dollars_per_accelerator_hour, replicas=replicas, arrival_scv=arrival_scv)
+        bill = sheet(service, rate, replicas=replicas, arrival_scv=arrival_scv)
         points.append(Point(bill, kept, played))
     return points

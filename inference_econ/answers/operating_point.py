@@ -11,6 +11,8 @@ from inference_econ.formulas import money
 
 #: Larger speeds, batches and throughputs are typing errors.
 _MOST = 1e9
+#: What says how full a deployment is: one of them.
+_FULLNESS = ("utilization", "batch", "throughput")
 #: Rounding [1].
 _ROUNDING = 1e-9
 
@@ -48,34 +50,57 @@ class OperatingPoint:
         return 1.0 / self.tokens_per_second_per_user
 
 
-def operating_point(
-    setup: Setup,
-    accelerators: int,
-    tokens_per_second: float,
-    dollars_per_accelerator_hour: float,
-    *,
-    utilization: float | None = None,
-    batch: float | None = None,
-    throughput: float | None = None,
-) -> OperatingPoint:
-    """All of an operating point from its speed and one of utilisation, batch and throughput.
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What was observed of a deployment: how fast it is, and one number that says how full it is.
 
-    Parameters
+    Attributes
     ----------
-    setup : Setup
-        What, on what, how: decides the useful arithmetic of a token and the peak that it is held against.
-    accelerators : int
-        Chips of the deployment [1].
     tokens_per_second : float
         Speed of one user [tokens/s].
-    dollars_per_accelerator_hour : float
-        Price [USD/h].
+    accelerators : int
+        Chips of the deployment [1].
     utilization : float, optional
         Useful arithmetic over the dense peak (MFU) [1].
     batch : float, optional
         Sequences served at the same time, on average [1].
     throughput : float, optional
         Output tokens of the deployment [tokens/s].
+
+    Raises
+    ------
+    InputError
+        If not exactly one of the last three is given, or a number cannot be.
+    """
+
+    tokens_per_second: float
+    accelerators: int
+    utilization: float | None = None
+    batch: float | None = None
+    throughput: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        known = [name for name in _FULLNESS if getattr(self, name) is not None]
+        if len(known) != 1:
+            got = " and ".join(known) or "none"
+            raise InputError(f"give one of utilization, batch and throughput (the others follow from it), got {got}")
+        if self.utilization is not None and not 0.0 < self.utilization <= 1.0:
+            raise InputError(f"utilization must be above 0 and at most 1 (0.15 is 15 %), got {self.utilization:g}")
+        for name in ("tokens_per_second", *known):
+            if not 0.0 < getattr(self, name) <= _MOST:
+                raise InputError(f"{name} must be positive and at most {_MOST:g}, got {getattr(self, name):g}")
+
+
+def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
+    """All of an operating point from what was observed of it.
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how: decides the useful arithmetic of a token, the peak that it is held against, and the price.
+    observed : Observation
+        Speed, chips, and utilisation, batch or throughput.
 
     Returns
     -------
@@ -85,19 +110,10 @@ def operating_point(
     Raises
     ------
     InputError
-        If not exactly one of the three is given, a number cannot be, or less than one sequence would be served.
+        If less than one sequence would be served, or nobody knows the price.
     """
-    given = {"utilization": utilization, "batch": batch, "throughput": throughput}
-    known = {name: value for name, value in given.items() if value is not None}
-    if len(known) != 1:
-        got = " and ".join(known) or "none"
-        raise InputError(f"give one of utilization, batch and throughput (the others follow from it), got {got}")
-    ((name, value),) = known.items()
-    if name == "utilization" and not 0.0 < value <= 1.0:
-        raise InputError(f"utilization must be above 0 and at most 1 (0.15 is 15 %), got {value:g}")
-    for what, number in (("tokens_per_second", tokens_per_second), (name, value)):
-        if not 0.0 < number <= _MOST:
-            raise InputError(f"{what} must be positive and at most {_MOST:g}, got {number:g}")
+    accelerators, tokens_per_second = observed.accelerators, observed.tokens_per_second
+    name, value = next((name, float(value)) for name in _FULLNESS if (value := getattr(observed, name)) is not None)
     one = float(mfu(setup, accelerators, 1.0, 1.0 / tokens_per_second))
     sequences = {"utilization": value / one, "batch": value, "throughput": value / tokens_per_second}[name]
     if sequences < 1.0 - _ROUNDING:
@@ -107,7 +123,7 @@ def operating_point(
             f"{tokens_per_second:g} tokens/s and a utilization of {one:.2g}"
         )
     dollars = money.dollars_per_million_tokens(
-        accelerators, 1.0 / tokens_per_second, sequences, dollars_per_accelerator_hour
+        accelerators, 1.0 / tokens_per_second, sequences, setup.dollars_per_accelerator_hour
     )
     return OperatingPoint(
         accelerators, tokens_per_second, sequences, sequences * tokens_per_second, one * sequences, float(dollars)

@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.answers.conversations import Conversation, Reuse, reuse
-from inference_econ.answers.offer import FILLED, Offer
-from inference_econ.answers.recommend import Targets, promised_rates
+from inference_econ.answers.recommend import FILLED, Targets, promised_rates
 from inference_econ.engine import memory
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs.tier import TierSpec
 from inference_econ.serving.load import loaded
-from inference_econ.serving.services import Service
+from inference_econ.serving.services import Deployments, Service
 
 Array = npt.NDArray[np.float64]
 
@@ -157,7 +156,7 @@ def prompt(
 
 
 def offload(
-    one: Offer,
+    layouts: Deployments,
     tiers: Sequence[TierSpec],
     *,
     prefix_tokens: float,
@@ -168,8 +167,9 @@ def offload(
 
     Parameters
     ----------
-    one : Offer
-        Model, chip, layouts and lengths; the smallest layout whose requests are nearly the cheapest is taken.
+    layouts : Deployments
+        Of a model on a chip (:func:`inference_econ.answers.offer.offer`); the smallest whose requests are nearly the
+        cheapest is taken.
     tiers : sequence of TierSpec
         Memory of the hosts that may hold caches.
     prefix_tokens : float
@@ -177,7 +177,7 @@ def offload(
     conversation : Conversation, optional
         What users do, for what each tier holds of it.
     requests_per_second : float, optional
-        At the instance [1/s]; by default :data:`inference_econ.answers.offer.FILLED` of what it completes.
+        At the instance [1/s]; by default :data:`inference_econ.answers.recommend.FILLED` of what it completes.
 
     Returns
     -------
@@ -195,14 +195,14 @@ def offload(
     the chips of one attention group and of all stages; each reads its part over its own link to the host, or from its
     share of a slower tier. Nothing is hidden behind other work, and writing is not counted.
     """
-    tokens, prefix = one.deployments.requests.isl.mean, prefix_tokens
+    tokens, prefix = layouts.requests.isl.mean, prefix_tokens
     if not 0 <= prefix <= tokens - 1:
         raise InputError(f"the prefix must leave at least one new token of the prompt ({tokens:g}), got {prefix:g}")
-    service = one.deployments.service(_cheapest(one))
+    service = layouts.service(_cheapest(layouts))
     rate = FILLED * service.most_requests_per_second if requests_per_second is None else requests_per_second
     if not 0 < rate < math.inf:
         raise InputError(f"the request rate must be positive, got {rate:g}")
-    price = float(money.dollars_per_second(service.accelerators, one.dollars_per_accelerator_hour))
+    price = float(money.dollars_per_second(service.accelerators, service.setup.dollars_per_accelerator_hour))
     case = _Case(service, tokens - prefix)
     room = case.room()
     computing, busy = case.computing(prefix)
@@ -245,9 +245,8 @@ def curve(found: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
     return lines
 
 
-def _cheapest(one: Offer) -> int:
+def _cheapest(found: Deployments) -> int:
     """The smallest layout whose requests are nearly the cheapest."""
-    found = one.deployments
     per_chip = promised_rates(found, Targets()) / found.plans.accelerators
     good = np.flatnonzero(per_chip >= (1.0 - _NEARLY) * per_chip.max())
     smallest = good[found.plans.accelerators[good] == found.plans.accelerators[good].min()]

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from inference_econ._types import Array
+from inference_econ.answers.recommend import Targets, natural_rate, promised_rates, recommend
+from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.serving.load import Loaded, loaded
-from inference_econ.serving.services import Service
+from inference_econ.serving.services import Deployments, Service
 
 #: Kinds of tokens, each with a price of its own.
 KINDS = money.Bill._fields
@@ -70,7 +74,6 @@ class Sheet:
 def sheet(
     service: Service,
     requests_per_second: float,
-    dollars_per_accelerator_hour: float,
     *,
     replicas: int = 1,
     arrival_scv: float = 1.0,
@@ -83,8 +86,6 @@ def sheet(
         One instance.
     requests_per_second : float
         Of the whole traffic [1/s].
-    dollars_per_accelerator_hour : float
-        [USD/h]
     replicas : int
         Instances [1].
     arrival_scv : float
@@ -102,8 +103,8 @@ def sheet(
     tokens the rest of the time that the request takes up. Idle time is borne in the same proportion.
     """
     load = loaded(service, requests_per_second / replicas, arrival_scv=arrival_scv)
-    requests, second = service.requests, money.dollars_per_second(service.accelerators, dollars_per_accelerator_hour)
-    bill = replicas * service.accelerators * dollars_per_accelerator_hour
+    requests, rate = service.requests, service.setup.dollars_per_accelerator_hour
+    bill, second = replicas * service.accelerators * rate, money.dollars_per_second(service.accelerators, rate)
     each = dict(zip(KINDS, (requests.new_tokens, requests.cached, requests.osl.mean), strict=True))
     hourly = load.completed_per_second * replicas * _HOUR
     tokens = {kind: hourly * count for kind, count in each.items()}
@@ -128,3 +129,56 @@ def busy_seconds(service: Service, concurrency: float) -> tuple[float, float, fl
     reading = min(service.prefill_busy_seconds, seconds)
     fresh = min(alone, reading)
     return fresh, reading - fresh, seconds - reading
+
+
+def price(
+    layouts: Deployments,
+    requests_per_second: float | None = None,
+    *,
+    targets: Targets | None = None,
+    replicas: int | None = None,
+    arrival_scv: float = 1.0,
+) -> Sheet:
+    """What each kind of token costs at a traffic, on the cheapest deployment of an offer.
+
+    Parameters
+    ----------
+    layouts : Deployments
+        To choose from (:func:`inference_econ.answers.offer.offer`).
+    requests_per_second : float, optional
+        The whole traffic [1/s]; by default :func:`inference_econ.answers.recommend.natural_rate`.
+    targets : Targets, optional
+        Promises that the deployment must keep.
+    replicas : int, optional
+        Instances [1]; the fewest that keep the promises if not given. Given ones may be saturated: the sheet says so.
+    arrival_scv : float
+        Squared coefficient of variation of the times between arrivals [1].
+
+    Returns
+    -------
+    Sheet
+        Tokens by kind, their costs, and the load.
+
+    Raises
+    ------
+    InputError
+        If a rate, number or promise is impossible.
+    NothingFitsError
+        If no layout keeps the promises.
+    """
+    promised = Targets() if targets is None else targets
+    if replicas is None:
+        rate = natural_rate([layouts], promised) if requests_per_second is None else requests_per_second
+        best = recommend([layouts], rate, promised, arrival_scv=arrival_scv, most=1)[0]
+        return sheet(best.service, rate, replicas=best.replicas, arrival_scv=arrival_scv)
+    if not (replicas >= 1 and float(replicas).is_integer()):
+        raise InputError(f"replicas must be a whole number from 1 on, got {replicas:g}")
+    rates = promised_rates(layouts, promised)
+    rate = requests_per_second or replicas * natural_rate([layouts], promised)
+    # Of the cheapest fleets of so many instances that complete the traffic, the one that completes most; the one of all
+    # if none does.
+    enough = replicas * rates > rate
+    sizes = layouts.plans.accelerators
+    smallest = enough & (sizes == sizes[enough].min()) if enough.any() else sizes > 0
+    index = int(np.argmax(np.where(smallest, rates, -1.0)))
+    return sheet(layouts.service(index), rate, replicas=int(replicas), arrival_scv=arrival_scv)

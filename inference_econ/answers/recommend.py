@@ -18,6 +18,8 @@ from inference_econ.serving.services import Deployments, Service
 Array = npt.NDArray[np.float64]
 
 
+#: Share of what an instance can do that it is filled to where no request rate is given [1].
+FILLED = 0.8
 #: Share of what an instance completes beyond which nobody plans: the wait there hangs on the last digit [1].
 FULLEST = 0.98
 
@@ -97,8 +99,8 @@ class Choice:
 
 
 def recommend(
-    offers: Sequence[tuple[Deployments, float]],
-    requests_per_second: float,
+    offers: Sequence[Deployments],
+    requests_per_second: float | None,
     targets: Targets,
     *,
     arrival_scv: float = 1.0,
@@ -108,10 +110,10 @@ def recommend(
 
     Parameters
     ----------
-    offers : sequence of (Deployments, float)
-        Layouts, with the price of a chip [USD/h].
-    requests_per_second : float
-        The whole traffic [1/s].
+    offers : sequence of Deployments
+        Layouts to choose from, of one kind of chip each (:func:`inference_econ.answers.offer.offer`).
+    requests_per_second : float or None
+        The whole traffic [1/s]; None for what fills one instance of the cheapest layout (:func:`natural_rate`).
     targets : Targets
         What is promised.
     arrival_scv : float
@@ -136,18 +138,22 @@ def recommend(
     The steady states bound the rate that a layout can promise; only layouts whose bound is cheaper than the choices
     found so far are put under load.
     """
+    if requests_per_second is None:
+        requests_per_second = natural_rate(offers, targets)
     if not 0 < requests_per_second < math.inf:
         raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
     bounds = []
-    for which, (found, price) in enumerate(offers):
+    for which, found in enumerate(offers):
         rates = promised_rates(found, targets)
         replicas = np.ceil(requests_per_second / np.maximum(rates, 1e-300))
-        cost = np.where(rates > 0.0, replicas * found.plans.accelerators * price, np.inf)
+        cost = np.where(
+            rates > 0.0, replicas * found.plans.accelerators * found.setup.dollars_per_accelerator_hour, np.inf
+        )
         bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]
     kept: dict[tuple[int, int], Choice] = {}
     most_each = max(1, most // len(offers))
     for bound, which, index in sorted(bounds):
-        found, price = offers[which]
+        found = offers[which]
         key = which, int(found.plans.accelerators[index])
         rivals = sorted(choice.dollars_per_hour for (rival, _), choice in kept.items() if rival == which)
         limit = min(
@@ -156,17 +162,32 @@ def recommend(
         )
         if bound > limit:
             continue
-        choice = _fewest(found.service(index), requests_per_second, targets, price, limit, arrival_scv)
+        choice = _fewest(found.service(index), requests_per_second, targets, limit, arrival_scv)
         if choice is not None and (key not in kept or _rank(choice) < _rank(kept[key])):
             kept[key] = choice
     if not kept:
-        raise NothingFitsError(_best_reachable([found for found, _ in offers], targets))
+        raise NothingFitsError(_best_reachable(offers, targets))
     listed = [
         choice
         for which in range(len(offers))
         for choice in sorted((one for (rival, _), one in kept.items() if rival == which), key=_rank)[:most_each]
     ]
     return sorted(listed, key=_rank)
+
+
+def natural_rate(offers: Sequence[Deployments], targets: Targets) -> float:
+    """What fills an instance of the layout whose requests are the cheapest, as far as is planned [1/s].
+
+    The share is :data:`FILLED` of what it can do within the promises.
+    """
+    best, rate = 0.0, FILLED
+    for found in offers:
+        rates = promised_rates(found, targets)
+        per_dollar = rates / (found.plans.accelerators * found.setup.dollars_per_accelerator_hour)
+        index = int(np.argmax(per_dollar))
+        if per_dollar[index] > best:
+            best, rate = float(per_dollar[index]), FILLED * float(rates[index])
+    return rate
 
 
 def _rank(choice: Choice) -> tuple[float, float]:
@@ -196,24 +217,22 @@ def promised_rates(found: Deployments, targets: Targets) -> Array:
     return np.where(share < 0.0, 0.0, first * (second / first) ** np.clip(share - below, 0.0, 1.0))
 
 
-def _fewest(
-    service: Service, rate: float, targets: Targets, price: float, limit: float, arrival_scv: float
-) -> Choice | None:
+def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
     """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
 
     def shared(replicas: int) -> Loaded:
         return loaded(service, rate / replicas, arrival_scv=arrival_scv)
 
-    chips = service.accelerators * price
+    hourly = service.accelerators * service.setup.dollars_per_accelerator_hour
     low = high = max(1, math.ceil(rate / service.most_requests_per_second))
     while targets.broken(shared(high)) is not None:
-        if high * chips > limit or high > 1e9 or (high > low and rate / high < 1e-6):
+        if high * hourly > limit or high > 1e9 or (high > low and rate / high < 1e-6):
             return None
         low, high = high + 1, 2 * high
     # Between the last number that breaks something and one that does not.
     fewest = low + bisect_left(range(low, high), True, key=lambda replicas: targets.broken(shared(replicas)) is None)
     broken = "instance" if fewest == 1 else targets.broken(shared(fewest - 1)) or "capacity"
-    return Choice(service, fewest, shared(fewest), fewest * chips, broken)
+    return Choice(service, fewest, shared(fewest), fewest * hourly, broken)
 
 
 def _best_reachable(every: Sequence[Deployments], targets: Targets) -> str:

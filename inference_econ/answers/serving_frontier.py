@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.answers.offer import Offer
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, pareto
@@ -36,8 +35,6 @@ class ServiceFrontier:
     ----------
     deployments : Deployments
         Where the points come from.
-    dollars_per_accelerator_hour : float
-        [USD/h]
     plans : Plans
         Their layouts.
     tokens_per_second_per_user : ndarray
@@ -49,7 +46,6 @@ class ServiceFrontier:
     """
 
     deployments: Deployments
-    dollars_per_accelerator_hour: float
     plans: Plans
     tokens_per_second_per_user: Array
     ttft_seconds: Array
@@ -76,7 +72,10 @@ class ServiceFrontier:
     def dollars_per_million_output_tokens(self) -> Array:
         """The whole bill over output tokens [USD per 1e6 tokens]."""
         return money.dollars_per_million_tokens(
-            self.plans.accelerators, 1.0, self.output_tokens_per_second, self.dollars_per_accelerator_hour
+            self.plans.accelerators,
+            1.0,
+            self.output_tokens_per_second,
+            self.deployments.setup.dollars_per_accelerator_hour,
         )
 
     @property
@@ -141,13 +140,13 @@ class ServiceFrontier:
         return pd.DataFrame(self.columns())
 
 
-def service_frontier(offer: Offer) -> ServiceFrontier:
+def service_frontier(layouts: Deployments) -> ServiceFrontier:
     """The frontier over all layouts and batches of an offer, each in the steady state of continuous batching.
 
     Parameters
     ----------
-    offer : Offer
-        What a model on a chip can offer, at what price.
+    layouts : Deployments
+        What a model on a chip can offer (:func:`inference_econ.answers.offer.offer`).
 
     Returns
     -------
@@ -159,7 +158,7 @@ def service_frontier(offer: Offer) -> ServiceFrontier:
     InputError
         If answers have a single token, which comes with the prompt: there is no speed then.
     """
-    found = offer.deployments
+    found = layouts
     if not found.requests.decode_steps > 0:
         raise InputError(f"osl must be more than 1 token for a speed, got {found.requests.osl.mean:g}")
     states = found.states
@@ -169,7 +168,6 @@ def service_frontier(offer: Offer) -> ServiceFrontier:
     at = (rows, columns)
     return ServiceFrontier(
         found,
-        offer.dollars_per_accelerator_hour,
         found.plans.at((rows,)),
         states.tokens_per_second[at],
         states.ttft_seconds[at],

@@ -12,12 +12,11 @@ from inference_econ.answers import acceptance
 from inference_econ.answers.offer import offer
 from inference_econ.engine import speculation as drafting
 from inference_econ.engine.layouts.pins import Pins
+from inference_econ.engine.layouts.space import Space
+from inference_econ.engine.setup import Setup
 from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.traffic import Requests
 from inference_econ.serving.services import At, Service, services, slots_of
 
@@ -97,40 +96,19 @@ class Speculated:
         )
 
 
-def speculate(
-    model: ModelSpec | str,
-    hardware: HardwareSpec | str,
-    requests: Requests,
-    speculation: Speculation,
-    *,
-    tp: int = 1,
-    dp: int = 1,
-    pp: int = 1,
-    ep: int | None = None,
-    assumptions: Assumptions | str | None = None,
-    weights: str | None = None,
-    activations: str | None = None,
-    kv: str | None = None,
-    price: float | None = None,
-) -> Speculated:
+def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: Pins | None = None) -> Speculated:
     """One deployment with and without speculation, from one request in flight to as many as fit.
 
     Parameters
     ----------
-    model, hardware : spec, name or path
-        What is served, on what.
+    setup : Setup
+        What is served, on what, how.
     requests : Requests
         Lengths and cached tokens.
     speculation : Speculation
         Who proposes tokens, and how often they are accepted.
-    tp, dp, pp, ep : int
-        Layout [1]; experts are spread over as many ranks as divide if ``ep`` is not given.
-    assumptions : Assumptions, name or path, optional
-        Opinions; by default the profile of the chip's generation (:func:`inference_econ.inputs.profiles.assumed`).
-    weights, activations, kv : str, optional
-        Number formats of the target.
-    price : float, optional
-        Of one accelerator [USD/h]; by default the first of its file.
+    pins : Pins, optional
+        The layout; degrees that are left open are 1, but experts are spread over as many ranks as divide.
 
     Returns
     -------
@@ -140,25 +118,16 @@ def speculate(
     Raises
     ------
     InputError
-        If a name, format, degree or number cannot be used, answers have one token, or the speculation does not go
-        with the model.
+        If nobody knows the price, a degree cannot be used, answers have one token, or the speculation does not go with
+        the model.
     NothingFitsError
         If target and proposer do not fit.
     """
     if requests.decode_steps <= 0:
         raise InputError(f"answers of {requests.osl.mean:g} token need no decode step that speculation could speed up")
-    found = offer(
-        model,
-        hardware,
-        requests,
-        assumptions=assumptions,
-        weights=weights,
-        activations=activations,
-        kv=kv,
-        price=price,
-        pins=Pins(tp=tp, dp=dp, pp=pp, ep=ep),
-    )
-    layouts = found.deployments
+    layout = Pins() if pins is None else pins
+    whole = replace(layout, tp=layout.tp or 1, dp=layout.dp or 1, pp=layout.pp or 1)
+    layouts = offer(setup, requests, Space(whole))
     # The last has the most expert-parallel ranks.
     plans, setup = layouts.plans.at((np.array([-1]),)), layouts.setup
     slots = slots_of(setup, plans, speculation)
@@ -177,7 +146,7 @@ def speculate(
     state = fast.at(concurrency)
     rounds = drafting.rounds(setup, replace(plans, batch=state.batch), speculation)
     length = rounds.best().length
-    rate, each = found.dollars_per_accelerator_hour, rounds.propose_seconds
+    rate, each = setup.dollars_per_accelerator_hour, rounds.propose_seconds
     return Speculated(plain, fast, rate, concurrency, plain.at(concurrency), state, length, rounds.tokens[length], each)
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from inference_econ.engine.operators.table import Collective
 from inference_econ.errors import InputError
 from inference_econ.formulas import collectives as nccl
-from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.assumptions import NetworkAssumptions
 from inference_econ.inputs.collectives import Free, Mesh, NcclTree, ProtocolConstants, ProtocolName
 from inference_econ.inputs.hardware import HardwareSpec
 
@@ -49,27 +49,27 @@ class Network:
     name: str
 
     @classmethod
-    def of(cls, hardware: HardwareSpec, assumptions: Assumptions) -> Network:
+    def of(cls, hardware: HardwareSpec, assumed: NetworkAssumptions) -> Network:
         """The network of a chip under some assumptions."""
-        model, share = assumptions.network.collectives, assumptions.network.link_efficiency
+        model, share = assumed.collectives, assumed.link_efficiency
         link, nic = hardware.link_bytes_per_second_one_way, hardware.nic_bytes_per_second_one_way
         nearest = link or nic
         protocols = _protocols(model) if isinstance(model, NcclTree) else []
-        exchanging, network = protocols, 1.0
+        exchanging, factor = protocols, 1.0
         if isinstance(model, NcclTree):
             doubling = model.exchange_per_domain_doubling
             if doubling is not None:
                 exchanging = [one._replace(domain_seconds=doubling) for one in protocols]
             if model.network_factor is not None:
-                network = model.network_factor / max(one.bandwidth_factor for one in model.protocols.values())
+                factor = model.network_factor / max(one.bandwidth_factor for one in model.protocols.values())
         return cls(
             model,
             protocols,
             exchanging,
             np.inf if link is None else link * share,
-            np.inf if nic is None else nic * share * network,
+            np.inf if nic is None else nic * share * factor,
             None if nearest is None else nearest * share,
-            assumptions.network.collective_overhead,
+            assumed.collective_overhead,
             hardware.name,
         )
 

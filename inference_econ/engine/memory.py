@@ -12,7 +12,7 @@ import numpy.typing as npt
 from inference_econ.engine.layouts.plans import DEPTH_TOLERANCE, Plans, indivisible
 from inference_econ.formulas.attention import decompressed_elements
 from inference_econ.inputs import counting
-from inference_econ.inputs.assumptions import Assumptions, TensorLayout
+from inference_econ.inputs.assumptions import Assumptions, AttentionAssumptions, CapacityAssumptions, TensorLayout
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 from inference_econ.inputs.model import Attention, FeedForward, ModelSpec
 from inference_econ.inputs.precision import Precision
@@ -88,7 +88,9 @@ def weight_bytes(model: ModelSpec, precision: Precision) -> float:
     return sum(_weight_groups(model, precision).values())
 
 
-def _weight_groups(model: ModelSpec, precision: Precision, assumptions: Assumptions | None = None) -> dict[str, float]:
+def _weight_groups(
+    model: ModelSpec, precision: Precision, assumed: CapacityAssumptions | None = None
+) -> dict[str, float]:
     """Weights as stored, by where copies of them lie [B]; those that must fit, under some assumptions."""
     hidden, parts = model.hidden_size, model.parameter_parts()
     routed = shared = output = 0.0
@@ -102,7 +104,7 @@ def _weight_groups(model: ModelSpec, precision: Precision, assumptions: Assumpti
     other = sum(parts.values()) - parts["embeddings"] - parts["attention"] - routed - shared
     width = BYTES_PER_ELEMENT
     embeddings = parts["embeddings"]
-    if assumptions is not None and assumptions.capacity.embeddings == "output" and not model.tied_embeddings:
+    if assumed is not None and assumed.embeddings == "output" and not model.tied_embeddings:
         embeddings -= model.vocab_size * hidden
     return {
         "embeddings": embeddings * width[precision.embeddings],
@@ -121,7 +123,7 @@ def _held_weights(
 
     Each group of attention ranks holds its own copy of attention and of shared experts.
     """
-    groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions)}
+    groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
     if assumptions.layout.attention_groups == "data_parallel":
         for name in ("attention", "shared_experts"):
             groups[name] = groups[name] * (plans.stage / plans.attention_ranks)
@@ -148,7 +150,9 @@ def _kept(spec: Attention, precision: Precision, context: float, assumptions: As
         convolution = counting.state_elements(spec) - state
         return state * BYTES_PER_ELEMENT[spec.state_dtype] + convolution * BYTES_PER_ELEMENT[precision.activations]
     limit = counting.window(spec)
-    cached = _elements(spec, assumptions) * (context if limit is None else min(context, float(limit)))
+    cached = _elements(spec, None if assumptions is None else assumptions.attention) * (
+        context if limit is None else min(context, float(limit))
+    )
     if spec.kind == "compressed":
         cached += counting.window_elements(spec) * min(context, float(spec.window))
     return (cached + counting.index_elements(spec) * context) * width
@@ -163,28 +167,28 @@ def _held_cache(
         kept: Array | float = block.layers * _kept(block.attention, precision, context, assumptions)
         if assumptions.layout.kv_placement == "by_heads":
             ranks = plans.attention_ranks
-            kept = kept * (ranks / np.minimum(ranks, _apart(block.attention, assumptions)))
+            kept = kept * (ranks / np.minimum(ranks, _apart(block.attention, assumptions.attention)))
         held["state" if block.attention.kind == "recurrent" else "kv_cache"] += kept
     return held
 
 
-def _decompressed(spec: Attention, assumptions: Assumptions | None) -> bool:
-    return assumptions is not None and spec.kind == "latent" and assumptions.attention.latent == "decompressed"
+def _decompressed(spec: Attention, assumed: AttentionAssumptions | None) -> bool:
+    return assumed is not None and spec.kind == "latent" and assumed.latent == "decompressed"
 
 
-def _elements(spec: Attention, assumptions: Assumptions | None) -> float:
+def _elements(spec: Attention, assumed: AttentionAssumptions | None) -> float:
     """Elements that one layer caches per token."""
-    if spec.kind == "latent" and _decompressed(spec, assumptions):
+    if spec.kind == "latent" and _decompressed(spec, assumed):
         widths = spec.nope_head_dim, spec.rope_head_dim, spec.value_head_dim
         return decompressed_elements(spec.query_heads, *widths)
     return counting.cached_elements(spec)
 
 
-def _apart(spec: Attention, assumptions: Assumptions) -> float:
+def _apart(spec: Attention, assumed: AttentionAssumptions) -> float:
     """Heads whose cache or state can lie on chips of their own."""
     if spec.kind == "grouped_query":
         return float(spec.kv_heads)
-    if spec.kind == "latent" and _decompressed(spec, assumptions):
+    if spec.kind == "latent" and _decompressed(spec, assumed):
         return float(spec.query_heads)
     return float(spec.value_heads) if spec.kind == "recurrent" else 1.0
 
@@ -199,7 +203,7 @@ def workspace_bytes(
     every step, one layer at a time.
     """
     tokens = assumptions.capacity.workspace_tokens
-    expanded = _decompressed_bytes(model, precision, plans, context, assumptions)
+    expanded = _decompressed_bytes(model, precision, plans, context, assumptions.attention)
     if tokens == 0:
         return expanded
     widest = max(_between(block.feed_forward) for block in model.blocks)
@@ -210,13 +214,13 @@ def workspace_bytes(
 
 
 def _decompressed_bytes(
-    model: ModelSpec, precision: Precision, plans: Plans, context: float, assumptions: Assumptions
+    model: ModelSpec, precision: Precision, plans: Plans, context: float, assumed: AttentionAssumptions
 ) -> Array:
     """Keys and values of one layer that a step decompresses, on one accelerator [B]."""
     widest = 0.0
     for block in model.blocks:
         spec = block.attention
-        if spec.kind == "latent" and assumptions.attention.latent == "decompressed_per_step":
+        if spec.kind == "latent" and assumed.latent == "decompressed_per_step":
             widths = spec.nope_head_dim, spec.rope_head_dim, spec.value_head_dim
             widest = max(widest, decompressed_elements(spec.query_heads, *widths))
     return np.asarray(plans.micro_batch * (context * widest * BYTES_PER_ELEMENT[precision.activations]) / plans.stage)
@@ -269,15 +273,15 @@ def need(
     workspace = plans.accelerators * workspace_bytes(model, precision, plans, context, assumptions)
     return Memory(
         np.asarray(sum(weights) + taken.weight_bytes),
-        (sum(cache) + taken.bytes_per_sequence) * _counted(plans, assumptions),
+        (sum(cache) + taken.bytes_per_sequence) * _counted(plans, assumptions.capacity),
         plans.accelerators * (hbm_bytes * assumptions.capacity.usable_memory) - workspace,
         workspace,
     )
 
 
-def _counted(plans: Plans, assumptions: Assumptions) -> Array:
+def _counted(plans: Plans, assumed: CapacityAssumptions) -> Array:
     """Sequences whose cache must fit [1]."""
-    return plans.batch if assumptions.capacity.kv == "batch" else plans.micro_batch
+    return plans.batch if assumed.kv == "batch" else plans.micro_batch
 
 
 def of_one_accelerator(
@@ -304,7 +308,7 @@ def of_one_accelerator(
         Groups of weights, cache, states, workspace, head-room and what is free [B]; they add up to ``hbm_bytes``.
     """
     cache = _held_cache(model, precision, plan, context, assumptions)
-    sequences = _counted(plan, assumptions)
+    sequences = _counted(plan, assumptions.capacity)
     shared = {
         **_held_weights(model, precision, plan, assumptions),
         **{name: held * sequences for name, held in cache.items()},

@@ -82,7 +82,7 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
     list of OperatorCosts
         Rows that do anything, in the order of a step; their network times add up to the step's.
     """
-    work, network = setup.work(plans), Network.of(setup.hardware, setup.assumptions)
+    work, network = setup.work(plans), Network.of(setup.hardware, setup.assumptions.network)
     launch = 0.0
     if setup.assumptions.host.launches == "per_operator":
         launch = setup.assumptions.host.graph_launch

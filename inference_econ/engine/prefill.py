@@ -96,7 +96,7 @@ def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
     """Seconds to gather the cache entries of new tokens over the groups that share a prompt, in every layer [s]."""
     groups = np.asarray(plans.stage / plans.attention_ranks)
     spread = np.minimum(groups, np.ceil(plans.stage / setup.hardware.link_domain))
-    network, total = Network.of(setup.hardware, setup.assumptions), np.zeros(())
+    network, total = Network.of(setup.hardware, setup.assumptions.network), np.zeros(())
     width = BYTES_PER_ELEMENT[setup.precision.kv]
     for block in setup.model.blocks:
         entries = counting.cached_elements(block.attention) + counting.index_elements(block.attention)

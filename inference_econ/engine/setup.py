@@ -1,8 +1,8 @@
-"""One model on one chip under one set of assumptions: what the engine is asked."""
+"""One model on one chip under one set of assumptions, at a price: what every question is about."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -11,18 +11,28 @@ from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.memory import NOTHING, Taken
 from inference_econ.engine.operators.table import Operator, OperatorKind
 from inference_econ.engine.operators.work import Work, decode_work
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog, profiles
+from inference_econ.inputs._base import SourcedSpec
 from inference_econ.inputs.assumptions import Assumptions, TensorLayout
 from inference_econ.inputs.collectives import Free, Mesh
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, check_cache_dtype, math_unit
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.precision import Precision
+from inference_econ.inputs.what_if import split_changes
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from inference_econ.inputs.catalog import Name
 
+
+#: Longer contexts are typing errors [tokens].
+_MOST_TOKENS = 1e12
+#: Prices beyond these are typing errors, and would overflow what is computed from them [USD/h].
+_LEAST_PRICE, _MOST_PRICE = 1e-9, 1e9
 _SIXTEEN_BIT = ("bf16", "fp16")
 #: Times that the format of a maths unit is half as wide, from 16 bits on [1].
 _HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
@@ -30,7 +40,9 @@ _HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One model on one chip, in given formats, at one context, under one set of assumptions.
+    """One model on one chip, in given formats, under one set of assumptions, at a price: what every question is about.
+
+    Make one with :meth:`of`, from names. Questions set the context; :func:`dataclasses.replace` changes anything else.
 
     Attributes
     ----------
@@ -43,7 +55,15 @@ class Setup:
     context : float
         Tokens in the cache of each sequence [tokens].
     assumptions : Assumptions
-        With the exceptions for the chip's family already applied; see :meth:`of`.
+        With the exceptions for the chip's family applied.
+    price : float or None
+        Of one accelerator [USD/h]; None if nobody knows it.
+
+    Raises
+    ------
+    InputError
+        If the chip has no maths unit for a format or cannot hold the cache in its format, or the context or the price
+        is no sensible number.
     """
 
     model: ModelSpec
@@ -51,23 +71,102 @@ class Setup:
     precision: Precision
     context: float
     assumptions: Assumptions
+    price: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be, and apply what is assumed differently for the chip's family."""
+        peaks = self.peaks
+        for dtype in (*self.precision.of_weights, self.precision.activations):
+            math_unit(dtype, peaks, self.hardware.name)
+        check_cache_dtype(self.precision.kv, peaks, self.hardware.name)
+        if not 0 <= self.context <= _MOST_TOKENS:
+            raise InputError(f"the context must be a number of tokens from 0 to {_MOST_TOKENS:g}, got {self.context:g}")
+        if self.price is not None and not _LEAST_PRICE <= self.price <= _MOST_PRICE:
+            raise InputError(
+                f"the price must be a positive number of USD per hour, from {_LEAST_PRICE:g} to {_MOST_PRICE:g}, "
+                f"got {self.price:g}"
+            )
+        object.__setattr__(self, "assumptions", self.assumptions.for_family(self.hardware.family))
 
     @classmethod
     def of(
-        cls, model: ModelSpec, hardware: HardwareSpec, precision: Precision, context: float, assumptions: Assumptions
+        cls,
+        model: ModelSpec | Name,
+        hardware: HardwareSpec | Name,
+        *,
+        weights: str | None = None,
+        activations: str | None = None,
+        kv: str | None = None,
+        assumptions: Assumptions | Name | None = None,
+        price: float | None = None,
+        context: float = 0.0,
+        changes: Iterable[str] = (),
     ) -> Setup:
-        """A question with the assumptions for the chip's family.
+        """A setup from names, formats, a preset, a price and what-ifs.
+
+        Parameters
+        ----------
+        model, hardware : spec, name or path
+            What is served, on what.
+        weights, activations, kv : str, optional
+            Number formats; by default the published ones, and 16 bits for activations and cache.
+        assumptions : Assumptions, name or path, optional
+            Opinions; by default the profile of the chip's generation
+            (:func:`inference_econ.inputs.profiles.assumed`).
+        price : float, optional
+            Of one accelerator [USD/h]; by default the first of its file.
+        context : float
+            Tokens in the cache of each sequence, for what asks for single steps [tokens].
+        changes : iterable of str
+            What-ifs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``, of what is named.
+
+        Returns
+        -------
+        Setup
+            With everything resolved.
+
+        Raises
+        ------
+        UnknownNameError, SpecError, InputError
+            If a name, format, price, context or what-if cannot be used.
+
+        Examples
+        --------
+        >>> setup = Setup.of("llama_3_8b", "h100_sxm", weights="fp8", changes=["hardware.hbm_bytes_per_second=4 TB/s"])
+        >>> setup.precision.weights, setup.assumptions.name, setup.hardware.hbm_bytes_per_second
+        ('fp8', 'profiles/hopper', 4000000000000.0)
+        """
+        what_ifs = split_changes(changes)
+        served = model if isinstance(model, ModelSpec) else catalog.model(model, changes=what_ifs["model"])
+        for kind, subject in (("model", model), ("hardware", hardware), ("assumptions", assumptions)):
+            if what_ifs[kind] and isinstance(subject, SourcedSpec):
+                raise InputError(
+                    f"--set {kind}.{what_ifs[kind][0]}: what-ifs change what is named; {subject.name} is a "
+                    "specification already, which replace() changes"
+                )
+        chip = (
+            hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware, changes=what_ifs["hardware"])
+        )
+        opinions = profiles.assumed(assumptions, chip, changes=what_ifs["assumptions"])
+        if price is None and chip.prices:
+            price = chip.prices[0].dollars_per_accelerator_hour
+        return cls(served, chip, Precision.of(served, weights, activations, kv), context, opinions, price)
+
+    @property
+    def dollars_per_accelerator_hour(self) -> float:
+        """The price of one accelerator [USD/h].
 
         Raises
         ------
         InputError
-            If the chip has no maths unit for a format, or cannot hold the cache in its format.
+            If nobody knows it.
         """
-        peaks = cast("Mapping[str, float]", hardware.dense_flops_per_second)
-        for dtype in (*precision.of_weights, precision.activations):
-            math_unit(dtype, peaks, hardware.name)
-        check_cache_dtype(precision.kv, peaks, hardware.name)
-        return cls(model, hardware, precision, context, assumptions.for_family(hardware.family))
+        if self.price is None:
+            raise InputError(
+                f"{self.hardware.name} lists no price; give one, for example --price 2.50 (USD per accelerator and "
+                "hour)"
+            )
+        return self.price
 
     def work(self, plans: Plans) -> Work:
         """The operator table of these plans."""

@@ -304,7 +304,7 @@ def helper_of(setup: Setup, speculation: Speculation) -> Setup | None:
             precision = replace(precision, embeddings=own.embeddings)
     # The host schedules a round once.
     assumed = setup.assumptions.changed({"host.step_overhead": 0.0, "host.sequence_overhead": 0.0})
-    return Setup.of(model, setup.hardware, precision, setup.context, assumed)
+    return Setup(model, setup.hardware, precision, setup.context, assumed)
 
 
 def head(target: ModelSpec) -> ModelSpec:

@@ -114,7 +114,7 @@ def halved(plans: Plans) -> Plans:
 
 def _alone_and_exchanged(setup: Setup, work: Work) -> tuple[Array, list[Array]]:
     """Seconds of work and launches, and of communication under each way to cut matrices."""
-    network = Network.of(setup.hardware, setup.assumptions)
+    network = Network.of(setup.hardware, setup.assumptions.network)
     alone = _overlapped(setup, work) + launch_seconds(setup, work)
     layouts = setup.assumptions.layout.tensor_layouts
     return alone, [communication(network, work, layout, work.operators) for layout in layouts]
@@ -153,7 +153,7 @@ def _not_before(host: float, costs: StepCosts) -> StepCosts:
 
 
 def _evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
-    work, network = setup.work(plans), Network.of(setup.hardware, setup.assumptions)
+    work, network = setup.work(plans), Network.of(setup.hardware, setup.assumptions.network)
     parts = {name: np.zeros(plans.shape) for name in PARTS}
     busy = {name: np.zeros(plans.shape) for name in ("compute", "weights", "activations", "kv_cache")}
     for roofline in _rooflines(setup, work):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -101,24 +100,28 @@ def for_hardware(
     return catalog.assumptions(name_for(chip.family, engine), changes=changes)
 
 
+def for_grid(assumptions: Assumptions | Name | None, grid: GridName) -> Assumptions | Name | None:
+    """What was asked for, or what goes with a grid: ``paper`` with the published study's, nothing with whole numbers.
+
+    Examples
+    --------
+    >>> for_grid(None, "paper"), for_grid("ideal", "paper"), for_grid(None, "whole")
+    ('paper', 'ideal', None)
+    """
+    return _STUDY if assumptions is None and grid == "paper" else assumptions
+
+
 def assumed(
-    given: Assumptions | Name | None,
-    hardware: HardwareSpec | Name,
-    grid: GridName = "whole",
-    *,
-    changes: Iterable[str] = (),
+    assumptions: Assumptions | Name | None, hardware: HardwareSpec | Name, *, changes: Iterable[str] = ()
 ) -> Assumptions:
-    """The assumptions that a question is answered under: given ones, or those that go with its grid and its chip.
+    """The assumptions that something is answered under: those asked for, or those that go with the chip.
 
     Parameters
     ----------
-    given : Assumptions, name or path, optional
-        What was asked for.
+    assumptions : Assumptions, name or path, optional
+        What was asked for; without, the profile of the chip's generation (:func:`for_hardware`).
     hardware : HardwareSpec, name or path
         The chip.
-    grid : {'whole', 'paper'}
-        Without ``given``, whole-number deployments are answered under the profile of the chip's generation
-        (:func:`for_hardware`), the published study's grid under ``paper``.
     changes : iterable of str
         What-ifs, ``FIELD=VALUE``, of what has a name.
 
@@ -134,11 +137,11 @@ def assumed(
 
     Examples
     --------
-    >>> assumed("ideal", "h100_sxm").name, assumed(None, "tpu_v6e").name, assumed(None, "h100_sxm", "paper").name
-    ('ideal', 'deployable', 'paper')
+    >>> assumed("ideal", "h100_sxm").name, assumed(None, "tpu_v6e").name
+    ('ideal', 'deployable')
     """
-    if given is None and grid != "paper":
+    from inference_econ.inputs.assumptions import Assumptions
+
+    if assumptions is None:
         return for_hardware(hardware, changes=changes)
-    if given is None:
-        given = _STUDY
-    return catalog.assumptions(given, changes=changes) if isinstance(given, (str, os.PathLike)) else given
+    return assumptions if isinstance(assumptions, Assumptions) else catalog.assumptions(assumptions, changes=changes)

@@ -1,17 +1,22 @@
-"""JSON schemas of the files that people write."""
+"""JSON schemas of the files that people write, and the page of reference of assumptions."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
 from inference_econ.inputs._base import Spec
-from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs.assumptions import GROUPS, Assumptions, value_of
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.scenario import Scenario
 from inference_econ.inputs.traffic import Traffic
 
+#: Roles of reStructuredText, which a page of Markdown does not know.
+_MARKUP = re.compile(r":\w+:`([^`]+)`")
 _KINDS: dict[str, type[Spec]] = {
     "hardware": HardwareSpec,
     "model": ModelSpec,
@@ -32,3 +37,58 @@ def json_schema(kind: str) -> dict[str, Any]:
     if kind not in _KINDS:
         raise InputError(f"unknown kind {kind!r}; kinds: {', '.join(_KINDS)}")
     return _KINDS[kind].model_json_schema()
+
+
+def reference_page() -> str:
+    """Every field of assumptions by group, with its values in some presets: ``docs/assumptions.md``.
+
+    Returns
+    -------
+    str
+        Markdown, made of the docstrings of the fields and of the shipped files.
+    """
+    presets = {name: catalog.assumptions(name) for name in ("paper", "deployable", "profiles/servers")}
+    schema = json_schema("assumptions")
+    lines = [
+        "# Assumptions",
+        "",
+        "Everything that two honest people could set differently, by group, as files under `scenarios/assumptions`",
+        "have it. Set one with `--set assumptions.GROUP.FIELD=VALUE`, or in a file of your own that extends a preset",
+        "(`extends: deployable`). `inference-econ assumptions NAME` shows a preset with its sources. This page is",
+        "made of the descriptions of the fields: `inference-econ schema assumptions --page -o docs/assumptions.md`.",
+    ]
+    for group, spec in GROUPS.items():
+        lines += ["", f"## {group}", "", (spec.__doc__ or "").strip(), ""]
+        lines += [f"| field | allowed | what it is | {' | '.join(presets)} |", "|---|---|---|" + "---|" * len(presets)]
+        for name, field in schema["$defs"][spec.__name__]["properties"].items():
+            values = (_shown(value_of(preset, f"{group}.{name}")) for preset in presets.values())
+            text = _MARKUP.sub(r"`\1`", " ".join(field["description"].split())).replace("``", "`").replace("|", "\\|")
+            lines.append(f"| `{name}` | {_allowed(field)} | {text} | {' | '.join(values)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _allowed(field: Mapping[str, Any]) -> str:
+    """The values of a field, from its JSON schema."""
+    if "enum" in field:
+        return ", ".join(f"`{value}`" for value in field["enum"])
+    if field.get("type") == "boolean":
+        return "`true`, `false`"
+    if field.get("type") == "array":
+        return f"list of {_allowed(field['items'])}"
+    if "discriminator" in field or "oneOf" in field:
+        return "name of a file in `assumptions/collectives`, or one"
+    bounds = {key: value for part in (field, *field.get("anyOf", ())) for key, value in part.items()}
+    signs = {"exclusiveMinimum": "> ", "minimum": ">= ", "exclusiveMaximum": "< ", "maximum": "<= "}
+    return " and ".join(f"{sign}{bounds[key]:g}" for key, sign in signs.items() if key in bounds) or "a quantity"
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    if isinstance(value, Spec):
+        return str(getattr(value, "kind", ""))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

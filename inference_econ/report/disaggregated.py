@@ -128,7 +128,7 @@ def _span(seconds: Array) -> str:
 def _assumed(compared: Comparison) -> str:
     pools = compared.pools
     prices = " and ".join(
-        f"{pool.setup.hardware.name} at ${pool.offer.dollars_per_accelerator_hour:g} per GPU-hour"
+        f"{pool.setup.hardware.name} at ${pool.setup.dollars_per_accelerator_hour:g} per GPU-hour"
         for pool in pools.aggregated
     )
     promised = "" if math.isinf(compared.ttft_seconds) else f" TTFT at most {1e3 * compared.ttft_seconds:g} ms."
@@ -272,7 +272,7 @@ def comparison_record(
         "aggregated": [
             {
                 "hardware": pool.setup.hardware.name,
-                "dollars_per_accelerator_hour": pool.offer.dollars_per_accelerator_hour,
+                "dollars_per_accelerator_hour": pool.setup.dollars_per_accelerator_hour,
                 "points": [_point(pool, front, index) for index in range(len(front) - 1, -1, -1)],
             }
             for pool, front in zip(pools.aggregated, compared.aggregated, strict=True)

@@ -91,7 +91,7 @@ def service_frontier_title(front: ServiceFrontier) -> str:
     return (
         f"{setup.model.name} on {setup.hardware.name}: {requests.isl.mean:g} input tokens{cached}, "
         f"{requests.osl.mean:g} output tokens, weights {setup.precision.weights}, KV {setup.precision.kv}, "
-        f"${front.dollars_per_accelerator_hour:.4g} per GPU-hour"
+        f"${front.deployments.setup.dollars_per_accelerator_hour:.4g} per GPU-hour"
     )
 
 
@@ -112,7 +112,7 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
         "isl": requests.isl.mean,
         "osl": requests.osl.mean,
         "cached": requests.cached,
-        "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
+        "dollars_per_accelerator_hour": front.deployments.setup.dollars_per_accelerator_hour,
         "calibration": caveats.calibration_record(every, SERVED),
         "points": [
             {

@@ -122,7 +122,7 @@ def _sums(setup: Setup, work: Work, operators: Iterable[Operator]) -> list[Array
 
 def _least_communication(setup: Setup, small: Work, large: Work, *, on_attention_ranks: bool) -> Array:
     """Communication over a range of stages, of attention or of everything else, in the better cut."""
-    totals, network = [], Network.of(setup.hardware, setup.assumptions)
+    totals, network = [], Network.of(setup.hardware, setup.assumptions.network)
     for layout in setup.assumptions.layout.tensor_layouts:
         total = np.zeros(())
         for low, high in zip(small.operators, large.operators, strict=True):

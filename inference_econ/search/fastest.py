@@ -273,7 +273,7 @@ def _batch_edges(setup: Setup, largest: float) -> Array:
     """Ranges in equal ratios, and where expert parallelism starts."""
     steps = int(np.ceil(np.log2(max(largest, 1.0)) * _BATCHES_PER_DOUBLING)) + 1
     regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) / _BATCHES_PER_DOUBLING)
-    starts = [start for start in expert_thresholds(setup.model, setup.assumptions) if start >= 1.0]
+    starts = [start for start in expert_thresholds(setup.model, setup.assumptions.experts) if start >= 1.0]
     return np.unique(np.concatenate([regular, starts]))
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inference_econ.answers.frontier import ask as setup_of
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operator_costs import operator_costs
@@ -117,10 +116,9 @@ def compare(ask: LatentVariantsAsk) -> Answer:
 def _setups(ask: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[LatentVariant, Setup]:
     """One setup per variant, without context."""
     return {
-        variant: setup_of(
+        variant: Setup.of(
             model,
             hardware,
-            0.0,
             assumptions=catalog.assumptions(ask.assumptions, changes=[f"attention.latent={variant}"]),
             kv=ask.kv,
         )

@@ -1,4 +1,4 @@
-"""What the settings of a scenario ask for: specifications by name, frontiers, assessments."""
+"""What the settings of a scenario ask for: setups, frontiers, assessments."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from functools import lru_cache
 
 from inference_econ._types import Progress
 from inference_econ.answers.assess import Assessment, assess
-from inference_econ.answers.frontier import DraftModel, solve
+from inference_econ.answers.frontier import DraftModel, frontier
+from inference_econ.answers.operating_point import Observation
+from inference_econ.engine.layouts.pins import Pins
+from inference_econ.engine.layouts.space import Space
+from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog, profiles
 from inference_econ.inputs.asks import AssessAsk, Settings
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.traffic import Traffic
-from inference_econ.inputs.what_if import split_changes
 from inference_econ.search.frontier import Frontier, Sampling
 
 #: What a scenario assumes where neither the caller nor its file says.
@@ -21,40 +22,33 @@ DEFAULTS = Settings(grid="whole", pipeline=True, isl=2000, osl=500, acceptance=0
 
 
 def with_defaults(settings: Settings) -> Settings:
-    """Settings with the defaults; a given context replaces the default lengths."""
-    said = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
-    return Settings(**said).over(DEFAULTS)
+    """Settings with the defaults; a context that is set replaces the default lengths."""
+    known = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
+    return Settings(**known).over(DEFAULTS)
 
 
-def changes_of(settings: Settings, specification: str) -> tuple[str, ...]:
-    """The what-ifs of one specification, ``FIELD=VALUE``; see :func:`~inference_econ.inputs.what_if.split_changes`."""
-    return tuple(split_changes(settings.changes)[specification])
-
-
-def model_of(settings: Settings) -> ModelSpec:
-    """The model that settings name, with its what-ifs.
+def setup_of(settings: Settings) -> Setup:
+    """What settings are about.
 
     Raises
     ------
     InputError
-        If they name none, or one that is not there.
+        If they name no model or hardware, or what is not there.
     """
-    if settings.model is None:
-        raise InputError("a series needs a model; name one in its settings or in 'common'")
-    return catalog.model(settings.model, changes=changes_of(settings, "model"))
-
-
-def hardware_of(settings: Settings) -> HardwareSpec:
-    """The hardware that settings name, with its what-ifs.
-
-    Raises
-    ------
-    InputError
-        If they name none, or some that is not there.
-    """
-    if settings.hardware is None:
-        raise InputError("a series needs hardware; name it in its settings or in 'common'")
-    return catalog.hardware(settings.hardware, changes=changes_of(settings, "hardware"))
+    for name, article in (("model", "a model; name one"), ("hardware", "hardware; name it")):
+        if getattr(settings, name) is None:
+            raise InputError(f"a series needs {article} in its settings or in 'common'")
+    assert settings.model is not None and settings.hardware is not None
+    return Setup.of(
+        settings.model,
+        settings.hardware,
+        weights=settings.weights,
+        activations=settings.activations,
+        kv=settings.kv,
+        assumptions=profiles.for_grid(settings.assumptions, settings.grid or "whole"),
+        price=settings.price,
+        changes=settings.changes,
+    )
 
 
 def frontier_of(settings: Settings, *, progress: Progress | None = None) -> Frontier:
@@ -75,29 +69,17 @@ def frontier_of(settings: Settings, *, progress: Progress | None = None) -> Fron
         If there is no feasible plan.
     """
     filled = with_defaults(settings)
-    hardware = hardware_of(filled)
     assert filled.grid is not None and filled.pipeline is not None
-    return solve(
-        model_of(filled),
-        hardware,
-        Traffic(
-            context=filled.context, isl=filled.isl, osl=filled.osl, max_tokens_per_second=filled.max_tokens_per_second
-        ),
-        assumptions=profiles.assumed(
-            filled.assumptions, hardware, filled.grid, changes=changes_of(filled, "assumptions")
-        ),
-        weights=filled.weights,
-        activations=filled.activations,
-        kv=filled.kv,
-        price=filled.price,
-        grid=filled.grid,
-        pipeline=filled.pipeline,
-        draft=_draft(filled),
-        max_accelerators=filled.max_accelerators,
-        **{axis: getattr(filled, axis) for axis in ("tp", "dp", "pp", "ep", "batch", "accelerators")},
-        sampling=None if filled.sampling is None else Sampling(filled.sampling.points, filled.sampling.decades),
-        progress=progress,
+    traffic = Traffic(
+        context=filled.context, isl=filled.isl, osl=filled.osl, max_tokens_per_second=filled.max_tokens_per_second
     )
+    space = Space(_pins(filled), filled.max_accelerators, filled.pipeline, filled.grid)
+    sampling = None if filled.sampling is None else Sampling(filled.sampling.points, filled.sampling.decades)
+    return frontier(setup_of(filled), traffic, space, draft=_draft(filled), sampling=sampling, progress=progress)
+
+
+def _pins(filled: Settings) -> Pins:
+    return Pins(filled.tp, filled.dp, filled.pp, filled.ep, filled.batch, filled.accelerators)
 
 
 def _draft(filled: Settings) -> DraftModel | None:
@@ -138,16 +120,8 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
         If a name or setting cannot be used.
     """
     filled = with_defaults(ask.common)
-    hardware = hardware_of(filled)
     assert filled.accelerators is not None
-    return assess(
-        model_of(filled),
-        hardware,
-        Traffic(context=filled.context, isl=filled.isl, osl=filled.osl),
-        tokens_per_second=ask.tokens_per_second,
-        accelerators=round(filled.accelerators),
-        **{name: getattr(ask, name) for name in ("utilization", "batch", "throughput")},
-        **{name: getattr(filled, name) for name in ("tp", "dp", "pp", "ep", "weights", "activations", "kv", "price")},
-        assumptions=profiles.assumed(filled.assumptions, hardware, changes=changes_of(filled, "assumptions")),
-        progress=progress,
-    )
+    traffic = Traffic(context=filled.context, isl=filled.isl, osl=filled.osl)
+    fullness = {name: getattr(ask, name) for name in ("utilization", "batch", "throughput")}
+    observed = Observation(ask.tokens_per_second, round(filled.accelerators), **fullness)
+    return assess(setup_of(filled), traffic, observed, _pins(filled), progress=progress)

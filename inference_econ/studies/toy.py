@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.frontier import ask as setup_of
 from inference_econ.answers.frontier import make_grid
 from inference_econ.answers.sources import priced_sources
-from inference_econ.engine import economics, memory
+from inference_econ.engine import memory
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.space import Space
 from inference_econ.engine.setup import Setup
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money, pareto, roofline
-from inference_econ.inputs import catalog
 from inference_econ.inputs.asks import Settings, ToyAsk
 from inference_econ.studies.results import Curve
-from inference_econ.studies.settings import changes_of, hardware_of, model_of, with_defaults
+from inference_econ.studies.settings import setup_of, with_defaults
 
 
 class _Points(NamedTuple):
@@ -57,8 +57,8 @@ def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
         If no instance of the grid holds the model and its cache.
     """
     filled = with_defaults(settings)
-    setup = _setup(filled)
-    price = economics.rate(setup.hardware, filled.price)
+    setup = setup_of(filled.replace(assumptions=filled.assumptions or "paper"))
+    setup, price = replace(setup, context=filled.context or 0.0), setup.dollars_per_accelerator_hour
     points = _optimum(ask, setup) if ask.kind == "toy_optimum" else _fitting(ask, setup, filled, label)
     dollars = money.dollars_per_million_tokens(points.accelerators, points.seconds, points.batch, price)
     best = pareto.undominated(points.seconds, dollars)
@@ -72,16 +72,6 @@ def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
         points.accelerators[best],
         points.batch[best],
         sources=priced_sources(setup, price),
-    )
-
-
-def _setup(filled: Settings) -> Setup:
-    return setup_of(
-        model_of(filled),
-        hardware_of(filled),
-        filled.context or 0.0,
-        assumptions=catalog.assumptions(filled.assumptions or "paper", changes=changes_of(filled, "assumptions")),
-        weights=filled.weights,
     )
 
 
@@ -106,7 +96,7 @@ def _optimum(ask: ToyAsk, setup: Setup) -> _Points:
 
 def _fitting(ask: ToyAsk, setup: Setup, filled: Settings, label: str) -> _Points:
     """All instances and batches of the study's grid that fit, and produce no more than is asked for."""
-    sizes, batches = make_grid(setup, "paper", pipeline=False).pairs()
+    sizes, batches = make_grid(setup, Space(grid="paper", pipeline=False)).pairs()
     seconds = roofline.toy_latency(
         setup.model.total_parameters,
         setup.model.layers,

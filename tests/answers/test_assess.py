@@ -11,20 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
-from inference_econ.answers.frontier import ask
 from inference_econ.engine.step import mfu
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report import assess as assessment_tables
+from tests import asking
 
 SHORT = ie.Traffic(context=500)
 
 
 def assess(traffic: ie.Traffic = SHORT, **given: Any) -> ie.Assessment:
-    return ie.assess("llama_3_70b", "h100_sxm", traffic, **{"accelerators": 8, "assumptions": "deployable", **given})
+    return asking.assess(
+        "llama_3_70b", "h100_sxm", traffic, **{"accelerators": 8, "assumptions": "deployable", **given}
+    )
 
 
 def predicted_speed(batch: float, tp: int = 8, pp: int = 1) -> float:
-    found = ie.explain("llama_3_70b", "h100_sxm", batch=batch, context=500, tp=tp, pp=pp, assumptions="deployable")
+    found = asking.explain("llama_3_70b", "h100_sxm", batch=batch, context=500, tp=tp, pp=pp, assumptions="deployable")
     return found.tokens_per_second
 
 
@@ -43,7 +45,7 @@ def test_any_of_the_three_gives_the_same_point(name: str) -> None:
     values: dict[str, Any] = {"utilization": first.mfu, "batch": first.batch, "throughput": first.throughput}
     again = assess(tokens_per_second=40, **{name: values[name]}).measured
     assert dataclasses.astuple(again) == pytest.approx(dataclasses.astuple(first))
-    setup = ask("llama_3_70b", "h100_sxm", 500, assumptions="deployable")
+    setup = asking.setup("llama_3_70b", "h100_sxm", 500, assumptions="deployable")
     assert first.mfu == pytest.approx(float(mfu(setup, 8, 96, 1 / 40)))
 
 
@@ -164,7 +166,7 @@ def test_prompts_take_time_that_no_part_counts() -> None:
     found = assess(ie.Traffic(isl=2000, osl=500), tokens_per_second=40, batch=64, tp=8)
     assert found.prompt_seconds is not None
     # 64 answers of 500 tokens come with 64 prompts in 500 steps.
-    prompt = ie.explain("llama_3_70b", "h100_sxm", tp=8, prompt=2000, assumptions="deployable").seconds
+    prompt = asking.explain("llama_3_70b", "h100_sxm", tp=8, prompt=2000, assumptions="deployable").seconds
     assert found.prompt_seconds == pytest.approx(prompt * 64 / 500, rel=1e-6)
     assert "Prompts of 2000 tokens for every 500 of output are not in the step" in " ".join(
         assessment_tables.findings(found)
@@ -173,7 +175,7 @@ def test_prompts_take_time_that_no_part_counts() -> None:
 
 
 def test_a_point_on_the_frontier_is_said_to_be() -> None:
-    front = ie.frontier("llama_3_70b", "h100_sxm", SHORT, assumptions="deployable")
+    front = asking.frontier("llama_3_70b", "h100_sxm", SHORT, assumptions="deployable")
     point = front.preferred()
     found = assess(
         tokens_per_second=point.tokens_per_second_per_user, batch=point.batch, accelerators=int(point.accelerators)
@@ -197,7 +199,7 @@ def test_the_price_moves_costs_and_no_factor() -> None:
 @settings(max_examples=15, deadline=None)
 @given(st.floats(5, 300), st.floats(1, 600))
 def test_speed_and_cost_agree_on_where_a_point_lies(speed: float, batch: float) -> None:
-    found = ie.assess(
+    found = asking.assess(
         "llama_3_8b", "h100_sxm", ie.Traffic(context=1000), tokens_per_second=speed, batch=batch, accelerators=2
     )
     for gap in (found.anywhere, found.same_size, found.ideal):
@@ -208,7 +210,7 @@ def test_speed_and_cost_agree_on_where_a_point_lies(speed: float, batch: float) 
 
 
 def test_more_chips_than_the_usual_grid_are_assessed_too() -> None:
-    found = ie.assess(
+    found = asking.assess(
         "deepseek_v3", "h200_sxm", ie.Traffic(context=2000), tokens_per_second=20, batch=2048, accelerators=128
     )
     assert found.anywhere.frontier.grid.accelerators[-1] == 128
@@ -250,7 +252,7 @@ def test_a_model_that_does_not_fit_is_told_apart() -> None:
     with pytest.raises(NothingFitsError, match=r"weights exceed the memory.* at least 2 accelerators are needed"):
         assess(tokens_per_second=70, batch=8, accelerators=1)
     with pytest.raises(NothingFitsError, match="weights exceed the memory"):
-        ie.assess(
+        asking.assess(
             "llama_3_405b",
             "h100_sxm",
             SHORT,
@@ -292,15 +294,15 @@ def test_the_chart_has_two_frontiers_and_the_bound_and_the_point() -> None:
 
 def test_another_verdict_among_deployments_of_the_same_size_is_said() -> None:
     subject = "gpt_oss_120b", "h100_sxm", SHORT
-    found = ie.assess(*subject, tokens_per_second=100, batch=64, accelerators=2, assumptions="deployable")
+    found = asking.assess(*subject, tokens_per_second=100, batch=64, accelerators=2, assumptions="deployable")
     assert (found.anywhere.verdict, found.same_size.verdict) == ("behind", "ahead")
     assert "Among deployments on 2 GPUs it is ahead of all: at this cost " in " ".join(
         assessment_tables.findings(found)
     )
     # 2 GPUs of a model whose frontier asks for more.
-    front = ie.frontier(*subject, accelerators=2, assumptions="deployable")
+    front = asking.frontier(*subject, accelerators=2, assumptions="deployable")
     point = front.preferred()
-    own = ie.assess(
+    own = asking.assess(
         *subject,
         tokens_per_second=point.tokens_per_second_per_user,
         batch=point.batch,

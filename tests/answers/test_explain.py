@@ -15,6 +15,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.report import explain
 from inference_econ.report import table as tables
+from tests import asking
 
 NO_NETWORK = catalog.hardware("l40s").model_copy(update={"nic_bytes_per_second_one_way": None})
 
@@ -32,7 +33,7 @@ NO_NETWORK = catalog.hardware("l40s").model_copy(update={"nic_bytes_per_second_o
     ],
 )
 def test_parts_add_up_and_the_speed_follows(model: str, hardware: str, degrees: dict[str, object]) -> None:
-    found = ie.explain(model, hardware, **{"batch": 16, "context": 1000.0, **degrees})  # type: ignore[arg-type]
+    found = asking.explain(model, hardware, **{"batch": 16, "context": 1000.0, **degrees})
     assert set(found.costs.parts) == set(PARTS)
     assert sum(float(part[0]) for part in found.costs.parts.values()) == pytest.approx(found.seconds, rel=1e-12)
     assert found.tokens_per_second == pytest.approx(1 / found.seconds)
@@ -43,10 +44,10 @@ def test_parts_add_up_and_the_speed_follows(model: str, hardware: str, degrees: 
 
 @pytest.mark.parametrize("model", ["llama_3_70b", "mixtral_8x22b"])
 def test_the_points_of_a_frontier_are_explained_as_they_are_there(model: str) -> None:
-    front = ie.frontier(model, "h100_sxm", ie.Traffic(context=1000), max_accelerators=16)
+    front = asking.frontier(model, "h100_sxm", ie.Traffic(context=1000), max_accelerators=16)
     for point in front.points():
         degrees = {name: int(point.layout[name]) for name in ("tp", "dp", "pp", "ep")}
-        found = ie.explain(model, "h100_sxm", **degrees, batch=point.batch, context=1000)  # type: ignore[arg-type]
+        found = asking.explain(model, "h100_sxm", **degrees, batch=point.batch, context=1000)
         assert found.layout == point.layout
         assert found.tokens_per_second == pytest.approx(point.tokens_per_second_per_user, rel=1e-12)
         assert found.dollars == pytest.approx(point.dollars_per_million_output_tokens, rel=1e-12)
@@ -55,31 +56,31 @@ def test_the_points_of_a_frontier_are_explained_as_they_are_there(model: str) ->
 
 
 def test_dollars_are_chips_times_time_times_price_over_tokens() -> None:
-    found = ie.explain("llama_3_70b", "h100_sxm", tp=4, pp=2, batch=32, context=500, price=3.6)
+    found = asking.explain("llama_3_70b", "h100_sxm", tp=4, pp=2, batch=32, context=500, price=3.6)
     assert found.dollars == pytest.approx(8 * found.seconds / 32 * (3.6 / 3600) * 1e6, rel=1e-12)
     assert found.dollars is not None
-    by_default = ie.explain("llama_3_70b", "h100_sxm", tp=4, pp=2, batch=32, context=500)
+    by_default = asking.explain("llama_3_70b", "h100_sxm", tp=4, pp=2, batch=32, context=500)
     listed = ie.hardware("h100_sxm").prices[0].dollars_per_accelerator_hour
     assert by_default.dollars == pytest.approx(found.dollars * listed / 3.6, rel=1e-12)
 
 
 def test_without_a_price_there_are_no_dollars() -> None:
-    found = ie.explain("llama_3_70b", "tpu_v7", tp=4, batch=8)
+    found = asking.explain("llama_3_70b", "tpu_v7", tp=4, batch=8)
     assert found.dollars is None
     assert explain.explain_record(found)["dollars_per_million_output_tokens"] is None
     assert "no price known" in explain.explain_table(found).notes[1]
-    priced = ie.explain("llama_3_70b", "tpu_v7", tp=4, batch=8, price=1.0)
+    priced = asking.explain("llama_3_70b", "tpu_v7", tp=4, batch=8, price=1.0)
     assert priced.dollars is not None
 
 
 def test_memory_is_weights_and_cache_of_what_there_is() -> None:
-    found = ie.explain("paper/llama_3_70b", "paper/h100", tp=8, batch=10, context=1000, assumptions="paper")
+    found = asking.explain("paper/llama_3_70b", "paper/h100", tp=8, batch=10, context=1000, assumptions="paper")
     model = ie.model("paper/llama_3_70b")
     assert found.memory.weight_bytes == pytest.approx(2 * model.total_parameters, rel=1e-9)
     # 80 layers, 8 KV heads of 128, keys and values in 2 bytes each: 320 KiB per token.
     assert np.ravel(found.memory.kv_bytes).tolist() == [10 * 1000 * 80 * 8 * 128 * 2 * 2]
     assert np.ravel(found.memory.available_bytes).tolist() == [8 * 80e9]
-    narrow = ie.explain(
+    narrow = asking.explain(
         "paper/llama_3_70b", "paper/h100", tp=8, batch=10, context=1000, weights="int8", kv="fp8", assumptions="paper"
     )
     assert narrow.memory.weight_bytes == pytest.approx(found.memory.weight_bytes / 2, rel=1e-9)
@@ -87,11 +88,11 @@ def test_memory_is_weights_and_cache_of_what_there_is() -> None:
 
 
 def test_experts_are_spread_as_far_as_they_and_the_chips_divide() -> None:
-    assert ie.explain("mixtral_8x22b", "h100_sxm", tp=16).layout["ep"] == 8
-    assert ie.explain("mixtral_8x22b", "h100_sxm", tp=4).layout["ep"] == 4
-    assert ie.explain("mixtral_8x22b", "h100_sxm", tp=8, ep=2).layout["ep"] == 2
-    assert ie.explain("llama_3_70b", "h100_sxm", tp=8).layout["ep"] == 1
-    assert ie.explain("llama_3_70b", "h100_sxm", tp=8, ep=1).layout["ep"] == 1
+    assert asking.explain("mixtral_8x22b", "h100_sxm", tp=16).layout["ep"] == 8
+    assert asking.explain("mixtral_8x22b", "h100_sxm", tp=4).layout["ep"] == 4
+    assert asking.explain("mixtral_8x22b", "h100_sxm", tp=8, ep=2).layout["ep"] == 2
+    assert asking.explain("llama_3_70b", "h100_sxm", tp=8).layout["ep"] == 1
+    assert asking.explain("llama_3_70b", "h100_sxm", tp=8, ep=1).layout["ep"] == 1
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,7 @@ def test_experts_are_spread_as_far_as_they_and_the_chips_divide() -> None:
 def test_explain_refuses(changes: dict[str, object], message: str) -> None:
     given = {"model": "llama_3_70b", "hardware": "h100_sxm", "tp": 8, "batch": 16}
     with pytest.raises(InputError, match=message):
-        ie.explain(**{**given, **changes})  # type: ignore[arg-type]
+        asking.explain(**{**given, **changes})
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,7 @@ def test_what_does_not_fit_is_told_with_numbers(changes: dict[str, object], mess
     given: dict[str, object] = {"model": "llama_3_70b", "hardware": "h100_sxm", "tp": 8, "batch": 16, "context": 2000}
     given["assumptions"] = "paper"  # which leaves no memory free
     with pytest.raises(NothingFitsError) as found:
-        ie.explain(**{**given, **changes})  # type: ignore[arg-type]
+        asking.explain(**{**given, **changes})
     assert message in str(found.value)
 
 
@@ -170,13 +171,13 @@ def test_where_the_workspace_leaves_no_room_it_is_to_blame() -> None:
         r"assumptions\.capacity\.workspace_tokens can be lowered"
     )
     with pytest.raises(NothingFitsError, match=rf"weights exceed the memory\. {said}"):
-        ie.explain("llama_3_8b", "groq_lpu", tp=8, **formats)  # type: ignore[arg-type]
+        asking.explain("llama_3_8b", "groq_lpu", tp=8, **formats)
     with pytest.raises(NothingFitsError, match=rf"weights exceed the memory: \d+.*\. {said}"):
-        ie.frontier("llama_3_8b", "groq_lpu", ie.Traffic(context=100), price=1.0, **formats)  # type: ignore[arg-type]
+        asking.frontier("llama_3_8b", "groq_lpu", ie.Traffic(context=100), price=1.0, **formats)
 
 
 def test_the_table_shows_every_part_and_their_sum() -> None:
-    found = ie.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, context=2000, weights="nvfp4")
+    found = asking.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, context=2000, weights="nvfp4")
     table = explain.explain_table(found)
     assert table.title == "One decode step of Llama 3.1 70B on 8 x NVIDIA H100 SXM5 80GB"
     *parts, total = table.rows
@@ -192,7 +193,7 @@ def test_the_table_shows_every_part_and_their_sum() -> None:
 
 
 def test_the_record_is_json() -> None:
-    found = ie.explain("mixtral_8x22b", "h100_sxm", tp=8, batch=32, context=2000)
+    found = asking.explain("mixtral_8x22b", "h100_sxm", tp=8, batch=32, context=2000)
     record = json.loads(tables.to_json(explain.explain_record(found)))
     assert record["model"] == "Mixtral 8x22B"
     assert {"tp": 8.0, "dp": 1.0, "pp": 1.0, "ep": 8.0, "moe_tp": 1.0, "cut": "1d"}.items() <= record["layout"].items()
@@ -204,7 +205,7 @@ def test_the_record_is_json() -> None:
 
 
 def test_what_takes_the_memory_of_an_accelerator() -> None:
-    found = ie.explain("deepseek_v3", "gb200_nvl72", tp=2, dp=16, ep=32, batch=320, context=4000)
+    found = asking.explain("deepseek_v3", "gb200_nvl72", tp=2, dp=16, ep=32, batch=320, context=4000)
     held, model = found.held, ie.model("deepseek_v3")
     assert sum(held.values()) == pytest.approx(found.setup.hardware.hbm_bytes)
     block = 1 + 4 / 128**2
@@ -229,32 +230,32 @@ def test_what_takes_the_memory_of_an_accelerator() -> None:
 
 
 def test_states_of_recurrent_layers_stand_apart_from_the_cache() -> None:
-    found = ie.explain("qwen3_next_80b_a3b", "h100_sxm", tp=4, batch=32, context=32000)
+    found = asking.explain("qwen3_next_80b_a3b", "h100_sxm", tp=4, batch=32, context=32000)
     # Two KV heads on four ranks: every one is held twice.
     assert found.held["kv_cache"] == pytest.approx(32 * 32000 * 12288 * 2 * 2 / 4)
     assert 32 * 20_054_016 * 2 / 4 < found.held["state"] <= 32 * 20_054_016 * 4 / 4
-    prompt = ie.explain("qwen3_next_80b_a3b", "h100_sxm", tp=4, batch=1, prompt=4096)
+    prompt = asking.explain("qwen3_next_80b_a3b", "h100_sxm", tp=4, batch=1, prompt=4096)
     assert prompt.held["kv_cache"] == pytest.approx(4096 * 12288 * 2 * 2 / 4)
 
 
 def test_formats_of_groups_replicas_and_what_ifs_are_told() -> None:
-    oss = explain.explain_table(ie.explain("gpt_oss_120b", "h100_sxm", tp=2, dp=4, batch=32)).notes
+    oss = explain.explain_table(asking.explain("gpt_oss_120b", "h100_sxm", tp=2, dp=4, batch=32)).notes
     assert "batch 32 (8 for each of 4 replicas of attention), context 2000, weights bf16, experts mxfp4, KV " in oss[0]
     assert "mxfp4 experts run on the bf16 units of this chip." in oss
-    plain = explain.explain_table(ie.explain("deepseek_v3", "h200_sxm", tp=8, batch=8)).notes
+    plain = explain.explain_table(asking.explain("deepseek_v3", "h200_sxm", tp=8, batch=8)).notes
     assert "weights fp8_block, embeddings bf16, KV bf16" in plain[0]
     assert not any("units of this chip" in note for note in plain)
-    longer = explain.explain_table(ie.explain("llama_2_7b", "h100_sxm", tp=1, context=9000)).notes
+    longer = explain.explain_table(asking.explain("llama_2_7b", "h100_sxm", tp=1, context=9000)).notes
     assert "The model was made for 4,096 tokens of context at most." in longer
 
 
 def test_rows_that_do_not_follow_each_other_are_told_to() -> None:
-    study = ie.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, assumptions="paper")
+    study = asking.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, assumptions="paper")
     assert explain.operator_table(study).notes[-1].startswith("One after the other the rows take 11.")
 
 
 def test_the_operator_table_as_csv_is_in_base_units() -> None:
-    found = ie.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, assumptions="deployable")
+    found = asking.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, assumptions="deployable")
     lines = list(csv.DictReader(io.StringIO(explain.operator_csv(found))))
     assert [line["name"] for line in lines] == [one.name for one in found.operators]
     assert sum(float(line["seconds"]) for line in lines) == pytest.approx(found.seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,20 +14,21 @@ from inference_econ.answers import frontier
 from inference_econ.errors import InputError, NothingFitsError, UnknownNameError
 from inference_econ.inputs import catalog
 from inference_econ.search.frontier import Sampling
+from tests import asking
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)
 
 
-def _small(**changes: object) -> ie.Frontier:
-    settings: dict[str, object] = {"model": "llama_3_8b", "hardware": "h100_sxm", "traffic": TRAFFIC}
-    return ie.frontier(**{**settings, "max_accelerators": 8, **changes})  # type: ignore[arg-type]
+def _small(**changes: Any) -> ie.Frontier:
+    settings: dict[str, Any] = {"model": "llama_3_8b", "hardware": "h100_sxm", "traffic": TRAFFIC}
+    return asking.frontier(**{**settings, "max_accelerators": 8, **changes})
 
 
 # best_step_seconds
 
 
 def test_best_step_seconds_broadcasts_and_masks_what_does_not_fit() -> None:
-    found = ie.best_step_seconds("paper/llama_3_70b", "paper/h100", [[1], [4], [8]], [1, 16], context=0)
+    found = asking.best_step_seconds("paper/llama_3_70b", "paper/h100", [[1], [4], [8]], [1, 16], context=0)
     assert isinstance(found, np.ma.MaskedArray)
     assert found.shape == (3, 2)
     # 141 GB of weights against 80 GB.
@@ -38,7 +39,7 @@ def test_best_step_seconds_broadcasts_and_masks_what_does_not_fit() -> None:
 
 def test_best_step_seconds_takes_scalars_fractions_and_nothing() -> None:
     def one(size: object, batch: object) -> np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]:
-        return ie.best_step_seconds("paper/llama_3_70b", "paper/h100", size, batch, context=0)  # type: ignore[arg-type]
+        return asking.best_step_seconds("paper/llama_3_70b", "paper/h100", size, batch, context=0)
 
     assert one(8, 16).shape == ()
     assert one([], []).shape == (0,)
@@ -52,11 +53,11 @@ def test_best_step_seconds_takes_scalars_fractions_and_nothing() -> None:
 @given(size=st.floats(2.5, 200.0), batch=st.floats(1.0, 1e4), tokens=st.integers(1, 6))
 def test_a_batch_of_pairs_equals_its_pairs_one_by_one(size: float, batch: float, tokens: int) -> None:
     def best(sizes: object, batches: object, new_tokens: int, *, pipeline: bool = False) -> list[float | None]:
-        found = ie.best_step_seconds(
+        found = asking.best_step_seconds(
             "paper/llama_3_70b",
             "paper/h100",
-            sizes,  # type: ignore[arg-type]
-            batches,  # type: ignore[arg-type]
+            sizes,
+            batches,
             context=5,
             new_tokens=new_tokens,
             pipeline=pipeline,
@@ -78,8 +79,8 @@ def test_a_batch_of_pairs_equals_its_pairs_one_by_one(size: float, batch: float,
 
 
 def test_specs_and_names_are_the_same() -> None:
-    by_name = ie.best_step_seconds("llama_3_8b", "h100_sxm", 2, 4, context=10, assumptions="deployable")
-    by_spec = ie.best_step_seconds(
+    by_name = asking.best_step_seconds("llama_3_8b", "h100_sxm", 2, 4, context=10, assumptions="deployable")
+    by_spec = asking.best_step_seconds(
         ie.model("llama_3_8b"),
         ie.hardware("h100_sxm"),
         2,
@@ -118,22 +119,10 @@ def test_specs_and_names_are_the_same() -> None:
 def test_best_step_seconds_refuses(changes: dict[str, object], message: str) -> None:
     given = {"model": "paper/llama_3_70b", "hardware": "paper/h100", "accelerators": 8, "batch": 16, "context": 0}
     with pytest.raises(InputError, match=message):
-        ie.best_step_seconds(**{**given, **changes})  # type: ignore[arg-type]
+        asking.best_step_seconds(**{**given, **changes})
 
 
 # frontier
-
-
-def test_the_function_stays_a_function_when_its_module_is_imported() -> None:
-    module = importlib.import_module("inference_econ.search.frontier")
-    assert callable(ie.frontier)
-    assert ie.frontier is frontier.solve
-    assert module.Frontier is ie.Frontier
-    assert set(ie.__all__) <= set(dir(ie))
-    for name in ie.__all__:
-        assert getattr(ie, name) is not None
-    with pytest.raises(AttributeError, match="module 'inference_econ' has no attribute 'nonsense'"):
-        _ = ie.nonsense
 
 
 def test_points_are_ordered_and_nothing_beats_another() -> None:
@@ -314,7 +303,9 @@ def test_a_model_that_no_grid_holds() -> None:
 def test_the_studys_grid_ends_at_2_to_the_18_chips_and_as_many_sequences_per_expert(
     model: str, preset: str, sparsity: int
 ) -> None:
-    grid = frontier.make_grid(frontier.ask(model, "h200_sxm", 0, assumptions=preset), "paper", pipeline=False)
+    grid = frontier.make_grid(
+        asking.setup(model, "h200_sxm", assumptions=preset), ie.Space(grid="paper", pipeline=False)
+    )
     assert grid.accelerators.size == grid.batch.size == 400
     assert grid.accelerators[-1] == 2.0**18
     assert grid.batch[[0, -1]] == pytest.approx([1.0, 2.0**18 * sparsity], rel=1e-12)
@@ -323,7 +314,7 @@ def test_the_studys_grid_ends_at_2_to_the_18_chips_and_as_many_sequences_per_exp
 @pytest.mark.parametrize("share", [0.4, 0.75, 0.95])
 def test_bandwidth_utilisation_counts_bytes_whatever_share_of_the_bandwidth_each_kind_gets(share: float) -> None:
     opinions = catalog.assumptions("deployable", changes=(f"attention.kv_hbm_efficiency={share}",))
-    front = ie.frontier(
+    front = asking.frontier(
         "llama_3_8b", "h100_sxm", ie.Traffic(context=2000), assumptions=opinions, tp=1, dp=1, pp=1, batch=64
     )
     (point,) = front.points()

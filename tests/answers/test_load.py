@@ -25,7 +25,7 @@ PROMISED = Targets(ttft_seconds=0.1, tpot_seconds=0.02)
 @cache
 def points(*, promised: bool = True, simulate: bool = False, replicas: int = 1) -> tuple[Point, ...]:
     targets, rates = PROMISED if promised else None, (3.0, 15.0, 60.0) if simulate else None
-    return tuple(sweep(service_of(), 2.0, rates, replicas=replicas, targets=targets, simulate=simulate))
+    return tuple(sweep(service_of(), rates, replicas=replicas, targets=targets, simulate=simulate))
 
 
 def test_loads_up_to_a_fifth_beyond_what_it_completes() -> None:
@@ -39,7 +39,7 @@ def test_loads_up_to_a_fifth_beyond_what_it_completes() -> None:
 def test_a_point_is_a_priced_load() -> None:
     service = service_of()
     for point in points():
-        again = sheet(service, point.requests_per_second, 2.0)
+        again = sheet(service, point.requests_per_second)
         assert point.load == again.load
         assert point.sheet.dollars_per_million_tokens == again.dollars_per_million_tokens
         hourly = 3600.0 * point.completed_per_second * 200.0
@@ -74,7 +74,7 @@ def test_without_promises_nothing_is_kept_or_broken() -> None:
 
 def test_progress_is_told() -> None:
     told: list[tuple[float, str]] = []
-    sweep(service_of(), 2.0, [1.0, 2.0], progress=lambda share, what: told.append((share, what)))
+    sweep(service_of(), [1.0, 2.0], progress=lambda share, what: told.append((share, what)))
     assert told == [(0.0, "1 requests/s"), (0.5, "2 requests/s")]
 
 
@@ -90,12 +90,12 @@ def test_progress_is_told() -> None:
 )
 def test_impossible_loads(rates: list[float], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        sweep(service_of(), 2.0, rates)
+        sweep(service_of(), rates)
 
 
 def test_the_usual_layout_completes_most_per_chip() -> None:
     offer = offer_of(most=4)
-    found = offer.deployments
+    found = offer
     each = found.states.requests_per_second[:, -1] / found.plans.accelerators
     free = usual_service(offer, Targets())
     assert free.requests_per_second[-1] / free.accelerators == pytest.approx(each.max())
@@ -127,7 +127,7 @@ def test_the_table_says_what_is_saturated_and_kept() -> None:
 
 def test_a_table_without_saturation_and_promises() -> None:
     service = service_of()
-    few = sweep(service, 2.0, [1.0, 2.0])
+    few = sweep(service, [1.0, 2.0])
     table = load_table(few, Targets(), 2.0)
     assert "kept %" not in table.columns
     assert f"It completes {service.most_requests_per_second:.4g} requests/s at most." in table.notes

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.answers import offer
 from inference_econ.answers import prefix_cache as offload
 from inference_econ.answers.conversations import Conversation, reuse
 from inference_econ.answers.prefix_cache import HBM, Offloading
@@ -22,6 +21,7 @@ from inference_econ.inputs import catalog
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.traffic import Requests
 from inference_econ.report import prefix_cache as offload_tables
+from tests import asking
 
 TIERS = [catalog.tier(name) for name in catalog.tier_names()]
 TALK = Conversation(8, 300, 400, system_tokens=1000)
@@ -40,7 +40,7 @@ def found(
     pins: Pins | None = None,
     **options: Any,
 ) -> Offloading:
-    one = offer.offer(
+    one = asking.offer(
         model, hardware, lengths(prefix + new, 300), pins=pins or Pins(tp=1, accelerators=1), assumptions="deployable"
     )
     return offload.offload(one, TIERS, prefix_tokens=prefix, **options)
@@ -204,7 +204,7 @@ def test_other_bad_input(tmp_path: Path) -> None:
         catalog.tier("nvme")
     with pytest.raises(InputError, match="Google TPU v5e lists no link to its host, so reading from host memory"):
         found(hardware="tpu_v5e", pins=Pins(tp=8, accelerators=8))
-    one = offer.offer("llama_3_8b", "h100_sxm", lengths(100, 10), assumptions="deployable")
+    one = asking.offer("llama_3_8b", "h100_sxm", lengths(100, 10), assumptions="deployable")
     for prefix in (-1.0, 99.5, 100.0):
         with pytest.raises(InputError, match=r"must leave at least one new token of the prompt \(100\), got"):
             offload.offload(one, TIERS, prefix_tokens=prefix)
@@ -225,7 +225,7 @@ def test_a_tier_needs_no_registration(tmp_path: Path) -> None:
     text = (catalog.folder("assumptions") / "tiers" / "ssd.yaml").read_text(encoding="utf-8")
     path = tmp_path / "mine.yaml"
     path.write_text(text.replace("6.9 GB/s", "13.8 GB/s").replace("local SSD", "two SSDs"), encoding="utf-8")
-    one = offer.offer(
+    one = asking.offer(
         "llama_3_8b", "h100_sxm", lengths(1000, 10), pins=Pins(tp=1, accelerators=1), assumptions="deployable"
     )
     (_, mine) = offload.offload(one, [catalog.tier(str(path))], prefix_tokens=500).readings

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.answers import offer as offers
-from inference_econ.answers.price import KINDS, busy_seconds, sheet
-from inference_econ.answers.recommend import Targets
+from inference_econ.answers.price import KINDS, busy_seconds, price, sheet
+from inference_econ.answers.recommend import FILLED, Targets, recommend
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.serving.services import Service
 from tests.offered import offer_of, service_of
 
 SERVICES = {
@@ -21,13 +23,18 @@ SERVICES = {
 names = st.sampled_from(tuple(SERVICES))
 
 
+def at_price(service: Service, dollars: float) -> Service:
+    """The same at another price of a chip."""
+    return replace(service, setup=replace(service.setup, price=dollars))
+
+
 @settings(max_examples=60, deadline=None)
 @given(names, st.floats(0.001, 1.5), st.floats(0.01, 50.0), st.integers(1, 7), st.sampled_from((0.0, 1.0, 4.0)))
-def test_costs_add_up_to_the_bill(name: str, share: float, price: float, replicas: int, scv: float) -> None:
+def test_costs_add_up_to_the_bill(name: str, share: float, dollars: float, replicas: int, scv: float) -> None:
     service = SERVICES[name]()
     rate = replicas * share * service.most_requests_per_second
-    found = sheet(service, rate, price, replicas=replicas, arrival_scv=scv)
-    assert found.dollars_per_hour == pytest.approx(replicas * service.accelerators * price, rel=1e-12)
+    found = sheet(at_price(service, dollars), rate, replicas=replicas, arrival_scv=scv)
+    assert found.dollars_per_hour == pytest.approx(replicas * service.accelerators * dollars, rel=1e-12)
     parts = {kind: found.average[kind] * found.tokens_per_hour[kind] / 1e6 for kind in KINDS}
     assert sum(parts.values()) == pytest.approx(found.dollars_per_hour, rel=1e-9)
     assert all(part >= 0.0 for part in parts.values())
@@ -49,9 +56,9 @@ def test_prices_are_linear_in_the_price_of_a_chip_and_of_idle_time(name: str, sh
     service = SERVICES[name]()
     rate = share * service.most_requests_per_second
     one, dearer, wider = (
-        sheet(service, rate, 2.0),
-        sheet(service, rate, 2.0 * factor),
-        sheet(service, 3.0 * rate, 2.0, replicas=3),
+        sheet(service, rate),
+        sheet(at_price(service, 2.0 * factor), rate),
+        sheet(service, 3.0 * rate, replicas=3),
     )
     for kind in KINDS:
         assert dearer.average[kind] == pytest.approx(factor * one.average[kind], rel=1e-9)
@@ -64,18 +71,18 @@ def test_prices_are_linear_in_the_price_of_a_chip_and_of_idle_time(name: str, sh
 def test_an_emptier_fleet_is_dearer_and_a_full_one_costs_the_margin(name: str) -> None:
     service = SERVICES[name]()
     most = service.most_requests_per_second
-    costs = [sheet(service, share * most, 2.0).dollars_per_million_tokens for share in (0.1, 0.5, 0.9, 1.0, 3.0)]
+    costs = [sheet(service, share * most).dollars_per_million_tokens for share in (0.1, 0.5, 0.9, 1.0, 3.0)]
     assert costs == sorted(costs, reverse=True)
     assert costs[-1] == pytest.approx(costs[-2])
-    full = sheet(service, most, 2.0)
+    full = sheet(service, most)
     for kind in KINDS:
         assert full.average[kind] == pytest.approx(full.marginal[kind], rel=1e-6)
 
 
 def test_cached_tokens_are_cheaper_than_new_ones_and_dearer_than_none() -> None:
-    found = sheet(SERVICES["cached"](), 5.0, 2.0)
+    found = sheet(SERVICES["cached"](), 5.0)
     assert 0.0 < found.average["cached_input"] < 0.2 * found.average["input"]
-    assert sheet(SERVICES["plain"](), 5.0, 2.0).average["cached_input"] == 0.0
+    assert sheet(SERVICES["plain"](), 5.0).average["cached_input"] == 0.0
     # A million output tokens take the machine longer than a million of a prompt.
     assert found.average["output"] > found.average["input"]
 
@@ -94,24 +101,23 @@ def test_the_time_of_a_request_is_that_between_completions(name: str, in_flight:
 
 def test_the_cheapest_deployment_is_priced() -> None:
     offer = offer_of(most=4)
-    found = offers.price(offer, 30.0, targets=Targets(tpot_seconds=0.03))
-    chosen, rate = offers.choose([offer], 30.0, Targets(tpot_seconds=0.03), most=1)
-    assert rate == 30.0
+    found = price(offer, 30.0, targets=Targets(tpot_seconds=0.03))
+    chosen = recommend([offer], 30.0, Targets(tpot_seconds=0.03), most=1)
     assert found.dollars_per_hour == chosen[0].dollars_per_hour
     assert found.load.tpot_seconds["p90"] <= 0.03
 
 
 def test_without_a_rate_an_instance_is_filled_to_four_fifths() -> None:
     offer = offer_of(most=4)
-    found = offers.price(offer, replicas=1)
-    assert found.load.utilization == pytest.approx(offers.FILLED, rel=0.01)
-    twice = offers.price(offer, replicas=2)
+    found = price(offer, replicas=1)
+    assert found.load.utilization == pytest.approx(FILLED, rel=0.01)
+    twice = price(offer, replicas=2)
     assert twice.load.utilization == pytest.approx(found.load.utilization, rel=0.01)
 
 
 def test_given_instances_may_be_saturated() -> None:
     offer = offer_of(most=2)
-    found = offers.price(offer, 1e4, replicas=1)
+    found = price(offer, 1e4, replicas=1)
     assert found.load.saturated
     assert sum(found.tokens_per_hour.values()) < 1e4 * 1200 * 3600
 
@@ -119,9 +125,9 @@ def test_given_instances_may_be_saturated() -> None:
 @pytest.mark.parametrize("replicas", [0, -1, 1.5])
 def test_impossible_numbers_of_instances(replicas: int) -> None:
     with pytest.raises(InputError, match=rf"replicas must be a whole number from 1 on, got {replicas:g}"):
-        offers.price(offer_of(most=2), 1.0, replicas=replicas)
+        price(offer_of(most=2), 1.0, replicas=replicas)
 
 
 def test_promises_that_nothing_keeps() -> None:
     with pytest.raises(NothingFitsError, match=r"no deployment keeps TPOT 0\.1 ms \(p90\), even with one request"):
-        offers.price(offer_of(most=2), 1.0, targets=Targets(tpot_seconds=1e-4))
+        price(offer_of(most=2), 1.0, targets=Targets(tpot_seconds=1e-4))

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.answers import offer as offers
-from inference_econ.answers.offer import Offer
-from inference_econ.answers.recommend import Choice, Targets, promised_rates, recommend
+from inference_econ.answers.recommend import Choice, Targets, natural_rate, promised_rates, recommend
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.serving.load import loaded
 from inference_econ.serving.services import Deployments
@@ -28,13 +26,13 @@ OFFERS = {
 percentiles = st.sampled_from(("mean", "p50", "p90", "p99"))
 
 
-def cheapest(found: Deployments, price: float, rate: float, targets: Targets, scv: float) -> float:
+def cheapest(found: Deployments, rate: float, targets: Targets, scv: float) -> float:
     """Dollars per hour, by brute force; infinite if none of those tried keeps the promises."""
     best = math.inf
     for index in range(len(found)):
         service = found.service(index)
         for replicas in range(1, _MOST + 1):
-            dollars = replicas * service.accelerators * price
+            dollars = replicas * service.accelerators * found.setup.dollars_per_accelerator_hour
             if dollars >= best:
                 break
             if targets.broken(loaded(service, rate / replicas, arrival_scv=scv)) is None:
@@ -55,8 +53,7 @@ def cheapest(found: Deployments, price: float, rate: float, targets: Targets, sc
 def test_the_choice_is_the_cheapest_of_all(
     name: str, rate: float, ttft: float | None, tpot: float | None, percentile: str, scv: float
 ) -> None:
-    offer = OFFERS[name]()
-    found, price = offer.deployments, offer.dollars_per_accelerator_hour
+    found = OFFERS[name]()
     quickest, soonest = found.states.tpot_seconds.min(), found.states.ttft_seconds.min()
     targets = Targets(
         math.inf if ttft is None else float(soonest) * 10.0**ttft,
@@ -64,9 +61,9 @@ def test_the_choice_is_the_cheapest_of_all(
         percentile,
     )
     requests = 10.0**rate
-    expected = cheapest(found, price, requests, targets, scv)
+    expected = cheapest(found, requests, targets, scv)
     try:
-        (choice,) = recommend([(found, price)], requests, targets, arrival_scv=scv, most=1)
+        (choice,) = recommend([found], requests, targets, arrival_scv=scv, most=1)
     except NothingFitsError:
         assert math.isinf(expected)
         return
@@ -92,43 +89,40 @@ def keeps_its_promises(choice: Choice, rate: float, targets: Targets, scv: float
 def test_several_choices_of_several_sizes_best_first() -> None:
     offer = OFFERS["dense"]()
     targets = Targets(ttft_seconds=1.0, tpot_seconds=0.03)
-    pair = (offer.deployments, offer.dollars_per_accelerator_hour)
-    found = recommend([pair], 20.0, targets, most=5)
+    found = recommend([offer], 20.0, targets, most=5)
     assert [choice.dollars_per_hour for choice in found] == sorted(choice.dollars_per_hour for choice in found)
     sizes = [choice.service.accelerators for choice in found]
     assert sorted(sizes) == [1, 2, 4]
     for choice in found:
         keeps_its_promises(choice, 20.0, targets, 1.0)
-    assert recommend([pair], 20.0, targets, most=1)[0].dollars_per_hour == found[0].dollars_per_hour
+    assert recommend([offer], 20.0, targets, most=1)[0].dollars_per_hour == found[0].dollars_per_hour
 
 
 def test_of_two_kinds_of_chips_each_is_shown() -> None:
-    one, other = offer_of(most=2), offer_of(most=2, hardware="h200_sxm")
-    pairs = [(each.deployments, each.dollars_per_accelerator_hour) for each in (one, other)]
-    found = recommend(pairs, 10.0, Targets(tpot_seconds=0.03), most=4)
+    offers = [offer_of(most=2), offer_of(most=2, hardware="h200_sxm")]
+    found = recommend(offers, 10.0, Targets(tpot_seconds=0.03), most=4)
     names = [choice.service.setup.hardware.name for choice in found]
     assert len(set(names)) == 2
     assert found[0].dollars_per_hour == min(
-        recommend([pair], 10.0, Targets(tpot_seconds=0.03), most=1)[0].dollars_per_hour for pair in pairs
+        recommend([offer], 10.0, Targets(tpot_seconds=0.03), most=1)[0].dollars_per_hour for offer in offers
     )
 
 
 def test_tighter_promises_are_never_cheaper() -> None:
     offer = OFFERS["dense"]()
-    pair = (offer.deployments, offer.dollars_per_accelerator_hour)
     costs = [
-        recommend([pair], 40.0, Targets(ttft_seconds=1.0, tpot_seconds=limit), most=1)[0].dollars_per_hour
+        recommend([offer], 40.0, Targets(ttft_seconds=1.0, tpot_seconds=limit), most=1)[0].dollars_per_hour
         for limit in (0.2, 0.05, 0.02, 0.012)
     ]
     assert costs == sorted(costs)
-    more = [recommend([pair], rate, Targets(tpot_seconds=0.03), most=1)[0].dollars_per_hour for rate in (1, 10, 100)]
+    more = [recommend([offer], rate, Targets(tpot_seconds=0.03), most=1)[0].dollars_per_hour for rate in (1, 10, 100)]
     assert more == sorted(more)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.sampled_from(tuple(OFFERS)), st.floats(0.05, 1.0), percentiles)
 def test_the_promised_rate_is_a_bound(name: str, tpot: float, percentile: str) -> None:
-    found = OFFERS[name]().deployments
+    found = OFFERS[name]()
     limit = float(found.states.tpot_seconds.min()) * 10.0**tpot
     targets = Targets(tpot_seconds=limit, percentile=percentile)
     rates = promised_rates(found, targets)
@@ -139,26 +133,24 @@ def test_the_promised_rate_is_a_bound(name: str, tpot: float, percentile: str) -
 
 def test_what_binds() -> None:
     offer = OFFERS["dense"]()
-    pair = (offer.deployments, offer.dollars_per_accelerator_hour)
     binding = {
         "capacity": Targets(),
         "tpot": Targets(tpot_seconds=0.02),
-        "ttft": Targets(ttft_seconds=1.05 * float(offer.deployments.states.ttft_seconds[:4, 0].max())),
+        "ttft": Targets(ttft_seconds=1.05 * float(offer.states.ttft_seconds[:4, 0].max())),
     }
     for name, targets in binding.items():
-        (choice,) = recommend([pair], 400.0, targets, most=1)
+        (choice,) = recommend([offer], 400.0, targets, most=1)
         assert choice.binding == name
-    assert recommend([pair], 0.1, Targets(), most=1)[0].binding == "instance"
+    assert recommend([offer], 0.1, Targets(), most=1)[0].binding == "instance"
 
 
 def test_what_nothing_keeps_is_answered_with_the_best() -> None:
     found = OFFERS["dense"]()
-    pairs = [(found.deployments, 2.0)]
     with pytest.raises(NothingFitsError) as caught:
-        recommend(pairs, 1.0, Targets(ttft_seconds=1e-4, tpot_seconds=2e-4, percentile="p99"))
+        recommend([found], 1.0, Targets(ttft_seconds=1e-4, tpot_seconds=2e-4, percentile="p99"))
     message = str(caught.value)
     assert message.startswith("no deployment keeps TTFT 0.1 ms, TPOT 0.2 ms (p99), even with one request in flight.")
-    states = found.deployments.states
+    states = found.states
     assert f"TPOT {1e3 * float(states.tpot_seconds.min()):.3g} ms on 4 accelerators" in message
     assert f"TTFT {1e3 * float(states.ttft_seconds.min()):.4g} ms on 4" in message
 
@@ -167,7 +159,7 @@ def test_what_nothing_keeps_is_answered_with_the_best() -> None:
 def test_impossible_rates(rate: float) -> None:
     offer = OFFERS["dense"]()
     with pytest.raises(InputError, match=f"the request rate must be positive, got {rate:g}"):
-        recommend([(offer.deployments, 2.0)], rate, Targets())
+        recommend([offer], rate, Targets())
 
 
 @pytest.mark.parametrize(
@@ -185,7 +177,9 @@ def test_impossible_promises(arguments: Any, message: str) -> None:
 
 
 def test_a_natural_traffic_where_none_is_given() -> None:
-    offer: Offer = OFFERS["dense"]()
-    chosen, rate = offers.choose([offer], None, Targets(tpot_seconds=0.02))
-    assert rate > 0
+    offer, targets = OFFERS["dense"](), Targets(tpot_seconds=0.02)
+    chosen = recommend([offer], None, targets)
+    assert natural_rate([offer], targets) > 0
+    again = recommend([offer], natural_rate([offer], targets), targets)
+    assert [choice.dollars_per_hour for choice in chosen] == [choice.dollars_per_hour for choice in again]
     assert chosen[0].load.tpot_seconds["p90"] <= 0.02

@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.answers import offer as offers
-from inference_econ.answers.offer import Offer
 from inference_econ.answers.serving_frontier import METRICS, ServiceFrontier, service_frontier
 from inference_econ.errors import InputError
 from inference_econ.report import caveats
@@ -22,7 +20,9 @@ from inference_econ.report.serving_frontier import (
     service_frontier_record,
     service_frontier_table,
 )
+from inference_econ.serving.services import Deployments
 from inference_econ.serving.steady import steady
+from tests import asking
 from tests.offered import offer_of
 
 OFFERS = {
@@ -38,10 +38,9 @@ def front_of(name: str = "dense") -> ServiceFrontier:
     return service_frontier(OFFERS[name]())
 
 
-def without_watts(offer: Offer) -> Offer:
-    found = offer.deployments
+def without_watts(found: Deployments) -> Deployments:
     hardware = found.setup.hardware.model_copy(update={"watts": None})
-    return replace(offer, deployments=replace(found, setup=replace(found.setup, hardware=hardware)))
+    return replace(found, setup=replace(found.setup, hardware=hardware))
 
 
 @settings(max_examples=100, deadline=None)
@@ -110,7 +109,7 @@ def test_interference_of_prefill_is_in_the_speed() -> None:
 
 def test_a_cheaper_chip_moves_costs_only() -> None:
     offer = OFFERS["dense"]()
-    half = service_frontier(replace(offer, dollars_per_accelerator_hour=1.0))
+    half = service_frontier(replace(offer, setup=replace(offer.setup, price=1.0)))
     front = service_frontier(offer)
     np.testing.assert_array_equal(half.tokens_per_second_per_user, front.tokens_per_second_per_user)
     np.testing.assert_allclose(2.0 * half.dollars_per_million_tokens, front.dollars_per_million_tokens)
@@ -128,7 +127,7 @@ def test_power_needs_watts() -> None:
 def test_bad_input() -> None:
     with pytest.raises(InputError, match="y: got 'carbon'; allowed: cost, throughput, power"):
         front_of().metric("carbon")  # type: ignore[arg-type]
-    one = offers.offer("llama_3_8b", "h100_sxm", OFFERS["dense"]().deployments.requests.replace(osl="1"), price=2.0)
+    one = asking.offer("llama_3_8b", "h100_sxm", OFFERS["dense"]().requests.replace(osl="1"), price=2.0)
     with pytest.raises(InputError, match="osl must be more than 1 token for a speed, got 1"):
         service_frontier(one)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import inference_econ as ie
 from inference_econ.answers.sources import UsedSource, sources
 from inference_econ.inputs import catalog
 from inference_econ.studies.scenario import run
+from tests import asking
 
 #: References that need no entry: a value from the command line, and one that a formula gave.
 WITHOUT_ENTRY = {"user", "derived"}
@@ -26,7 +29,7 @@ def _known(used: tuple[UsedSource, ...]) -> None:
 
 def test_a_frontier_rests_on_model_hardware_assumptions_and_a_price() -> None:
     traffic = ie.Traffic(context=100)
-    front = ie.frontier("llama_3_8b", "h100_sxm", traffic, max_accelerators=2, assumptions="deployable")
+    front = asking.frontier("llama_3_8b", "h100_sxm", traffic, max_accelerators=2, assumptions="deployable")
     used = sources(front)
     _known(used)
     files = {one.file for one in used}
@@ -38,14 +41,14 @@ def test_a_frontier_rests_on_model_hardware_assumptions_and_a_price() -> None:
 
 
 def test_a_given_price_is_the_users() -> None:
-    front = ie.frontier("llama_3_8b", "h100_sxm", ie.Traffic(context=100), max_accelerators=2, price=1.2345)
+    front = asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(context=100), max_accelerators=2, price=1.2345)
     (price,) = (one for one in sources(front) if "dollars_per_accelerator_hour" in one.field)
     assert (price.source.ref, price.source.where, price.source.kind) == ("user", "1.2345 USD/h", "assumed")
 
 
 def test_what_ifs_are_the_users() -> None:
     chip = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=6.7 TB/s"])
-    used = sources(ie.frontier("llama_3_8b", chip, ie.Traffic(context=100), max_accelerators=2))
+    used = sources(asking.frontier("llama_3_8b", chip, ie.Traffic(context=100), max_accelerators=2))
     _known(used)
     (changed,) = (one for one in used if one.field == "hbm_bytes_per_second")
     assert changed.source.ref == "user"
@@ -54,7 +57,7 @@ def test_what_ifs_are_the_users() -> None:
 
 def test_a_draft_model_is_named_too() -> None:
     draft = ie.DraftModel(ie.model("qwen3_8b"))
-    used = sources(ie.frontier("qwen3_32b", "h100_sxm", ie.Traffic(context=100), max_accelerators=4, draft=draft))
+    used = sources(asking.frontier("qwen3_32b", "h100_sxm", ie.Traffic(context=100), max_accelerators=4, draft=draft))
     _known(used)
     assert "draft model: Qwen3 8B" in {one.file for one in used}
 
@@ -62,11 +65,13 @@ def test_a_draft_model_is_named_too() -> None:
 def test_a_scaled_model_is_derived_and_costs_more() -> None:
     model = ie.model("llama_3_8b")
     larger = ie.scaled(model, 3.0)
-    settings = {"hardware": "h100_sxm", "traffic": ie.Traffic(context=100), "grid": "paper", "max_accelerators": 64}
-    fronts = [
-        ie.frontier(one, **settings)  # type: ignore[arg-type]
-        for one in (model, ie.scaled(model, 1.0), larger)
-    ]
+    settings: dict[str, Any] = {
+        "hardware": "h100_sxm",
+        "traffic": ie.Traffic(context=100),
+        "grid": "paper",
+        "max_accelerators": 64,
+    }
+    fronts = [asking.frontier(one, **settings) for one in (model, ie.scaled(model, 1.0), larger)]
     assert fronts[1].dollars.tolist() == fronts[0].dollars.tolist()
     assert fronts[2].tokens_per_second[-1] < fronts[0].tokens_per_second[-1]
     assert fronts[2].dollars[0] > fronts[0].dollars[0]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import inference_econ as ie
+from tests import asking
 from tests.cli.conftest import Command
 
 SUBJECT = ("compare", "llama_3_8b", "--on", "h100_sxm", "--max-accelerators", 2)
@@ -52,7 +53,7 @@ def test_models_side_by_side(command: Command) -> None:
     )
     rows = list(csv.DictReader(io.StringIO(outcome.out)))
     assert list(dict.fromkeys(row["series"] for row in rows)) == ["llama_3_8b", "qwen3_8b"]
-    front = ie.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=2000, osl=500), max_accelerators=2)
+    front = asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=2000, osl=500), max_accelerators=2)
     assert float(rows[0]["dollars_per_million_output_tokens"]) == pytest.approx(front.dollars[0])
 
 

@@ -13,6 +13,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.engine.uncertainty import interval
 from inference_econ.inputs import catalog, profiles
+from tests import asking
 from tests.cli.conftest import Command
 
 #: No server of it was measured, so that its intervals are the wide ones.
@@ -84,7 +85,7 @@ def test_a_bad_name_is_refused_in_one_message(refused: Command, name: str) -> No
 def test_what_ifs_change_the_profile(command: Command) -> None:
     found = record(command, *asked("explain", "h100_sxm"), "--set", "assumptions.host.step_overhead=9 ms")
     by_hand = ie.assumptions("profiles/hopper", changes=["host.step_overhead=9 ms"])
-    assert found["step_seconds"] == ie.explain(MODEL, "h100_sxm", tp=1, assumptions=by_hand).seconds
+    assert found["step_seconds"] == asking.explain(MODEL, "h100_sxm", tp=1, assumptions=by_hand).seconds
     assert found["step_seconds"] > record(command, *asked("explain", "h100_sxm"))["step_seconds"] + 5e-3
     assert (found["calibration"], found["step_seconds_low"]) == (None, None)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import inference_econ as ie
+from tests import asking
 from tests.cli.conftest import Command
 
 SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 4)
@@ -52,7 +53,7 @@ def test_json_of_a_frontier(command: Command) -> None:
     assert all(names <= point.keys() for point in points)
     speeds = [point["tokens_per_second_per_user"] for point in points]
     assert speeds == sorted(speeds)
-    front = ie.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=2000, osl=500), weights="fp8", max_accelerators=4)
+    front = asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=2000, osl=500), weights="fp8", max_accelerators=4)
     assert speeds == front.tokens_per_second.tolist()
     assert isinstance(record["sources"], list)
     assert all(source["ref"] and source["where"] for source in record["sources"])
@@ -202,7 +203,7 @@ def test_a_larger_link_domain_is_a_what_if(command: Command) -> None:
 
 
 def test_all_plans(command: Command) -> None:
-    front = ie.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=2000, osl=500), max_accelerators=4)
+    front = asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=2000, osl=500), max_accelerators=4)
     record = _json(command(*SUBJECT, "--all", "--format", "json").out)
     plans = record["plans"]
     assert isinstance(plans, list)

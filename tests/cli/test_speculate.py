@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.answers import speculate
 from inference_econ.engine.speculation import Speculation
 from inference_econ.inputs import catalog
 from inference_econ.inputs.traffic import Requests
+from tests import asking
 from tests.cli.conftest import Command
 from tests.cli.test_startup import HEAVY, TELLING
 
@@ -35,7 +35,7 @@ def test_a_draft_model_by_requests_in_flight(command: Command) -> None:
 
 def test_the_record_is_that_of_the_library(command: Command) -> None:
     record = json.loads(command(*DRAFTED, "--max-draft", 3, "--isl", 1000, "--osl", 300, "--format", "json").out)
-    found = speculate.speculate(
+    found = asking.speculate(
         "llama_3_70b",
         "h100_sxm",
         Requests.build({"isl": 1000, "osl": 300}, origin="test"),

@@ -34,7 +34,7 @@ contexts = st.sampled_from([0.0, 1.0, 777.0, 20_000.0])
 
 def _question(model: str, chip: str, context: float, assumptions: Assumptions) -> Setup:
     spec = catalog.model(model)
-    return Setup.of(spec, catalog.hardware(chip), Precision.of(spec), context, assumptions)
+    return Setup(spec, catalog.hardware(chip), Precision.of(spec), context, assumptions)
 
 
 @cache
@@ -399,7 +399,7 @@ def test_blocks_of_scales_slow_down_chips_that_scale_other_blocks() -> None:
     slower = {}
     for chip in ("h200_sxm", "b200"):
         plain, halved = (
-            Setup.of(model, catalog.hardware(chip), Precision.of(model), 1000.0, each)
+            Setup(model, catalog.hardware(chip), Precision.of(model), 1000.0, each)
             for each in (catalog.assumptions("deployable"), assumed)
         )
         for dtype in ("fp8_block", "fp8"):

@@ -19,7 +19,7 @@ from inference_econ.inputs.precision import Precision
 
 def _asked(model: str, chip: str, context: float, *changes: str) -> Setup:
     spec, opinions = catalog.model(model), catalog.assumptions("deployable", changes=changes)
-    return Setup.of(spec, catalog.hardware(chip), Precision.of(spec), context, opinions)
+    return Setup(spec, catalog.hardware(chip), Precision.of(spec), context, opinions)
 
 
 def _plan(tp: float = 1, dp: float = 1, ep: float = 1, batch: float = 1) -> Plans:
@@ -233,7 +233,7 @@ def test_a_domain_that_holds_a_part_of_a_group_does_not_lower_the_limit() -> Non
 
 def test_a_collective_of_the_table_is_timed_like_the_step() -> None:
     setup, plan = _asked("deepseek_v3", "h200_sxm", 0.0), _plan(tp=1, dp=16, ep=16, batch=256)
-    work, network = setup.work(plan), Network.of(setup.hardware, setup.assumptions)
+    work, network = setup.work(plan), Network.of(setup.hardware, setup.assumptions.network)
     total = math.fsum(
         _number(row.repeats) * _number(collective_seconds(network, one, work.tokens))
         for row in work.operators

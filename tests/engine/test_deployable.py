@@ -12,12 +12,13 @@ import inference_econ as ie
 from inference_econ.errors import InputError
 from inference_econ.report import explain as explanation_tables
 from inference_econ.report import table
+from tests import asking
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 def explain(*subject: object, **asked: object) -> ie.Explanation:
-    return ie.explain(*subject, **{"assumptions": "deployable", **asked})  # type: ignore[arg-type]
+    return asking.explain(*subject, **{"assumptions": "deployable", **asked})
 
 
 def _part(explained: ie.Explanation, name: str) -> float:
@@ -176,12 +177,12 @@ def _published_nccl(*changes: str) -> ie.Assumptions:
 def test_further_choices_of_the_study_can_be_set(change: str, slower: bool | None) -> None:
     asked = {"model": "paper/mixtral_8x22b", "hardware": "paper/h100", "context": 0, "new_tokens": 4, "weights": "bf16"}
     sizes, batches = [20.0, 45.0], [3.0, 200.0]
-    preset = ie.best_step_seconds(accelerators=sizes, batch=batches, assumptions="paper", **asked)  # type: ignore[arg-type]
-    changed = ie.best_step_seconds(
+    preset = asking.best_step_seconds(accelerators=sizes, batch=batches, assumptions="paper", **asked)
+    changed = asking.best_step_seconds(
         accelerators=sizes,
         batch=batches,
         assumptions=ie.assumptions("paper", changes=[change]),
-        **asked,  # type: ignore[arg-type]
+        **asked,
     )
     assert (preset != changed).any()
     if slower is False:

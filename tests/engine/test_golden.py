@@ -44,7 +44,7 @@ def _question(code_name: str, gpu: str, context: float, preset: str = "paper") -
             name, weights = name.removesuffix(ending), dtype
     model = catalog.model(f"paper/{name}")
     chip, assumed = catalog.hardware(f"paper/{gpu.lower()}"), catalog.assumptions(preset)
-    return Setup.of(model, chip, Precision.of(model, weights), context, assumed)
+    return Setup(model, chip, Precision.of(model, weights), context, assumed)
 
 
 def _instance(row: dict[str, str]) -> tuple[Array, Array]:

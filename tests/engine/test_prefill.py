@@ -17,6 +17,7 @@ from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import evaluate, step_seconds
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
+from tests import asking
 
 few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -27,7 +28,7 @@ def _question(
 ) -> Setup:
     spec = catalog.model(model)
     opinions = catalog.assumptions(preset, changes=changes)
-    return Setup.of(spec, catalog.hardware(chip), Precision.of(spec), context, opinions)
+    return Setup(spec, catalog.hardware(chip), Precision.of(spec), context, opinions)
 
 
 def _plan(
@@ -165,7 +166,7 @@ def test_what_is_read_stays_in_memory() -> None:
     held = _question("llama_3_8b", 2100).memory(_plan(1, batch=4, prefill=False)).of_one_plan()
     assert read == held
     with pytest.raises(ie.NothingFitsError, match="weights and KV cache exceed the memory"):
-        ie.explain("llama_3_8b", "h100_sxm", tp=1, prompt=1_000_000, context=0)
+        asking.explain("llama_3_8b", "h100_sxm", tp=1, prompt=1_000_000, context=0)
 
 
 def test_the_host_launches_prefill_kernel_by_kernel_and_decode_as_a_graph() -> None:
@@ -193,7 +194,7 @@ def test_a_prompt_of_one_token_is_a_decode_step_that_also_writes(model: str) -> 
 
 @pytest.mark.parametrize(("model", "tp", "least"), [("llama_3_8b", 1, 0.6), ("llama_3_70b", 8, 0.3)])
 def test_long_prompts_keep_the_chips_busy(model: str, tp: int, least: float) -> None:
-    explained = ie.explain(model, "h100_sxm", tp=tp, prompt=8192, context=0)
+    explained = asking.explain(model, "h100_sxm", tp=tp, prompt=8192, context=0)
     assert explained.limited_by == "compute"
     assert least < explained.mfu <= explained.setup.assumptions.chip.math_efficiency
     assert explained.tokens_per_second == pytest.approx(8192 / explained.seconds)

@@ -63,7 +63,7 @@ def _asked(
     model: str, chip: HardwareSpec, context: float, preset: str = "paper", changes: tuple[str, ...] = ()
 ) -> Setup:
     spec = catalog.model(model)
-    return Setup.of(spec, chip, Precision.of(spec), context, catalog.assumptions(preset, changes=changes))
+    return Setup(spec, chip, Precision.of(spec), context, catalog.assumptions(preset, changes=changes))
 
 
 @st.composite
@@ -412,7 +412,7 @@ def test_a_draft_takes_memory_where_the_assumptions_say_so() -> None:
         target = catalog.model("paper/llama_3_70b")
         assumed = catalog.assumptions("paper", changes=changes)
         chip = catalog.hardware("paper/h100")
-        setup = Setup.of(target, chip, Precision.of(target, "int8"), 0.0, assumed)
+        setup = Setup(target, chip, Precision.of(target, "int8"), 0.0, assumed)
         draft = Draft(_question("paper/llama_3_8b", "paper/h100", 0.0, "paper", changes), 0.8, 5)
         assert bool(np.isfinite(token_seconds(setup, size, size, layouts, draft=draft).seconds[0])) is fits
 
@@ -513,7 +513,7 @@ def test_math_unit_follows_the_weights_or_the_wider_operand() -> None:
     model, chip = catalog.model("llama_3_8b"), catalog.hardware("h100_sxm")
     for follows, unit in (("weights", "fp8"), ("widest", "bf16")):
         assumed = catalog.assumptions("paper", changes=[f"chip.math_unit_follows={follows}"])
-        setup = Setup.of(model, chip, Precision.of(model, "fp8"), 0.0, assumed)
+        setup = Setup(model, chip, Precision.of(model, "fp8"), 0.0, assumed)
         assert setup.unit("fp8") == unit
         assert setup.flops_per_second("fp8") == pytest.approx(0.7 * chip.dense_flops_per_second[unit], rel=1e-15)  # type: ignore[index]
 

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.answers import offer, price, speculate
-from inference_econ.answers.frontier import ask
+from inference_econ.answers import price, speculate
 from inference_econ.engine import memory as capacity
 from inference_econ.engine import prefill
 from inference_econ.engine import speculation as drafting
@@ -28,6 +27,8 @@ from inference_econ.inputs.traffic import Requests
 from inference_econ.report import speculate as report
 from inference_econ.search import speculative
 from inference_econ.serving import steady
+from inference_econ.serving.services import Deployments
+from tests import asking
 
 Array = npt.NDArray[np.float64]
 BATCHES = np.unique(np.rint(np.geomspace(1, 4096, 40)))
@@ -48,7 +49,7 @@ def setup(
     weights: str | None = "fp8",
     assumptions: str = "deployable",
 ) -> Setup:
-    return ask(model, hardware, context, assumptions=assumptions, weights=weights)
+    return asking.setup(model, hardware, context, assumptions=assumptions, weights=weights)
 
 
 @functools.cache
@@ -104,7 +105,7 @@ def test_acceptance_by_position_gives_products() -> None:
 def test_a_single_chip_agrees_with_the_search_of_the_published_study(assumptions: str, batch: float) -> None:
     """Both series of accepted tokens; on one chip there is one layout for either model."""
     target = setup("llama_3_8b", "h100_sxm", 1000.0, "fp8", assumptions)
-    helper = ask("qwen3_0_6b", "h100_sxm", 1000.0, assumptions=assumptions)
+    helper = asking.setup("qwen3_0_6b", "h100_sxm", 1000.0, assumptions=assumptions)
     one = np.ones(1)
     expected = speculative.token_seconds(
         target, one, one * batch, WholeLayouts(pipeline=False), draft=speculative.Draft(helper, 0.7, 6)
@@ -166,7 +167,7 @@ def test_a_draft_model_is_cut_as_far_as_its_heads_divide() -> None:
     """28 heads on 8 chips: two copies on 4 chips each, with half of the batch."""
     plans = layout(8, [2.0, 64.0])
     found = drafting.rounds(setup(), plans, drafted_by("qwen2_5_7b"))
-    helper = ask("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
+    helper = asking.setup("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
     np.testing.assert_allclose(found.propose_seconds, prefill.fastest_cut(helper, layout(4, [1.0, 32.0])), rtol=1e-12)
     weights = drafting.memory(setup(), plans, drafted_by("qwen2_5_7b")).weight_bytes
     alone = capacity.weight_bytes(helper.model, helper.precision)
@@ -176,7 +177,7 @@ def test_a_draft_model_is_cut_as_far_as_its_heads_divide() -> None:
 def test_groups_of_data_parallel_attention_draft_for_themselves() -> None:
     plans = layout(1, [4.0, 64.0], dp=8, ep=8)
     found = drafting.rounds(rich(), plans, drafted_by("qwen3_0_6b"))
-    helper = ask("qwen3_0_6b", "b200", 2048.0, assumptions="deployable", kv="fp8")
+    helper = asking.setup("qwen3_0_6b", "b200", 2048.0, assumptions="deployable", kv="fp8")
     np.testing.assert_allclose(found.propose_seconds, prefill.fastest_cut(helper, layout(1, [1.0, 8.0])), rtol=1e-12)
 
 
@@ -205,7 +206,7 @@ def test_memory_of_the_proposer_is_counted() -> None:
     plans = layout(8, [10.0])
     own = setup().memory(plans)
     both = drafting.memory(setup(), plans, PROPOSALS["draft"])
-    alone = ask("llama_3_8b", "h100_sxm", 2250.0, assumptions="deployable").memory(plans)
+    alone = asking.setup("llama_3_8b", "h100_sxm", 2250.0, assumptions="deployable").memory(plans)
     np.testing.assert_allclose(both.weight_bytes, own.weight_bytes + alone.weight_bytes, rtol=1e-12)
     np.testing.assert_allclose(both.kv_bytes, own.kv_bytes + alone.kv_bytes, rtol=1e-12)
     head = drafting.memory(setup(), plans, PROPOSALS["eagle"])
@@ -224,7 +225,7 @@ def test_the_assumptions_say_whether_it_counts() -> None:
 
 
 def test_several_published_layers_all_take_memory() -> None:
-    target = ask("minimax_m2_5", "h200_sxm", 2250.0, assumptions="deployable")
+    target = asking.setup("minimax_m2_5", "h200_sxm", 2250.0, assumptions="deployable")
     plans = layout(8, [1.0])
     extra = [
         float((drafting.memory(target, plans, Speculation.of(kind, 0.8)).weight_bytes)[0])
@@ -307,7 +308,7 @@ def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
 
 def test_copies_of_a_draft_read_prompts_side_by_side() -> None:
     plans = layout(8, [1.0])
-    helper = ask("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
+    helper = asking.setup("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
     own, alone = (prefill.prefill(one, two, 2000.0) for one, two in ((setup(), plans), (helper, layout(4, [1.0]))))
     both = drafting.read_prompt(setup(), plans, 2000.0, 0.0, drafted_by("qwen2_5_7b"))
     assert float(both.seconds[0]) == pytest.approx(float(own.seconds[0] + alone.seconds[0]))
@@ -319,36 +320,36 @@ def test_copies_of_a_draft_read_prompts_side_by_side() -> None:
 
 def test_an_offer_with_speculation_is_priced_to_the_cent() -> None:
     asked = requests(2000, 500, 1500)
-    one = offer.offer(
+    one = asking.offer(
         "llama_3_70b", "h100_sxm", asked, weights="fp8", pins=Pins(tp=4, dp=1, pp=1), speculation=PROPOSALS["draft"]
     )
-    found = offer.price(one)
+    found = price.price(one)
     assert found.service.speculation is PROPOSALS["draft"]
     parts = [found.average[kind] * found.tokens_per_hour[kind] / 1e6 for kind in price.KINDS]
     assert sum(parts) == pytest.approx(found.dollars_per_hour, rel=1e-9)
-    nothing_cached = offer.price(with_requests(one, requests(2000, 500)))
+    nothing_cached = price.price(with_requests(one, requests(2000, 500)))
     assert nothing_cached.average["cached_input"] == 0.0
     bill = sum(nothing_cached.average[kind] * nothing_cached.tokens_per_hour[kind] / 1e6 for kind in price.KINDS)
     assert bill == pytest.approx(nothing_cached.dollars_per_hour, rel=1e-9)
 
 
-def with_requests(one: offer.Offer, asked: Requests) -> offer.Offer:
-    return offer.offer(
-        one.deployments.setup.model,
-        one.deployments.setup.hardware,
+def with_requests(one: Deployments, asked: Requests) -> Deployments:
+    return asking.offer(
+        one.setup.model,
+        one.setup.hardware,
         asked,
         weights="fp8",
         pins=Pins(tp=4, dp=1, pp=1),
-        speculation=one.deployments.speculation,
+        speculation=one.speculation,
     )
 
 
 def test_slots_end_at_a_batch_that_fits() -> None:
     """The workspace grows with the batch, and the slots shrink with the workspace."""
-    one = offer.offer(
+    one = asking.offer(
         "deepseek_v3_nvfp4", "b200", requests(1000, 200), pins=Pins(tp=1, dp=8, pp=1), assumptions="deployable"
     )
-    found = one.deployments
+    found = one
     assert (found.slots > 10_000).all()
     assert found.setup.memory(replace(found.plans, batch=found.slots)).fits.all()
 
@@ -356,7 +357,7 @@ def test_slots_end_at_a_batch_that_fits() -> None:
 def test_speculation_takes_slots() -> None:
     pins = Pins(tp=8, dp=1, pp=1)
     plain, drafted, looked_up = (
-        offer.offer(
+        asking.offer(
             "llama_3_70b",
             "h100_sxm",
             REQUESTS,
@@ -364,7 +365,7 @@ def test_speculation_takes_slots() -> None:
             pins=pins,
             speculation=speculation,
             assumptions="deployable",
-        ).deployments
+        )
         for speculation in (None, PROPOSALS["draft"], PROPOSALS["ngram"])
     )
     assert drafted.slots[0] < plain.slots[0]
@@ -375,7 +376,7 @@ def test_speculation_takes_slots() -> None:
 
 
 def _pay(speculation: Speculation, asked: Requests = REQUESTS) -> speculate.Speculated:
-    return speculate.speculate(
+    return asking.speculate(
         "llama_3_70b", "h100_sxm", asked, speculation, tp=8, weights="fp8", assumptions="deployable"
     )
 
@@ -466,6 +467,6 @@ def test_speculation_that_does_not_go_with_a_model_is_refused() -> None:
 
 def test_what_does_not_fit_beside_the_proposer_is_told() -> None:
     with pytest.raises(NothingFitsError, match=r"70B with its draft model on 2 x .*: 157.2 GB of weights and"):
-        speculate.speculate("llama_3_70b", "h100_sxm", REQUESTS, PROPOSALS["draft"], tp=2)
+        asking.speculate("llama_3_70b", "h100_sxm", REQUESTS, PROPOSALS["draft"], tp=2)
     with pytest.raises(NothingFitsError, match="GB, those of the draft model included"):
-        offer.offer("llama_3_70b", "h100_sxm", REQUESTS, pins=Pins(tp=2, dp=1, pp=1), speculation=PROPOSALS["draft"])
+        asking.offer("llama_3_70b", "h100_sxm", REQUESTS, pins=Pins(tp=2, dp=1, pp=1), speculation=PROPOSALS["draft"])

@@ -260,7 +260,7 @@ ENGINES = {"engines_hopper": "h100_sxm", "engines_blackwell": "b200", "engines_a
 @cache
 def _network(collectives: str) -> Network:
     opinions = catalog.assumptions("paper", changes=[f"network.collectives={collectives}", "per_family={}"])
-    return Network.of(catalog.hardware(ENGINES[collectives]), opinions)
+    return Network.of(catalog.hardware(ENGINES[collectives]), opinions.network)
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])

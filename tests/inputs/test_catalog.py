@@ -12,6 +12,7 @@ from inference_econ.errors import InputError, SpecError, UnknownNameError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.assumptions import field_names, value_of
 from inference_econ.inputs.collectives import Free, Mesh, NcclTree
+from tests import asking
 
 KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios")
 
@@ -264,8 +265,8 @@ def test_paths_may_be_paths_of_the_standard_library() -> None:
     assert catalog.hardware(chip) == catalog.hardware("h100_sxm")
     model = catalog.folder("models") / "llama_3_8b.yaml"
     preset = catalog.folder("assumptions") / "ideal.yaml"
-    explained = ie.explain(model, chip, tp=1, assumptions=preset)
-    assert explained.seconds == ie.explain("llama_3_8b", "h100_sxm", tp=1, assumptions="ideal").seconds
+    explained = asking.explain(model, chip, tp=1, assumptions=preset)
+    assert explained.seconds == asking.explain("llama_3_8b", "h100_sxm", tp=1, assumptions="ideal").seconds
     table = catalog.folder("scenarios") / "paper" / "table_1.yaml"
     assert ie.run(table).scenario == catalog.scenario("paper/table_1")
 
@@ -275,4 +276,4 @@ def test_what_is_no_name_is_refused(wrong: object) -> None:
     with pytest.raises(InputError, match="hardware: a name, a path or a HardwareSpec is needed, got "):
         catalog.hardware(wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="model: a name, a path or a ModelSpec is needed, got "):
-        ie.explain(wrong, "h100_sxm", tp=1)  # type: ignore[arg-type]
+        asking.explain(wrong, "h100_sxm", tp=1)

@@ -7,14 +7,13 @@ from collections.abc import Callable
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers import offer, speculate
-from inference_econ.answers.disaggregated import pools
 from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import InputError, SpecError, UnknownNameError
 from inference_econ.inputs import catalog, profiles
 from inference_econ.inputs.asks import Settings
 from inference_econ.inputs.traffic import Requests
 from inference_econ.studies.settings import frontier_of
+from tests import asking
 
 MODEL = "llama_3_8b"
 REQUESTS = Requests.build({"isl": 500, "osl": 100}, origin="test")
@@ -22,22 +21,22 @@ TRAFFIC = ie.Traffic(context=500)
 
 ASKED: dict[str, Callable[..., ie.Assumptions]] = {
     "frontier": lambda chip, **how: (
-        ie.frontier(MODEL, chip, TRAFFIC, max_accelerators=1, price=1, **how).setup.assumptions
+        asking.frontier(MODEL, chip, TRAFFIC, max_accelerators=1, price=1, **how).setup.assumptions
     ),
-    "explain": lambda chip, **how: ie.explain(MODEL, chip, tp=1, **how).setup.assumptions,
+    "explain": lambda chip, **how: asking.explain(MODEL, chip, tp=1, **how).setup.assumptions,
     "offer": lambda chip, **how: (
-        offer.offer(MODEL, chip, REQUESTS, max_accelerators=1, price=1, **how).deployments.setup.assumptions
+        asking.offer(MODEL, chip, REQUESTS, max_accelerators=1, price=1, **how).setup.assumptions
     ),
     "assess": lambda chip, **how: (
-        ie.assess(MODEL, chip, TRAFFIC, tokens_per_second=9, batch=9, accelerators=1, price=1, **how).setup.assumptions
+        asking.assess(
+            MODEL, chip, TRAFFIC, tokens_per_second=9, batch=9, accelerators=1, price=1, **how
+        ).setup.assumptions
     ),
     "speculate": lambda chip, **how: (
-        speculate.speculate(
-            MODEL, chip, REQUESTS, Speculation.of("ngram", 0.5, 3), price=1, **how
-        ).plain.setup.assumptions
+        asking.speculate(MODEL, chip, REQUESTS, Speculation.of("ngram", 0.5, 3), price=1, **how).plain.setup.assumptions
     ),
     "pools": lambda chip, **how: (
-        pools.pools(MODEL, chip, REQUESTS, max_accelerators=1, price=1, **how).decode.setup.assumptions
+        asking.pools(MODEL, chip, REQUESTS, max_accelerators=1, price=1, **how).decode.setup.assumptions
     ),
 }
 
@@ -79,15 +78,17 @@ def test_what_ifs_and_grids() -> None:
     changed = profiles.assumed(None, "h100_sxm", changes=["host.step_overhead=7 ms"])
     assert changed.host.step_overhead == pytest.approx(7e-3)
     assert changed.name == catalog.assumptions("profiles/hopper").name
-    assert profiles.assumed(None, "h100_sxm", "paper") == catalog.assumptions("paper")
+    assert profiles.for_grid(None, "paper") == "paper"
+    assert profiles.for_grid("ideal", "paper") == "ideal"
+    assert profiles.for_grid(None, "whole") is None
     with pytest.raises(SpecError, match="step_overhed"):
         profiles.assumed(None, "h100_sxm", changes=["step_overhed=7 ms"])
 
 
 def test_each_kind_of_pool_has_its_own() -> None:
     def found(**how: object) -> list[ie.Assumptions]:
-        both = pools.pools(
-            MODEL, "h100_sxm", REQUESTS, decode_on="b200", max_accelerators=1, **how  # type: ignore[arg-type]
+        both = asking.pools(
+            MODEL, "h100_sxm", REQUESTS, decode_on="b200", max_accelerators=1, **how
         )  # fmt: skip
         return [pool.setup.assumptions for pool in (both.prefill, both.decode)]
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.frontier import ask
 from inference_econ.engine.setup import Setup
 from inference_econ.inputs import catalog
 from inference_econ.inputs.calibration import LEVELS, Calibration, ErrorSpread, Range
 from inference_econ.report import assess as assessment_tables
 from inference_econ.report import caveats
+from tests import asking
 
 #: Nine in ten within a factor of two, eight in ten from 0.8 to 1.25.
 QUANTILES = tuple(math.log(value) for value in (0.5, 0.8, 0.9, 1.0, 1.1, 1.25, 2.0))
@@ -44,7 +44,7 @@ def fitted(name: str = "made up") -> ie.Assumptions:
 
 
 def setup(assumptions: ie.Assumptions | None = None, model: str = "llama_3_8b", context: float = 500) -> Setup:
-    return ask(model, "h100_sxm", context, assumptions=fitted() if assumptions is None else assumptions)
+    return asking.setup(model, "h100_sxm", context, assumptions=fitted() if assumptions is None else assumptions)
 
 
 def test_where_measured_values_lie() -> None:
@@ -167,8 +167,8 @@ def test_columns_have_their_ends_beside_them() -> None:
 def assess(factor: float, assumptions: ie.Assumptions) -> ie.Assessment:
     """A point that takes so many times the time per token that it would take on the frontier of its size."""
     subject = ("llama_3_8b", "h100_sxm", SHORT)
-    point = ie.frontier(*subject, assumptions=assumptions, max_accelerators=8).preferred()
-    return ie.assess(
+    point = asking.frontier(*subject, assumptions=assumptions, max_accelerators=8).preferred()
+    return asking.assess(
         *subject,
         tokens_per_second=point.tokens_per_second_per_user / factor,
         batch=point.batch,

@@ -18,6 +18,7 @@ from inference_econ.report import agreement, figures, gallery
 from inference_econ.report import scenario as scenario_tables
 from inference_econ.studies.results import Curve, Result
 from inference_econ.studies.scenario import run
+from tests import asking
 
 PNG = b"\x89PNG\r\n\x1a\n"
 NAMES = ["paper/table_1", "paper/figure_1", "paper/figure_2"]
@@ -31,7 +32,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def front() -> ie.Frontier:
-    return ie.frontier("llama_3_8b", "h100_sxm", ie.Traffic(context=100), max_accelerators=2)
+    return asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(context=100), max_accelerators=2)
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf", ".PNG"])

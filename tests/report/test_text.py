@@ -19,12 +19,13 @@ from inference_econ.report import table as tables
 from inference_econ.report.table import Table
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
+from tests import asking
 
 
 @pytest.fixture(scope="module")
 def front() -> ie.Frontier:
     """A small frontier with a draft model, of a model whose architecture is a rumour."""
-    return ie.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=500, osl=100), max_accelerators=4, weights="fp8")
+    return asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=500, osl=100), max_accelerators=4, weights="fp8")
 
 
 def _rows(text: str) -> list[dict[str, str]]:
@@ -91,16 +92,18 @@ def test_the_table_of_a_frontier_shows_both_ends_and_the_preferred_point(front: 
 
 
 def test_one_point_is_a_table_too() -> None:
-    front = ie.frontier("llama_3_8b", "h100_sxm", ie.Traffic(context=0, max_tokens_per_second=200), max_accelerators=1)
+    front = asking.frontier(
+        "llama_3_8b", "h100_sxm", ie.Traffic(context=0, max_tokens_per_second=200), max_accelerators=1
+    )
     assert len(frontier.frontier_table(front).rows) == min(len(front), 14)
 
 
 def test_notes_say_on_which_unit_narrow_weights_run_and_what_is_a_rumour() -> None:
-    front = ie.frontier("llama_3_8b", "a100_sxm_80", ie.Traffic(context=0), weights="fp8", max_accelerators=1)
+    front = asking.frontier("llama_3_8b", "a100_sxm_80", ie.Traffic(context=0), weights="fp8", max_accelerators=1)
     assert "fp8 weights run on the bf16 units of this chip." in frontier.frontier_table(front).notes
-    rumour = ie.frontier("gpt_4", "h200_sxm", ie.Traffic(context=0), weights="fp8", max_accelerators=32)
+    rumour = asking.frontier("gpt_4", "h200_sxm", ie.Traffic(context=0), weights="fp8", max_accelerators=32)
     assert "The architecture of this model is a rumour." in frontier.frontier_table(rumour).notes
-    experts = ie.frontier("gpt_oss_20b", "h100_sxm", ie.Traffic(context=0), max_accelerators=2)
+    experts = asking.frontier("gpt_oss_20b", "h100_sxm", ie.Traffic(context=0), max_accelerators=2)
     assert "experts mxfp4" in frontier.frontier_table(experts).title
 
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from benchmarks import naive
 from benchmarks import run as benchmark
-from inference_econ.answers import frontier
 from inference_econ.engine.layouts.grids import ContinuousLayouts, Grid, Layouts, WholeLayouts
 from inference_econ.engine.setup import Setup
 from inference_econ.formulas import pareto
 from inference_econ.inputs import catalog
 from inference_econ.search.frontier import compute
 from inference_econ.search.speculative import Draft, token_seconds
+from tests import asking
 
 Array = npt.NDArray[np.float64]
 
@@ -27,7 +27,7 @@ MODELS = ["paper/llama_3_70b", "paper/mixtral_8x22b", "paper/deepseek_v3"]  # de
 
 
 def _question(model: str, *, whole: bool, context: float = 0.0, weights: str = "int8") -> Setup:
-    return frontier.ask(model, "paper/h100", context, assumptions="deployable" if whole else "paper", weights=weights)
+    return asking.setup(model, "paper/h100", context, assumptions="deployable" if whole else "paper", weights=weights)
 
 
 @settings(max_examples=12, deadline=None)
@@ -94,7 +94,7 @@ def test_steps_equal_a_second_program(model: str, context: float, tokens: int, p
     setup = _question(model, whole=False, context=context)
     llm, chip = benchmark.naive_model(setup), benchmark.naive_chip(setup)
     theirs = naive.step_seconds(llm, chip, sizes, batches, context, tokens, pipeline=pipeline)
-    ours = frontier.best_step_seconds(
+    ours = asking.best_step_seconds(
         model, "paper/h100", sizes, batches, context=context, new_tokens=tokens, weights="int8", pipeline=pipeline
     )
     assert (np.ma.getmaskarray(ours) == np.isinf(theirs)).all()

@@ -19,13 +19,14 @@ from inference_econ.inputs.calibration import Range
 from inference_econ.report import frontier
 from inference_econ.report import table as tables
 from inference_econ.search import every_plan
+from tests import asking
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)
 
 
-def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: object) -> ie.Frontier:
-    given = {"traffic": TRAFFIC, "max_accelerators": 16, **changes}
-    return ie.frontier(model, hardware, **given)  # type: ignore[arg-type]
+def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: Any) -> ie.Frontier:
+    given: dict[str, Any] = {"traffic": TRAFFIC, "max_accelerators": 16, **changes}
+    return asking.frontier(model, hardware, **given)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_every_plan_takes_the_time_that_explain_gives() -> None:
     for record in records[:: max(1, len(records) // 12)]:
         layout = record["layout"]
         assert isinstance(layout, dict)
-        explained = ie.explain(
+        explained = asking.explain(
             "gpt_oss_120b",
             "h100_sxm",
             context=TRAFFIC.mean_context,

@@ -33,7 +33,7 @@ _TOGETHER = (
 def _question(model: str, chip: str, context: float, preset: str, changes: tuple[str, ...] = ()) -> Setup:
     spec = catalog.model(model)
     assumed = catalog.assumptions(preset, changes=changes)
-    return Setup.of(spec, catalog.hardware(chip), Precision.of(spec), context, assumed)
+    return Setup(spec, catalog.hardware(chip), Precision.of(spec), context, assumed)
 
 
 def _try_everything(setup: Setup, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int) -> Array:

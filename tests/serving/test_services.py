@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from inference_econ.answers import offer
 from inference_econ.engine.layouts.grids import whole_grid
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans
@@ -17,6 +16,7 @@ from inference_econ.inputs import catalog
 from inference_econ.inputs.traffic import Length, Requests
 from inference_econ.serving.services import deployments, services, slots_of
 from inference_econ.serving.steady import steady
+from tests import asking
 from tests.offered import EIGHT_CHIPS, offer_of, service_of
 
 REQUESTS = Requests(isl=Length.parse(1000), osl=Length.parse(200))
@@ -24,7 +24,7 @@ REQUESTS = Requests(isl=Length.parse(1000), osl=Length.parse(200))
 
 def test_every_layout_of_four_chips() -> None:
     """Heads 32 and 8, 32 layers: written out by hand; dp is what is left."""
-    plans = offer_of("llama_3_8b", most=4).deployments.plans
+    plans = offer_of("llama_3_8b", most=4).plans
     found = list(
         zip(*(axis.astype(int) for axis in (plans.accelerators, plans.pp, plans.attention_ranks)), strict=True)
     )
@@ -39,7 +39,7 @@ def test_every_layout_of_four_chips() -> None:
 
 @pytest.mark.parametrize("model", ["llama_3_8b", "qwen3_30b_a3b", "deepseek_v2"])
 def test_as_many_requests_as_fit_and_not_one_more(model: str) -> None:
-    found = offer_of(model, isl="4000", most=16).deployments
+    found = offer_of(model, isl="4000", most=16)
     most = slots_of(found.setup, found.plans)
     for count, fits in ((most, True), (most + 1.0, False)):
         needed = found.setup.memory(replace(found.plans, batch=count))
@@ -48,7 +48,7 @@ def test_as_many_requests_as_fit_and_not_one_more(model: str) -> None:
 
 
 def test_no_more_requests_than_prompts_begin_during_an_answer() -> None:
-    found = offer_of("llama_3_8b", isl="4000", osl="101", most=8).deployments
+    found = offer_of("llama_3_8b", isl="4000", osl="101", most=8)
     chunk = found.setup.assumptions.serving.prefill_chunk
     groups = prompts_together(found.setup, found.plans)
     begun = 1.0 + np.floor(100.0 * chunk * groups / 4000.0)
@@ -58,7 +58,7 @@ def test_no_more_requests_than_prompts_begin_during_an_answer() -> None:
 
 
 def test_one_of_them() -> None:
-    found = offer_of("qwen3_30b_a3b", most=4).deployments
+    found = offer_of("qwen3_30b_a3b", most=4)
     for index in (0, len(found) - 1):
         one = found.service(index)
         assert one.accelerators == found.plans.accelerators[index]
@@ -101,7 +101,7 @@ def test_layouts_that_are_given() -> None:
 
 
 def test_what_does_not_fit_is_told() -> None:
-    setup = offer_of("llama_3_8b").deployments.setup
+    setup = offer_of("llama_3_8b").setup
     big = replace(setup, model=catalog.model("llama_3_70b"))
     with pytest.raises(
         NothingFitsError, match=r"nothing fits: Llama 3\.1 70B \(bf16\) on NVIDIA H100 SXM5 80GB, 1 to 1"
@@ -127,21 +127,21 @@ def test_long_contexts_leave_less_room() -> None:
 )
 def test_bad_offers(change: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        offer.offer("llama_3_8b", "h100_sxm", REQUESTS, **change)  # type: ignore[arg-type]
+        asking.offer("llama_3_8b", "h100_sxm", REQUESTS, **change)
 
 
 def test_instances_that_are_too_small() -> None:
     with pytest.raises(NothingFitsError, match=r"alone need 2 accelerators \(.*\); at most 1 are allowed"):
-        offer.offer("llama_3_70b", "h200_sxm", REQUESTS, max_accelerators=1)
+        asking.offer("llama_3_70b", "h200_sxm", REQUESTS, max_accelerators=1)
     with pytest.raises(
         NothingFitsError, match=r"alone need 2 accelerators \(.*\); tp=8 leaves no instance of that size"
     ):
-        offer.offer("llama_3_70b", "h100_sxm", REQUESTS, pins=Pins(tp=8), max_accelerators=4)
+        asking.offer("llama_3_70b", "h100_sxm", REQUESTS, pins=Pins(tp=8), max_accelerators=4)
     with pytest.raises(NothingFitsError, match=r"1 to 1 accelerators: on the largest, 141\.1 GB of weights and"):
-        offer.offer("llama_3_70b", "h100_sxm", REQUESTS, pins=Pins(tp=1, dp=1, pp=1))
+        asking.offer("llama_3_70b", "h100_sxm", REQUESTS, pins=Pins(tp=1, dp=1, pp=1))
 
 
 def test_a_pinned_layout_is_the_only_one() -> None:
-    found = offer_of("llama_3_70b", pins=EIGHT_CHIPS).deployments
+    found = offer_of("llama_3_70b", pins=EIGHT_CHIPS)
     assert len(found) == 1
     assert found.service(0).accelerators == 8

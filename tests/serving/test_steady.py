@@ -33,7 +33,7 @@ chunks = st.sampled_from((WHOLE, CHUNKS, "serving.prefill_chunk=8192"))
 @cache
 def setup(model: str = "llama_3_8b", context: float = 2_000.0, *changes: str) -> Setup:
     spec, assumed = catalog.model(model), catalog.assumptions("deployable", changes=list(changes))
-    return Setup.of(spec, catalog.hardware("h100_sxm"), Precision.of(spec), context, assumed)
+    return Setup(spec, catalog.hardware("h100_sxm"), Precision.of(spec), context, assumed)
 
 
 def plans(layout: tuple[int, int, int, int] = (1, 1, 1, 1), batch: object = 1.0) -> Plans:

@@ -17,6 +17,7 @@ from inference_econ.inputs.asks import Settings
 from inference_econ.report import compare, figures
 from inference_econ.report.table import dollars, layout_label, to_json
 from inference_econ.studies.scenario import run
+from tests import asking
 
 SMALL: dict[str, Any] = {"max_accelerators": 2, "weights": "fp8"}
 
@@ -54,7 +55,7 @@ def test_a_series_is_the_frontier_of_its_settings() -> None:
         **SMALL,
     )
     for curve, chip in zip(result.curves, ("h100_sxm", "h200_sxm"), strict=True):
-        alone = ie.frontier(
+        alone = asking.frontier(
             "llama_3_8b",
             chip,
             ie.Traffic(isl=100, osl=50),

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inference_econ.answers import frontier
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.asks import FrontierAsk, PanelsAsk, Settings
@@ -18,6 +17,7 @@ from inference_econ.inputs.traffic import Traffic
 from inference_econ.search.frontier import Frontier, Sampling
 from inference_econ.studies.results import Curve
 from inference_econ.studies.scenario import run
+from tests import asking
 
 FRONTIERS = Path(__file__).parents[1] / "fixtures" / "frontiers"
 #: Relative; the two differ in the order of their sums.
@@ -80,7 +80,7 @@ def test_the_curves_of_a_figure(figure: str) -> None:
     ],
 )
 def test_the_same_without_pipeline(figure: str, series: str, hardware: str, weights: str) -> None:
-    front = frontier.solve(
+    front = asking.frontier(
         "paper/llama_3_70b",
         hardware,
         Traffic(context=0),

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from inference_econ.answers.assess import assess
 from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.asks import FrontierAsk, Settings
@@ -17,6 +16,7 @@ from inference_econ.inputs.traffic import Traffic
 from inference_econ.report import caveats, figures
 from inference_econ.report.scenario import result_csv, result_record, scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
+from tests import asking
 
 SCENARIO = """\
 name: Mine
@@ -425,7 +425,7 @@ sources:
 
 def test_a_measured_server_as_a_scenario(write: Write) -> None:
     result = run(write(ASSESS + "figure: {title: Mine}\n"))
-    by_hand = assess(
+    by_hand = asking.assess(
         "llama_3_8b",
         "h100_sxm",
         Traffic(isl=100, osl=20),

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from inference_econ.answers.disaggregated.compare import prefill_costs
 from inference_econ.answers.disaggregated.load import Fleet, decode_load, prefill_queue, together, under_load
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.offer import FILLED
-from inference_econ.answers.recommend import Choice, Targets, recommend
+from inference_econ.answers.recommend import FILLED, Choice, Targets, recommend
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import queueing
 from inference_econ.serving.load import Loaded
@@ -90,7 +89,7 @@ def largest(pools: Pools, accelerators: int, targets: Targets, *, arrival_scv: f
     -------
     Fleet
         The best of all pairs of layouts and whole numbers of instances, the cheaper at equal rates; its load is
-        :data:`inference_econ.answers.offer.FILLED` of what it completes.
+        :data:`inference_econ.answers.recommend.FILLED` of what it completes.
 
     Raises
     ------
@@ -159,9 +158,9 @@ def aggregated(
     Choice or None
         None if no layout keeps the promises.
     """
-    pairs = [(pool.found, pool.offer.dollars_per_accelerator_hour) for pool in pools.aggregated]
+    offers = [pool.found for pool in pools.aggregated]
     try:
-        return recommend(pairs, requests_per_second, targets, arrival_scv=arrival_scv, most=1)[0]
+        return recommend(offers, requests_per_second, targets, arrival_scv=arrival_scv, most=1)[0]
     except NothingFitsError:
         return None
 

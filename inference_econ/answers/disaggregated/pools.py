@@ -9,16 +9,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.answers.offer import Offer, offer
+from inference_econ.answers.offer import offer
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.space import Space
 from inference_econ.engine.prefill import prompts_together
 from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.inputs.collectives import Free
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.traffic import Length, Requests
 from inference_econ.serving.services import Deployments
 from inference_econ.serving.steady import Steady, steady
@@ -34,16 +32,11 @@ class Pool:
 
     Attributes
     ----------
-    offer : Offer
-        With arrays over layouts, shape (n,); those whose groups cannot all hold a sequence are left out.
+    found : Deployments
+        The layouts, shape (n,); those whose groups cannot all hold a sequence are left out.
     """
 
-    offer: Offer
-
-    @property
-    def found(self) -> Deployments:
-        """The layouts."""
-        return self.offer.deployments
+    found: Deployments
 
     @property
     def setup(self) -> Setup:
@@ -63,7 +56,7 @@ class Pool:
     @property
     def dollars_per_second(self) -> Array:
         """Of an instance [USD/s], shape (n,)."""
-        return np.asarray(self.accelerators * self.offer.dollars_per_accelerator_hour / _HOUR)
+        return np.asarray(self.accelerators * self.setup.dollars_per_accelerator_hour / _HOUR)
 
     @property
     def prefill_seconds(self) -> Array:
@@ -175,39 +168,27 @@ class Transfer:
 
 
 def pools(
-    model: ModelSpec | str,
-    hardware: HardwareSpec | str,
+    setup: Setup,
     requests: Requests,
+    space: Space | None = None,
     *,
-    decode_on: HardwareSpec | str | None = None,
+    decode: Setup | None = None,
     layer_by_layer: bool = True,
-    assumptions: Assumptions | str | None = None,
-    decode_assumptions: Assumptions | str | None = None,
-    weights: str | None = None,
-    activations: str | None = None,
-    kv: str | None = None,
-    price: float | None = None,
-    pipeline: bool = True,
-    max_accelerators: float | None = None,
 ) -> Pools:
     """Every layout of a model that could read prompts, decode, or do both.
 
     Parameters
     ----------
-    model, hardware : spec, name or path
-        What is served, on what.
+    setup : Setup
+        What is served, on what, how.
     requests : Requests
         Lengths and cached tokens; answers of more than one token.
-    decode_on : spec, name or path, optional
-        Another kind of chip for decoding.
+    space : Space, optional
+        Which instances are tried.
+    decode : Setup, optional
+        The same model on another kind of chip, for decoding.
     layer_by_layer : bool
         See :class:`Pools`.
-    assumptions, weights, activations, kv, pipeline, max_accelerators
-        See :func:`inference_econ.answers.offer.offer`.
-    decode_assumptions : Assumptions, name or path, optional
-        Of ``decode_on``; by default ``assumptions``, and without those the profile of its own generation.
-    price : float, optional
-        Of one accelerator [USD/h], whatever its kind; by default the first of each file.
 
     Returns
     -------
@@ -217,8 +198,7 @@ def pools(
     Raises
     ------
     InputError
-        If a name, format or number cannot be used, answers have a single token, no link joins the pools, or there are
-        ``decode_assumptions`` without ``decode_on``.
+        If nobody knows a price, answers have a single token, or no link joins the pools.
     NothingFitsError
         If no layout fits.
     """
@@ -226,29 +206,16 @@ def pools(
         raise InputError(
             f"an answer of {requests.osl.mean:g} token needs no decode pool; give answers (osl) of 2 tokens or more"
         )
-    if decode_assumptions is not None and decode_on is None:
-        raise InputError("decode_assumptions are of another kind of chip: give decode_on, or assumptions alone")
-
-    def pool(chip: HardwareSpec | str, wanted: Requests, assumed: Assumptions | str | None = assumptions) -> Pool:
-        found = offer(
-            model, chip, wanted, assumptions=assumed, weights=weights, activations=activations, kv=kv, price=price,
-            pipeline=pipeline, max_accelerators=max_accelerators,
-        )  # fmt: skip
-        return _usable(found)
-
-    both = pool(hardware, requests)
-    reading = pool(hardware, requests.replace(osl=Length(values=(1.0,))))
-    decoding = both
-    if decode_on is not None:
-        decoding = pool(decode_on, requests, assumptions if decode_assumptions is None else decode_assumptions)
-    if decoding.setup.hardware == both.setup.hardware:
+    both = _usable(offer(setup, requests, space))
+    reading = _usable(offer(setup, requests.replace(osl=Length(values=(1.0,))), space))
+    if decode is None or decode.hardware == setup.hardware:
         return Pools(reading, both, (both,), layer_by_layer)
+    decoding = _usable(offer(decode, requests, space))
     return Pools(reading, decoding, (both, decoding), layer_by_layer)
 
 
-def _usable(found: Offer) -> Pool:
+def _usable(every: Deployments) -> Pool:
     """Without layouts some of whose attention groups or stages would never have a sequence."""
-    every = found.deployments
     kept = np.flatnonzero(every.slots >= prompts_together(every.setup, every.plans))
     if not kept.size:
         raise NothingFitsError(
@@ -256,7 +223,7 @@ def _usable(found: Offer) -> Pool:
             "group of attention ranks hold a sequence; allow larger instances"
         )
     if kept.size == len(every):
-        return Pool(found)
+        return Pool(every)
     states, prompt = every.states, every.states.prefill
     columns = {
         one.name: value[kept]
@@ -271,7 +238,7 @@ def _usable(found: Offer) -> Pool:
         slots=every.slots[kept],
         states=replace(states, prefill=cut, **columns),
     )
-    return Pool(replace(found, deployments=fewer))
+    return Pool(fewer)
 
 
 def _transfer(pools: Pools) -> Transfer:

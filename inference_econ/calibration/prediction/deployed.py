@@ -203,7 +203,7 @@ def _question(row: Measurement, requests: Requests, assumptions: Assumptions) ->
     model = _model(row.model)
     precision = Precision.of(model, row.weights, None, row.kv)
     context = requests.mean_context if row.context is None else row.context
-    return Setup.of(model, _chip(row.hardware), precision, context, _told(row, assumptions))
+    return Setup(model, _chip(row.hardware), precision, context, _told(row, assumptions))
 
 
 @cache

@@ -144,7 +144,7 @@ def _point(measured: Measured, name: str, assumed: Assumptions) -> Point:
 
 def _predicted(measured: Measured, name: str, assumed: Assumptions) -> tuple[float | None, str]:
     """Time of a row [s], or why there is none."""
-    network, model = Network.of(measured.chip, assumed), assumed.network.collectives
+    network, model = Network.of(measured.chip, assumed.network), assumed.network.collectives
     if isinstance(model, Free):
         return None, f"{name} takes communication for free"
     if measured.domains > 1 and not np.isfinite(network.between):

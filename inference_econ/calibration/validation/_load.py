@@ -133,7 +133,7 @@ def _service(line: Line, engine: str, assumed: Assumptions) -> Service:
     model, chips = catalog.model(base), line.needed("gpus")
     requests = Requests(isl=Length.parse(line.needed("isl")), osl=Length.parse(line.needed("osl")))
     precision = Precision.of(model, weights)
-    setup = Setup.of(model, catalog.hardware(hardware), precision, requests.mean_context, assumed)
+    setup = Setup(model, catalog.hardware(hardware), precision, requests.mean_context, assumed)
     ones = np.ones(1)
     plans = Plans(ones * chips, ones, ones, ones * chips, ones, whole=True)
     slots = np.minimum(slots_of(setup, plans), _MOST.get(engine, math.inf))

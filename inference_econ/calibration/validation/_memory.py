@@ -195,7 +195,7 @@ def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Stat
     if "MoE" in line.text("weight_dtype"):
         # R1 as first published in NVFP4 keeps all of attention in 16 bits.
         precision = replace(precision, attention_output=precision.attention)
-    setup = Setup.of(model, chip, precision, _context(line, lines), assumed)
+    setup = Setup(model, chip, precision, _context(line, lines), assumed)
     return StatedDeployment(line, setup, _plans(line), lines)
 
 

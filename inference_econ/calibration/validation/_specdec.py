@@ -179,7 +179,7 @@ def _deployment(line: Line, assumed: Assumptions) -> SpeculatingDeployment:
         raise UnusableRowError("no lengths of its requests are recorded")
     context = 1024.0 * (int(lengths[1]) + int(lengths[2]) / 2.0)
     precision = Precision.of(model, weights)
-    setup = Setup.of(model, catalog.hardware(chip), precision, context, assumed)
+    setup = Setup(model, catalog.hardware(chip), precision, context, assumed)
     ones = np.ones(1)
     plans = Plans(ones * chips, ones * line.needed("batch"), ones, ones * chips, ones, whole=True)
     kept = "bf16" if BYTES_PER_ELEMENT[precision.weights] < 1.0 else None

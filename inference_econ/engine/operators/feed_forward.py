@@ -12,7 +12,7 @@ from inference_econ.engine.layouts.plans import expert_ranks
 from inference_econ.engine.operators.table import Collective, Operator, OperatorKind, Table
 from inference_econ.formulas.experts import expected_largest, touched_fraction
 from inference_econ.formulas.matmul import activation_elements_per_token
-from inference_econ.inputs.assumptions import Assumptions, TensorLayout
+from inference_econ.inputs.assumptions import ExpertAssumptions, TensorLayout
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 from inference_econ.inputs.model import Block, DenseFeedForward, ExpertFeedForward, ModelSpec
 
@@ -87,7 +87,7 @@ def _dense(
 def _experts(table: Table, layers: int, spec: ExpertFeedForward) -> Iterator[Operator]:
     """Routed experts: dispatch, both sides over the ranks that share an expert, combine."""
     assumptions = table.assumptions
-    routed, active, sparsity = _routed(spec, assumptions)
+    routed, active, sparsity = _routed(spec, assumptions.experts)
     spread = expert_ranks(table.plans, spec.experts, sparsity, assumptions)
     ranks = np.maximum(1.0, table.stage / np.maximum(1.0, spread))
     touched = touched_fraction(sparsity, table.tokens, assumptions.experts.popularity_scv) * routed
@@ -124,15 +124,15 @@ def _experts(table: Table, layers: int, spec: ExpertFeedForward) -> Iterator[Ope
             collectives=collectives,
             # Tokens are sorted by expert, or their parts added up, beside the grouped matrices.
             launches=2.0,
-            padding=_tiles(assumptions, touched, table.tokens * active * busiest),
+            padding=_tiles(assumptions.experts, touched, table.tokens * active * busiest),
         )
 
 
-def _tiles(assumptions: Assumptions, touched: Array, routed_tokens: Array) -> Array | float:
+def _tiles(assumed: ExpertAssumptions, touched: Array, routed_tokens: Array) -> Array | float:
     """Rows that are multiplied over tokens that are routed: the last tile of an expert is half empty on average [1]."""
-    if not assumptions.experts.tile:
+    if not assumed.tile:
         return 1.0
-    return np.asarray(1.0 + touched * (assumptions.experts.tile / 2.0) / np.maximum(routed_tokens, 1.0))
+    return np.asarray(1.0 + touched * (assumed.tile / 2.0) / np.maximum(routed_tokens, 1.0))
 
 
 def _touched_by_busiest(touched: Array, routed: float, spread: Array) -> Array:
@@ -222,27 +222,27 @@ def _side(
     )
 
 
-def largest_sparsity(model: ModelSpec, assumptions: Assumptions) -> float:
+def largest_sparsity(model: ModelSpec, assumed: ExpertAssumptions) -> float:
     """Experts over active experts of the sparsest block, as the assumptions count them; 1 for a dense model [1]."""
-    return max([1.0, *_sparsities(model, assumptions)])
+    return max([1.0, *_sparsities(model, assumed)])
 
 
-def expert_thresholds(model: ModelSpec, assumptions: Assumptions) -> list[float]:
+def expert_thresholds(model: ModelSpec, assumed: ExpertAssumptions) -> list[float]:
     """Micro-batches at which expert parallelism starts, over the blocks of a model [1]."""
-    requests = assumptions.experts.parallel_min_requests_per_sparsity
-    return [requests * sparsity for sparsity in _sparsities(model, assumptions)]
+    requests = assumed.parallel_min_requests_per_sparsity
+    return [requests * sparsity for sparsity in _sparsities(model, assumed)]
 
 
-def _sparsities(model: ModelSpec, assumptions: Assumptions) -> list[float]:
+def _sparsities(model: ModelSpec, assumed: ExpertAssumptions) -> list[float]:
     experts = [block.feed_forward for block in model.blocks if block.feed_forward.kind == "experts"]
-    return [_routed(spec, assumptions)[2] for spec in experts]
+    return [_routed(spec, assumed)[2] for spec in experts]
 
 
-def _routed(spec: ExpertFeedForward, assumptions: Assumptions) -> tuple[float, float, float]:
+def _routed(spec: ExpertFeedForward, assumed: ExpertAssumptions) -> tuple[float, float, float]:
     """Routed and active experts, shared ones among them if they count as routed, and their sparsity."""
     extra = 0.0
-    if assumptions.experts.shared == "routed" and spec.shared_intermediate_size is not None:
+    if assumed.shared == "routed" and spec.shared_intermediate_size is not None:
         extra = spec.shared_intermediate_size / spec.intermediate_size
     exact = (spec.experts + extra) / (spec.active_experts + extra)
-    sparsity = float(math.floor(exact)) if assumptions.experts.sparsity == "floor" else exact
+    sparsity = float(math.floor(exact)) if assumed.sparsity == "floor" else exact
     return spec.experts + extra, spec.active_experts + extra, sparsity

@@ -13,9 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.answers import offer
 from inference_econ.answers.disaggregated import compare, fleets, load
-from inference_econ.answers.disaggregated import pools as every_pool
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.recommend import Targets
 from inference_econ.errors import InputError, NothingFitsError
@@ -23,6 +21,7 @@ from inference_econ.inputs import catalog
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.traffic import Requests
 from inference_econ.report import disaggregated
+from tests import asking
 
 
 def lengths(isl: float, osl: float, cached: float = 0.0) -> Requests:
@@ -30,7 +29,7 @@ def lengths(isl: float, osl: float, cached: float = 0.0) -> Requests:
 
 
 def pools(*subject: Any, **asked: Any) -> Pools:
-    return every_pool.pools(*subject, **{"assumptions": "deployable", **asked})
+    return asking.pools(*subject, **{"assumptions": "deployable", **asked})
 
 
 @cache
@@ -109,7 +108,7 @@ def test_a_frontier_is_the_best_of_all_pairs(ttft: float, network: str) -> None:
             working = max(steps * step / batch, size / (chips[1][decoder] * rate))
             costs.append(chips[0][reader] * busy + chips[1][decoder] * working)
         if costs:
-            best[decoder, column] = step, min(costs) * both.decode.offer.dollars_per_accelerator_hour / 3600 * 1e6 / 200
+            best[decoder, column] = step, min(costs) * both.decode.setup.dollars_per_accelerator_hour / 3600 * 1e6 / 200
     for seconds, dollars in zip(front.seconds, front.dollars, strict=True):
         assert dollars == pytest.approx(min(cost for step, cost in best.values() if step <= seconds * (1 + 1e-12)))
     assert front.seconds[0] == min(step for step, _ in best.values())
@@ -215,9 +214,7 @@ def test_layouts_some_of_whose_groups_would_idle_are_left_out() -> None:
     assert np.all(pool.found.slots >= groups)
     assert pool.batch.shape[0] == len(pool.found) == pool.prefill_seconds.size
     # Four groups of one chip have room for two prompts only.
-    every = offer.offer(
-        "llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8, assumptions="deployable"
-    ).deployments
+    every = asking.offer("llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8, assumptions="deployable")
     assert len(pool.found) < len(every)
     assert len(compare.compare(both).disaggregated)
 
@@ -259,7 +256,7 @@ def test_the_smallest_fleet_is_the_cheapest_of_all(rate: float, targets: Targets
     both = pools("llama_3_8b", "h100_sxm", lengths(2000, 200), max_accelerators=2)
     found = fleets.smallest(both, rate, targets)
     assert targets.broken(found.load) is None
-    price = both.decode.offer.dollars_per_accelerator_hour
+    price = both.decode.setup.dollars_per_accelerator_hour
     most = round(found.dollars_per_hour / price)
     # Nothing with fewer chips keeps the promises.
     for reader, decoder in itertools.product(range(len(both.prefill.found)), range(len(both.decode.found))):
@@ -375,11 +372,6 @@ def test_bad_input(change: dict[str, Any], message: str) -> None:
             pools("llama_3_8b", asked["hardware"], lengths(1000, asked["osl"]), price=1, max_accelerators=2)
         )
     assert message in str(caught.value)
-
-
-def test_assumptions_of_no_chip() -> None:
-    with pytest.raises(InputError, match="decode_assumptions are of another kind of chip: give decode_on, or assumpt"):
-        few(decode_assumptions="ideal")
 
 
 def test_bad_rates_and_promises() -> None:

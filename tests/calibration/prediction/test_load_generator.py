@@ -30,7 +30,7 @@ def _service(
         "deployable", changes=[f"serving.prefill_chunk={chunk}", "host.request_overhead=0 s", *changes]
     )
     requests = Requests.model_validate({"isl": isl, "osl": osl})
-    setup = Setup.of(spec, chip, Precision.of(spec, "fp8", None, None), requests.mean_context, assumed)
+    setup = Setup(spec, chip, Precision.of(spec, "fp8", None, None), requests.mean_context, assumed)
     one = np.ones(1)
     return services(setup, requests, Plans(one, one, one, one, one, whole=True), np.array([256.0])).service(0)
 

@@ -22,7 +22,7 @@ from inference_econ.search.fastest import chosen_plans, fastest
 def _question(model: str, preset: str = "deployable", changes: tuple[str, ...] = ()) -> Setup:
     spec = catalog.model(model)
     assumed = catalog.assumptions(preset, changes=changes)
-    return Setup.of(spec, catalog.hardware("h200_sxm"), Precision.of(spec), 1000.0, assumed)
+    return Setup(spec, catalog.hardware("h200_sxm"), Precision.of(spec), 1000.0, assumed)
 
 
 def _all_pairs(size: int, batch: float, pp: int) -> Plans:

@@ -10,12 +10,13 @@ import inference_econ as ie
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs.asks import Settings
 from inference_econ.studies.settings import frontier_of
+from tests import asking
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)
 
 
 def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: object) -> ie.Frontier:
-    return ie.frontier(model, hardware, TRAFFIC, **changes)  # type: ignore[arg-type]
+    return asking.frontier(model, hardware, TRAFFIC, **changes)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_a_deployment_that_is_pinned_on_every_axis_is_the_one_that_explain_takes
     model: str, degrees: dict[str, int]
 ) -> None:
     (point,) = _front(model, "h200_sxm", **degrees).points()
-    explained = ie.explain(model, "h200_sxm", context=TRAFFIC.mean_context, **degrees)  # type: ignore[arg-type]
+    explained = asking.explain(model, "h200_sxm", context=TRAFFIC.mean_context, **degrees)
     assert point.tokens_per_second_per_user == pytest.approx(explained.tokens_per_second, rel=1e-12)
     assert point.dollars_per_million_output_tokens == pytest.approx(explained.dollars, rel=1e-12)
     assert point.layout == explained.layout

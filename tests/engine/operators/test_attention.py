@@ -41,7 +41,7 @@ def test_memory_and_traffic_of_output_projections() -> None:
     one = np.ones(1)
     plans = Plans(8 * one, 64 * one, one, 8 * one, one, whole=True)
     for model, width, unit in ((wide, 2.0, "bf16"), (mixed, NVFP4, "fp4")):
-        setup = Setup.of(model, catalog.hardware("b200"), Precision.of(model), 0.0, catalog.assumptions("deployable"))
+        setup = Setup(model, catalog.hardware("b200"), Precision.of(model), 0.0, catalog.assumptions("deployable"))
         rows = [row for row in setup.work(plans).operators if row.name == "attention output"]
         assert sum(row.repeats * float(np.ravel(row.weight_bytes)[0]) for row in rows) == pytest.approx(
             OUTPUT * width / 8

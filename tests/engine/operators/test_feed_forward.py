@@ -21,7 +21,7 @@ def _experts(spread: str, *, ep: int, batch: float, scv: float = 0.0, tile: int 
     changes = (f"experts.spread={spread}", f"experts.popularity_scv={scv}", f"experts.tile={tile}")
     assumptions = catalog.assumptions("deployable", changes=changes)
     model = catalog.model("qwen3_30b_a3b")
-    setup = Setup.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
+    setup = Setup(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
     one = np.ones(1)
     plans = Plans(8 * one, batch * one, one, 8 * one, ep * one, whole=True)
     return next(row for row in setup.work(plans).operators if row.name == "experts in")
@@ -81,7 +81,7 @@ def test_what_of_experts_does_not_overlap_adds_up(overlap: float) -> None:
     changes = (f"experts.overlap={overlap}", "network.collectives=free", "host.graph_launch=0 us")
     assumptions = catalog.assumptions("deployable", changes=changes)
     model = catalog.model("qwen3_30b_a3b")
-    setup = Setup.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
+    setup = Setup(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
     one = np.ones(1)
     plans = Plans(8 * one, 4096 * one, one, 8 * one, one, whole=True)
     rows = {row.name: row for row in operator_costs(setup, plans, "1d")}
@@ -106,7 +106,7 @@ def test_the_overlap_of_experts_is_one_of_operators() -> None:
             "host.graph_launch=0 us",
         )
         assumptions = catalog.assumptions("deployable", changes=changes)
-        setup = Setup.of(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
+        setup = Setup(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
         row = next(row for row in operator_costs(setup, plans, "1d") if row.name == "experts in")
         longer, shorter = max(row.compute_seconds, row.memory_seconds), min(row.compute_seconds, row.memory_seconds)
         assert row.seconds == pytest.approx(longer + share * shorter)

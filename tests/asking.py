@@ -1,0 +1,93 @@
+"""Questions with all settings side by side, as tests vary them: sorted into a setup, a space and pins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import inference_econ as ie
+from inference_econ.answers.disaggregated import pools as disaggregated
+from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.speculate import Speculated
+from inference_econ.answers.speculate import speculate as speculate_on
+from inference_econ.engine.speculation import Speculation
+from inference_econ.inputs import profiles
+from inference_econ.serving.services import Deployments
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_SETUP = ("weights", "activations", "kv", "assumptions", "price", "context", "changes")
+_SPACE = ("max_accelerators", "pipeline", "grid")
+_PINS = ("tp", "dp", "pp", "ep", "batch", "accelerators")
+
+
+def _taken(settings: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: settings.pop(name) for name in names if name in settings}
+
+
+def _setup(model: Any, hardware: Any, settings: dict[str, Any], grid: Any = "whole") -> ie.Setup:
+    chosen = _taken(settings, _SETUP)
+    return ie.Setup.of(model, hardware, **{**chosen, "assumptions": profiles.for_grid(chosen.get("assumptions"), grid)})
+
+
+def _space(settings: dict[str, Any]) -> ie.Space:
+    return ie.Space(ie.Pins(**_taken(settings, _PINS)), **_taken(settings, _SPACE))
+
+
+def setup(model: Any, hardware: Any, context: float = 0.0, **settings: Any) -> ie.Setup:
+    """A setup; under the published study's assumptions if nothing else is said."""
+    return ie.Setup.of(model, hardware, **{"assumptions": "paper", "context": context, **settings})
+
+
+def frontier(model: Any, hardware: Any, traffic: ie.Traffic, **settings: Any) -> ie.Frontier:
+    """See :func:`inference_econ.frontier`."""
+    space = _space(settings)
+    return ie.frontier(_setup(model, hardware, settings, space.grid), traffic, space, **settings)
+
+
+def explain(model: Any, hardware: Any, **settings: Any) -> ie.Explanation:
+    """See :func:`inference_econ.explain`."""
+    pins = ie.Pins(**_taken(settings, _PINS))
+    apart = _taken(settings, ("context",))
+    return ie.explain(_setup(model, hardware, settings), pins, **apart, **settings)
+
+
+def assess(model: Any, hardware: Any, traffic: ie.Traffic, **settings: Any) -> ie.Assessment:
+    """See :func:`inference_econ.assess`."""
+    observed = _taken(settings, ("tokens_per_second", "accelerators", "utilization", "batch", "throughput"))
+    pins = ie.Pins(**_taken(settings, _PINS))
+    made = _setup(model, hardware, settings)
+    return ie.assess(made, traffic, ie.Observation(**observed), pins, **settings)
+
+
+def best_step_seconds(
+    model: Any, hardware: Any, accelerators: Any, batch: Any, **settings: Any
+) -> np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]:
+    """See :func:`inference_econ.best_step_seconds`; under the study's assumptions if nothing else is said."""
+    made = _setup(model, hardware, {"assumptions": "paper", **_taken(settings, _SETUP)})
+    return ie.best_step_seconds(made, accelerators, batch, **settings)
+
+
+def offer(model: Any, hardware: Any, requests: ie.Requests, **settings: Any) -> Deployments:
+    """See :func:`inference_econ.offer`; pins may come as such."""
+    pins = settings.pop("pins", None)
+    space = ie.Space(ie.Pins() if pins is None else pins, **_taken(settings, _SPACE))
+    return ie.offer(_setup(model, hardware, settings), requests, space, **settings)
+
+
+def speculate(
+    model: Any, hardware: Any, requests: ie.Requests, speculation: Speculation, **settings: Any
+) -> Speculated:
+    """See :func:`inference_econ.answers.speculate.speculate`."""
+    pins = ie.Pins(**_taken(settings, _PINS))
+    return speculate_on(_setup(model, hardware, settings), requests, speculation, pins)
+
+
+def pools(model: Any, hardware: Any, requests: ie.Requests, **settings: Any) -> Pools:
+    """See :func:`inference_econ.answers.disaggregated.pools.pools`; ``decode_on`` is other hardware for decoding."""
+    space, chosen = ie.Space(**_taken(settings, _SPACE)), _taken(settings, _SETUP)
+    other, opinions = settings.pop("decode_on", None), settings.pop("decode_assumptions", None)
+    decode = None
+    if other is not None:
+        decode = ie.Setup.of(model, other, **{**chosen, **({"assumptions": opinions} if opinions is not None else {})})
+    return disaggregated.pools(ie.Setup.of(model, hardware, **chosen), requests, space, decode=decode, **settings)

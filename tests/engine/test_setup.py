@@ -1,0 +1,78 @@
+"""One resolution of names, formats, presets, what-ifs and price for every question."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+import inference_econ as ie
+from inference_econ.errors import InputError, SpecError, UnknownNameError
+
+
+def test_everything_is_resolved_once() -> None:
+    setup = ie.Setup.of(
+        "llama_3_8b",
+        "h100_sxm",
+        weights="fp8",
+        kv="fp8",
+        price=1.5,
+        context=100,
+        changes=("hardware.hbm_bytes=90 GB", "model.max_context=7", "assumptions.host.launch=1 us"),
+    )
+    assert (setup.precision.weights, setup.precision.kv, setup.context) == ("fp8", "fp8", 100)
+    assert setup.dollars_per_accelerator_hour == 1.5
+    assert (setup.hardware.hbm_bytes, setup.model.max_context) == (90e9, 7)
+    assert setup.assumptions.host.launch == pytest.approx(1e-6)
+    assert setup.assumptions.name == "profiles/hopper"
+
+
+def test_the_first_price_of_the_file_is_taken() -> None:
+    first = ie.hardware("h100_sxm").prices[0].dollars_per_accelerator_hour
+    assert ie.Setup.of("llama_3_8b", "h100_sxm").price == first
+    unpriced = ie.Setup.of("llama_3_8b", "tpu_v7")
+    assert unpriced.price is None
+    with pytest.raises(InputError, match=r"lists no price; give one, for example --price 2\.50"):
+        _ = unpriced.dollars_per_accelerator_hour
+
+
+def test_exceptions_of_a_family_are_applied_once() -> None:
+    setup = ie.Setup.of("paper/llama_3_70b", "paper/a100", assumptions="paper")
+    assert setup.assumptions.chip.math_efficiency == 0.8
+    assert replace(setup, context=5.0).assumptions is setup.assumptions
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"price": -1.0}, "the price must be a positive number of USD per hour, from 1e-09 to 1e+09, got -1"),
+        ({"price": float("nan")}, "the price must be a positive number of USD per hour, from 1e-09 to 1e+09, got nan"),
+        ({"context": -1.0}, "the context must be a number of tokens from 0 to 1e+12, got -1"),
+        ({"weights": "fp7"}, "weights: unknown number format 'fp7'"),
+        ({"changes": ["launch=0 us"]}, "--set 'launch=0 us': write hardware.FIELD=VALUE, model.FIELD=VALUE or assumpt"),
+    ],
+)
+def test_bad_input(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        ie.Setup.of("llama_3_8b", "h100_sxm", **settings)  # type: ignore[arg-type]
+
+
+def test_unknown_names_and_fields() -> None:
+    with pytest.raises(UnknownNameError, match="unknown hardware 'h10'; did you mean"):
+        ie.Setup.of("llama_3_8b", "h10")
+    with pytest.raises(SpecError, match=r"unknown key 'launch'; it is now 'host\.launch'"):
+        ie.Setup.of("llama_3_8b", "h100_sxm", changes=["assumptions.launch=0 us"])
+
+
+@pytest.mark.parametrize(
+    ("subject", "change", "name"),
+    [
+        ({"model": ie.model("llama_3_8b")}, "model.max_context=7", "Llama 3.1 8B"),
+        ({"hardware": ie.hardware("h100_sxm")}, "hardware.year=2000", "NVIDIA H100 SXM5 80GB"),
+        ({"assumptions": ie.assumptions("ideal")}, "assumptions.host.launch=0 us", "ideal"),
+    ],
+)
+def test_what_ifs_change_what_is_named(subject: dict[str, object], change: str, name: str) -> None:
+    with pytest.raises(InputError, match=f"--set {change}: what-ifs change what is named; {name} is a specification"):
+        ie.Setup.of(**{"model": "llama_3_8b", "hardware": "h100_sxm", **subject}, changes=[change])  # type: ignore[arg-type]

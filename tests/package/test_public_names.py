@@ -1,0 +1,91 @@
+"""What users import: each name once, callable at run time and for type checkers."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import inference_econ as ie
+
+STUB = Path(ie.__file__).with_suffix(".pyi")
+#: A user's program: every public name, used as what it is.
+PROGRAM = """
+from pathlib import Path
+
+import inference_econ as ie
+
+setup: ie.Setup = ie.Setup.of("llama_3_8b", ie.hardware("h100_sxm"), weights="fp8", price=2.0, changes=[])
+model: ie.ModelSpec = ie.scaled(ie.model("llama_3_8b"), 2.0)
+chip: ie.HardwareSpec = ie.hardware("h100_sxm")
+source: ie.Source = ie.Source(ref="user", where="here", kind="assumed")
+assumed: ie.Assumptions = ie.assumptions("deployable")
+space: ie.Space = ie.Space(ie.Pins(tp=1), max_accelerators=2)
+traffic: ie.Traffic = ie.Traffic(isl=100, osl=10)
+front: ie.Frontier = ie.frontier(
+    setup, traffic, space, draft=ie.DraftModel(ie.model("qwen3_0_6b")), sampling=ie.Sampling(10, 1.0)
+)
+point: ie.Point = front.fastest()
+step: ie.Explanation = ie.explain(setup, ie.Pins(tp=1), context=10.0)
+verdict: ie.Assessment = ie.assess(setup, traffic, ie.Observation(50.0, 1, batch=8.0))
+seconds: float = float(ie.best_step_seconds(setup, 1, 1))
+lengths: ie.Requests = ie.Requests(isl=ie.Length.parse("100"), osl=ie.Length.parse("10"))
+layouts = ie.offer(setup, lengths, space)
+targets: ie.Targets = ie.Targets(tpot_seconds=0.1)
+dollars: float = ie.price(layouts, 1.0, targets=targets).dollars_per_hour
+cheapest: int = ie.recommend([layouts], 1.0, targets)[0].accelerators
+scenario: ie.Scenario = ie.scenario("paper/table_1")
+result: ie.Result = ie.run(scenario)
+result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_accelerators=1)
+names: tuple[str, ...] = ie.names("models")
+written: object = ie.reproduce(Path("figures"))
+errors: tuple[type[ie.InferenceEconError], ...] = (ie.InputError, ie.NothingFitsError, ie.SpecError)
+"""
+
+
+def _public() -> set[str]:
+    tree = ast.parse(STUB.read_text(encoding="utf-8"))
+    return {name.name for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names}
+
+
+def test_a_users_program_of_every_public_name_is_typed(tmp_path: Path) -> None:
+    used = {
+        node.attr
+        for node in ast.walk(ast.parse(PROGRAM))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ie"
+    }
+    assert used == _public()
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.parametrize("name", sorted(_public()))
+def test_every_public_name_is_there_and_is_no_module(name: str) -> None:
+    assert name in dir(ie)
+    assert name in vars(ie)["__all__"]
+    assert type(getattr(ie, name)).__name__ != "module"
+
+
+def test_functions_stay_functions_when_modules_of_their_names_are_imported() -> None:
+    for module in ("answers.frontier", "search.frontier", "report.frontier", "answers.explain", "answers.price"):
+        importlib.import_module(f"inference_econ.{module}")
+    assert callable(ie.frontier)
+    assert callable(ie.explain)
+    assert callable(ie.price)
+
+
+def test_other_names_are_refused() -> None:
+    with pytest.raises(AttributeError, match="No inference_econ attribute nonsense"):
+        getattr(ie, "nonsense")  # noqa: B009
