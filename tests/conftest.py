@@ -1,35 +1,16 @@
-"""Reference values for the tests, and which tests share results that take long.
-
-A parameter ``<file>_row`` runs a test once per row of ``fixtures/<file>.csv``. With ``-n 2 --dist loadgroup`` the
-tests of a file run in one process, and so do those of files that need the same predictions: they are computed once.
-"""
+"""Reference values for the tests: a parameter ``<file>_row`` runs a test once per row of ``fixtures/<file>.csv``."""
 
 from __future__ import annotations
 
 import csv
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 FIXTURES = Path(__file__).parent / "fixtures"
-#: Files by what they share.
-_SHARED = {
-    "frontiers of the published study": (
-        "cli/test_paper_commands.py",
-        "report/test_figures.py",
-        "studies/test_frontiers.py",
-        "studies/test_tables.py",
-    ),
-    "shipped measurements": ("calibration/validation/test_servers.py", "cli/test_validate.py"),
-}
-_GROUPS = {Path(__file__).parent / file: group for group, files in _SHARED.items() for file in files}
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_GROUPS.get(item.path, f"{item.path.parent.name}/{item.path.stem}")))
 
 
 @cache
