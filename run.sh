@@ -43,7 +43,8 @@ test)
     .venv/bin/ruff format --check .
     .venv/bin/mypy
     .venv/bin/lint-imports
-    .venv/bin/python -m pytest -n 2
+    # The tests of a file share what takes long, so they run in one process.
+    .venv/bin/python -m pytest -n 2 --dist loadfile
     ;;
 reproduce)
     set_up . package

@@ -167,19 +167,20 @@ def _write(
     """Write the profile."""
     from datetime import date
 
-    from inference_econ.calibration.profile_file import profile_text
+    from inference_econ.calibration.profile_file import Provenance, profile
+    from inference_econ.inputs.yaml_writing import yaml_text
     from inference_econ.report.files import write_text
 
-    text = profile_text(
-        fitted,
-        folds,
-        name=choices["name"] or "fitted profile",
-        extends=choices["base"],
-        data=_data(data, choices["where"], choices["without"]),
-        date=date.today().isoformat(),
-        **{name: choices[name] for name in ("reference", "changes", "description")},
+    provenance = Provenance(
+        choices["name"] or "fitted profile",
+        choices["base"],
+        _data(data, choices["where"], choices["without"]),
+        choices["reference"],
+        date.today().isoformat(),
+        tuple(choices["changes"]),
+        choices["description"],
     )
-    write_text(path, text)
+    write_text(path, yaml_text(profile(fitted, folds, provenance)))
 
 
 def _base_of(rows: Sequence[Measurement]) -> str:
@@ -228,7 +229,7 @@ def _read(data: Sequence[str], deployment: Mapping[str, Any]) -> list[Measuremen
                 raise InputError(
                     f"{name}: results do not say what they were measured on; give --hardware, --tp and so on"
                 )
-            known = measurements.Deployment(**deployment)
+            known = measurements.MeasuredServer(**deployment)
         rows += measurements.read(path, known)
     return rows
 

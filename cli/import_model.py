@@ -22,6 +22,7 @@ def import_model(path: str, target: str | None, form: str, quiet: bool) -> None:
     understood is refused by name.
     """
     from inference_econ.inputs import huggingface
+    from inference_econ.inputs.yaml_writing import spec_text
     from inference_econ.report.files import write_text
     from inference_econ.report.import_model import ImportedModelPage
 
@@ -29,7 +30,7 @@ def import_model(path: str, target: str | None, form: str, quiet: bool) -> None:
         raise InputError(f"{target}: a model is written as YAML; end the name in .yaml (the summary is printed)")
     model = huggingface.import_config(path)
     if target is not None:
-        write_text(target, huggingface.yaml_text(model))
+        write_text(target, spec_text(model))
     show.emit(ImportedModelPage(model), options.Output(form, quiet=quiet))
     if target is not None:
         show.remark(f"wrote {target}", quiet=quiet)

@@ -146,10 +146,10 @@ def _check_report(report: str | None, datasets: Sequence[str]) -> None:
 
 
 def _servers(sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any]) -> list[Servers]:
-    from inference_econ.calibration.measurements import Deployment
+    from inference_econ.calibration.measurements import MeasuredServer
     from inference_econ.calibration.validation import servers
 
-    server = None if deployment["hardware"] is None else Deployment(**deployment)
+    server = None if deployment["hardware"] is None else MeasuredServer(**deployment)
     files = servers.read(sources, server)
     return [servers.held(files, name) for name in assumptions or (None,)]
 

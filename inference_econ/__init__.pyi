@@ -38,5 +38,5 @@ from .search.frontier import Frontier as Frontier
 from .search.frontier import Point as Point
 from .search.frontier import Sampling as Sampling
 from .studies.compare import compare as compare
-from .studies.scenario import Result as Result
+from .studies.results import Result as Result
 from .studies.scenario import run as run

@@ -63,7 +63,7 @@ class Point:
     @property
     def dollars_per_million_output_tokens(self) -> float:
         """The whole bill over output tokens [USD per 1e6 tokens]."""
-        return 1e6 * self.sheet.dollars_per_hour / self.sheet.tokens_per_hour["output"]
+        return self.sheet.dollars_per_million_output_tokens
 
 
 def usual_service(layouts: Services, targets: Targets) -> Service:

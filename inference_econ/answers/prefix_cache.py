@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -15,6 +16,7 @@ from inference_econ.answers.recommend import FILLED, Targets, promised_rates
 from inference_econ.engine import memory
 from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError
+from inference_econ.formulas import money
 from inference_econ.inputs.tier import TierSpec
 from inference_econ.serving.load import loaded
 from inference_econ.serving.services import Service, Services
@@ -23,7 +25,8 @@ Array = npt.NDArray[np.float64]
 
 #: What the memory of the accelerators is called among the tiers.
 HBM = "HBM"
-_HOUR, _MILLION = 3600.0, 1e6
+#: Seconds of an hour [s].
+_HOUR = 3600.0
 #: Prefixes are looked at for a break-even up to a million tokens, in doublings.
 _DOUBLINGS = 20
 #: An instance is taken if its requests cost at most so much more than the cheapest [1].
@@ -205,15 +208,15 @@ def offload(
     rate = FILLED * service.most_requests_per_second if requests_per_second is None else requests_per_second
     if not 0 < rate < math.inf:
         raise InputError(f"the request rate must be positive, got {rate:g}")
-    price = service.accelerators * service.setup.dollars_per_accelerator_hour / _HOUR
+    price = float(money.dollars_per_second(service.accelerators, service.setup.dollars_per_accelerator_hour))
     case = _Case(service, tokens - prefix)
     room = case.room()
     computing, busy = case.computing(prefix)
     per_token = case.bytes(prefix) / prefix if prefix else case.bytes(1.0)
     found = Offloading(
         service, price, prefix, tokens - prefix, rate, conversation, case.bytes(prefix),
-        computing, _per_million(price * busy, prefix), case.first_token(tokens, 0.0),
-        price * _HOUR * _MILLION * per_token / room,
+        computing, float(money.dollars_per_million(price * busy, prefix)), case.first_token(tokens, 0.0),
+        float(money.dollars_per_million(price * _HOUR, room / per_token)),
         (),
     )  # fmt: skip
     places = [(HBM, math.inf, 0.0, case.left(room, rate))]
@@ -330,7 +333,7 @@ def _reading(
         bytes_per_second,
         capacity,
         seconds,
-        _per_million(found.dollars_per_second * seconds / groups, found.prefix_tokens),
+        float(money.dollars_per_million(found.dollars_per_second * seconds / groups, found.prefix_tokens)),
         seconds + case.first_token(found.new_tokens, found.prefix_tokens),
         found.requests_per_second * found.bytes_per_prefix / (bytes_per_second * groups),
         _break_even(case, bytes_per_second, access),
@@ -353,12 +356,5 @@ def _break_even(case: _Case, bytes_per_second: float, access: float) -> float:
     if not losing.any():
         return 1.0
     last = int(np.flatnonzero(losing)[-1])
-    low, high = int(lengths[last]), int(lengths[last + 1])
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if slower(float(middle)) else (low, middle)
-    return float(high)
-
-
-def _per_million(dollars: float, tokens: float) -> float:
-    return dollars * _MILLION / tokens if tokens else 0.0
+    low, high = int(lengths[last]) + 1, int(lengths[last + 1])
+    return float(low + bisect_left(range(low, high), True, key=lambda prefix: not slower(float(prefix))))

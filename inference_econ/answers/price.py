@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from inference_econ._types import Array
 from inference_econ.answers.recommend import Targets, natural_rate, promised_rates, recommend
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError
+from inference_econ.formulas import money
 from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Service, Services
 
 #: Kinds of tokens, each with a price of its own.
-KINDS = ("input", "cached_input", "output")
-_HOUR, _MILLION = 3600.0, 1e6
+KINDS = money.Bill._fields
+#: Seconds of an hour [s].
+_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,12 @@ class Sheet:
     @property
     def dollars_per_million_tokens(self) -> float:
         """The bill over all tokens, whatever their kind [USD per 1e6 tokens]."""
-        return self.dollars_per_hour * _MILLION / sum(self.tokens_per_hour.values())
+        return float(money.dollars_per_million(self.dollars_per_hour, sum(self.tokens_per_hour.values())))
+
+    @property
+    def dollars_per_million_output_tokens(self) -> float:
+        """The whole bill over output tokens [USD per 1e6 tokens]."""
+        return float(money.dollars_per_million(self.dollars_per_hour, self.tokens_per_hour["output"]))
 
     def subjects(self) -> tuple[Instances, ...]:
         """An instance under its load."""
@@ -66,7 +74,7 @@ class Sheet:
 
     def revenue_per_hour(self, prices: Mapping[str, float]) -> float:
         """What the traffic brings in at some prices by kind [USD/h]; prices are in USD per 1e6 tokens."""
-        return sum(self.tokens_per_hour[kind] * prices.get(kind, 0.0) / _MILLION for kind in KINDS)
+        return sum(self.tokens_per_hour[kind] * prices.get(kind, 0.0) / 1e6 for kind in KINDS)
 
 
 def sheet(
@@ -101,39 +109,32 @@ def sheet(
     tokens the rest of the time that the request takes up. Idle time is borne in the same proportion.
     """
     load = loaded(service, requests_per_second / replicas, arrival_scv=arrival_scv)
-    requests, seconds = service.requests, busy_seconds(service, load.in_flight)
-    full = busy_seconds(service, service.slots)
-    counts = {"input": requests.new_tokens, "cached_input": requests.cached, "output": requests.osl.mean}
-    price = service.setup.dollars_per_accelerator_hour
-    bill = replicas * service.accelerators * price
+    requests, rate = service.requests, service.setup.dollars_per_accelerator_hour
+    bill, second = replicas * service.accelerators * rate, money.dollars_per_second(service.accelerators, rate)
+    each = dict(zip(KINDS, (requests.new_tokens, requests.cached, requests.osl.mean), strict=True))
     hourly = load.completed_per_second * replicas * _HOUR
-    whole = sum(seconds.values())
-    tokens = {kind: hourly * counts[kind] for kind in KINDS}
-    dollars = {kind: bill * seconds[kind] / whole for kind in KINDS}
-    per_second = service.accelerators * price / _HOUR
+    tokens = {kind: hourly * count for kind, count in each.items()}
+    shares = money.allocate(bill, *busy_seconds(service, load.in_flight))
+    full = [second * seconds for seconds in busy_seconds(service, service.slots)]
     return Sheet(
-        service,
-        replicas,
-        load,
-        bill,
-        tokens,
-        {kind: _per_million(dollars[kind], tokens[kind]) for kind in KINDS},
-        {kind: _per_million(full[kind] * per_second, counts[kind]) for kind in KINDS},
+        service, replicas, load, bill, tokens, _unit_costs(shares, tokens.values()), _unit_costs(full, each.values())
     )
 
 
-def busy_seconds(service: Service, concurrency: float) -> dict[str, float]:
-    """Time of an instance that one request takes up among so many in flight, by kind of token [s]."""
+def _unit_costs(dollars: Iterable[Array], tokens: Iterable[float]) -> dict[str, float]:
+    """Dollars per million tokens of each kind."""
+    pairs = zip(KINDS, dollars, tokens, strict=True)
+    return {kind: float(money.dollars_per_million(share, count)) for kind, share, count in pairs}
+
+
+def busy_seconds(service: Service, concurrency: float) -> tuple[float, float, float]:
+    """Time of an instance that one request takes up among so many in flight, for each of :data:`KINDS` [s]."""
     requests, state = service.requests, service.at(concurrency)
     alone = float(service.reading(requests.new_tokens).busy_seconds[0])
-    whole = float(1.0 / state.requests_per_second)
-    reading = min(service.prefill_busy_seconds, whole)
+    seconds = float(1.0 / state.requests_per_second)
+    reading = min(service.prefill_busy_seconds, seconds)
     fresh = min(alone, reading)
-    return {"input": fresh, "cached_input": reading - fresh, "output": whole - reading}
-
-
-def _per_million(dollars: float, tokens: float) -> float:
-    return dollars * _MILLION / tokens if tokens else 0.0
+    return fresh, reading - fresh, seconds - reading
 
 
 def price(

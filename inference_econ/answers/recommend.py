@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import money
 from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Service, Services
 
@@ -88,6 +90,12 @@ class Choice:
     def accelerators(self) -> int:
         """Chips of all instances [1]."""
         return self.replicas * self.service.accelerators
+
+    @property
+    def dollars_per_million_output_tokens(self) -> float:
+        """The whole bill over output tokens [USD per 1e6 tokens]."""
+        tokens_per_second = self.replicas * self.load.completed_per_second * self.service.requests.osl.mean
+        return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, tokens_per_second))
 
 
 def recommend(
@@ -211,25 +219,20 @@ def promised_rates(found: Services, targets: Targets) -> Array:
 
 def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
     """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
+
+    def shared(replicas: int) -> Loaded:
+        return loaded(service, rate / replicas, arrival_scv=arrival_scv)
+
     hourly = service.accelerators * service.setup.dollars_per_accelerator_hour
-    low = max(1, math.ceil(rate / service.most_requests_per_second))
-    high = low
-    while (broken := targets.broken(loaded(service, rate / high, arrival_scv=arrival_scv))) is not None:
+    low = high = max(1, math.ceil(rate / service.most_requests_per_second))
+    while targets.broken(shared(high)) is not None:
         if high * hourly > limit or high > 1e9 or (high > low and rate / high < 1e-6):
             return None
         low, high = high + 1, 2 * high
     # Between the last number that breaks something and one that does not.
-    while low < high:
-        middle = (low + high) // 2
-        if targets.broken(loaded(service, rate / middle, arrival_scv=arrival_scv)) is None:
-            high = middle
-        else:
-            low = middle + 1
-    load = loaded(service, rate / high, arrival_scv=arrival_scv)
-    broken = "instance"
-    if high > 1:
-        broken = targets.broken(loaded(service, rate / (high - 1), arrival_scv=arrival_scv)) or "capacity"
-    return Choice(service, high, load, high * hourly, broken)
+    fewest = low + bisect_left(range(low, high), True, key=lambda replicas: targets.broken(shared(replicas)) is None)
+    broken = "instance" if fewest == 1 else targets.broken(shared(fewest - 1)) or "capacity"
+    return Choice(service, fewest, shared(fewest), fewest * hourly, broken)
 
 
 def _best_reachable(every: Sequence[Services], targets: Targets) -> str:

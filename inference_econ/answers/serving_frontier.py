@@ -12,7 +12,7 @@ import numpy.typing as npt
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError
-from inference_econ.formulas import pareto
+from inference_econ.formulas import money, pareto
 from inference_econ.serving.services import Services
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Indices = npt.NDArray[np.intp]
 #: What is held against speed: dollars per million tokens, tokens per second of an accelerator, or of a megawatt.
 Metric = Literal["cost", "throughput", "power"]
 METRICS: tuple[Metric, ...] = ("cost", "throughput", "power")
-_HOUR, _MILLION, _MEGAWATT = 3600.0, 1e6, 1e6
+_MEGAWATT = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,12 @@ class ServiceFrontier:
     @property
     def dollars_per_million_output_tokens(self) -> Array:
         """The whole bill over output tokens [USD per 1e6 tokens]."""
-        hourly = self.plans.accelerators * self.deployments.setup.dollars_per_accelerator_hour
-        return np.asarray(_MILLION * hourly / (_HOUR * self.output_tokens_per_second))
+        return money.dollars_per_million_tokens(
+            self.plans.accelerators,
+            1.0,
+            self.output_tokens_per_second,
+            self.deployments.setup.dollars_per_accelerator_hour,
+        )
 
     @property
     def tokens_per_second_per_accelerator(self) -> Array:
@@ -85,7 +89,11 @@ class ServiceFrontier:
     def tokens_per_second_per_megawatt(self) -> Array | None:
         """Output tokens over the power of the boards [tokens/s/MW]; None where the hardware file has no watts."""
         watts = self.deployments.setup.hardware.watts
-        return None if watts is None else self.tokens_per_second_per_accelerator * (_MEGAWATT / watts)
+        return (
+            None
+            if watts is None
+            else _MEGAWATT / money.joules_per_token(watts, self.plans.accelerators, self.output_tokens_per_second)
+        )
 
     def subjects(self, chosen: Sequence[int] | None = None) -> tuple[Instances]:
         """Every point as an instance that may be unlike what was measured, or some of them, by position."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = npt.NDArray[np.float64]
 
 #: A column that is the same for all, so that no keys mean one group.
 _ALL = "\0"
@@ -112,8 +112,8 @@ def by_group(groups: Sequence[str], measured: npt.ArrayLike, predicted: npt.Arra
     measured, predicted : array_like, shape (n,)
         As in :func:`accuracy`.
     """
-    one, other, names = np.asarray(measured, dtype=float), np.asarray(predicted, dtype=float), np.asarray(groups)
-    return {name: accuracy(one[names == name], other[names == name]) for name in dict.fromkeys(groups)}
+    real, guess, names = np.asarray(measured, dtype=float), np.asarray(predicted, dtype=float), np.asarray(groups)
+    return {name: accuracy(real[names == name], guess[names == name]) for name in dict.fromkeys(groups)}
 
 
 def accuracy_by(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
@@ -143,7 +143,7 @@ def accuracy_by(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
         raise InputError(f"cannot group by {', '.join(missing)}; there are: {', '.join(map(str, frame.columns))}")
     rows = []
     for values, group in frame.assign(**{_ALL: 0}).groupby([*keys, _ALL], dropna=False, sort=True):
-        found = accuracy(group["measured"], group["predicted"])
-        rows.append({**dict(zip(keys, values, strict=False)), **found._asdict(), "coverage": found.coverage})
+        errors = accuracy(group["measured"], group["predicted"])
+        rows.append({**dict(zip(keys, values, strict=False)), **errors._asdict(), "coverage": errors.coverage})
     columns = [*keys, *Accuracy._fields, "coverage"]
     return pd.DataFrame(rows, columns=columns).sort_values("rows", ascending=False, kind="stable", ignore_index=True)

@@ -7,24 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array, Progress
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.problem import (
     CONSTANTS,
     TARGETS,
-    Bar,
+    Meter,
     Problem,
-    Progress,
     log_ratios,
     problem_of,
     with_constants,
 )
 from inference_econ.errors import InputError
 from inference_econ.inputs.assumptions import Assumptions
-
-Array = npt.NDArray[np.float64]
 
 #: A constant is known if the rows bring its variance below this share of the one it had before, or if nothing was
 #: known before, its logarithm to this standard error [1].
@@ -137,14 +134,14 @@ def fit(
     _check(names, targets, prior)
     problem = problem_of(rows, names, base, targets, prior)
     steps = evaluations * (len(names) + 2)
-    bar = Bar(progress, steps + 2 * len(names))
-    logs = problem.solve(problem.start, evaluations, bar)
+    meter = Meter(progress, steps + 2 * len(names))
+    logs = problem.solve(problem.start, evaluations, meter)
     errors = problem.errors(logs)
-    jacobian = problem.jacobian(logs, errors, Bar(None, 1))
+    jacobian = problem.jacobian(logs, errors, Meter(None, 1))
     weighted = problem.weighted_jacobian(errors, jacobian)
     covariance = np.asarray(np.linalg.pinv(weighted.T @ weighted + np.diag(problem.spreads**-2.0), rcond=1e-12))
-    bar.done = steps
-    unknown = _unknown(problem, logs, covariance, bar)
+    meter.done = steps
+    unknown = _unknown(problem, logs, covariance, meter)
     values = np.exp(logs)
     before = log_ratios(predict(problem.rows, lambda _: base), targets)
     return Fit(
@@ -168,26 +165,26 @@ def _check(names: Sequence[str], targets: Sequence[str], prior: float) -> None:
         raise InputError(f"prior must be positive, got {prior:g}; 'inf' does not trust the base at all")
 
 
-def _unknown(problem: Problem, logs: Array, covariance: Array, bar: Bar) -> tuple[str, ...]:
+def _unknown(problem: Problem, logs: Array, covariance: Array, meter: Meter) -> tuple[str, ...]:
     """Why a constant is not determined; a profile of the likelihood is followed along the linearised valley."""
-    lowest, found = problem.cost(logs), []
+    lowest, reasons = problem.cost(logs), []
     for index in range(logs.size):
         error = float(np.sqrt(covariance[index, index]))
         learnt = 1.0 - (error / problem.spreads[index]) ** 2
         if min(logs[index] - problem.low[index], problem.high[index] - logs[index]) < 0.01:
-            found.append("at its bound")
+            reasons.append("at its bound")
         elif problem.spreads[index] < 1e2 and learnt < _LEARNT:
-            found.append("the rows say little about it: mostly the base's value")
+            reasons.append("the rows say little about it: mostly the base's value")
         elif problem.spreads[index] >= 1e2 and error > _KNOWN:
             vague = error > math.log(_MOST)
-            found.append("the rows do not see it" if vague else f"known to a factor of {math.exp(error):.3g} only")
+            reasons.append("the rows do not see it" if vague else f"known to a factor of {math.exp(error):.3g} only")
         else:
             valley = covariance[:, index] / error
             rises = [
                 problem.cost(np.clip(logs + sign * valley, problem.low, problem.high)) - lowest for sign in (-2.0, 2.0)
             ]
             flat = min(rises) < _FLAT * 2.0
-            found.append("others make up for it: the likelihood is flat" if flat else "")
-        bar.step()
-        bar.step()
-    return tuple(found)
+            reasons.append("others make up for it: the likelihood is flat" if flat else "")
+        meter.step()
+        meter.step()
+    return tuple(reasons)

@@ -9,13 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array, Progress
 from inference_econ.calibration.fit import Fit
 from inference_econ.calibration.measurements import Measurement
-from inference_econ.calibration.problem import TARGETS, Progress, problem_of
+from inference_econ.calibration.problem import TARGETS, problem_of
 from inference_econ.calibration.subjects import subject_of
 from inference_econ.inputs.calibration import LEVELS
-
-Array = npt.NDArray[np.float64]
 
 #: What rows may have in common that are left out together.
 GROUPS: Mapping[str, Callable[[Measurement], str]] = {
@@ -53,12 +52,12 @@ class Fold:
     rows: tuple[Measurement, ...]
 
 
-def cross_validated(found: Fit, by: str, *, progress: Progress | None = None) -> list[Fold]:
+def cross_validated(fitted: Fit, by: str, *, progress: Progress | None = None) -> list[Fold]:
     """Predict each group of rows by a fit to all others.
 
     Parameters
     ----------
-    found : Fit
+    fitted : Fit
         To all rows.
     by : str
         Key of :data:`GROUPS`.
@@ -74,12 +73,15 @@ def cross_validated(found: Fit, by: str, *, progress: Progress | None = None) ->
     -----
     Each fit begins at the one to all rows, whose derivatives it uses; the predictions for the rows left out are exact.
     """
-    labels = np.array([GROUPS[by](row) for row in found.rows])
+    labels = np.array([GROUPS[by](row) for row in fitted.rows])
     groups = list(dict.fromkeys(labels.tolist()))
     folds: list[Fold] = []
     if len(groups) < 2:
         return folds
-    problem, best = problem_of(found.rows, found.names, found.base, found.targets, found.prior), np.log(found.values)
+    problem, best = (
+        problem_of(fitted.rows, fitted.names, fitted.base, fitted.targets, fitted.prior),
+        np.log(fitted.values),
+    )
     for number, group in enumerate(groups):
         if progress is not None:
             progress(number / len(groups), f"without {group}")
@@ -87,11 +89,11 @@ def cross_validated(found: Fit, by: str, *, progress: Progress | None = None) ->
         rest = replace(problem, shares=np.where(out, 0.0, problem.shares))
         logs = rest.least(
             np.clip(best, rest.low + 1e-6, rest.high - 1e-6),
-            lambda at: found.errors + found.jacobian @ (at - best),
-            lambda _: found.jacobian,
+            lambda at: fitted.errors + fitted.jacobian @ (at - best),
+            lambda _: fitted.jacobian,
             _STEPS,
         )
-        held = tuple(row for row, one in zip(found.rows, out.tolist(), strict=True) if one)
+        held = tuple(row for row, is_out in zip(fitted.rows, out.tolist(), strict=True) if is_out)
         folds.append(Fold(by, group, np.exp(logs), replace(problem, rows=held).errors(logs), held))
     return folds
 
@@ -109,9 +111,9 @@ class Division(NamedTuple):
 NEW, KNOWN = Division(("hardware", "model"), 0.5), Division(("traffic",), 1.0)
 
 
-def all_folds(found: Fit, *, progress: Progress | None = None) -> dict[str, list[Fold]]:
+def all_folds(fitted: Fit, *, progress: Progress | None = None) -> dict[str, list[Fold]]:
     """Each key of :data:`GROUPS` with its folds; see :func:`cross_validated`."""
-    return {by: cross_validated(found, by, progress=_part(progress, part)) for part, by in enumerate(GROUPS)}
+    return {by: cross_validated(fitted, by, progress=_part(progress, part)) for part, by in enumerate(GROUPS)}
 
 
 def _part(progress: Progress | None, part: int) -> Progress | None:
@@ -143,11 +145,11 @@ def held_out(folds: Mapping[str, Sequence[Fold]], division: Division, target: in
     return [column for column in known if column.size]
 
 
-def own_errors(found: Fit, target: int) -> list[Array]:
+def own_errors(fitted: Fit, target: int) -> list[Array]:
     """The fit's own errors of one target, widened by those of its constants, where nothing could be left out [1]."""
-    constants = np.einsum("ri,ij,rj->r", found.jacobian[:, target], found.covariance, found.jacobian[:, target])
-    scatter = TARGETS[found.targets[target]].scatter
-    errors = -found.errors[:, target] * np.sqrt(1.0 + np.maximum(constants, 0.0) / scatter**2)
+    constants = np.einsum("ri,ij,rj->r", fitted.jacobian[:, target], fitted.covariance, fitted.jacobian[:, target])
+    scatter = TARGETS[fitted.targets[target]].scatter
+    errors = -fitted.errors[:, target] * np.sqrt(1.0 + np.maximum(constants, 0.0) / scatter**2)
     known = errors[np.isfinite(errors)]
     return [known] if known.size else []
 
@@ -184,23 +186,23 @@ def error_quantiles(groups: Sequence[npt.ArrayLike], weight: float = NEW.weight)
     >>> error_quantiles([[-0.2, 0.0, 0.2]])
     (-0.2, -0.2, -0.15, 0.0, 0.15, 0.2, 0.2)
     """
-    given = [np.asarray(group, dtype=float) for group in groups]
-    if not given:
+    errors = [np.asarray(group, dtype=float) for group in groups]
+    if not errors:
         return None
-    found = _weighted(given, LEVELS, weight)
-    middle = found[_MIDDLE]
-    stretch = 1.0 if len(given) < 2 else _widening(len(given))
-    if len(given) > 2:
-        needed = [_needed(given, index, weight) for index in range(len(given))]
+    quantiles = _weighted(errors, LEVELS, weight)
+    middle = quantiles[_MIDDLE]
+    stretch = 1.0 if len(errors) < 2 else _widening(len(errors))
+    if len(errors) > 2:
+        needed = [_needed(errors, index, weight) for index in range(len(errors))]
         stretch = min(max(float(_weighted(needed, (_LEVEL,), weight)[0]), 1.0), stretch)
     # Beyond a factor of e^10 nothing is said of errors.
-    return tuple(float(value) for value in (middle + (found - middle) * stretch).round(4).clip(-10.0, 10.0))
+    return tuple(float(value) for value in (middle + (quantiles - middle) * stretch).round(4).clip(-10.0, 10.0))
 
 
 def _needed(groups: Sequence[Array], index: int, weight: float) -> Array:
     """How much the interval made without a group must be stretched to hold each of its errors [1]."""
-    found = _weighted([*groups[:index], *groups[index + 1 :]], LEVELS, weight)
-    below, middle, above = found[LEVELS.index(0.1)], found[_MIDDLE], found[LEVELS.index(0.9)]
+    quantiles = _weighted([*groups[:index], *groups[index + 1 :]], LEVELS, weight)
+    below, middle, above = quantiles[LEVELS.index(0.1)], quantiles[_MIDDLE], quantiles[LEVELS.index(0.9)]
     distances: Array = groups[index] - middle
     sides = np.where(distances > 0.0, max(above - middle, _LEAST), max(middle - below, _LEAST))
     return np.asarray(np.abs(distances) / sides)

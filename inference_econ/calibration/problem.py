@@ -8,15 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array, Progress
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.prediction.predict import Prediction, predict
 from inference_econ.errors import InputError
 from inference_econ.inputs.assumptions import Assumptions, value_of
-
-Array = npt.NDArray[np.float64]
-Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +99,9 @@ def with_constants(base: Assumptions, names: Sequence[str], values: Sequence[flo
 def log_ratios(predictions: Sequence[Prediction], targets: Sequence[str]) -> Array:
     """ln(predicted / measured) [1], shape (rows, targets); NaN where one of the two is missing."""
     fields = [TARGETS[target].field for target in targets]
-    return np.array([[_log_ratio(one, field) for field in fields] for one in predictions]).reshape(-1, len(fields))
+    return np.array([[_log_ratio(prediction, field) for field in fields] for prediction in predictions]).reshape(
+        -1, len(fields)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,9 @@ class Problem:
     def scatters(self) -> Array:
         """Usual errors, shape (rows, targets)."""
         wide = np.array([_MEAN_TTFT if row.statistic == "mean" else 1.0 for row in self.rows])
-        columns = [TARGETS[one].scatter * (wide if one == "ttft" else np.ones_like(wide)) for one in self.targets]
+        columns = [
+            TARGETS[target].scatter * (wide if target == "ttft" else np.ones_like(wide)) for target in self.targets
+        ]
         return np.stack(columns, axis=-1)
 
     def errors(self, logs: Array) -> Array:
@@ -154,14 +155,14 @@ class Problem:
         assumptions = with_constants(self.base, self.names, np.exp(logs))
         return log_ratios(predict(self.rows, lambda _: assumptions), self.targets)
 
-    def jacobian(self, logs: Array, errors: Array, bar: Bar) -> Array:
+    def jacobian(self, logs: Array, errors: Array, meter: Meter) -> Array:
         """Derivatives of the errors, shape (rows, targets, n)."""
         columns = []
         for index in range(logs.size):
             moved = logs.copy()
             moved[index] += _STEP if moved[index] + _STEP <= self.high[index] else -_STEP
             columns.append((self.errors(moved) - errors) / (moved[index] - logs[index]))
-            bar.step()
+            meter.step()
         return np.stack(columns, axis=-1)
 
     def cost(self, logs: Array) -> float:
@@ -176,7 +177,7 @@ class Problem:
         pull = np.sqrt(self.shares[:, None] / (1.0 + scaled**2)) / self.scatters
         return (np.nan_to_num(jacobian) * pull[:, :, None]).reshape(-1, jacobian.shape[-1])
 
-    def solve(self, start: Array, evaluations: int, bar: Bar) -> Array:
+    def solve(self, start: Array, evaluations: int, meter: Meter) -> Array:
         """Constants of the lowest cost, as logarithms."""
         last: dict[bytes, Array] = {}
 
@@ -184,10 +185,10 @@ class Problem:
             if logs.tobytes() not in last:
                 last.clear()
                 last[logs.tobytes()] = self.errors(logs)
-                bar.step()
+                meter.step()
             return last[logs.tobytes()]
 
-        return self.least(start, errors, lambda logs: self.jacobian(logs, errors(logs), bar), evaluations)
+        return self.least(start, errors, lambda logs: self.jacobian(logs, errors(logs), meter), evaluations)
 
     def least(
         self, start: Array, errors: Callable[[Array], Array], jacobian: Callable[[Array], Array], evaluations: int
@@ -208,9 +209,9 @@ class Problem:
 
         def loss(squares: Array) -> Array:
             inside = 1.0 + squares[:count]
-            found = np.stack([squares, np.ones_like(squares), np.zeros_like(squares)])
-            found[:, :count] = shares * np.stack([np.log(inside), 1.0 / inside, -(inside**-2.0)])
-            return found
+            losses = np.stack([squares, np.ones_like(squares), np.zeros_like(squares)])
+            losses[:, :count] = shares * np.stack([np.log(inside), 1.0 / inside, -(inside**-2.0)])
+            return losses
 
         result = least_squares(
             residuals, start, derivatives, bounds=(self.low, self.high), loss=loss,
@@ -219,7 +220,7 @@ class Problem:
         return np.asarray(result.x)
 
 
-class Bar:
+class Meter:
     """Counts evaluations of all rows."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
@@ -244,10 +245,10 @@ def problem_of(
             f"predicted, got {len(usable)} of {len(rows)}; fit fewer constants or give more rows"
         )
     limits = [CONSTANTS[name] for name in names]
-    low, high = (np.log([getattr(one, side) for one in limits]) for side in ("low", "high"))
+    low, high = (np.log([getattr(limit, side) for limit in limits]) for side in ("low", "high"))
     centre = np.log([_value(base, name) for name in names])
     # Without trust in the base, nothing but the bounds holds a constant that the rows do not see.
-    spreads = np.minimum(prior * np.array([one.spread for one in limits]), 1e3)
+    spreads = np.minimum(prior * np.array([limit.spread for limit in limits]), 1e3)
     groups = [(row.engine, row.model, row.hardware) for row in usable]
     counts = Counter(groups)
     shares = np.array([counts[group] ** -0.5 for group in groups])
@@ -257,7 +258,7 @@ def problem_of(
 def _usable(rows: Sequence[Measurement], base: Assumptions, targets: Sequence[str]) -> list[Measurement]:
     predictions = predict(rows, lambda _: base)
     known = np.isfinite(log_ratios(predictions, targets))
-    return [one.measurement for one, kept in zip(predictions, known, strict=True) if np.any(kept)]
+    return [prediction.measurement for prediction, kept in zip(predictions, known, strict=True) if np.any(kept)]
 
 
 def _value(base: Assumptions, name: str) -> float:

@@ -49,7 +49,7 @@ def conditions(text: str) -> tuple[Condition, ...]:
     >>> conditions("engine=vllm,tp!=1|2")
     (('engine', ('vllm',), False), ('tp', ('1', '2'), True))
     """
-    found = []
+    parsed = []
     for part in text.split(","):
         match = _CONDITION.fullmatch(part)
         if match is None or not match["values"]:
@@ -57,13 +57,13 @@ def conditions(text: str) -> tuple[Condition, ...]:
         if match["key"] not in CHOICES:
             raise InputError(f"rows cannot be chosen by {match['key']!r}; possible: {', '.join(CHOICES)}")
         values = tuple(value.strip().lower() for value in match["values"].split("|"))
-        found.append((match["key"], values, match["sign"] == "!="))
-    return tuple(found)
+        parsed.append((match["key"], values, match["sign"] == "!="))
+    return tuple(parsed)
 
 
-def fulfils(row: Measurement, asked: Iterable[Condition]) -> bool:
+def fulfils(row: Measurement, where: Iterable[Condition]) -> bool:
     """Whether a row is as all conditions say."""
-    return all((_text(getattr(row, key)) in values) is not wrong for key, values, wrong in asked)
+    return all((_text(getattr(row, key)) in values) is not wrong for key, values, wrong in where)
 
 
 def _text(value: object) -> str:
@@ -71,7 +71,7 @@ def _text(value: object) -> str:
 
 
 def chosen(
-    found: Sequence[Measurement | Skipped],
+    measured: Sequence[Measurement | Skipped],
     where: Sequence[Condition] = (),
     without: Sequence[Sequence[Condition]] = (),
 ) -> tuple[list[Measurement], Mapping[str, int]]:
@@ -79,7 +79,7 @@ def chosen(
 
     Parameters
     ----------
-    found : sequence of Measurement or Skipped
+    measured : sequence of Measurement or Skipped
         Of one or several files.
     where : sequence of Condition
         That rows must fulfil.
@@ -92,8 +92,8 @@ def chosen(
         Repeats, speculation, disaggregated servers whose workers are not known, and rows of poor quality are left
         out, unless a condition asks for the quality.
     """
-    rows = [one for one in found if isinstance(one, Measurement)]
-    reasons = Counter({"not understood": len(found) - len(rows)})
+    rows = [row for row in measured if isinstance(row, Measurement)]
+    reasons = Counter({"not understood": len(measured) - len(rows)})
     once = distinct(rows)
     reasons["repeats another row"] = len(rows) - len(once)
     kept = []
@@ -134,9 +134,9 @@ def deployment_key(row: Measurement) -> str:
     return hashlib.sha256(_named(row, _SAME).encode()).hexdigest()[:_DIGITS]
 
 
-def _named(one: Measurement | Pool, fields: Iterable[str]) -> str:
+def _named(record: Measurement | Pool, fields: Iterable[str]) -> str:
     """Fields with their names, so that new ones of a row change no key."""
-    values = ((name, getattr(one, name)) for name in fields)
+    values = ((name, getattr(record, name)) for name in fields)
     return ", ".join(f"{name}={_written(value)}" for name, value in values if value is not None)
 
 

@@ -8,7 +8,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from inference_econ._types import Array, Indices
+
 Kind = Literal["all_reduce", "all_to_all", "point_to_point"]
 Shape = Literal["tree", "ring", "one_shot", "two_shot", "multicast"]
 
@@ -39,7 +40,7 @@ class CollectiveTime(NamedTuple):
     """Independent of the size [s]."""
     bandwidth_seconds: Array
     """Proportional to the size [s]."""
-    protocol: npt.NDArray[np.intp]
+    protocol: Indices
     """Index of the protocol that was fastest; -1 where nothing is sent."""
 
 

@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from inference_econ._types import Array
 
 
 def touched_fraction(sparsity: npt.ArrayLike, tokens: npt.ArrayLike, popularity_scv: float = 0.0) -> Array:
@@ -73,5 +73,5 @@ def expected_largest(count: npt.ArrayLike) -> Array:
     """
     many, where = np.unique(np.asarray(count, dtype=float), return_inverse=True)
     normal = NormalDist()
-    values = np.array([normal.inv_cdf((one - 0.375) / (one + 0.25)) if one > 1.0 else 0.0 for one in many])
+    values = np.array([normal.inv_cdf((count - 0.375) / (count + 0.25)) if count > 1.0 else 0.0 for count in many])
     return np.asarray(values[where].reshape(np.shape(count)))

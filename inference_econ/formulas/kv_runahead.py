@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from inference_econ._types import Array
+
 ArrayLike = npt.ArrayLike
 
 #: Gain below which the search for a partition goes on to a finer stride, and the finest stride, shares of the whole.
@@ -266,9 +267,9 @@ def searched_partition(work: LayerWork, machine: Machine, context: float, proces
     while stride >= max(context * _FINEST, 1.0) and processes > 1:
         tried = best + stride * moves
         seconds = np.where((tried >= 1.0).all(axis=-1), chain_seconds(work, machine, np.maximum(tried, 1.0)), np.inf)
-        found = int(np.argmin(seconds))
-        if seconds[found] < least * (1.0 - _GAIN):
-            best, least = tried[found], float(seconds[found])
+        quickest = int(np.argmin(seconds))
+        if seconds[quickest] < least * (1.0 - _GAIN):
+            best, least = tried[quickest], float(seconds[quickest])
         else:
             stride /= 2.0
     return best
@@ -279,7 +280,7 @@ def _moves(processes: int) -> Array:
     pairs = [np.eye(processes)[taker] - np.eye(processes)[giver] for giver, taker in permutations(range(processes), 2)]
     ranks = np.arange(processes)
     splits = [np.where(ranks < cut, 1.0 / cut, -1.0 / (processes - cut)) for cut in range(1, processes)]
-    return np.array([*pairs, *splits, *(-one for one in splits)])
+    return np.array([*pairs, *splits, *(-split for split in splits)])
 
 
 def interpolated_partition(contexts: ArrayLike, partitions: ArrayLike, context: float) -> Array:

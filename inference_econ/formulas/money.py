@@ -7,12 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.errors import InputError
 
-Array = npt.NDArray[np.float64]
-
 _HOURS_PER_YEAR = 8760.0
-_JOULES_PER_KWH = 3.6e6
+_SECONDS_PER_HOUR = 3600.0
 
 
 def dollars_per_million_tokens(
@@ -30,7 +29,7 @@ def dollars_per_million_tokens(
     seconds_per_token : array_like, shape (...)
         Time between two tokens of one user [s].
     batch : array_like, shape (...)
-        Users served together [1].
+        Users served together [1]; with one second for the time, the tokens per second of the instance.
     dollars_per_accelerator_hour : float
         Price [USD/h].
 
@@ -49,7 +48,7 @@ def dollars_per_million_tokens(
     0.4667
     """
     seconds = np.multiply(accelerators, seconds_per_token) / batch
-    return np.asarray(seconds * (dollars_per_accelerator_hour / 3600.0) * 1e6, dtype=float)
+    return np.asarray(seconds * (dollars_per_accelerator_hour / _SECONDS_PER_HOUR) * 1e6, dtype=float)
 
 
 def preference(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayLike, exponent: float) -> Array:
@@ -182,27 +181,72 @@ def _annuity(rate: Array, years: Array) -> Array:
     return np.where(rate > 0.0, payment, 1.0 / years)
 
 
-def joules_per_token(
-    watts: npt.ArrayLike,
-    accelerators: npt.ArrayLike,
-    seconds_per_token: npt.ArrayLike,
-    batch: npt.ArrayLike,
-    pue: npt.ArrayLike = 1.0,
-) -> Array:
-    """Energy of one token on an instance that is always full.
+def dollars_per_second(accelerators: npt.ArrayLike, dollars_per_accelerator_hour: npt.ArrayLike) -> Array:
+    """Price of an instance by the second.
+
+    Parameters
+    ----------
+    accelerators : array_like, shape (...)
+        Instance size [1].
+    dollars_per_accelerator_hour : array_like, shape (...)
+        Price [USD/h].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [USD/s].
+
+    Notes
+    -----
+    The rate at which eq. (2) of Erdil (2025) charges an instance.
+
+    Examples
+    --------
+    >>> float(dollars_per_second(8, 1.8))
+    0.004
+    """
+    return np.asarray(np.multiply(accelerators, dollars_per_accelerator_hour) / _SECONDS_PER_HOUR, dtype=float)
+
+
+def dollars_per_million(dollars: npt.ArrayLike, tokens: npt.ArrayLike) -> Array:
+    """What a million tokens cost, if so many of them carry a bill.
+
+    Parameters
+    ----------
+    dollars : array_like, shape (...)
+        The bill [USD].
+    tokens : array_like, shape (...)
+        Those that carry it [tokens].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [USD per 1e6 tokens]; 0 where there are no tokens, which cost nothing.
+
+    Notes
+    -----
+    Eq. (2) of Erdil (2025) for tokens that are counted instead of made at a speed.
+
+    Examples
+    --------
+    >>> dollars_per_million(6.0, [3e6, 0.0])
+    array([2., 0.])
+    """
+    bill, count = np.broadcast_arrays(np.asarray(dollars, dtype=float), np.asarray(tokens, dtype=float))
+    return np.asarray(np.divide(bill * 1e6, count, out=np.zeros(bill.shape), where=count > 0.0))
+
+
+def joules_per_token(watts: npt.ArrayLike, accelerators: npt.ArrayLike, tokens_per_second: npt.ArrayLike) -> Array:
+    """Energy of one token of an instance.
 
     Parameters
     ----------
     watts : array_like, shape (...)
-        Power of one accelerator with its share of the host [W].
+        Power of one accelerator [W].
     accelerators : array_like, shape (...)
         Instance size [1].
-    seconds_per_token : array_like, shape (...)
-        Time between two tokens of one user [s].
-    batch : array_like, shape (...)
-        Users served together [1].
-    pue : array_like, shape (...)
-        Power of the whole building over that of the computers [1].
+    tokens_per_second : array_like, shape (...)
+        Of all users of the instance together [tokens/s].
 
     Returns
     -------
@@ -215,38 +259,10 @@ def joules_per_token(
 
     Examples
     --------
-    >>> float(joules_per_token(1000.0, 8, 0.02, 64, pue=1.25))
-    3.125
+    >>> float(joules_per_token(700.0, 8, 1400.0))
+    4.0
     """
-    seconds = np.multiply(accelerators, seconds_per_token) / batch
-    return np.asarray(seconds * np.multiply(watts, pue), dtype=float)
-
-
-def energy_dollars_per_million_tokens(joules: npt.ArrayLike, dollars_per_kwh: npt.ArrayLike) -> Array:
-    """Price of the energy of a million tokens.
-
-    Parameters
-    ----------
-    joules : array_like, shape (...)
-        Energy of one token, from :func:`joules_per_token` [J].
-    dollars_per_kwh : array_like, shape (...)
-        Price of electricity [USD per kWh].
-
-    Returns
-    -------
-    ndarray, shape (...)
-        [USD per 1e6 tokens].
-
-    Notes
-    -----
-    Energy times price, as in the chapter on costs of Barroso, Hoelzle and Ranganathan (2018).
-
-    Examples
-    --------
-    >>> round(float(energy_dollars_per_million_tokens(3.6, 0.1)), 9)
-    0.1
-    """
-    return np.asarray(np.multiply(joules, dollars_per_kwh) / _JOULES_PER_KWH * 1e6, dtype=float)
+    return np.asarray(np.multiply(watts, accelerators) / tokens_per_second, dtype=float)
 
 
 class Bill(NamedTuple):
@@ -275,148 +291,39 @@ def allocate(
     Returns
     -------
     Bill
-        Three parts that add up to the bill exactly, in any order [USD].
+        Three parts that add up to the bill [USD].
 
     Raises
     ------
     InputError
-        If a value is negative or no finite number, or no time was spent at all.
+        If no time was spent at all.
 
     Notes
     -----
-    Shares in proportion to time, as in eq. (2) of Erdil (2025). Parts are whole multiples of the spacing of
-    floating-point numbers at the bill, so that no rounding is left over.
+    Shares in proportion to time, as in eq. (2) of Erdil (2025).
 
     Examples
     --------
     >>> [float(part) for part in allocate(10.0, 1.0, 0.0, 3.0)]
     [2.5, 0.0, 7.5]
     """
-    total = _known("bill", bill)
-    seconds = np.stack(
-        np.broadcast_arrays(
-            _known("input_seconds", input_seconds),
-            _known("cached_seconds", cached_seconds),
-            _known("output_seconds", output_seconds),
-        )
-    )
+    seconds = np.stack(np.broadcast_arrays(input_seconds, cached_seconds, output_seconds))
     spent = seconds.sum(axis=0)
     if not (spent > 0.0).all():
         raise InputError("a bill cannot be divided where no time was spent; give the seconds of at least one phase")
-    total, seconds = np.broadcast_to(total, np.broadcast_shapes(total.shape, spent.shape)), seconds / spent
-    step = np.spacing(total)
-    parts = np.floor(seconds * total / step) * step
-    # The largest part takes what rounding left; it is at least a third of the bill.
-    largest = np.argmax(parts, axis=0)[None]
-    rest = total - (parts.sum(axis=0) - np.take_along_axis(parts, largest, axis=0)[0])
-    np.put_along_axis(parts, largest, rest[None], axis=0)
-    return Bill(*parts)
-
-
-def break_even_tokens_per_hour(dollars_per_hour: npt.ArrayLike, price_per_million: npt.ArrayLike) -> Array:
-    """Tokens per hour that pay for an instance.
-
-    Parameters
-    ----------
-    dollars_per_hour : array_like, shape (...)
-        Cost of the whole instance [USD/h].
-    price_per_million : array_like, shape (...)
-        What a customer pays [USD per 1e6 tokens].
-
-    Returns
-    -------
-    ndarray, shape (...)
-        [tokens/h].
-
-    Raises
-    ------
-    InputError
-        If the price is zero or negative.
-
-    Notes
-    -----
-    Income equals cost: eq. (2) of Erdil (2025) solved for the throughput.
-
-    Examples
-    --------
-    >>> float(break_even_tokens_per_hour(16.0, 2.0))
-    8000000.0
-    """
-    return np.asarray(np.divide(dollars_per_hour, _known("price_per_million", price_per_million, above=0.0)) * 1e6)
-
-
-def break_even_utilisation(cost_per_million: npt.ArrayLike, price_per_million: npt.ArrayLike) -> Array:
-    """Share of the hours that must be sold for a price to pay.
-
-    Parameters
-    ----------
-    cost_per_million : array_like, shape (...)
-        Cost of tokens on an instance that is always full [USD per 1e6 tokens].
-    price_per_million : array_like, shape (...)
-        What a customer pays [USD per 1e6 tokens].
-
-    Returns
-    -------
-    ndarray, shape (...)
-        [1]; above 1 where the price pays at no utilisation.
-
-    Raises
-    ------
-    InputError
-        If the price is zero or negative.
-
-    Notes
-    -----
-    The cost of eq. (2) of Erdil (2025) is spread over fewer tokens in proportion to the utilisation.
-
-    Examples
-    --------
-    >>> float(break_even_utilisation(0.6, 2.4))
-    0.25
-    """
-    return np.asarray(np.divide(cost_per_million, _known("price_per_million", price_per_million, above=0.0)))
-
-
-def margin(cost_per_million: npt.ArrayLike, price_per_million: npt.ArrayLike) -> Array:
-    """Share of the price that is left after the cost.
-
-    Parameters
-    ----------
-    cost_per_million, price_per_million : array_like, shape (...)
-        What tokens cost, and what a customer pays [USD per 1e6 tokens].
-
-    Returns
-    -------
-    ndarray, shape (...)
-        1 - cost / price [1]; negative at a loss.
-
-    Raises
-    ------
-    InputError
-        If the price is zero or negative.
-
-    Notes
-    -----
-    The gross margin: one less :func:`break_even_utilisation`.
-
-    Examples
-    --------
-    >>> float(margin(0.6, 2.4))
-    0.75
-    """
-    return np.asarray(1.0 - break_even_utilisation(cost_per_million, price_per_million))
+    return Bill(*(np.asarray(bill * part / spent, dtype=float) for part in seconds))
 
 
 def _known(
-    name: str, given: npt.ArrayLike, *, least: float = 0.0, above: float | None = None, most: float = np.inf
+    name: str, values: npt.ArrayLike, *, least: float = 0.0, above: float | None = None, most: float = np.inf
 ) -> Array:
     """An array of finite numbers within limits; ``above`` excludes the limit itself."""
-    found = np.asarray(given, dtype=float)
-    good = np.isfinite(found) & (found >= least) & (found <= most)
+    numbers = np.asarray(values, dtype=float)
+    good = np.isfinite(numbers) & (numbers >= least) & (numbers <= most)
     if above is not None:
-        good &= found > above
+        good &= numbers > above
     if not good.all():
         low = f">= {least:g}" if above is None else f"> {above:g}"
         high = "" if most == np.inf else f" and <= {most:g}"
-        raise InputError(f"{name} must be a number {low}{high}, got {found[~good].flat[0]:g}")
-    return found
+        raise InputError(f"{name} must be a number {low}{high}, got {numbers[~good].flat[0]:g}")
+    return numbers

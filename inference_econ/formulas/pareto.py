@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
+from inference_econ._types import Array, Indices
 
 
 def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:

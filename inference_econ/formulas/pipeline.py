@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from inference_econ._types import Array
 
 
 def logarithmic_degrees(deepest: npt.ArrayLike, steps: int) -> Array:

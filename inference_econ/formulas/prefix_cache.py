@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.errors import InputError
 
-Array = npt.NDArray[np.float64]
 ArrayLike = npt.ArrayLike
 
 
@@ -72,11 +72,9 @@ def turns(
     """
     number = _known("turns", count, least=1.0)
     user, answer = _known("user_tokens", user_tokens, least=1.0), _known("answer_tokens", answer_tokens)
-    system, found = _known("system_tokens", system_tokens), _known("returning", returning, most=1.0)
+    system, back = _known("system_tokens", system_tokens), _known("returning", returning, most=1.0)
     earlier = (number - 1.0) / 2.0 * (user + answer)
-    return Turns(
-        np.asarray(system + earlier + user), np.asarray(system + earlier), np.asarray(system + found * earlier)
-    )
+    return Turns(np.asarray(system + earlier + user), np.asarray(system + earlier), np.asarray(system + back * earlier))
 
 
 def returning(lifetime_seconds: ArrayLike, think_seconds: ArrayLike) -> Array:
@@ -195,35 +193,34 @@ def lifetime_that_fits(
     Notes
     -----
     The characteristic time of Che, Tung and Wang (2002): the lifetime with which as much is stored as there is room.
-    It is the root of an increasing function, found by halving.
+    With c = (n - 1) / 2 and room for r seconds of all new tokens, L + c Z (1 - exp(-L / Z)) = r has the closed form
+    L = d + Z W(c exp(-d / Z)) with d = r - c Z and Lambert's function W, here as Wright's omega(x) = W(exp(x)), which
+    does not overflow: Corless and Jeffrey (2002).
 
     Examples
     --------
     >>> float(lifetime_that_fits(97927.2, 2, 3, 100, 400, think_seconds=60).round(3))
     60.0
     """
+    from scipy.special import wrightomega
+
     room = np.maximum(_known("tokens", tokens) - _known("system_tokens", system_tokens), 0.0)
-    rate = _known("requests_per_second", requests_per_second, least=1e-12)
-
-    def stored(lifetime: Array) -> Array:
-        return stored_tokens(
-            rate, count, user_tokens, answer_tokens, lifetime_seconds=lifetime, think_seconds=think_seconds
-        )
-
-    # What waits for a next turn that never comes takes at least this much room.
-    high = room / (rate * (np.asarray(user_tokens, dtype=float) + np.asarray(answer_tokens, dtype=float)))
-    low = np.zeros(np.broadcast_shapes(high.shape, stored(np.zeros(())).shape))
-    for _ in range(200):
-        middle = (low + high) / 2.0
-        fits = stored(middle) <= room
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-    return np.asarray(low)
+    rate, number = _known("requests_per_second", requests_per_second, least=1e-12), _known("turns", count, least=1.0)
+    each = _known("user_tokens", user_tokens, least=1.0) + _known("answer_tokens", answer_tokens)
+    think, again = _known("think_seconds", think_seconds, least=1e-9), (number - 1.0) / 2.0
+    # In units of the time until the next question.
+    fresh = room / (rate * each * think)
+    with np.errstate(divide="ignore"):
+        lifetime = np.maximum(fresh - again + wrightomega(np.log(again) + again - fresh), 0.0)
+    # Short lifetimes are small differences of large numbers; a step of Newton's method makes up for lost digits.
+    lifetime -= (lifetime - again * np.expm1(-lifetime) - fresh) / (1.0 + again * np.exp(-lifetime))
+    return np.where(room > 0.0, think * np.maximum(lifetime, 0.0), 0.0)
 
 
-def _known(name: str, given: ArrayLike, *, least: float = 0.0, most: float = np.inf, infinite: bool = False) -> Array:
-    found = np.asarray(given, dtype=float)
-    good = (found >= least) & (found <= most) & (infinite | np.isfinite(found))
+def _known(name: str, values: ArrayLike, *, least: float = 0.0, most: float = np.inf, infinite: bool = False) -> Array:
+    numbers = np.asarray(values, dtype=float)
+    good = (numbers >= least) & (numbers <= most) & (infinite | np.isfinite(numbers))
     if not good.all():
         limits = f">= {least:g}" if most == np.inf else f"from {least:g} to {most:g}"
-        raise InputError(f"{name} must be a number {limits}, got {found[~good].flat[0]:g}")
-    return found
+        raise InputError(f"{name} must be a number {limits}, got {numbers[~good].flat[0]:g}")
+    return numbers

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.errors import InputError
 
-Array = npt.NDArray[np.float64]
 ArrayLike = npt.ArrayLike
 
 #: Sum of the squared variations below which a stream counts as a clock.
@@ -163,12 +163,12 @@ def _normalised(weights: Array) -> Array:
     return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
 
 
-def wait_quantiles(found: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
+def wait_quantiles(queue: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
     """Waits that a given share of the requests stays below.
 
     Parameters
     ----------
-    found : Load
+    queue : Load
         A loaded server, of shape (...) [1].
     shares : array_like, shape (k,)
         Shares of the requests, from 0 to below 1 [1].
@@ -197,9 +197,9 @@ def wait_quantiles(found: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
     if not ((wanted >= 0.0) & (wanted < 1.0)).all():
         raise InputError(f"the shares of quantiles must be from 0 to below 1, got {_listed(wanted)}")
     with np.errstate(divide="ignore", invalid="ignore"):
-        lengths = np.maximum(np.log(found.waiting[..., None] / (1.0 - wanted)), 0.0)
-        waits = lengths * found.wait_scale[..., None]
-    return np.where(found.saturated[..., None], np.inf, np.where(lengths > 0.0, waits, 0.0))
+        lengths = np.maximum(np.log(queue.waiting[..., None] / (1.0 - wanted)), 0.0)
+        waits = lengths * queue.wait_scale[..., None]
+    return np.where(queue.saturated[..., None], np.inf, np.where(lengths > 0.0, waits, 0.0))
 
 
 def mixture_quantiles(values: ArrayLike, weights: ArrayLike, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
@@ -248,19 +248,19 @@ def mixture_quantiles(values: ArrayLike, weights: ArrayLike, shares: ArrayLike =
     below = np.cumsum(mass[..., order] / total, axis=-1)
     # A sum that should be the share may miss it by a rounding.
     reached = below[..., None, :] >= np.atleast_1d(wanted)[:, None] - 1e-12
-    found = of[order][np.argmax(reached, axis=-1)]
-    return np.asarray(found.reshape((*mass.shape[:-1], *wanted.shape)))
+    quantiles = of[order][np.argmax(reached, axis=-1)]
+    return np.asarray(quantiles.reshape((*mass.shape[:-1], *wanted.shape)))
 
 
-def _checked(name: str, given: ArrayLike, *, least: float, open_: bool = False) -> Array:
+def _checked(name: str, values: ArrayLike, *, least: float, open_: bool = False) -> Array:
     """An array of finite numbers that are not below a limit."""
-    found = np.asarray(given, dtype=float)
-    good = np.isfinite(found) & ((found > least) if open_ else (found >= least))
+    numbers = np.asarray(values, dtype=float)
+    good = np.isfinite(numbers) & ((numbers > least) if open_ else (numbers >= least))
     if not good.all():
-        raise InputError(f"{name} must be finite and {'>' if open_ else '>='} {least:g}, got {_listed(found[~good])}")
-    return found
+        raise InputError(f"{name} must be finite and {'>' if open_ else '>='} {least:g}, got {_listed(numbers[~good])}")
+    return numbers
 
 
-def _listed(found: Array) -> str:
-    shown = [f"{one:g}" for one in found.ravel()[:3]]
-    return ", ".join(shown) + (", .." if found.size > 3 else "")
+def _listed(numbers: Array) -> str:
+    shown = [f"{number:g}" for number in numbers.ravel()[:3]]
+    return ", ".join(shown) + (", .." if numbers.size > 3 else "")

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from inference_econ._types import Array
+
 ArrayLike = npt.ArrayLike
 
 

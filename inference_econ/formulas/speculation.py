@@ -7,10 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array, Indices
 from inference_econ.errors import InputError
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 #: How far the probabilities of a distribution may be from adding up to 1: those of single precision are.
 _SUM_TOLERANCE = 1e-5
@@ -362,35 +360,35 @@ def _draw(weights: Array, random: np.random.Generator) -> Indices:
     return np.asarray(np.argmax(steps > reached, axis=-1))
 
 
-def _by_position(name: str, given: npt.ArrayLike, positions: int) -> Array:
-    found = _distribution(name, given)
-    if found.ndim == 2 and found.shape[0] == positions:
-        return found
-    if found.ndim == 1:
-        return np.broadcast_to(found, (positions, found.size))
+def _by_position(name: str, values: npt.ArrayLike, positions: int) -> Array:
+    chances = _distribution(name, values)
+    if chances.ndim == 2 and chances.shape[0] == positions:
+        return chances
+    if chances.ndim == 1:
+        return np.broadcast_to(chances, (positions, chances.size))
     raise InputError(
-        f"{name} must be one distribution or a row for each of {positions} positions, got the shape {found.shape}"
+        f"{name} must be one distribution or a row for each of {positions} positions, got the shape {chances.shape}"
     )
 
 
-def _distribution(name: str, given: npt.ArrayLike) -> Array:
-    found = _probabilities(name, given)
-    if found.ndim == 0 or found.shape[-1] == 0:
+def _distribution(name: str, values: npt.ArrayLike) -> Array:
+    chances = _probabilities(name, values)
+    if chances.ndim == 0 or chances.shape[-1] == 0:
         raise InputError(f"{name} must list the probabilities of a vocabulary")
-    sums = found.sum(axis=-1)
+    sums = chances.sum(axis=-1)
     if not (np.abs(sums - 1.0) <= _SUM_TOLERANCE).all():
         raise InputError(
             f"the probabilities of {name} must sum to 1, got {_first(sums, np.abs(sums - 1.0) > _SUM_TOLERANCE)}"
         )
-    return found
+    return chances
 
 
-def _probabilities(name: str, given: npt.ArrayLike) -> Array:
-    found = np.asarray(given, dtype=float)
-    good = (found >= 0.0) & (found <= 1.0)
+def _probabilities(name: str, values: npt.ArrayLike) -> Array:
+    chances = np.asarray(values, dtype=float)
+    good = (chances >= 0.0) & (chances <= 1.0)
     if not good.all():
-        raise InputError(f"{name}: probabilities must be from 0 to 1, got {_first(found, ~good)}")
-    return found
+        raise InputError(f"{name}: probabilities must be from 0 to 1, got {_first(chances, ~good)}")
+    return chances
 
 
 def _first(values: Array, where: npt.NDArray[np.bool_]) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from inference_econ.errors import InputError, UnknownNameError
+from inference_econ.inputs.what_if import parsed_value
 
 if TYPE_CHECKING:
     from inference_econ.inputs._base import Spec
@@ -288,7 +289,7 @@ def _apply(document: Document, change: str, word: str) -> None:
         raise InputError(f"{origin}: write --set {word}.FIELD=VALUE")
     if path == "extends":
         raise InputError(f"{origin}: extends cannot be set; name the preset with --assumptions")
-    _yaml.assign(document, path.split("."), _value(text, origin), origin)
+    _yaml.assign(document, path.split("."), parsed_value(text, origin), origin)
     sources = document.data.setdefault("sources", {})
     if isinstance(sources, dict):
         for stale in [key for key in sources if key.startswith(f"{path}.")]:
@@ -296,14 +297,6 @@ def _apply(document: Document, change: str, word: str) -> None:
         sources[path] = {"ref": "user", "where": origin, "kind": "what_if"}
     if _yaml.value_at(document, path.split(".")) is None and isinstance(sources, dict):
         del sources[path]  # nothing is left that would need one
-
-
-def _value(text: str, origin: str) -> Value:
-    from inference_econ.inputs import _yaml
-
-    if text.startswith(("[", "{")):
-        return _yaml.parse(f"value: {text}", origin).data["value"]
-    return _yaml.scalar(text)
 
 
 def _graft_collectives(document: Document) -> None:

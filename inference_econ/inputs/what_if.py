@@ -1,33 +1,82 @@
-"""What-ifs: ``hardware.FIELD=VALUE`` and the like, as ``--set`` has them."""
+"""What-ifs: single values of a specification changed by name, ``hardware.hbm_bytes=...``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from inference_econ.errors import InputError
 
+if TYPE_CHECKING:
+    from inference_econ.inputs._yaml import Value
+
+#: Specifications that a what-if can change.
+SPECIFICATIONS = ("model", "hardware", "assumptions")
+
 
 def split_changes(changes: Iterable[str]) -> Mapping[str, list[str]]:
-    """Sort what-ifs (``hardware.hbm_bytes=...``) by the specification they change.
+    """Sort what-ifs by the specification that they change.
+
+    Parameters
+    ----------
+    changes : iterable of str
+        ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
+
+    Returns
+    -------
+    mapping of str to list of str
+        ``FIELD=VALUE`` by each of :data:`SPECIFICATIONS`.
 
     Raises
     ------
     InputError
         If one names no specification.
+
+    Examples
+    --------
+    >>> split_changes(["hardware.watts=700 W", "model.kv=fp8"])
+    {'model': ['kv=fp8'], 'hardware': ['watts=700 W'], 'assumptions': []}
     """
-    sorted_changes: dict[str, list[str]] = {"model": [], "hardware": [], "assumptions": []}
+    sorted_changes: dict[str, list[str]] = {name: [] for name in SPECIFICATIONS}
     for change in changes:
-        kind, dot, rest = change.partition(".")
-        if kind not in sorted_changes or not dot:
+        specification, dot, rest = change.partition(".")
+        if specification not in sorted_changes or not dot:
             raise InputError(
                 f"--set {change!r}: write hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE"
             )
-        sorted_changes[kind].append(rest)
+        sorted_changes[specification].append(rest)
     return sorted_changes
 
 
 def checked_changes(changes: Iterable[str]) -> tuple[str, ...]:
     """What-ifs as a scenario holds them; see :func:`split_changes` for the errors."""
-    found = tuple(changes)
-    split_changes(found)
-    return found
+    checked = tuple(changes)
+    split_changes(checked)
+    return checked
+
+
+def parsed_value(text: str, origin: str) -> Value:
+    """The value that a what-if gives a field, as a file would hold it.
+
+    Parameters
+    ----------
+    text : str
+        What stands behind the equals sign: a scalar, or a list or mapping on one line.
+    origin : str
+        What to call it in messages.
+
+    Raises
+    ------
+    SpecError
+        If a list or mapping is not valid.
+
+    Examples
+    --------
+    >>> parsed_value("3 us", "--set"), parsed_value("[1, a]", "--set")
+    ('3 us', [1, 'a'])
+    """
+    from inference_econ.inputs import _yaml
+
+    if text.startswith(("[", "{")):
+        return _yaml.parse(f"value: {text}", origin).data["value"]
+    return _yaml.scalar(text)

@@ -15,7 +15,7 @@ from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.scenario import curve_frame
 from inference_econ.report.table import Table, dollars, layout_label, size
-from inference_econ.studies.scenario import Curve, Result
+from inference_econ.studies.results import Curve, Result
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,7 @@ from inference_econ.report.page import Page
 from inference_econ.report.record import facts
 from inference_econ.report.service import SEEN, bounded_load, layout_of, load_record
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
-from inference_econ.studies.scenario import Curve
+from inference_econ.studies.results import Curve
 
 Array = npt.NDArray[np.float64]
 

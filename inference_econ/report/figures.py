@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from inference_econ.report.files import check_picture, whole_file
 from inference_econ.search.frontier import Frontier
 from inference_econ.studies.exhibits import Chart
-from inference_econ.studies.scenario import Curve
+from inference_econ.studies.results import Curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,9 +16,9 @@ from inference_econ.report import figures, files, scenario_figure
 from inference_econ.report.page import Page, csv_text
 from inference_econ.report.scenario import cells, result_frame
 from inference_econ.report.table import Table
-from inference_econ.studies import scenario
 from inference_econ.studies.exhibits import Cell
-from inference_econ.studies.scenario import Result
+from inference_econ.studies.results import Result
+from inference_econ.studies.scenario import run
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
         for index, name in enumerate(names):
             if progress is not None:
                 progress(index / len(names), name.removeprefix("paper/"))
-            result = scenario.run(name)
+            result = run(name)
             compared += cells(result)
             drawings.append(artist.submit(write, result, target / name.removeprefix("paper/")))
         for drawing in drawings:

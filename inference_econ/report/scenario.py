@@ -16,7 +16,7 @@ from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.table import Table
 from inference_econ.studies.exhibits import Cell, CellTable, like
-from inference_econ.studies.scenario import Curve, Result
+from inference_econ.studies.results import Curve, Result
 
 if TYPE_CHECKING:
     import pandas as pd

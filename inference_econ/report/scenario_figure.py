@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from inference_econ.report.assess import assessment_chart
 from inference_econ.report.figures import COLOURS, STYLE, chart_figure, charts_figure, plot_frontiers
-from inference_econ.studies.scenario import Comparison, Result
+from inference_econ.studies.results import Result, SquareRootLaw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +66,7 @@ def draw(result: Result) -> Figure:
     return figure
 
 
-def _comparison(axes: Axes, comparison: Comparison, title: str) -> None:
+def _comparison(axes: Axes, comparison: SquareRootLaw, title: str) -> None:
     parameters, milliseconds = comparison.parameters / 1e9, comparison.measured * 1e3
     line = np.geomspace(parameters.min() / 1.5, parameters.max() * 1.5, 50)
     law = milliseconds[0] * np.sqrt(line / parameters[0])

@@ -10,8 +10,8 @@ from inference_econ._types import Progress
 from inference_econ.errors import InputError
 from inference_econ.inputs.asks import Settings
 from inference_econ.inputs.scenario import Scenario
-from inference_econ.studies import scenario as study
-from inference_econ.studies.scenario import Result
+from inference_econ.studies.results import Result
+from inference_econ.studies.scenario import run
 
 #: A name, or several to compare.
 Names = str | Sequence[str]
@@ -79,7 +79,7 @@ def compare(
         }.items()
     }
     scenario = comparison_scenario(axes, price, {} if series is None else series, common)
-    return study.run(scenario, keep_going=True, progress=progress)
+    return run(scenario, keep_going=True, progress=progress)
 
 
 def comparison_scenario(
@@ -119,8 +119,8 @@ def comparison_scenario(
     prices = price if isinstance(price, Mapping) else {}
     for name in prices:
         if name not in axes["hardware"]:
-            given = ", ".join(axes["hardware"]) or "none"
-            raise InputError(f"price: {name!r} is not among the hardware that is compared: {given}")
+            compared = ", ".join(axes["hardware"]) or "none"
+            raise InputError(f"price: {name!r} is not among the hardware that is compared: {compared}")
     if isinstance(price, (int, float)):
         shared["price"] = price
     listed = [_series(label, settings.model_dump(exclude_unset=True)) for label, settings in series.items()]
@@ -147,15 +147,15 @@ def _title(axes: Mapping[str, Sequence[str]]) -> str:
 def _product(axes: Mapping[str, Sequence[str]], prices: Mapping[str, float]) -> list[dict[str, object]]:
     """Every combination of the axes that have several values, labelled by what differs."""
     several = {name: values for name, values in axes.items() if len(values) > 1}
-    found = []
+    combined = []
     for combination in itertools.product(*several.values()):
         settings: dict[str, object] = dict(zip(several, combination, strict=True))
         chip = str(settings.get("hardware", axes["hardware"][0]))
         if chip in prices:
             settings["price"] = prices[chip]
         label = ", ".join(map(_short, combination)) or f"{_short(axes['model'][0])} on {_short(chip)}"
-        found.append(_series(label, settings))
-    return found
+        combined.append(_series(label, settings))
+    return combined
 
 
 def _series(label: str, settings: Mapping[str, object]) -> dict[str, object]:

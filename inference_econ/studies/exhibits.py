@@ -119,7 +119,7 @@ class CellTable:
     def lines(self) -> list[tuple[str, ...]]:
         """The rows as text, numbers with as many decimals as were printed or with three digits."""
         compared = self._compared()
-        found = []
+        lines = []
         for row in self.rows:
             line, verdicts = [str(name) for name in row.names], []
             for column, value in zip(self.columns, row.values, strict=True):
@@ -133,8 +133,8 @@ class CellTable:
                     verdicts.append(_agrees(value, printed)[0])
             if compared and not self.errors:
                 line.append("" if not verdicts else "yes" if all(verdicts) else "NO")
-            found.append(tuple(line))
-        return found
+            lines.append(tuple(line))
+        return lines
 
     def _compared(self) -> set[str]:
         return {column for row in self.rows for column in row.printed}

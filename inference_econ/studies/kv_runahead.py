@@ -8,6 +8,7 @@ from statistics import median
 
 import numpy as np
 
+from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import kv_runahead as formulas
 from inference_econ.formulas.attention import grouped_query_flop
@@ -49,12 +50,12 @@ class Answer:
     models: tuple[ModelSpec, ...]
 
 
-def compare(asked: RunaheadAsk) -> Answer:
+def compare(ask: RunaheadAsk) -> Answer:
     """Compare ways to prefill over several processes.
 
     Parameters
     ----------
-    asked : RunaheadAsk
+    ask : RunaheadAsk
         Which chains, prompts and assumptions.
 
     Returns
@@ -67,29 +68,29 @@ def compare(asked: RunaheadAsk) -> Answer:
     InputError
         If a model is not of one kind of layer, with grouped-query attention and a dense feed-forward block.
     """
-    models = {chain.model: catalog.model(chain.model) for chain in asked.chains}
-    players = [_Player(asked, chain, models[chain.model]) for chain in asked.chains]
-    times = {(one.chain.label, context): one.seconds(context) for one in players for context in asked.contexts}
-    tables = (_published(asked, times), _by_method(asked, players, times))
-    charts = tuple(one.chart(asked.contexts) for one in players if one.chain.processes > 1)
+    models = {chain.model: catalog.model(chain.model) for chain in ask.chains}
+    players = [_Player(ask, chain, models[chain.model]) for chain in ask.chains]
+    times = {(player.chain.label, context): player.seconds(context) for player in players for context in ask.contexts}
+    tables = (_published(ask, times), _by_method(ask, players, times))
+    charts = tuple(player.chart(ask.contexts) for player in players if player.chain.processes > 1)
     return Answer(tables, charts, tuple(models.values()))
 
 
 class _Player:
     """One chain with its look-up table of partitions."""
 
-    def __init__(self, asked: RunaheadAsk, chain: Chain, model: ModelSpec) -> None:
+    def __init__(self, ask: RunaheadAsk, chain: Chain, model: ModelSpec) -> None:
         self.chain = chain
-        self.work = layer_work(model, BYTES_PER_ELEMENT[asked.kv])
+        self.work = layer_work(model, BYTES_PER_ELEMENT[ask.kv])
         link = float("inf") if chain.link is None else chain.link
-        self.machine = Machine(asked.matmul, asked.attention, asked.overhead, link, asked.latency)
-        self.lookup = asked.lookup
-        self.known = np.array([self._searched(context) for context in asked.lookup])
+        self.machine = Machine(ask.matmul, ask.attention, ask.overhead, link, ask.latency)
+        self.lookup = ask.lookup
+        self.known = np.array([self._searched(context) for context in ask.lookup])
 
-    def _searched(self, context: float) -> formulas.Array:
+    def _searched(self, context: float) -> Array:
         return formulas.searched_partition(self.work, self.machine, context, self.chain.processes)
 
-    def partitions(self, context: float) -> dict[str, formulas.Array]:
+    def partitions(self, context: float) -> dict[str, Array]:
         """Parts of a prompt by the method that chooses them [tokens]."""
         return {
             "even": formulas.even_partition(context, self.chain.processes),
@@ -99,23 +100,23 @@ class _Player:
 
     def seconds(self, context: float) -> dict[str, float]:
         """Time to the first token by method [s]."""
-        found = {"one_process": float(formulas.single_seconds(self.work, self.machine, context))}
+        alone = {"one_process": float(formulas.single_seconds(self.work, self.machine, context))}
         if self.chain.processes == 1:
-            return found
+            return alone
         gathered = formulas.all_gather_seconds(self.work, self.machine, context, self.chain.processes)
         chained = {
             name: float(formulas.chain_seconds(self.work, self.machine, parts))
             for name, parts in self.partitions(context).items()
         }
-        return {**found, "all_gather": float(gathered), **chained}
+        return {**alone, "all_gather": float(gathered), **chained}
 
     def chart(self, contexts: tuple[int, ...]) -> Chart:
         """Times over the prompt, with published ones as points."""
-        prompts = [float(one) for one in np.geomspace(contexts[0], contexts[-1], _POINTS)]
-        times = [self.seconds(one) for one in prompts]
-        lines = [Line(title, prompts, [one[name] for one in times]) for name, title in METHODS.items()]
+        prompts = [float(prompt) for prompt in np.geomspace(contexts[0], contexts[-1], _POINTS)]
+        times = [self.seconds(prompt) for prompt in prompts]
+        lines = [Line(title, prompts, [time[name] for time in times]) for name, title in METHODS.items()]
         for name in ("all_gather", "searched"):
-            points = {one.context: float(text) for one in self.chain.printed if (text := getattr(one, name))}
+            points = {row.context: float(text) for row in self.chain.printed if (text := getattr(row, name))}
             if points:
                 label = f"published, {METHODS[name]}"
                 lines.append(Line(label, list(points), list(points.values()), points=True))
@@ -133,7 +134,7 @@ def layer_work(model: ModelSpec, bytes_per_element: float) -> LayerWork:
     block = model.blocks[0]
     attention, feed_forward = block.attention, block.feed_forward
     if len(model.blocks) > 1 or attention.kind != "grouped_query" or feed_forward.kind != "dense":
-        kinds = ", ".join(f"{one.attention.kind} with {one.feed_forward.kind}" for one in model.blocks)
+        kinds = ", ".join(f"{other.attention.kind} with {other.feed_forward.kind}" for other in model.blocks)
         raise InputError(
             f"a kv_runahead needs a model whose layers all are grouped_query attention with a dense feed-forward "
             f"block; {model.name} has {kinds}"
@@ -152,21 +153,21 @@ def layer_work(model: ModelSpec, bytes_per_element: float) -> LayerWork:
 Times = Mapping[tuple[str, int], Mapping[str, float]]
 
 
-def _published(asked: RunaheadAsk, times: Times) -> CellTable:
+def _published(ask: RunaheadAsk, times: Times) -> CellTable:
     """Every printed value beside ours."""
     columns = ("TTFT s", "speed-up")
     rows = []
-    for chain in asked.chains:
-        for one in chain.printed:
-            ours = times[chain.label, one.context]
+    for chain in ask.chains:
+        for row in chain.printed:
+            ours = times[chain.label, row.context]
             for name in ("one_process", "all_gather", "searched"):
-                texts = (getattr(one, name), one.speedup if name == "searched" else None)
+                texts = (getattr(row, name), row.speedup if name == "searched" else None)
                 printed = {column: text for column, text in zip(columns, texts, strict=True) if text is not None}
                 if printed:
                     values = (ours[name], _speedup(ours) if columns[1] in printed else "")
-                    rows.append(CellRow((chain.label, one.context, METHODS[name]), values, printed))
+                    rows.append(CellRow((chain.label, row.context, METHODS[name]), values, printed))
     names = ("processes", "prompt", "method")
-    notes = (*_summaries(columns, rows), *asked.notes)
+    notes = (*_summaries(columns, rows), *ask.notes)
     return CellTable("Published times to the first token", names, columns, tuple(rows), notes, errors=True)
 
 
@@ -181,30 +182,30 @@ def _summaries(columns: tuple[str, ...], rows: list[CellRow]) -> list[str]:
         for column, value in zip(columns, row.values, strict=True):
             if column in row.printed and not isinstance(value, str):
                 errors.setdefault(str(row.names[0]), []).append(100.0 * (value / float(row.printed[column]) - 1.0))
-    found = [
+    texts = [
         f"{label}: ours are {min(some):+.0f} to {max(some):+.0f} % off, {median(map(abs, some)):.0f} % in the median."
         for label, some in errors.items()
     ]
-    sizes = [abs(one) for some in errors.values() for one in some]
+    sizes = [abs(error) for some in errors.values() for error in some]
     if sizes:
         near = sum(size <= 10.0 for size in sizes)
-        found.append(
+        texts.append(
             f"{near} of {len(sizes)} published values are met within 10 %; the median is {median(sizes):.0f} %."
         )
-    return found
+    return texts
 
 
-def _by_method(asked: RunaheadAsk, players: list[_Player], times: Times) -> CellTable:
+def _by_method(ask: RunaheadAsk, players: list[_Player], times: Times) -> CellTable:
     """Times of all ways, and what the search found."""
     rows = []
-    for one in players:
-        for context in asked.contexts:
-            ours = times[one.chain.label, context]
-            several = one.chain.processes > 1
-            shares = 100.0 * one.partitions(context)["searched"] / context if several else np.zeros(0)
+    for player in players:
+        for context in ask.contexts:
+            ours = times[player.chain.label, context]
+            several = player.chain.processes > 1
+            shares = 100.0 * player.partitions(context)["searched"] / context if several else np.zeros(0)
             rows.append(
                 CellRow(
-                    (one.chain.label, context),
+                    (player.chain.label, context),
                     (
                         *(ours.get(name, "") for name in METHODS),
                         _speedup(ours) if several else "",
@@ -215,6 +216,6 @@ def _by_method(asked: RunaheadAsk, players: list[_Player], times: Times) -> Cell
     columns = (*(f"{title} s" for title in METHODS.values()), "speed-up", "searched parts %")
     note = (
         "Even, searched and interpolated parts are those of a chain; the speed-up is that of searched parts over the "
-        f"all-gather. Parts are interpolated between those searched for {', '.join(map(str, asked.lookup))} tokens."
+        f"all-gather. Parts are interpolated between those searched for {', '.join(map(str, ask.lookup))} tokens."
     )
     return CellTable("Time to the first token by method", ("processes", "prompt"), columns, tuple(rows), (note,))

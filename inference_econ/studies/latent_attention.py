@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -60,12 +61,12 @@ class Answer:
     setups: tuple[Setup, ...]
 
 
-def compare(asked: LatentVariantsAsk) -> Answer:
+def compare(ask: LatentVariantsAsk) -> Answer:
     """Compare the variants of latent attention.
 
     Parameters
     ----------
-    asked : LatentVariantsAsk
+    ask : LatentVariantsAsk
         What, on what, where.
 
     Returns
@@ -78,15 +79,15 @@ def compare(asked: LatentVariantsAsk) -> Answer:
     InputError
         If the model has other attention than latent, or the assumptions overlap more than an operator.
     """
-    whole = _questions(asked, catalog.model(asked.model), asked.hardware)
-    setup = whole["absorbed"]
+    setups = _setups(ask, catalog.model(ask.model), ask.hardware)
+    setup = setups["absorbed"]
     _latent(setup.model)  # refuses a model with other attention
     if setup.assumptions.chip.overlap != "operator":
         raise InputError(
             f"attention alone is timed row by row, which needs assumptions with overlap: operator; "
             f"{setup.assumptions.name} has {setup.assumptions.chip.overlap}"
         )
-    alone = _questions(asked, _one_layer(setup.model), asked.hardware)
+    alone = _setups(ask, _one_layer(setup.model), ask.hardware)
 
     def one_layer(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:
         at, plans = replace(alone[variant], context=context), _plans(1, 1, 1, batch, new_tokens)
@@ -94,32 +95,32 @@ def compare(asked: LatentVariantsAsk) -> Answer:
 
     where = f"Attention of one layer of {setup.model.name} on one {setup.hardware.name}"
     tables = [
-        _per_token(asked, whole),
-        _by_context(f"{where}, one decode step", "us", 1e6, one_layer, asked.batches, asked.contexts),
-        _by_new_tokens(where, one_layer, asked),
-        _break_even(asked, whole, one_layer),
+        _per_token(ask, setups),
+        _by_context(f"{where}, one decode step", "us", 1e6, one_layer, ask.batches, ask.contexts),
+        _by_new_tokens(where, one_layer, ask),
+        _break_even(ask, setups, one_layer),
     ]
     charts = [
-        _over_context(one_layer, batch, asked.contexts)
-        for batch in (asked.batches if asked.drawn_batches is None else asked.drawn_batches)
+        _over_context(one_layer, batch, ask.contexts)
+        for batch in (ask.batches if ask.drawn_batches is None else ask.drawn_batches)
     ]
-    charts.append(_over_new_tokens(one_layer, asked))
-    if asked.whole_step is None:
+    charts.append(_over_new_tokens(one_layer, ask))
+    if ask.whole_step is None:
         return Answer(tuple(tables), tuple(charts), (setup,))
-    step = asked.whole_step
-    deployed = _questions(asked, setup.model, step.hardware)
+    step = ask.whole_step
+    deployed = _setups(ask, setup.model, step.hardware)
     tables.append(_whole_steps(step, deployed))
     return Answer(tuple(tables), tuple(charts), (setup, deployed["absorbed"]))
 
 
-def _questions(asked: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[LatentVariant, Setup]:
-    """One question per variant, without context."""
+def _setups(ask: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[LatentVariant, Setup]:
+    """One setup per variant, without context."""
     return {
         variant: Setup.of(
             model,
             hardware,
-            assumptions=catalog.assumptions(asked.assumptions, changes=[f"attention.latent={variant}"]),
-            kv=asked.kv,
+            assumptions=catalog.assumptions(ask.assumptions, changes=[f"attention.latent={variant}"]),
+            kv=ask.kv,
         )
         for variant in NAMES
     }
@@ -127,9 +128,9 @@ def _questions(asked: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dic
 
 def _latent(model: ModelSpec) -> LatentAttention:
     """The attention that all layers have."""
-    found = {block.attention for block in model.blocks}
+    attentions = {block.attention for block in model.blocks}
     first = model.blocks[0].attention
-    if len(found) > 1 or not isinstance(first, LatentAttention):
+    if len(attentions) > 1 or not isinstance(first, LatentAttention):
         kinds = ", ".join(dict.fromkeys(block.attention.kind for block in model.blocks))
         raise InputError(
             f"variants of latent attention need a model whose layers all have the same; {model.name}: {kinds}"
@@ -145,8 +146,8 @@ def _one_layer(model: ModelSpec) -> ModelSpec:
 
 
 def _plans(tp: float, dp: float, ep: float, batch: float, new_tokens: float = 1) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp * dp, one * batch, one, one * tp, one * ep, new_tokens=new_tokens, whole=True)
+    ones = np.ones(1)
+    return Plans(ones * tp * dp, ones * batch, ones, ones * tp, ones * ep, new_tokens=new_tokens, whole=True)
 
 
 def _fits(setup: Setup, plans: Plans) -> bool:
@@ -190,32 +191,32 @@ def _cache_bytes(setup: Setup, context: float) -> float:
     return replace(setup, context=context).memory(_plans(1, 1, 1, 1)).of_one_plan()[1]
 
 
-def _per_token(asked: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup]) -> CellTable:
+def _per_token(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup]) -> CellTable:
     """What one more token of context adds to cache and arithmetic of a layer."""
     rows = []
-    for one in asked.rows:
-        setup = setups[one.latent_attention]
+    for row in ask.rows:
+        setup = setups[row.latent_attention]
         # Cache comes in blocks of tokens.
         block = float(setup.assumptions.capacity.kv_block)
         added = _cache_bytes(setup, 2 * block) - _cache_bytes(setup, block)
         flop = _flop(setup, 2 * block) - _flop(setup, block)
         share = 1.0 / (block * setup.model.layers)
         values = (share * added / 1e3, share * flop / 1e6)
-        printed = {str(column): text for column, text in one.printed.items()}
-        rows.append(CellRow((one.label, NAMES[one.latent_attention]), values, printed))
+        printed = {str(column): text for column, text in row.printed.items()}
+        rows.append(CellRow((row.label, NAMES[row.latent_attention]), values, printed))
     model = setups["absorbed"].model.name
     title = f"{model}: cache (10^3 B) and arithmetic of a decode step that a token of context adds per layer"
-    return CellTable(title, ("implementation", "variant"), ("kB", "MFLOP"), tuple(rows), tuple(asked.notes))
+    return CellTable(title, ("implementation", "variant"), ("kB", "MFLOP"), tuple(rows), tuple(ask.notes))
 
 
 def _times(
     seconds: Seconds, scale: float, batch: float, context: float, new_tokens: float = 1
 ) -> tuple[float | str, ...]:
     """Time of each variant, and the name of the fastest."""
-    found = {variant: seconds(variant, batch, context, new_tokens) for variant in NAMES}
-    quick = {variant: time for variant, time in found.items() if time is not None}
+    times = {variant: seconds(variant, batch, context, new_tokens) for variant in NAMES}
+    quick = {variant: time for variant, time in times.items() if time is not None}
     fastest = NAMES[min(quick, key=quick.__getitem__)] if quick else ""
-    return (*(_DOES_NOT_FIT if time is None else scale * time for time in found.values()), fastest)
+    return (*(_DOES_NOT_FIT if time is None else scale * time for time in times.values()), fastest)
 
 
 def _heads(unit: str) -> tuple[str, ...]:
@@ -226,7 +227,7 @@ def _by_context(
     title: str, unit: str, scale: float, seconds: Seconds, batches: tuple[int, ...], contexts: tuple[int, ...]
 ) -> CellTable:
     times = {(b, c): _times(seconds, scale, b, c) for b in batches for c in contexts}
-    rows = tuple(CellRow((batch, context), found) for (batch, context), found in times.items())
+    rows = tuple(CellRow((batch, context), values) for (batch, context), values in times.items())
     return CellTable(title, ("batch", "context"), _heads(unit), rows, (_LEGEND, _verdict(list(times.values()))))
 
 
@@ -242,9 +243,9 @@ def _verdict(times: list[tuple[float | str, ...]]) -> str:
     )
 
 
-def _by_new_tokens(where: str, seconds: Seconds, asked: LatentVariantsAsk) -> CellTable:
-    batch, context = asked.verification.batch, asked.verification.context
-    rows = tuple(CellRow((new,), _times(seconds, 1e6, batch, context, new)) for new in asked.verification.new_tokens)
+def _by_new_tokens(where: str, seconds: Seconds, ask: LatentVariantsAsk) -> CellTable:
+    batch, context = ask.verification.batch, ask.verification.context
+    rows = tuple(CellRow((new,), _times(seconds, 1e6, batch, context, new)) for new in ask.verification.new_tokens)
     title = f"{where}, {batch} x context {context}: a step that verifies drafts or reads a chunk of a prompt"
     return CellTable(title, ("new tokens per sequence",), _heads("us"), rows)
 
@@ -256,11 +257,8 @@ def _least(reached: Callable[[float], bool]) -> float | str:
         high *= 2
         if high > _MOST_NEW_TOKENS:
             return "never"
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return float(high)
+    low = high // 2 + 1
+    return float(low + bisect_left(range(low, high), True, key=reached))
 
 
 def _faster_from(variant: LatentVariant, seconds: Seconds, batch: float, context: float) -> float | str:
@@ -275,9 +273,9 @@ def _faster_from(variant: LatentVariant, seconds: Seconds, batch: float, context
     return _least(reached)
 
 
-def _break_even(asked: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], seconds: Seconds) -> CellTable:
+def _break_even(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], seconds: Seconds) -> CellTable:
     """New tokens from which on absorbed projections are not the best way any more."""
-    batch = asked.verification.batch
+    batch = ask.verification.batch
     step, absorbed = setups["decompressed_per_step"], setups["absorbed"]
 
     def less(context: float) -> float | str:
@@ -286,7 +284,7 @@ def _break_even(asked: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup],
     def quicker(context: float) -> list[float | str]:
         return [_faster_from(which, seconds, batch, context) for which in ("decompressed_per_step", "decompressed")]
 
-    rows = tuple(CellRow((context,), (less(context), *quicker(context))) for context in asked.contexts)
+    rows = tuple(CellRow((context,), (less(context), *quicker(context))) for context in ask.contexts)
     columns = ("per step: less arithmetic from", "per step: faster from", "decompressed: faster from")
     title = f"New tokens per sequence from which on another variant beats absorbed projections, batch {batch}"
     note = "Prefill steps of the engine decompress what is cached, once, whatever decode does."
@@ -325,8 +323,8 @@ def _over_context(seconds: Seconds, batch: int, contexts: tuple[int, ...]) -> Ch
     return Chart(title, "context (tokens)", _Y_LABEL, lines)
 
 
-def _over_new_tokens(seconds: Seconds, asked: LatentVariantsAsk) -> Chart:
-    at = asked.verification
+def _over_new_tokens(seconds: Seconds, ask: LatentVariantsAsk) -> Chart:
+    at = ask.verification
     first, last = min(at.new_tokens), max(at.new_tokens)
     lines = _lines(_between(first, last), lambda variant, new: seconds(variant, at.batch, at.context, new))
     marks = {}

@@ -10,16 +10,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
 from inference_econ.serving.simulation.trace import Estimate
 
-Array = npt.NDArray[np.float64]
-
 #: Tokens that are expected less often than this share a cell of the chi-square test (Cochran, 1954) [1].
 _FEWEST = 5.0
-#: The 97.5 % quantile of the normal distribution [1].
-_NORMAL = 1.959963984540054
 #: Random numbers that are held at a time [1].
 _AT_ONCE = 4_000_000
 _MOST_TOKENS, _MOST_ROUNDS = 10_000, 100_000_000
@@ -46,7 +43,9 @@ class Fit:
     @property
     def p_value(self) -> float:
         """Probability of such a difference or a larger one if the distributions are equal [1]."""
-        return _tail(self.statistic, self.degrees)
+        from scipy.special import chdtrc
+
+        return float(chdtrc(self.degrees, self.statistic)) if self.degrees else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +81,9 @@ class Check:
     def fit(self) -> Fit:
         """All positions together."""
         return Fit(
-            sum(one.tokens for one in self.fits),
-            math.fsum(one.statistic for one in self.fits),
-            sum(one.degrees for one in self.fits),
+            sum(fit.tokens for fit in self.fits),
+            math.fsum(fit.statistic for fit in self.fits),
+            sum(fit.degrees for fit in self.fits),
         )
 
 
@@ -223,34 +222,18 @@ def _fit(counts: npt.NDArray[np.int64], chances: Array) -> Fit:
     seen, due = counts[often].astype(float), expected[often]
     if expected[~often].sum() > 0.0:
         seen, due = np.append(seen, counts[~often].sum()), np.append(due, expected[~often].sum())
-    return Fit(total, float(((seen - due) ** 2 / due).sum()), due.size - 1)
-
-
-def _tail(statistic: float, degrees: int) -> float:
-    """Probability that a chi-square variable exceeds a value: Abramowitz and Stegun (1964), 26.4.4 and 26.4.5 [1]."""
-    if degrees == 0:
-        return 1.0
-    if not math.isfinite(statistic):
-        return 0.0
-    half = statistic / 2.0
-    if half == 0.0:
-        return 1.0
-    odd = degrees % 2
-    start = math.erfc(math.sqrt(half)) if odd else 0.0
-    powers = np.arange(degrees // 2) + odd / 2.0
-    logs = powers * math.log(half) - half - np.array([math.lgamma(power + 1.0) for power in powers])
-    return min(start + math.fsum(np.exp(logs)), 1.0)
+    # A position that no round reached tests nothing.
+    return Fit(total, float(((seen - due) ** 2 / due).sum()), max(due.size - 1, 0))
 
 
 def _shares(lengths: npt.NDArray[np.int64]) -> list[Estimate]:
     """Acceptance at each position, from how many rounds produced 1, 2, .. tokens."""
-    found = []
+    estimates = []
     for position in range(1, lengths.size - 1):
         reached, accepted = int(lengths[position:].sum()), int(lengths[position + 1 :].sum())
         share = accepted / reached if reached else math.nan
-        width = _NORMAL * math.sqrt(share * (1.0 - share) / reached) if reached else math.nan
-        found.append(Estimate(share, width))
-    return found
+        estimates.append(_normal(share, share * (1.0 - share) / reached if reached else math.nan))
+    return estimates
 
 
 def _mean(values: Array, counts: npt.NDArray[np.int64]) -> Estimate:
@@ -260,4 +243,11 @@ def _mean(values: Array, counts: npt.NDArray[np.int64]) -> Estimate:
     if total < 2:
         return Estimate(mean, math.nan)
     variance = float((values - mean) ** 2 @ counts) / (total - 1)
-    return Estimate(mean, _NORMAL * math.sqrt(variance / total))
+    return _normal(mean, variance / total)
+
+
+def _normal(mean: float, variance: float) -> Estimate:
+    """A normally distributed number with its 95 % confidence interval."""
+    from scipy.special import ndtri
+
+    return Estimate(mean, float(ndtri(0.975)) * math.sqrt(variance))

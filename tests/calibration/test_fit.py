@@ -24,7 +24,7 @@ from inference_econ.calibration.holdout import (
 from inference_econ.calibration.measurements import Measurement, Pool, Skipped
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.problem import CONSTANTS, TARGETS, with_constants
-from inference_econ.calibration.profile_file import profile_text
+from inference_econ.calibration.profile_file import Provenance, profile
 from inference_econ.calibration.rows import calibration_behind, chosen, conditions, deployment_key, thinned, was_fitted
 from inference_econ.calibration.subjects import instance_chips, measured_subject, requests_per_accelerator
 from inference_econ.engine.uncertainty import (
@@ -38,12 +38,14 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.assumptions import Assumptions, field_names
 from inference_econ.inputs.calibration import ErrorSpread
+from inference_econ.inputs.yaml_writing import yaml_text
 from inference_econ.report.calibrate import constants_table, errors_table, not_reproduced, record
 
 ROW = Measurement(
     id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h100_sxm",
     accelerators=8, tp=8, dp=1, pp=1, ep=1, weights="fp8", isl=1000.0, osl=200.0, load="concurrency", concurrency=32.0,
 )  # fmt: skip
+MINE = Provenance("Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01")
 POOL = Pool(workers=4, tp=8, dp=1, pp=1, ep=None)
 NAMES = ("chip.math_efficiency", "chip.hbm_efficiency", "host.graph_launch")
 TRUTH = (0.55, 0.82, 6e-6)
@@ -219,13 +221,7 @@ def test_errors_where_nothing_could_be_left_out_are_widened_by_those_of_the_cons
 def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     found = _found()
-    path.write_text(
-        profile_text(
-            found, all_folds(found), name="Mine", extends="deployable", data="my rows", reference="user",
-            date="2026-01-01",
-        ),
-        encoding="utf-8",
-    )  # fmt: skip
+    path.write_text(yaml_text(profile(found, all_folds(found), MINE)), encoding="utf-8")
     mine = catalog.assumptions(str(path))
     behind = calibration_behind(mine)
     assert behind == mine.calibration
@@ -253,19 +249,14 @@ def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
 
 def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) -> None:
     path, found = tmp_path / "mine.yaml", _found()
-    path.write_text(
-        profile_text(found, all_folds(found), name="a", extends="deployable", data="d", reference="user", date="e"),
-        encoding="utf-8",
-    )
+    path.write_text(yaml_text(profile(found, all_folds(found), MINE)), encoding="utf-8")
     for changes in ((), ("host.graph_launch=3 us",)):
         base = catalog.assumptions(str(path), changes=changes)
         again = fit([replace(row, isl=999.0) for row in _rows()], ("chip.hbm_efficiency",), base)
-        text = profile_text(again, {}, name="b", extends="c", data="d", reference="user", date="e")
-        keys = text.partition('deployments: "')[2].partition('"')[0].split()
-        assert {deployment_key(row) for row in (*found.rows, *again.rows)} == set(keys)
+        fitted_again = profile(again, {}, MINE)["calibration"]
+        assert {deployment_key(row) for row in (*found.rows, *again.rows)} == set(fitted_again["deployments"].split())
         # One group says no more about others than the base knows.
-        (tpot,) = (line for line in text.partition("measured_errors")[0].splitlines() if line.startswith("    tpot:"))
-        mine = [float(one) for one in tpot.partition("[")[2].rstrip("]}").split(", ")]
+        mine = fitted_again["errors"]["tpot"]["quantiles"]
         known = catalog.assumptions(str(path)).calibration
         assert known is not None
         before = known.errors["tpot"].quantiles
@@ -276,21 +267,23 @@ def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("groups", "quantiles", "said"),
     [
-        ("groups: 7, ", "-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4", "{rows: 345, groups: 7, median: "),
-        ("", "-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4", "{rows: 345, median: "),
-        ("groups: 7, ", "0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0", "{rows: 8, groups: 1, median: "),
+        (7, [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4], {"rows": 345, "groups": 7}),
+        (None, [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4], {"rows": 345}),
+        (7, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], {"rows": 8, "groups": 1}),
     ],
 )
-def test_intervals_of_the_base_are_told_with_its_rows(tmp_path: Path, groups: str, quantiles: str, said: str) -> None:
+def test_intervals_of_the_base_are_told_with_its_rows(
+    tmp_path: Path, groups: int | None, quantiles: list[float], said: dict[str, int]
+) -> None:
     path = tmp_path / "mine.yaml"
-    text = profile_text(_found(), {}, name="a", extends="deployable", data="d", reference="user", date="e")
-    (line,) = (one for one in text.partition("measured_errors")[0].splitlines() if one.startswith("    tpot:"))
-    text = text.replace(line, f"    tpot: {{rows: 345, {groups}quantiles: [{quantiles}]}}", 1)
-    path.write_text(text, encoding="utf-8")
+    data = profile(_found(), {}, MINE)
+    data["calibration"]["errors"]["tpot"] = {
+        "rows": 345, **({} if groups is None else {"groups": groups}), "quantiles": quantiles
+    }  # fmt: skip
+    path.write_text(yaml_text(data), encoding="utf-8")
     again = fit(_rows()[:8], ("chip.hbm_efficiency",), catalog.assumptions(str(path)))
-    text = profile_text(again, {}, name="b", extends="c", data="d", reference="user", date="e")
-    (line,) = (one for one in text.partition("measured_errors")[0].splitlines() if one.startswith("    tpot:"))
-    assert line.startswith(f"    tpot: {said}")
+    spread = profile(again, {}, MINE)["calibration"]["errors"]["tpot"]
+    assert {key: spread[key] for key in ("rows", "groups") if key in spread} == said
 
 
 def test_thinning_keeps_whole_deployments() -> None:
@@ -337,13 +330,8 @@ def test_conditions_that_are_none(text: str, said: str) -> None:
 def test_a_profile_is_a_preset(tmp_path: Path) -> None:
     found = _found()
     path = tmp_path / "mine.yaml"
-    path.write_text(
-        profile_text(
-            found, all_folds(found), name="Mine", extends="deployable", data="my rows", reference="user",
-            date="2026-01-01", changes=("experts.spread=random", "chip.math_efficiency=0.5"),
-        ),
-        encoding="utf-8",
-    )  # fmt: skip
+    provenance = replace(MINE, changes=("experts.spread=random", "chip.math_efficiency=0.5"))
+    path.write_text(yaml_text(profile(found, all_folds(found), provenance)), encoding="utf-8")
     read = catalog.assumptions(str(path))
     assert read.name == "Mine"
     assert read.experts.spread == "random"
@@ -375,13 +363,9 @@ def test_a_profile_is_a_preset(tmp_path: Path) -> None:
 
 def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    text = profile_text(
-        _found(), {}, name="Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01"
-    )
-    start = text.index("    tpot:")
-    end = text.index("\n", start)
-    text = text[:start] + "    tpot: {rows: 9, quantiles: [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4]}" + text[end:]
-    path.write_text(text, encoding="utf-8")
+    data = profile(_found(), {}, MINE)
+    data["calibration"]["errors"]["tpot"] = {"rows": 9, "quantiles": [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4]}
+    path.write_text(yaml_text(data), encoding="utf-8")
     mine = catalog.assumptions(str(path))
     found = interval(0.01, mine, level=0.8)
     assert found is not None
@@ -407,10 +391,7 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
 
 def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    text = profile_text(
-        _found(), {}, name="Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01"
-    )
-    path.write_text(text, encoding="utf-8")
+    path.write_text(yaml_text(profile(_found(), {}, MINE)), encoding="utf-8")
     mine = catalog.assumptions(str(path))
     assert outside(measured_subject(_rows()[0]), mine) == []
     assert outside(measured_subject(replace(ROW, hardware="b200", model="deepseek_v3", isl=1e5)), _base()) == []
@@ -439,10 +420,7 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
 
 def test_chips_and_models_that_are_changed_were_not_measured(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    text = profile_text(
-        _found(), {}, name="Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01"
-    )
-    path.write_text(text, encoding="utf-8")
+    path.write_text(yaml_text(profile(_found(), {}, MINE)), encoding="utf-8")
     mine = catalog.assumptions(str(path))
     model, chip = catalog.model("llama_3_70b"), catalog.hardware("h100_sxm")
     assert measured(Subject(model, chip, "fp8"), mine)

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 import inference_econ as ie
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs.huggingface import FAMILIES, import_config, yaml_text
+from inference_econ.inputs.huggingface import FAMILIES, import_config
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.units import looks_like_quantity
+from inference_econ.inputs.yaml_writing import spec_text
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "hf_configs"
 with (FOLDER / "published.csv").open(encoding="utf-8", newline="") as _stream:
@@ -379,7 +380,7 @@ def test_quantisation_files_that_disagree(tmp_path: Path) -> None:
 def test_yaml_reads_back_to_the_same_model(path: Path, tmp_path: Path) -> None:
     model = import_config(path)
     target = tmp_path / "model.yaml"
-    target.write_text(yaml_text(model), encoding="utf-8")
+    target.write_text(spec_text(model), encoding="utf-8")
     assert ie.model(str(target)) == model
     assert max(map(len, target.read_text(encoding="utf-8").splitlines())) <= 120
 
@@ -389,7 +390,7 @@ def test_any_name_survives_the_yaml(name: str) -> None:
     from inference_econ.inputs._yaml import parse
 
     model = import_config(FOLDER / "Qwen--Qwen3-8B_config.json").replace(name=name, description=name)
-    assert ModelSpec.from_document(parse(yaml_text(model), "model.yaml")) == model
+    assert ModelSpec.from_document(parse(spec_text(model), "model.yaml")) == model
 
 
 def test_catalogue_takes_a_file_or_a_folder(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from inference_econ.errors import InputError, SpecError, UnknownNameError
 from inference_econ.inputs import catalog, profiles
 from inference_econ.inputs.asks import Settings
 from inference_econ.inputs.traffic import Requests
-from inference_econ.studies import scenario
+from inference_econ.studies.settings import frontier_of
 from tests import asking
 
 MODEL = "llama_3_8b"
@@ -104,7 +104,7 @@ def test_each_kind_of_pool_has_its_own() -> None:
 def test_settings_that_name_their_assumptions_keep_them() -> None:
     common = {"model": MODEL, "hardware": "h100_sxm", "max_accelerators": 8, "context": 500}
     named, unnamed, study_grid = (
-        scenario.ask_frontier(Settings.build({**common, **own}, origin="test")).setup.assumptions
+        frontier_of(Settings.build({**common, **own}, origin="test")).setup.assumptions
         for own in ({"assumptions": "deployable"}, {}, {"grid": "paper"})
     )
     assert named == catalog.assumptions("deployable").for_family("h100")

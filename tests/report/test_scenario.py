@@ -13,7 +13,8 @@ import pytest
 from inference_econ.inputs import catalog
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.scenario import cells, result_frame, result_record, scenario_table
-from inference_econ.studies.scenario import Result, run
+from inference_econ.studies.results import Result
+from inference_econ.studies.scenario import run
 
 
 def _rows(text: str) -> list[dict[str, str]]:
@@ -57,7 +58,7 @@ def test_scenarios_as_json_csv_and_markdown(name: str) -> None:
 def test_panels_keep_series_of_the_same_name_apart() -> None:
     toy = catalog.scenario("paper/figure_1")
     panels = tuple(run(toy.replace(name=name)) for name in ("One", "Two"))
-    result = Result(catalog.scenario("paper/figure_5"), panels=panels)
+    result = Result(catalog.scenario("paper/figure_5"), panels)
     rows = _rows(csv_text(result_frame(result)))
     per_panel = sum(len(curve.dollars) for curve in panels[0].curves)
     assert [row["panel"] for row in rows] == ["One"] * per_panel + ["Two"] * per_panel
@@ -66,5 +67,5 @@ def test_panels_keep_series_of_the_same_name_apart() -> None:
     assert isinstance(record["panels"], list)
     assert len(record["panels"]) == 2
     # A picture of panels is not needed for their data.
-    bare = Result(result.scenario.replace(figure=None), panels=panels)
+    bare = Result(result.scenario.replace(figure=None), panels)
     assert csv_text(result_frame(bare)) == csv_text(result_frame(result))

@@ -13,7 +13,8 @@ from inference_econ.inputs import catalog
 from inference_econ.report import figures, scenario_figure
 from inference_econ.report.page import csv_text
 from inference_econ.report.scenario import result_frame
-from inference_econ.studies.scenario import Curve, Result, run
+from inference_econ.studies.results import Curve, Result
+from inference_econ.studies.scenario import run
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -69,7 +70,7 @@ def test_limits_of_the_axes_are_kept() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_panels_share_the_cost_axis(count: int, tmp_path: Path) -> None:
     panel = run("paper/figure_1")
-    result = Result(catalog.scenario("paper/figure_5"), panels=(panel,) * count)
+    result = Result(catalog.scenario("paper/figure_5"), (panel,) * count)
     figure = scenario_figure.draw(result)
     assert len(figure.axes) == count
     assert len({axes.get_ylim() for axes in figure.axes}) == 1

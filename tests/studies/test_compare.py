@@ -17,7 +17,7 @@ from inference_econ.inputs.asks import Settings
 from inference_econ.report import compare, figures, scenario_figure
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.table import dollars, layout_label
-from inference_econ.studies import scenario
+from inference_econ.studies.scenario import run
 from tests import asking
 
 SMALL: dict[str, Any] = {"max_accelerators": 2, "weights": "fp8"}
@@ -120,7 +120,7 @@ def test_a_series_that_fits_nowhere_is_reported() -> None:
     assert {row["reason"] for row in rows[:-1]} == {""}
     # A scenario that is run as such stops where it did.
     with pytest.raises(NothingFitsError, match=r"nothing fits: Llama 3\.1 70B"):
-        scenario.run(result.scenario)
+        run(result.scenario)
 
 
 def test_nothing_at_all_fits() -> None:

@@ -15,8 +15,8 @@ from inference_econ.inputs import catalog
 from inference_econ.inputs.asks import FrontierAsk, PanelsAsk, Settings
 from inference_econ.inputs.traffic import Traffic
 from inference_econ.search.frontier import Frontier, Sampling
-from inference_econ.studies import scenario
-from inference_econ.studies.scenario import Curve
+from inference_econ.studies.results import Curve
+from inference_econ.studies.scenario import run
 from tests import asking
 
 FRONTIERS = Path(__file__).parents[1] / "fixtures" / "frontiers"
@@ -62,7 +62,7 @@ def _check(ours: Curve | Frontier, rows: Sequence[dict[str, str]]) -> None:
 def test_the_curves_of_a_figure(figure: str) -> None:
     published = _published(figure)
     drawn_with_pipeline = figure != "figure_1"  # the toy model has none
-    result = scenario.run(f"paper/{figure}")
+    result = run(f"paper/{figure}")
     expected = {series for series, pipeline in published if pipeline == drawn_with_pipeline}
     assert {curve.label for curve in result.curves} == expected
     for curve in result.curves:
@@ -95,7 +95,7 @@ def test_the_same_without_pipeline(figure: str, series: str, hardware: str, weig
 
 def test_figure_1_lower_demand_never_helps_and_caps_never_help() -> None:
     """At the same speed: the curve with less demand, or with achieved rates, is not cheaper."""
-    curves = {curve.label: curve for curve in scenario.run("paper/figure_1").curves}
+    curves = {curve.label: curve for curve in run("paper/figure_1").curves}
 
     def cheapest(label: str, speed: float) -> float:
         fast_enough = curves[label].tokens_per_second >= speed
@@ -111,7 +111,7 @@ def test_figure_1_lower_demand_never_helps_and_caps_never_help() -> None:
 
 
 def test_figure_2_the_square_root_law_through_the_smallest_model() -> None:
-    found = scenario.run("paper/figure_2").comparison
+    found = run("paper/figure_2").comparison
     assert found is not None
     assert found.labels == ("PaLM 8B", "PaLM 62B", "PaLM 540B")
     np.testing.assert_allclose(found.measured, [4e-3, 13e-3, 32e-3], rtol=1e-12)
@@ -156,7 +156,7 @@ def test_figure_3_fastest_points() -> None:
         "Llama 3 70B (16-bit)": (124.9, 32.9),
         "Llama 3.1 405B (16-bit)": (56.8, None),
     }
-    curves = scenario.run("paper/figure_3").curves
+    curves = run("paper/figure_3").curves
     assert {curve.label for curve in curves} == fastest.keys()
     for curve in curves:
         speed, size = fastest[curve.label]
@@ -171,7 +171,7 @@ def test_figure_10_fastest_and_preferred_points() -> None:
         "100K context": (206.75, 199.3, 22.4),
         "100K context, speculative": (206.75, 137.9, 6.34),
     }
-    curves = scenario.run("paper/figure_10").curves
+    curves = run("paper/figure_10").curves
     assert [curve.label for curve in curves] == list(points)
     for curve in curves:
         fastest, speed, cost = points[curve.label]
@@ -182,7 +182,7 @@ def test_figure_10_fastest_and_preferred_points() -> None:
 
 
 def test_a_speed_beyond_the_frontier_is_refused() -> None:
-    front = scenario.run("paper/table_4").curves[0].frontier
+    front = run("paper/table_4").curves[0].frontier
     assert front is not None
     with pytest.raises(InputError, match=r"no deployment reaches 500 tokens/s per user; the fastest has 152\.1"):
         front.cheapest(500)

@@ -16,7 +16,8 @@ from inference_econ.report import figures, scenario_figure
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.scenario import cells, result_frame, result_record, scenario_tables
 from inference_econ.studies import kv_runahead
-from inference_econ.studies.scenario import Result, run
+from inference_econ.studies.results import Result
+from inference_econ.studies.scenario import run
 
 Write = Callable[[str], str]
 

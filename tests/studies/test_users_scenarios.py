@@ -18,7 +18,8 @@ from inference_econ.inputs.traffic import Traffic
 from inference_econ.report import caveats, scenario_figure
 from inference_econ.report.page import csv_text
 from inference_econ.report.scenario import result_frame, result_record, scenario_table, scenario_tables
-from inference_econ.studies.scenario import run, speculation_of
+from inference_econ.studies.scenario import run
+from inference_econ.studies.settings import speculation_of
 from tests import asking
 
 SCENARIO = """\

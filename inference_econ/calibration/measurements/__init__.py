@@ -1,13 +1,29 @@
-"""Measured performance of real servers, from many kinds of files, in one form."""
+"""Measured performance of real servers, from many kinds of files, in one form.
+
+Here belongs what files of measurements say, in the catalogue's names and in base units: one small reader for each kind
+of file. Others use what is listed below: rows of servers, and for files of other kinds (memory, collectives,
+speculation) the reader of cells and what people call models, chips, engines and formats. How a file is told and which
+columns it has is nobody else's business.
+"""
 
 from __future__ import annotations
 
 from inference_econ.calibration.measurements._collections import distinct
 from inference_econ.calibration.measurements._files import SHIPPED, cells, read, shipped
+from inference_econ.calibration.measurements._names import (
+    chip_count,
+    engine_name,
+    format_name,
+    hardware_name,
+    model_name,
+    served,
+)
 from inference_econ.calibration.measurements._record import FULL_LOADS, Load, Measurement, Pool, Skipped
-from inference_econ.calibration.measurements._reports import Deployment, read_report
+from inference_econ.calibration.measurements._reports import MeasuredServer, read_report
+from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 
 __all__ = [
-    "FULL_LOADS", "SHIPPED", "Deployment", "Load", "Measurement", "Pool", "Skipped", "cells", "distinct", "read",
-    "read_report", "shipped",
+    "FULL_LOADS", "SHIPPED", "Load", "MeasuredServer", "Measurement", "Pool", "Row", "Skipped", "UnusableRowError",
+    "cells", "chip_count", "distinct", "engine_name", "format_name", "hardware_name", "model_name", "read",
+    "read_report", "served", "shipped",
 ]  # fmt: skip

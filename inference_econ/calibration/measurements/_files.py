@@ -8,7 +8,7 @@ from pathlib import Path
 
 from inference_econ.calibration.measurements._collections import complete_pools, suspect_speculation
 from inference_econ.calibration.measurements._record import Measurement, Skipped
-from inference_econ.calibration.measurements._reports import Deployment, read_report
+from inference_econ.calibration.measurements._reports import MeasuredServer, read_report
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 from inference_econ.calibration.measurements._tables import KINDS, Kind
 from inference_econ.errors import InputError
@@ -33,10 +33,10 @@ def shipped(datasets: Iterable[str] = SHIPPED) -> list[Measurement | Skipped]:
     datasets : iterable of str
         Which of :data:`SHIPPED`.
     """
-    return [found for name in datasets for found in read(catalog.measured_files()[name])]
+    return [row for name in datasets for row in read(catalog.measured_files()[name])]
 
 
-def read(path: Path | str, deployment: Deployment | None = None) -> list[Measurement | Skipped]:
+def read(path: Path | str, server: MeasuredServer | None = None) -> list[Measurement | Skipped]:
     """Every measurement of a file: CSV with the columns of a shipped kind, or the result of a load generator.
 
     Parameters
@@ -44,7 +44,7 @@ def read(path: Path | str, deployment: Deployment | None = None) -> list[Measure
     path : path or str
         The file; its name without suffix becomes the dataset. Further columns do no harm. What ends in .json or
         .jsonl is read as a result, see :func:`read_report`.
-    deployment : Deployment, optional
+    server : MeasuredServer, optional
         What the server was; needed for results only.
 
     Returns
@@ -57,15 +57,17 @@ def read(path: Path | str, deployment: Deployment | None = None) -> list[Measure
     InputError
         If the file cannot be read, its columns are those of no kind, or a result comes without its deployment.
     """
-    given = Path(path)
-    if given.suffix.lower() in (".json", ".jsonl"):
-        if deployment is None:
-            raise InputError(f"{given}: results do not say what they were measured on; give hardware, tp and so on")
-        return read_report(given, deployment)
-    header, rows = _table(given)
-    kind = _kind(given, header)
-    found = [_measurement(kind, given.stem, number, line, cells) for number, (line, cells) in enumerate(rows, start=1)]
-    return suspect_speculation(complete_pools(found))
+    file = Path(path)
+    if file.suffix.lower() in (".json", ".jsonl"):
+        if server is None:
+            raise InputError(f"{file}: results do not say what they were measured on; give hardware, tp and so on")
+        return read_report(file, server)
+    header, rows = _table(file)
+    kind = _kind(file, header)
+    measured = [
+        _measurement(kind, file.stem, number, line, cells) for number, (line, cells) in enumerate(rows, start=1)
+    ]
+    return suspect_speculation(complete_pools(measured))
 
 
 def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:
@@ -91,22 +93,27 @@ def _measurement(kind: Kind, dataset: str, number: int, line: int, cells: dict[s
         "tier": row.text("tier"),
     }
     try:
-        found = kind.read(row, common)
+        measurement = kind.read(row, common)
     except UnusableRowError as error:
         return Skipped(name, dataset, str(error), line)
-    if found.tp and found.dp and found.ep and found.ep > found.tp * found.dp:
-        return Skipped(name, dataset, f"ep {found.ep} is more than the {found.tp * found.dp} ranks of a stage", line)
+    if measurement.tp and measurement.dp and measurement.ep and measurement.ep > measurement.tp * measurement.dp:
+        return Skipped(
+            name,
+            dataset,
+            f"ep {measurement.ep} is more than the {measurement.tp * measurement.dp} ranks of a stage",
+            line,
+        )
     measured = (
-        found.ttft_seconds,
-        found.tpot_seconds,
-        found.request_seconds,
-        found.output_tokens_per_second_per_accelerator,
-        found.input_tokens_per_second_per_accelerator,
-        found.total_tokens_per_second_per_accelerator,
+        measurement.ttft_seconds,
+        measurement.tpot_seconds,
+        measurement.request_seconds,
+        measurement.output_tokens_per_second_per_accelerator,
+        measurement.input_tokens_per_second_per_accelerator,
+        measurement.total_tokens_per_second_per_accelerator,
     )
     if all(value is None for value in measured):
         return Skipped(name, dataset, "nothing is measured", line)
-    return found
+    return measurement
 
 
 def _table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:

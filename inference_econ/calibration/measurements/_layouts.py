@@ -81,15 +81,15 @@ def pool(row: Row, prefix: str, concurrency: float | None = None) -> tuple[Pool,
         Requests that are in the pool at a time [1]: with the batch of one attention rank they give the number of
         workers, for want of a recorded one.
     """
-    found = layout(row, prefix)
+    degrees = layout(row, prefix)
     workers, batch = row.whole(f"{prefix}num_workers"), row.number(f"{prefix}batch_size")
     if workers is None and concurrency is not None and batch is not None:
-        workers = max(round(concurrency / (batch * found.dp * found.pp)), 1)
+        workers = max(round(concurrency / (batch * degrees.dp * degrees.pp)), 1)
         return (
-            Pool(workers=workers, tp=found.tp, dp=found.dp, pp=found.pp, ep=found.ep),
-            (*found.remarks, f"{prefix}num_workers {workers} is inferred from the batch of one"),
+            Pool(workers=workers, tp=degrees.tp, dp=degrees.dp, pp=degrees.pp, ep=degrees.ep),
+            (*degrees.remarks, f"{prefix}num_workers {workers} is inferred from the batch of one"),
         )
-    return Pool(workers=workers, tp=found.tp, dp=found.dp, pp=found.pp, ep=found.ep), found.remarks
+    return Pool(workers=workers, tp=degrees.tp, dp=degrees.dp, pp=degrees.pp, ep=degrees.ep), degrees.remarks
 
 
 def _attention(tp: int, width: int, concurrency: float | None, batch: float | None) -> tuple[int, int]:

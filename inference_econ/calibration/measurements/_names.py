@@ -100,9 +100,9 @@ def hardware_name(text: str, source: str = "") -> str:
         words, memory = _chip_words(spelling)
         if memory is not None and (exact := _chips().get(f"{words} {memory}")) is not None:
             return exact
-        found = _chips().get(words)
-        if found is not None and (memory is None or _has_memory(found, memory)):
-            return found
+        name = _chips().get(words)
+        if name is not None and (memory is None or _has_memory(name, memory)):
+            return name
     raise UnusableRowError(_unknown("hardware", text, _chips()) if text else "no hardware is named")
 
 
@@ -209,10 +209,10 @@ def _written(text: str, model: str, hardware: str) -> str | None:
     family = model.split("_", maxsplit=1)[0]
     ours = [part for part in alternatives if family in part]
     able = [part for part in alternatives if _format_in(part) in units]
-    found = _format_in((ours or able or alternatives)[0])
-    if found == "fp4":
+    dtype = _format_in((ours or able or alternatives)[0])
+    if dtype == "fp4":
         return "mxfp4" if vendor == "AMD" else "nvfp4"
-    return found
+    return dtype
 
 
 def format_name(text: str) -> str | None:
@@ -223,10 +223,10 @@ def format_name(text: str) -> str | None:
     UnusableRowError
         If it names no known format.
     """
-    found = _format_in(text.lower())
-    if found is None and text and not text.lower().startswith(("auto", "native", "default")):
+    dtype = _format_in(text.lower())
+    if dtype is None and text and not text.lower().startswith(("auto", "native", "default")):
         raise UnusableRowError(f"unknown number format {text!r}")
-    return found
+    return dtype
 
 
 def format_in_name(model: str) -> str:
@@ -245,11 +245,11 @@ def format_in_name(model: str) -> str:
     if _is_model_file(model):
         return ""
     bare = model.rsplit("/", 1)[-1].lower()
-    found = _format_in(bare)
+    dtype = _format_in(bare)
     # A GGUF repository has files in many formats, whose blocks mix widths.
-    if "gguf" in bare or (found is None and _OTHER_WIDTH.search(bare)):
+    if "gguf" in bare or (dtype is None and _OTHER_WIDTH.search(bare)):
         raise UnusableRowError(f"the number format of the weights of {model!r} is not known; give the nearest one")
-    return found or ""
+    return dtype or ""
 
 
 def _format_in(text: str) -> str | None:
@@ -320,7 +320,7 @@ def _has_memory(name: str, gigabytes: str) -> bool:
 @cache
 def _models() -> dict[str, str]:
     """Plain spelling to catalogue name; the published study's own models are left out."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name in catalog.names("models"):
         if "/" in name:
             continue
@@ -328,23 +328,23 @@ def _models() -> dict[str, str]:
         repository = spec.huggingface_id or ""
         for spelling in (name, spec.name, repository, repository.rpartition("/")[2]):
             if spelling:
-                found.setdefault(_plain(spelling), name)
+                names.setdefault(_plain(spelling), name)
     for name, spellings in catalog.measured_names().models.items():
-        found.update({_plain(spelling): name for spelling in spellings})
-    return found
+        names.update({_plain(spelling): name for spelling in spellings})
+    return names
 
 
 @cache
 def _chips() -> dict[str, str]:
     """Telling words, followed by the size of the memory where a name gives one, to catalogue name."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name in catalog.names("hardware"):
         if "/" not in name:
             for spelling in (name, catalog.hardware(name).name):
                 words, memory = _chip_words(spelling)
-                found.setdefault(words if memory is None else f"{words} {memory}", name)
+                names.setdefault(words if memory is None else f"{words} {memory}", name)
     for name, spellings in catalog.measured_names().hardware.items():
         for spelling in spellings:
             words, memory = _chip_words(spelling)
-            found[words if memory is None else f"{words} {memory}"] = name
-    return found
+            names[words if memory is None else f"{words} {memory}"] = name
+    return names

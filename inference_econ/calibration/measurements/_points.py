@@ -38,17 +38,17 @@ def fields(row: Row) -> dict[str, Any]:
     quality = row.text("quality")
     if quality.upper() == "D":
         raise UnusableRowError("quality D: second-hand, or known to be wrong")
-    found = degrees(row, chip_count(row.text("hardware")))
+    layout = degrees(row, chip_count(row.text("hardware")))
     load = load_of(row.text("batch_kind"))
     name, version = engine_name(row.text("engine"))
     result = {
         "engine": name,
         "engine_version": version,
-        "accelerators": found.accelerators,
-        "tp": found.tp,
-        "dp": found.dp,
-        "pp": found.pp,
-        "ep": found.ep,
+        "accelerators": layout.accelerators,
+        "tp": layout.tp,
+        "dp": layout.dp,
+        "pp": layout.pp,
+        "ep": layout.ep,
         "kv": format_name(row.text("kv_dtype")),
         "isl": _isl(row),
         "osl": row.number("osl"),
@@ -58,9 +58,9 @@ def fields(row: Row) -> dict[str, Any]:
         "compiled": compiled(name, version),
         "eager": row.text("source_id") in catalog.measured_names().eager,
         "speculation": speculation(row.words("spec_decode")),
-        **_demand(row, load, found),
+        **_demand(row, load, layout),
     }
-    result |= _value(row, found)
+    result |= _value(row, layout)
     result["context"] = _context(row, result)
     if result["isl"] is None:
         raise UnusableRowError("isl is not recorded")
@@ -91,7 +91,7 @@ def load_of(text: str) -> Load:
     return "unknown"
 
 
-def _demand(row: Row, load: Load, found: Degrees) -> dict[str, float | None]:
+def _demand(row: Row, load: Load, layout: Degrees) -> dict[str, float | None]:
     """Concurrency of the whole deployment, or the offered rate."""
     text = row.text("batch_or_concurrency")
     number = first_number(text)
@@ -103,7 +103,7 @@ def _demand(row: Row, load: Load, found: Degrees) -> dict[str, float | None]:
         return {"concurrency": most, "requests_per_second": positive(number, "batch_or_concurrency")}
     each = _COUNT_PER_ACCELERATOR.search(text)
     if each is not None:
-        total = float(each[1]) * found.accelerators
+        total = float(each[1]) * layout.accelerators
         isl = row.number("isl")
         if each[2]:  # tokens of a prefill batch
             return {"concurrency": None if isl is None else total / isl}
@@ -115,7 +115,7 @@ def _demand(row: Row, load: Load, found: Degrees) -> dict[str, float | None]:
     return {"concurrency": positive(number, "batch_or_concurrency")}
 
 
-def _value(row: Row, found: Degrees) -> dict[str, Any]:
+def _value(row: Row, layout: Degrees) -> dict[str, Any]:
     """The measured value under the field that it belongs to, and its statistic."""
     metric, unit = row.text("metric"), row.text("unit")
     value = row.needed("value")
@@ -134,7 +134,7 @@ def _value(row: Row, found: Degrees) -> dict[str, Any]:
         return {"tpot_seconds": 1 / value, "statistic": statistic}
     if not re.fullmatch(r"(?:tok|tokens?)/s.*", unit.lower()) or "node" in unit:
         raise UnusableRowError(f"unit {unit!r} of metric {metric!r} is not convertible")
-    each = value if _PER_ACCELERATOR.search(unit) or _PER_ACCELERATOR.search(words) else value / found.accelerators
+    each = value if _PER_ACCELERATOR.search(unit) or _PER_ACCELERATOR.search(words) else value / layout.accelerators
     result: dict[str, Any] = {f"{_tokens(words, metric)}_tokens_per_second_per_accelerator": each, "statistic": "mean"}
     if harmonised is not None:
         result["tpot_seconds"] = harmonised * 1e-3
@@ -153,9 +153,9 @@ def _tokens(words: str, metric: str) -> str:
 
 def _isl(row: Row) -> float | None:
     """The input length, for want of one in its column that of the remarks ("mean input ... says 222")."""
-    found = row.number("isl")
+    recorded = row.number("isl")
     said = re.search(r"mean input[^;]*says (\d+)", row.text("notes"))
-    return float(said[1]) if found is None and said is not None else found
+    return float(said[1]) if recorded is None and said is not None else recorded
 
 
 def _context(row: Row, result: dict[str, Any]) -> float | None:
@@ -169,9 +169,9 @@ def _context(row: Row, result: dict[str, Any]) -> float | None:
 
 def _limits(notes: str, load: Load) -> dict[str, float | None]:
     """Latencies that a limited load had to keep, from remarks like ``p99 TTFT<=2 s, TPOT<=200 ms``."""
-    found: dict[str, float | None] = {}
+    limits: dict[str, float | None] = {}
     for field in ("ttft", "tpot") if load == "limited" else ():
         match = re.search(_LIMIT.format(field), notes, re.IGNORECASE)
         if match is not None:
-            found[f"{field}_limit_seconds"] = float(match[1]) * _SECONDS[match[2].lower()]
-    return found
+            limits[f"{field}_limit_seconds"] = float(match[1]) * _SECONDS[match[2].lower()]
+    return limits

@@ -29,7 +29,7 @@ _UNITS = {"s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "tokens/sec"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
+class MeasuredServer:
     """What a load generator does not know: on what the server ran, and how.
 
     Attributes
@@ -59,14 +59,14 @@ class Deployment:
     engine: str = ""
 
 
-def read_report(path: Path | str, deployment: Deployment) -> list[Measurement | Skipped]:
+def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | Skipped]:
     """Every run of a result file.
 
     Parameters
     ----------
     path : path or str
         JSON, or one JSON object a line.
-    deployment : Deployment
+    server : MeasuredServer
         What the server was.
 
     Returns
@@ -79,23 +79,23 @@ def read_report(path: Path | str, deployment: Deployment) -> list[Measurement | 
     InputError
         If the file cannot be read, is not of a known kind, or the deployment names what nobody knows.
     """
-    given = Path(path)
-    runs = _runs(given)
+    file = Path(path)
+    runs = _runs(file)
     for degree in ("tp", "dp", "pp", "ep"):
-        value = getattr(deployment, degree)
+        value = getattr(server, degree)
         if value is not None and value < 1:
             raise InputError(f"{degree} must be at least 1, got {value}")
     try:
-        hardware_name(deployment.hardware)
-        if deployment.model:
-            model_name(deployment.model)
-        for text in (deployment.weights, deployment.kv):
+        hardware_name(server.hardware)
+        if server.model:
+            model_name(server.model)
+        for text in (server.weights, server.kv):
             format_name(text)
     except UnusableRowError as error:
         raise InputError(
             f"{error}; 'inference-econ hardware' and 'inference-econ models' list what there is"
         ) from error
-    return [_run(given, number, run, deployment) for number, run in enumerate(runs, start=1)]
+    return [_run(file, number, run, server) for number, run in enumerate(runs, start=1)]
 
 
 def _runs(path: Path) -> list[Json]:
@@ -106,19 +106,19 @@ def _runs(path: Path) -> list[Json]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file in UTF-8 ({error.reason})") from error
     try:
-        found = json.loads(text)
+        data = json.loads(text)
     except (json.JSONDecodeError, RecursionError):
         try:
-            found = [json.loads(line) for line in text.splitlines() if line.strip()]
+            data = [json.loads(line) for line in text.splitlines() if line.strip()]
         except (json.JSONDecodeError, RecursionError) as error:
             raise InputError(f"{path}: not JSON, nor one JSON object a line: {error}") from error
-    runs = found if isinstance(found, list) else [found]
+    runs = data if isinstance(data, list) else [data]
     if not runs or not all(isinstance(run, dict) for run in runs):
         raise InputError(f"{path}: a JSON object, or a list of them, is needed")
     return runs
 
 
-def _run(path: Path, number: int, run: Json, deployment: Deployment) -> Measurement | Skipped:
+def _run(path: Path, number: int, run: Json, server: MeasuredServer) -> Measurement | Skipped:
     if "median_tpot_ms" in run or "mean_tpot_ms" in run:
         read = _bench
     elif isinstance(run.get("inter_token_latency"), dict) or isinstance(run.get("request_latency"), dict):
@@ -130,16 +130,16 @@ def _run(path: Path, number: int, run: Json, deployment: Deployment) -> Measurem
         )
     name = f"run {number}"
     try:
-        return read(run, _common(run, path, name, deployment))
+        return read(run, _common(run, path, name, server))
     except UnusableRowError as error:
         return Skipped(name, path.stem, str(error))
 
 
-def _common(run: Json, path: Path, name: str, deployment: Deployment) -> dict[str, Any]:
-    chip = hardware_name(deployment.hardware)
-    named = deployment.model or str(_anywhere(run, ("model_id", "model_names", "model_name", "model")) or "")
-    model, weights = served(model_name(named), chip, deployment.weights or format_in_name(named))
-    engine, version = engine_name(deployment.engine or str(run.get("backend") or run.get("endpoint_type") or ""))
+def _common(run: Json, path: Path, name: str, server: MeasuredServer) -> dict[str, Any]:
+    chip = hardware_name(server.hardware)
+    named = server.model or str(_anywhere(run, ("model_id", "model_names", "model_name", "model")) or "")
+    model, weights = served(model_name(named), chip, server.weights or format_in_name(named))
+    engine, version = engine_name(server.engine or str(run.get("backend") or run.get("endpoint_type") or ""))
     return {
         "id": name,
         "dataset": path.stem,
@@ -148,13 +148,13 @@ def _common(run: Json, path: Path, name: str, deployment: Deployment) -> dict[st
         "engine_version": version,
         "model": model,
         "hardware": chip,
-        "accelerators": deployment.tp * deployment.dp * deployment.pp,
-        "tp": deployment.tp,
-        "dp": deployment.dp,
-        "pp": deployment.pp,
-        "ep": deployment.ep,
+        "accelerators": server.tp * server.dp * server.pp,
+        "tp": server.tp,
+        "dp": server.dp,
+        "pp": server.pp,
+        "ep": server.ep,
         "weights": weights,
-        "kv": cache_format(format_name(deployment.kv), chip),
+        "kv": cache_format(format_name(server.kv), chip),
         "prefill_first": prefill_first(engine, version),
     }
 
@@ -243,11 +243,11 @@ def _anywhere(value: Any, keys: tuple[str, ...]) -> Any:
     """The first value under one of the keys, however deep; of a list, its first entry."""
     if isinstance(value, dict):
         for key in keys:
-            found = value.get(key)
-            if found not in (None, "", [], {}) and not isinstance(found, dict):
-                return found[0] if isinstance(found, list) else found
+            known = value.get(key)
+            if known not in (None, "", [], {}) and not isinstance(known, dict):
+                return known[0] if isinstance(known, list) else known
         for below in value.values():
-            found = _anywhere(below, keys)
-            if found is not None:
-                return found
+            known = _anywhere(below, keys)
+            if known is not None:
+                return known
     return None

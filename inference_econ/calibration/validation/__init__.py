@@ -130,6 +130,6 @@ def validate(name: str, *, file: Path | str | None = None, assumptions: Sequence
     InputError
         If a name is unknown, or the file cannot be used.
     """
-    found = dataset(name)
-    path = catalog.measured_files()[found.file] if file is None else Path(file)
-    return found.report(path, tuple(dict.fromkeys(assumptions)) or found.assumptions)
+    measured = dataset(name)
+    path = catalog.measured_files()[measured.file] if file is None else Path(file)
+    return measured.report(path, tuple(dict.fromkeys(assumptions)) or measured.assumptions)

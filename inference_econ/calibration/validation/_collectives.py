@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from inference_econ.calibration.measurements._names import hardware_name
-from inference_econ.calibration.measurements._rows import UnusableRowError
+from inference_econ.calibration.measurements import UnusableRowError, hardware_name
 from inference_econ.calibration.validation import _nccl
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report
@@ -103,7 +102,7 @@ def report(path: Path, names: Sequence[str]) -> Report:
             points += [_unusable(line, name, str(error)) for name in names]
             continue
         used[measured.chip.family] = measured.chip
-        points += [_point(measured, name, one) for name, one in assumed.items()]
+        points += [_point(measured, name, assumptions) for name, assumptions in assumed.items()]
     title = f"Collectives: {path.name}, predicted and measured"
     return Report("collectives", title, tuple(points), (*_versions(assumed, used.values()), *NOTES, _nccl.verdict()))
 
@@ -111,12 +110,12 @@ def report(path: Path, names: Sequence[str]) -> Report:
 def _versions(assumed: dict[str, Assumptions], chips: Iterable[HardwareSpec]) -> list[str]:
     """What each name stands for, by family of chips."""
     lines = []
-    for name, one in assumed.items():
-        found: dict[str, list[str]] = {}
+    for name, assumptions in assumed.items():
+        versions: dict[str, list[str]] = {}
         for chip in chips:
-            model = one.for_family(chip.family).network.collectives
-            found.setdefault(model.version if isinstance(model, NcclTree) else model.kind, []).append(chip.family)
-        told = "; ".join(f"{version} ({', '.join(families)})" for version, families in found.items())
+            model = assumptions.for_family(chip.family).network.collectives
+            versions.setdefault(model.version if isinstance(model, NcclTree) else model.kind, []).append(chip.family)
+        told = "; ".join(f"{version} ({', '.join(families)})" for version, families in versions.items())
         lines.append(f"{name}: {told}.")
     return lines
 
@@ -151,13 +150,13 @@ def _predicted(measured: Measured, name: str, assumed: Assumptions) -> tuple[flo
     if measured.domains > 1 and not np.isfinite(network.between):
         return None, f"{measured.chip.name} lists no network between link domains"
     if isinstance(model, NcclTree):
-        fitting = [one for one in network.protocols if (one.shape in _KERNELS) == measured.kernels]
+        fitting = [protocol for protocol in network.protocols if (protocol.shape in _KERNELS) == measured.kernels]
         if not fitting:
             return None, f"{name} has no kernels of engines"
         network = replace(
             network,
             protocols=fitting,
-            exchange_protocols=[one for one in network.exchange_protocols if one.shape not in _KERNELS],
+            exchange_protocols=[protocol for protocol in network.exchange_protocols if protocol.shape not in _KERNELS],
         )
     seconds = float(collective_seconds(network, measured.collective, np.ones(1))[0])
     return (seconds, "") if np.isfinite(seconds) else (None, f"{name} has no kernel for this size or these domains")
@@ -170,7 +169,7 @@ def _fitted(measured: Measured, assumed: Assumptions) -> bool:
     for field, source in assumed.sources.items():
         if field.startswith(place) and source.kind == "derived" and "all-reduce" in source.where:
             files = re.findall(r"\((\w+/comm/\w+)\)", source.where)
-            if measured.line.text("op") == "all_reduce" and any(one in measured.line.text("source") for one in files):
+            if measured.line.text("op") == "all_reduce" and any(file in measured.line.text("source") for file in files):
                 return True
     return False
 
@@ -195,14 +194,14 @@ def _measured(line: Line) -> Measured:
             f"{ranks:g} ranks on {nodes:g} nodes do not fit link domains of {chip.link_domain} ({chip.name})"
         )
     operation = line.text("op")
-    one = np.ones(1)
+    ones = np.ones(1)
     if operation.startswith("moe_"):
         crossing = _reached(line, domains) / line.needed("topk") if _normal(line) and domains > 1 else 1.0
-        size = one * _exchanged(line)
-        sent = Collective("all_to_all", one * ranks, one * domains, size, own_link=True, crossing=crossing)
+        size = ones * _exchanged(line)
+        sent = Collective("all_to_all", ones * ranks, ones * domains, size, own_link=True, crossing=crossing)
     elif operation in ("all_reduce", "all_gather", "reduce_scatter", "alltoall"):
         kind: Kind = "all_reduce" if operation == "all_reduce" else "all_to_all"
-        sent = Collective(kind, one * ranks, one * domains, one * _size(line), own_link=operation == "alltoall")
+        sent = Collective(kind, ones * ranks, ones * domains, ones * _size(line), own_link=operation == "alltoall")
     else:
         raise UnusableRowError(f"unknown operation {operation!r}")
     return Measured(line, _series(line, domains), chip, sent, _seconds(line, ranks, domains), _engine_kernel(line))

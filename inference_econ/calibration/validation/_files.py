@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
-from inference_econ.calibration.measurements._rows import Row, UnusableRowError
+from inference_econ.calibration.measurements import Row, UnusableRowError
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.assumptions import Assumptions

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from inference_econ.calibration.measurements._names import engine_name, hardware_name, model_name, served
-from inference_econ.calibration.measurements._rows import UnusableRowError
+from inference_econ.calibration.measurements import UnusableRowError, engine_name, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report
 from inference_econ.engine.layouts.plans import Plans
@@ -135,8 +134,8 @@ def _service(line: Line, engine: str, assumed: Assumptions) -> Service:
     requests = Requests(isl=Length.parse(line.needed("isl")), osl=Length.parse(line.needed("osl")))
     precision = Precision.of(model, weights)
     setup = Setup(model, catalog.hardware(hardware), precision, requests.mean_context, assumed)
-    one = np.ones(1)
-    plans = Plans(one * chips, one, one, one * chips, one, whole=True)
+    ones = np.ones(1)
+    plans = Plans(ones * chips, ones, ones, ones * chips, ones, whole=True)
     slots = np.minimum(slots_of(setup, plans), _MOST.get(engine, math.inf))
     if slots[0] < 1.0:
         raise UnusableRowError(f"{model.name} does not fit {chips:g} x {hardware}")

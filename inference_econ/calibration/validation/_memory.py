@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from inference_econ.calibration.measurements._names import format_name, hardware_name, model_name, served
-from inference_econ.calibration.measurements._rows import UnusableRowError
+from inference_econ.calibration.measurements import UnusableRowError, format_name, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report
 from inference_econ.engine import memory
@@ -36,7 +35,7 @@ NOTES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
+class StatedDeployment:
     """What a row was stated for.
 
     Attributes
@@ -64,8 +63,8 @@ class Deployment:
     @property
     def bytes_per_sequence(self) -> float:
         """Cache of one sequence at the context [B]."""
-        one = self.setup
-        return memory.kv_bytes_per_sequence(one.model, one.precision, one.context, one.assumptions)
+        setup = self.setup
+        return memory.kv_bytes_per_sequence(setup.model, setup.precision, setup.context, setup.assumptions)
 
     @property
     def bytes_per_token(self) -> float:
@@ -107,15 +106,15 @@ class Deployment:
 
 
 #: What the items of a file mean, by their beginnings.
-ITEMS: dict[str, Callable[[Deployment], float]] = {
-    "KV cache max_tokens": Deployment.cached_tokens,
-    "KV cache GPU memory": Deployment.free,
+ITEMS: dict[str, Callable[[StatedDeployment], float]] = {
+    "KV cache max_tokens": StatedDeployment.cached_tokens,
+    "KV cache GPU memory": StatedDeployment.free,
     "KV bytes per token": lambda deployment: deployment.bytes_per_token,
-    "weights + activations per GPU": Deployment.used,
-    "free for KV per GPU": Deployment.free,
+    "weights + activations per GPU": StatedDeployment.used,
+    "free for KV per GPU": StatedDeployment.free,
     "KV per request": lambda deployment: deployment.bytes_per_sequence,
-    "max concurrency per GPU": Deployment.requests,
-    "checkpoint": Deployment.checkpoint,
+    "max concurrency per GPU": StatedDeployment.requests,
+    "checkpoint": StatedDeployment.checkpoint,
 }
 
 
@@ -123,7 +122,7 @@ def report(path: Path, names: Sequence[str]) -> Report:
     """Every row of a file, predicted under each of some assumptions."""
     lines = read(path, COLUMNS)
     assumed = {name: preset(name) for name in names}
-    points = [_point(line, lines, name, one) for line in lines for name, one in assumed.items()]
+    points = [_point(line, lines, name, assumptions) for line in lines for name, assumptions in assumed.items()]
     return Report("memory", f"Memory: {path.name}, predicted and reported", tuple(points), NOTES, listed=True)
 
 
@@ -157,7 +156,7 @@ def _predicted(line: Line, lines: Sequence[Line], assumed: Assumptions) -> tuple
     return ours, "; ".join(reasons)
 
 
-def _reasons(line: Line, item: str, deployment: Deployment, ours: float, unit: float) -> Iterator[str]:
+def _reasons(line: Line, item: str, deployment: StatedDeployment, ours: float, unit: float) -> Iterator[str]:
     """What could explain a difference."""
     stated = line.needed("value")
     precision = deployment.setup.precision
@@ -178,7 +177,7 @@ def _reasons(line: Line, item: str, deployment: Deployment, ours: float, unit: f
         yield f"stated: {line.text('notes')}"
 
 
-def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Deployment:
+def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> StatedDeployment:
     """What a row was stated for; see :data:`ITEMS` for the items.
 
     Raises
@@ -197,14 +196,14 @@ def _deployment(line: Line, lines: Sequence[Line], assumed: Assumptions) -> Depl
         # R1 as first published in NVFP4 keeps all of attention in 16 bits.
         precision = replace(precision, attention_output=precision.attention)
     setup = Setup(model, chip, precision, _context(line, lines), assumed)
-    return Deployment(line, setup, _plans(line), lines)
+    return StatedDeployment(line, setup, _plans(line), lines)
 
 
 def _context(line: Line, lines: Sequence[Line]) -> float:
     """Tokens of a request of ``1K/2K``, here or in what else is stated for the same server; or of none [tokens]."""
     same = ("source_id", "parallelism")
-    for one in (line, *(other for other in lines if all(other.text(c) == line.text(c) for c in same))):
-        lengths = re.search(r"(\d+)K/(\d+)K", one.text("item"))
+    for stated in (line, *(other for other in lines if all(other.text(c) == line.text(c) for c in same))):
+        lengths = re.search(r"(\d+)K/(\d+)K", stated.text("item"))
         if lengths is not None:
             return 1024.0 * (int(lengths[1]) + int(lengths[2]))
     return 0.0
@@ -222,11 +221,11 @@ def _plans(line: Line) -> Plans:
     tp = degrees.get("tp", ranks / apart)
     if tp * apart * pp != chips:
         raise UnusableRowError(f"the layout {text!r} is not one of {chips:g} chips")
-    one = np.ones(1)
+    ones = np.ones(1)
     batch = re.search(r"max batch (\d+)", line.text("notes"))
     sequences = apart * (float(batch[1]) if batch else 1.0)
     ep = degrees.get("ep", ranks if spread else 1.0)
-    return Plans(one * chips, one * sequences, one * pp, one * tp, one * ep, whole=True)
+    return Plans(ones * chips, ones * sequences, ones * pp, ones * tp, ones * ep, whole=True)
 
 
 def _bytes(line: Line) -> float:

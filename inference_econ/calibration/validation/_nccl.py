@@ -46,10 +46,10 @@ class Constant:
 def constants() -> list[Constant]:
     """Every constant of the shipped models of collectives that says it is from NCCL's tables."""
     lines = read(catalog.measured_files()["nccl_constants"], COLUMNS)
-    found = []
+    listed = []
     for name in catalog.collectives_names():
-        found += list(compared(name, preset(name), lines))
-    return found
+        listed += list(compared(name, preset(name), lines))
+    return listed
 
 
 def compared(name: str, assumed: Assumptions, lines: list[Line]) -> Iterator[Constant]:
@@ -58,29 +58,35 @@ def compared(name: str, assumed: Assumptions, lines: list[Line]) -> Iterator[Con
     if not isinstance(model, NcclTree):
         return
     for kind, protocols in (("protocols", model.protocols), ("ring", model.ring)):
-        for protocol, one in protocols.items():
+        for protocol, protocol_constants in protocols.items():
             for field in _PLACES:
                 path = f"network.collectives.{kind}.{protocol}.{field}"
                 source = _source(path, assumed.sources)
                 if source is not None and source.ref == "nccl" and source.kind == "published":
                     for version, table in _tables(lines, source.where, kind, protocol, field):
-                        yield Constant(f"{name}: {kind}.{protocol}.{field}", version, _value(one, field), table)
+                        yield Constant(
+                            f"{name}: {kind}.{protocol}.{field}", version, _value(protocol_constants, field), table
+                        )
 
 
 def verdict() -> str:
     """One sentence on all of them."""
-    found = constants()
-    versions = ", ".join(dict.fromkeys(one.version for one in found))
-    fields = len({one.field for one in found})
+    listed = constants()
+    versions = ", ".join(dict.fromkeys(constant.version for constant in listed))
+    fields = len({constant.field for constant in listed})
     told = f"{fields} constants say that they are NCCL's"
-    wrong = [f"{one.field} is {one.ours:g} s, {one.table:g} s in {one.version}" for one in found if not one.equal]
+    wrong = [
+        f"{constant.field} is {constant.ours:g} s, {constant.table:g} s in {constant.version}"
+        for constant in listed
+        if not constant.equal
+    ]
     if wrong:
         return f"{told}; not all are: {'; '.join(wrong)}."
     return f"{told}, and equal its tuning tables of every version that they name and that is at hand ({versions})."
 
 
-def _value(constants_: ProtocolConstants, field: str) -> float:
-    return float(getattr(constants_, field))
+def _value(protocol_constants: ProtocolConstants, field: str) -> float:
+    return float(getattr(protocol_constants, field))
 
 
 def _source(path: str, sources: Mapping[str, Source]) -> Source | None:

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from inference_econ.calibration.measurements._names import chip_count, hardware_name, model_name, served
-from inference_econ.calibration.measurements._rows import UnusableRowError
+from inference_econ.calibration.measurements import UnusableRowError, chip_count, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report
-from inference_econ.engine import speculation as drafting
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
+from inference_econ.engine.speculation import Speculation, rounds
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
 from inference_econ.inputs import catalog
@@ -37,8 +35,9 @@ _USER = "tok/s/user"
 NOTES = (
     "A speed-up from acceptance and cost is (1 - a^(n + 1)) / (1 - a) / (1 + n c), theorem 3.8 of Leviathan et al. "
     "(2023), with a and c as published beside it: verifying counts as a plain step.",
-    "A speed-up of a deployment is that of drafting.rounds with the recorded tokens per round, so that it tests the "
-    "times of proposing and verifying alone; multi-token-prediction layers of 4-bit checkpoints are in 16 bits, as in "
+    "A speed-up of a deployment is that of engine.speculation.rounds with the recorded tokens per round, so that it "
+    "tests the times of proposing and verifying alone; multi-token-prediction layers of 4-bit checkpoints are in 16 "
+    "bits, as in "
     "NVIDIA's. Its tokens per round are also predicted from the acceptance of the first proposal as if all "
     "were alike.",
     "A row can give several comparisons. An acceptance rate is a property of two models and a text: it goes into "
@@ -47,7 +46,7 @@ NOTES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
+class SpeculatingDeployment:
     """What a row was measured on.
 
     Attributes
@@ -66,7 +65,7 @@ class Deployment:
 
     def times(self) -> tuple[float, float]:
         """A plain step, and a round with the longest draft [s]."""
-        seconds = drafting.rounds(self.setup, self.plans, self.speculation).seconds[0]
+        seconds = rounds(self.setup, self.plans, self.speculation).seconds[0]
         return float(seconds[0]), float(seconds[-1])
 
 
@@ -77,8 +76,8 @@ def report(path: Path, names: Sequence[str]) -> Report:
     points = [
         replace(point, assumptions=name)
         for line in lines
-        for name, one in assumed.items()
-        for point in _points(line, lines, one)
+        for name, assumptions in assumed.items()
+        for point in _points(line, lines, assumptions)
     ]
     return Report("specdec", f"Speculation: {path.name}, predicted and measured", tuple(points), NOTES)
 
@@ -145,7 +144,12 @@ def _deployed(line: Line, lines: Sequence[Line], assumed: Assumptions, blank: Po
         blank = replace(blank, measured=blank.measured / baseline)
     yield replace(blank, series="speed-up of a deployment", unit="x", predicted=gained * plain / whole)
     first = next(
-        (one for one in lines if one.text("source_id") == line.text("source_id") and one.number("n_draft") == 1.0), None
+        (
+            other
+            for other in lines
+            if other.text("source_id") == line.text("source_id") and other.number("n_draft") == 1.0
+        ),
+        None,
     )
     if first is not None and length > 1:
         rate = min(first.needed("accept_len") - 1.0, 1.0)
@@ -154,7 +158,7 @@ def _deployed(line: Line, lines: Sequence[Line], assumed: Assumptions, blank: Po
         yield replace(blank, series="tokens per round, all alike", unit=unit, measured=gained, predicted=alike)
 
 
-def _deployment(line: Line, assumed: Assumptions) -> Deployment:
+def _deployment(line: Line, assumed: Assumptions) -> SpeculatingDeployment:
     """What a row was measured on.
 
     Raises
@@ -176,13 +180,13 @@ def _deployment(line: Line, assumed: Assumptions) -> Deployment:
     context = 1024.0 * (int(lengths[1]) + int(lengths[2]) / 2.0)
     precision = Precision.of(model, weights)
     setup = Setup(model, catalog.hardware(chip), precision, context, assumed)
-    one = np.ones(1)
-    plans = Plans(one * chips, one * line.needed("batch"), one, one * chips, one, whole=True)
+    ones = np.ones(1)
+    plans = Plans(ones * chips, ones * line.needed("batch"), ones, ones * chips, ones, whole=True)
     kept = "bf16" if BYTES_PER_ELEMENT[precision.weights] < 1.0 else None
     proposer = line.text("method")
     if "MTP" not in proposer:
         raise UnusableRowError(f"the proposer {proposer!r} is not known")
-    return Deployment(setup, plans, Speculation.of("mtp", 1.0, int(line.needed("n_draft")), weights=kept))
+    return SpeculatingDeployment(setup, plans, Speculation.of("mtp", 1.0, int(line.needed("n_draft")), weights=kept))
 
 
 def _share(line: Line, column: str) -> float:

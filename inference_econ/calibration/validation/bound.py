@@ -40,7 +40,7 @@ class Explained:
         """Whether a row is one of them."""
         said = (row.source, row.engine, row.model, row.hardware)
         begins = (self.source, self.engine, self.model, self.hardware)
-        return all(one.startswith(begin) for one, begin in zip(said, begins, strict=True))
+        return all(words.startswith(begin) for words, begin in zip(said, begins, strict=True))
 
 
 #: In the order in which they are tried.
@@ -110,14 +110,15 @@ def violations(rows: Sequence[Row]) -> list[Violation]:
     every = _predicted(measured, ideal)
     # One prediction for all runs of a deployment that differ in their load only.
     alone = dict(_distinct(measured, ideal))
-    found = [
+    beyond = [
         violation
-        for row, one in zip(plain, every, strict=True)
+        for row, prediction in zip(plain, every, strict=True)
         for violation in _beyond(
-            replace(row, prediction=one, skipped=one.skipped), alone.get(_alone(one.measurement), one)
+            replace(row, prediction=prediction, skipped=prediction.skipped),
+            alone.get(_alone(prediction.measurement), prediction),
         )
     ]
-    return sorted(found, key=lambda one: -one.factor)
+    return sorted(beyond, key=lambda violation: -violation.factor)
 
 
 def _guessed(row: Row) -> bool:
@@ -128,8 +129,8 @@ def _guessed(row: Row) -> bool:
 
 def _distinct(rows: Sequence[Measurement], ideal: Assumptions) -> Iterator[tuple[Measurement, Prediction]]:
     """Requests by themselves on every deployment whose TTFT under load was measured."""
-    asked = list(dict.fromkeys(_alone(row) for row in rows if row.ttft_seconds is not None and row.load in _LOADS))
-    return zip(asked, _predicted(asked, ideal), strict=True)
+    alone = list(dict.fromkeys(_alone(row) for row in rows if row.ttft_seconds is not None and row.load in _LOADS))
+    return zip(alone, _predicted(alone, ideal), strict=True)
 
 
 def _predicted(rows: Sequence[Measurement], ideal: Assumptions) -> list[Prediction]:
@@ -165,9 +166,9 @@ def _beyond(row: Row, alone: Prediction) -> Iterator[Violation]:
 
 def diagnosis(row: Measurement) -> str:
     """Why a row beats the bound, as far as somebody has looked into it, or what to look into."""
-    for one in EXPLAINED:
-        if one.applies(row):
-            return one.why
+    for explained in EXPLAINED:
+        if explained.applies(row):
+            return explained.why
     doubts = ["a fact of the model or chip", "the row itself"]
     if row.speculation == "unrecorded":
         doubts.append("speculation, which is not recorded")

@@ -235,8 +235,8 @@ class Servers:
 
     def reasons(self) -> dict[str, list[Row]]:
         """Why rows have no prediction, the most frequent reason first."""
-        found: dict[str, list[Row]] = {}
+        by_reason: dict[str, list[Row]] = {}
         for row in self.rows:
             if row.skipped:
-                found.setdefault(row.skipped, []).append(row)
-        return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+                by_reason.setdefault(row.skipped, []).append(row)
+        return dict(sorted(by_reason.items(), key=lambda item: -len(item[1])))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from inference_econ.calibration import measurements
 from inference_econ.calibration.accuracy import Accuracy, by_group
-from inference_econ.calibration.measurements import Deployment, Measurement, Skipped
+from inference_econ.calibration.measurements import MeasuredServer, Measurement, Skipped
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.rows import calibration_behind, was_fitted
 from inference_econ.calibration.validation._report import Point
@@ -42,7 +42,7 @@ def servers(
     sources: Sequence[str | Path],
     assumptions: str | None = None,
     *,
-    deployment: Deployment | None = None,
+    server: MeasuredServer | None = None,
 ) -> Servers:
     """Predict every row of some files of measured servers.
 
@@ -52,7 +52,7 @@ def servers(
         Names of :data:`inference_econ.calibration.measurements.SHIPPED`, or paths of files like them.
     assumptions : str, optional
         Name of a preset or its path; by default what fits the hardware of a row.
-    deployment : Deployment, optional
+    server : MeasuredServer, optional
         What the server was; for result files of load generators only.
 
     Returns
@@ -65,21 +65,21 @@ def servers(
     InputError
         If a file cannot be used, or a name is unknown.
     """
-    return held(read(sources, deployment), assumptions)
+    return held(read(sources, server), assumptions)
 
 
-def read(sources: Sequence[str | Path], deployment: Deployment | None = None) -> tuple[File, ...]:
+def read(sources: Sequence[str | Path], server: MeasuredServer | None = None) -> tuple[File, ...]:
     """Every row of some files; see :func:`servers`."""
-    return tuple(_file(source, deployment) for source in sources)
+    return tuple(_file(source, server) for source in sources)
 
 
-def _file(source: str | Path, deployment: Deployment | None) -> File:
+def _file(source: str | Path, server: MeasuredServer | None) -> File:
     path = catalog.measured_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
-    found = tuple(measurements.read(path, deployment))
+    rows = tuple(measurements.read(path, server))
     if path.suffix.lower() in RESULTS:
-        return File("", ({},) * len(found), found)
+        return File("", ({},) * len(rows), rows)
     kind, cells = measurements.cells(path)
-    return File(kind, tuple(cells), found)
+    return File(kind, tuple(cells), rows)
 
 
 def held(files: Sequence[File], assumptions: str | None = None) -> Servers:
@@ -141,22 +141,22 @@ def scores(rows: Iterable[Row], quantity: Quantity, by: Sequence[str] = ()) -> d
             names.append("\0".join(GROUPS[key](row.measurement) for key in by))
             measured.append(value)
             predicted.append(float("nan") if guess is None else guess)
-    found = by_group(names, measured, predicted)
-    ordered = sorted(found.items(), key=lambda item: -item[1].rows)
-    return {tuple(name.split("\0")) if by else (): one for name, one in ordered}
+    by_name = by_group(names, measured, predicted)
+    ordered = sorted(by_name.items(), key=lambda item: -item[1].rows)
+    return {tuple(name.split("\0")) if by else (): errors for name, errors in ordered}
 
 
 def inside(rows: Iterable[Row], quantity: Quantity) -> tuple[int, int]:
     """How many measured values are in the intervals of 80 % of their predictions, and how many have one [1]."""
-    found = [(row.measured(quantity), row.interval(quantity.field)) for row in rows]
-    known = [(value, where) for value, where in found if value is not None and where is not None]
+    pairs = [(row.measured(quantity), row.interval(quantity.field)) for row in rows]
+    known = [(value, where) for value, where in pairs if value is not None and where is not None]
     return sum(where.low <= value <= where.high for value, where in known), len(known)
 
 
 def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[Point]]]:
     """Pairs of measured and predicted values for pictures: one list per quantity that has any, in series by a key."""
     check_groups([by])
-    found = []
+    pictures = []
     for quantity in QUANTITIES:
         unit = "tokens/s" if quantity.field.endswith("per_accelerator") else "s"
         points = [
@@ -173,8 +173,8 @@ def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[Point]]
             if row.measurement is not None and row.measured(quantity) and row.predicted(quantity)
         ]
         if points:
-            found.append((quantity.title, points))
-    return found
+            pictures.append((quantity.title, points))
+    return pictures
 
 
 def check_groups(by: Iterable[str]) -> None:

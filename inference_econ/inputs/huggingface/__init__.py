@@ -19,11 +19,10 @@ from inference_econ.inputs.huggingface._file import find_config, quantisation_be
 from inference_econ.inputs.huggingface._formats import Formats, formats
 from inference_econ.inputs.huggingface._layers import Architecture, Layer
 from inference_econ.inputs.huggingface._reader import Reader, without_shape
-from inference_econ.inputs.huggingface._writing import yaml_text
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.units import looks_like_quantity
 
-__all__ = ["FAMILIES", "find_config", "import_config", "import_document", "yaml_text"]
+__all__ = ["FAMILIES", "find_config", "import_config", "import_document"]
 
 #: The function that reads each ``model_type``.
 FAMILIES: Mapping[str, Callable[[Reader], Architecture]] = {
@@ -159,7 +158,7 @@ def import_document(path: Path | str) -> Document:
     reader = Reader(text, file, family, outer)
     reader.skip("torch_dtype", "dtype", "quantization_config", "compression_config")
     try:
-        found = FAMILIES[family](reader)
+        architecture = FAMILIES[family](reader)
     except SpecError as error:
         own = f"{file}: "  # what the reader refuses names the file; parts that do not fit together cannot
         raise SpecError(
@@ -169,11 +168,11 @@ def import_document(path: Path | str) -> Document:
     stated = formats(
         (text, outer) if outer else (text,),
         None if quantisation is None else read_json(quantisation),
-        len(found.layers),
+        len(architecture.layers),
         file,
         str(quantisation),
     )
-    return Document(_plain(found, stated, reader, config), file)
+    return Document(_plain(architecture, stated, reader, config), file)
 
 
 def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
@@ -202,35 +201,35 @@ def _known_around(key: str) -> bool:
     return without_shape(key) or _AROUND_TEXT.fullmatch(key) is not None
 
 
-def _plain(found: Architecture, stated: Formats, reader: Reader, config: Path) -> dict[str, Any]:
+def _plain(architecture: Architecture, stated: Formats, reader: Reader, config: Path) -> dict[str, Any]:
     """A mapping as a model's YAML file would hold, with a source for every number."""
     name, identity = _names(config)
     data: dict[str, Any] = {
         "name": name,
         "description": f"Imported from {config.name}, model_type {reader.family}.",
         "huggingface_id": identity,
-        "hidden_size": found.hidden_size,
-        "vocab_size": found.vocab_size,
-        "tied_embeddings": found.tied_embeddings or None,
-        "learned_positions": found.learned_positions or None,
-        "output_bias": found.output_bias or None,
-        "residual_streams": found.residual_streams if found.residual_streams > 1 else None,
-        **_formats_of(found, stated),
-        "max_context": found.max_context,
-        "mtp_layers": found.mtp_layers or None,
-        "blocks": _blocks(found.layers),
+        "hidden_size": architecture.hidden_size,
+        "vocab_size": architecture.vocab_size,
+        "tied_embeddings": architecture.tied_embeddings or None,
+        "learned_positions": architecture.learned_positions or None,
+        "output_bias": architecture.output_bias or None,
+        "residual_streams": architecture.residual_streams if architecture.residual_streams > 1 else None,
+        **_formats_of(architecture, stated),
+        "max_context": architecture.max_context,
+        "mtp_layers": architecture.mtp_layers or None,
+        "blocks": _blocks(architecture.layers),
     }
     data = {key: value for key, value in data.items() if value is not None}
     data["sources"] = _sources(data, stated, reader, config.name)
     return data
 
 
-def _formats_of(found: Architecture, stated: Formats) -> dict[str, Any]:
+def _formats_of(architecture: Architecture, stated: Formats) -> dict[str, Any]:
     """Formats that differ from that of the weights, for the groups that the model has."""
-    mixtures = [layer.feed_forward for layer in found.layers if layer.feed_forward.kind == "experts"]
-    shared = any(one.shared_intermediate_size is not None for one in mixtures)
+    mixtures = [layer.feed_forward for layer in architecture.layers if layer.feed_forward.kind == "experts"]
+    shared = any(mixture.shared_intermediate_size is not None for mixture in mixtures)
     weights = stated.weights
-    if mixtures and len(mixtures) == len(found.layers):
+    if mixtures and len(mixtures) == len(architecture.layers):
         weights = stated.attention  # no dense layer: what is left besides the groups below is the router
     others = {
         "expert_weights": stated.experts if mixtures else weights,
@@ -238,7 +237,7 @@ def _formats_of(found: Architecture, stated: Formats) -> dict[str, Any]:
         "attention_weights": stated.attention,
         "embedding_weights": stated.embeddings,
     }
-    attends = any(layer.attention.kind in ("grouped_query", "latent") for layer in found.layers)
+    attends = any(layer.attention.kind in ("grouped_query", "latent") for layer in architecture.layers)
     output = stated.attention_output if attends and stated.attention_output != stated.attention else None
     return {
         "weights": weights,

@@ -106,8 +106,8 @@ def qwen2_vl(c: Reader) -> Architecture:
 
 def mimo(c: Reader) -> Architecture:
     """MiMo-7B is Qwen2 with multi-token-prediction layers beside it."""
-    found = qwen2(c)
-    return architecture(c, found.layers, mtp_layers=c.whole("num_nextn_predict_layers"))
+    base = qwen2(c)
+    return architecture(c, base.layers, mtp_layers=c.whole("num_nextn_predict_layers"))
 
 
 def qwen3(c: Reader) -> Architecture:

@@ -52,7 +52,7 @@ def sparse_layers(c: Reader, mixture: FeedForward) -> list[FeedForward]:
         c.unused("intermediate_size")
         return [mixture] * layers
     plain = dense(c.size("intermediate_size"))
-    return [mixture if one else plain for one in sparse]
+    return [mixture if is_sparse else plain for is_sparse in sparse]
 
 
 def qwen2_moe(c: Reader) -> Architecture:
@@ -158,7 +158,7 @@ def _chunked(c: Reader, layers: int) -> list[bool]:
         return [(index + 1) % period != 0 for index in range(layers)]
     if len(rotary) != layers:
         c.stop(f"no_rope_layers has {len(rotary)} entries for {layers} layers")
-    return [one != 0 for one in rotary]
+    return [rotates != 0 for rotates in rotary]
 
 
 def glm4_moe(c: Reader) -> Architecture:
@@ -191,7 +191,7 @@ def dense_first(c: Reader, default_first: int) -> list[FeedForward]:
     c.unused("intermediate_size")
     width, count = c.size("moe_intermediate_size"), c.whole("n_shared_experts", "num_shared_experts")
     mixture = experts(c, width, count_keys=_ROUTED, shared=count * width or None)
-    return [mixture if plain is None or one else plain for one in sparse]
+    return [mixture if plain is None or is_sparse else plain for is_sparse in sparse]
 
 
 def mimo_v2_flash(c: Reader) -> Architecture:
@@ -223,7 +223,7 @@ def _mimo_slides(c: Reader, layers: int) -> list[bool]:
     if kinds is not None:
         return [kind == "sliding_attention" for kind in kinds]
     if pattern is not None:
-        return [one == 1 for one in pattern]
+        return [slides == 1 for slides in pattern]
     return [index > 0 and (index + 1) % 6 != 0 for index in range(layers)]
 
 
@@ -235,8 +235,10 @@ def _mimo_feed_forward(c: Reader, layers: int) -> list[FeedForward]:
     if kinds is not None:
         sparse = [kind == "sparse" for kind in kinds]
     else:
-        sparse = [index > 0 for index in range(layers)] if pattern is None else [one == 1 for one in pattern]
+        sparse = (
+            [index > 0 for index in range(layers)] if pattern is None else [is_sparse == 1 for is_sparse in pattern]
+        )
     c.only("n_shared_experts", 0)
     plain = dense(c.size("intermediate_size"))
     mixture = experts(c, c.size("moe_intermediate_size"), count_keys=_ROUTED)
-    return [mixture if one else plain for one in sparse]
+    return [mixture if is_sparse else plain for is_sparse in sparse]

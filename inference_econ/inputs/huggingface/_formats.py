@@ -140,7 +140,7 @@ def formats(
         return Formats(base, base, base, base, base, base, None, where, kind)
     if inside is not None:
         where += f", {key}"
-    stated = next((found for level in levels if (found := level.get("expert_dtype")) is not None), None)
+    stated = next((dtype for level in levels if (dtype := level.get("expert_dtype")) is not None), None)
     experts = _expert_dtype(stated, scheme.dtype, file) or scheme.expert_dtype or scheme.dtype
     if scheme.only_experts:
         return Formats(base, base, base, experts, base, base, scheme.kv, where)
@@ -182,8 +182,8 @@ def _base(levels: tuple[Mapping[str, Any], ...], file: str) -> tuple[Dtype, str,
     return "bf16", f"{Path(file).name} has no torch_dtype; bf16 is assumed", "assumed"
 
 
-def _scheme(found: object, place: str) -> _Quantisation | None:
-    data = _mapping(found, place)
+def _scheme(block: object, place: str) -> _Quantisation | None:
+    data = _mapping(block, place)
     method = data.get("quant_method", "modelopt" if "quant_algo" in data else None)
     excluded = _list(data, "modules_to_not_convert", place) + _list(data, "ignored_layers", place)
     if method in ("fp8", "fbgemm_fp8"):
@@ -261,10 +261,10 @@ def _modelopt(data: Mapping[str, Any], place: str) -> _Quantisation | None:
 
 def _compressed_tensors(data: Mapping[str, Any], place: str) -> _Quantisation:
     groups = _mapping(data.get("config_groups"), f"{place}: config_groups")
-    found = {_weights_of(_mapping(group, place), data.get("format"), place) for group in groups.values()}
-    if len(found) != 1:
-        raise SpecError([f"{place}: config_groups has {len(found)} formats of weights; one is understood"])
-    return _Quantisation(found.pop(), _list(data, "ignore", place), kv=_cache_format(data, place))
+    dtypes = {_weights_of(_mapping(group, place), data.get("format"), place) for group in groups.values()}
+    if len(dtypes) != 1:
+        raise SpecError([f"{place}: config_groups has {len(dtypes)} formats of weights; one is understood"])
+    return _Quantisation(dtypes.pop(), _list(data, "ignore", place), kv=_cache_format(data, place))
 
 
 def _weights_of(group: Mapping[str, Any], packing: object, place: str) -> Dtype:

@@ -90,7 +90,7 @@ def _gated_delta_model(c: Reader, parts: list[FeedForward]) -> Architecture:
     )
     if linear.value_heads % linear.key_heads:
         c.stop(f"linear_num_value_heads {linear.value_heads} is no multiple of linear_num_key_heads {linear.key_heads}")
-    layers = [Layer(full if one else linear, part) for one, part in zip(_full_layers(c), parts, strict=True)]
+    layers = [Layer(full if is_full else linear, part) for is_full, part in zip(_full_layers(c), parts, strict=True)]
     return architecture(c, layers, mtp_layers=c.whole("mtp_num_hidden_layers", "num_nextn_predict_layers"))
 
 

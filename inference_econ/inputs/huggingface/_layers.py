@@ -208,4 +208,4 @@ def windows(c: Reader, default: Sequence[bool], width_key: str = "sliding_window
         c.unused(width_key)
         return [None] * len(slides)
     width = c.size(width_key)
-    return [width if one else None for one in slides]
+    return [width if is_sliding else None for is_sliding in slides]

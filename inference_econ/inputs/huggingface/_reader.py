@@ -166,12 +166,12 @@ class Reader:
 
     def find(self, *keys: str) -> tuple[str, Any]:
         """The value under whichever of several names of one thing is given; None if none is."""
-        given = [key for key in keys if self.data.get(key) is not None]
+        stated = [key for key in keys if self.data.get(key) is not None]
         self.read.extend(key for key in keys if key in self.data and key not in self.read)
-        if not given:
+        if not stated:
             return keys[0], None
-        first = given[0]
-        for other in given[1:]:
+        first = stated[0]
+        for other in stated[1:]:
             if self.data[other] != self.data[first]:
                 self.stop(f"{first} is {self.data[first]!r} but {other} is {self.data[other]!r}; they mean the same")
         return first, self.data[first]
@@ -185,8 +185,8 @@ class Reader:
         """A whole number above zero."""
         value = self.size_if(*keys)
         if value is None:
-            given = next((key for key in keys if key in self.data), None)
-            self.stop(f"{given or keys[0]} is {'null' if given else 'missing'}; a whole number > 0 is needed")
+            stated = next((key for key in keys if key in self.data), None)
+            self.stop(f"{stated or keys[0]} is {'null' if stated else 'missing'}; a whole number > 0 is needed")
         return value
 
     def size_or(self, *keys: str, default: int) -> int:
@@ -212,9 +212,9 @@ class Reader:
         """Refuse a key whose value is not one of those whose meaning is certain; absent and null are fine."""
         _, value = self.find(key)
         if value is not None and not any(
-            value is one or (value == one and type(value) is type(one)) for one in allowed
+            value is permitted or (value == permitted and type(value) is type(permitted)) for permitted in allowed
         ):
-            listed = " or ".join(_short(one) for one in allowed) or "null"
+            listed = " or ".join(_short(permitted) for permitted in allowed) or "null"
             self.stop(f"{key} is {_short(value)}; only {listed} is understood")
 
     def skip(self, *keys: str) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.serving.simulation.arrivals import Stream
 
-#: Batches of the method of batch means, and the 97.5 % quantile of Student's t with one less degrees of freedom.
-_BATCHES, _STUDENT_T = 20, 2.093
+#: Batches of the method of batch means [1].
+_BATCHES = 20
 
 
 class Estimate(NamedTuple):
@@ -102,13 +102,16 @@ def estimate(values: Array, statistic: Callable[[Array], float]) -> Estimate:
     Law, "Simulation Modeling and Analysis" (2015), section 9.5.3: the batches must be long against the time over
     which values depend on each other, which a nearly saturated server makes long.
     """
+    from scipy.special import stdtrit
+
     known = values[~np.isnan(values)]
     if not known.size:
         return Estimate(math.nan, math.nan)
     if known.size < _BATCHES:
         return Estimate(statistic(known), math.nan)
     batches = [statistic(batch) for batch in np.array_split(known, _BATCHES)]
-    return Estimate(statistic(known), _STUDENT_T * float(np.std(batches, ddof=1)) / math.sqrt(_BATCHES))
+    quantile = float(stdtrit(_BATCHES - 1, 0.975))
+    return Estimate(statistic(known), quantile * float(np.std(batches, ddof=1)) / math.sqrt(_BATCHES))
 
 
 def trace(stream: Stream, started: Array, first_token: Array, finished: Array, slots: int, measured: slice) -> Trace:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from inference_econ.calibration import measurements
-from inference_econ.calibration.measurements import Deployment, Measurement, Skipped
+from inference_econ.calibration.measurements import MeasuredServer, Measurement, Skipped
 from inference_econ.errors import InputError
 
-HERE = Deployment(hardware="8x H100-80GB SXM", tp=4, dp=2)
+HERE = MeasuredServer(hardware="8x H100-80GB SXM", tp=4, dp=2)
 
 #: Keys of ``vllm bench serve --save-result``, and of SGLang's bench_serving but for ``max_concurrency: null``.
 BENCH: dict[str, Any] = {
@@ -60,7 +60,7 @@ AIPERF: dict[str, Any] = {
 }
 
 
-def _one(path: Path, run: object, deployment: Deployment = HERE) -> Measurement:
+def _one(path: Path, run: object, deployment: MeasuredServer = HERE) -> Measurement:
     path.write_text(json.dumps(run), encoding="utf-8")
     (found,) = measurements.read(path, deployment)
     assert isinstance(found, Measurement), found
@@ -93,7 +93,9 @@ def test_a_result_of_genai_perf_keeps_its_settings_deeper(tmp_path: Path) -> Non
 
 
 def test_what_the_user_says_counts(tmp_path: Path) -> None:
-    said = Deployment(hardware="b200", model="DeepSeek-R1", tp=8, ep=8, weights="fp4", kv="fp8", engine="SGLang 0.5.9")
+    said = MeasuredServer(
+        hardware="b200", model="DeepSeek-R1", tp=8, ep=8, weights="fp4", kv="fp8", engine="SGLang 0.5.9"
+    )
     one = _one(tmp_path / "mine.json", BENCH, said)
     assert (one.model, one.weights, one.kv, one.ep) == ("deepseek_v3_nvfp4", None, "fp8", 8)
     assert (one.engine, one.engine_version) == ("sglang", "0.5.9")
@@ -194,17 +196,17 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     ("deployment", "message"),
     [
         (
-            Deployment(hardware="Abacus"),
+            MeasuredServer(hardware="Abacus"),
             "unknown hardware 'Abacus'; 'inference-econ hardware' and 'inference-econ models'",
         ),
-        (Deployment(hardware=""), "no hardware is named; "),
-        (Deployment(hardware="h100", model="GPT-9"), "unknown model 'GPT-9'; "),
-        (Deployment(hardware="h100", kv="exl9"), "unknown number format 'exl9'; "),
-        (Deployment(hardware="h100", tp=0), "tp must be at least 1, got 0"),
+        (MeasuredServer(hardware=""), "no hardware is named; "),
+        (MeasuredServer(hardware="h100", model="GPT-9"), "unknown model 'GPT-9'; "),
+        (MeasuredServer(hardware="h100", kv="exl9"), "unknown number format 'exl9'; "),
+        (MeasuredServer(hardware="h100", tp=0), "tp must be at least 1, got 0"),
         (None, "mine.json: results do not say what they were measured on; give hardware, tp and so on"),
     ],
 )
-def test_deployments_that_cannot_be(tmp_path: Path, deployment: Deployment | None, message: str) -> None:
+def test_deployments_that_cannot_be(tmp_path: Path, deployment: MeasuredServer | None, message: str) -> None:
     (tmp_path / "mine.json").write_text(json.dumps(BENCH), encoding="utf-8")
     with pytest.raises(InputError, match=message):
         measurements.read(tmp_path / "mine.json", deployment)

@@ -8,13 +8,12 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from inference_econ.calibration import measurements, validation
-from inference_econ.calibration.measurements import Deployment, Pool
+from inference_econ.calibration.measurements import MeasuredServer, Pool
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.problem import CONSTANTS
 from inference_econ.calibration.validation import bound, servers
@@ -24,6 +23,7 @@ from inference_econ.inputs import catalog
 from inference_econ.report import document, held_out
 from inference_econ.report.page import csv_text
 from inference_econ.report.servers import beyond, bound_record, errors, predictions, record, tables
+from tests.shipped import shipped_servers
 
 TPOT, IDLE, LOADED = QUANTITIES[:3]
 SERVING = (
@@ -66,49 +66,44 @@ def _lines(report: Servers) -> list[dict[str, str]]:
 # Every shipped row.
 
 
-@cache
-def _shipped() -> Servers:
-    return servers.servers(list(validation.SERVERS))
-
-
 def test_the_shipped_files_of_servers_are_those_that_can_be_read() -> None:
     assert tuple(validation.SERVERS) == measurements.SHIPPED
 
 
 def test_nearly_every_shipped_row_is_predicted() -> None:
     """Coverage may grow, but not shrink."""
-    found = _shipped().coverage()
+    found = shipped_servers().coverage()
     assert (found.read, found.mapped) == (3195, 3159)
     assert found.repeats + found.speculative + found.plain == found.mapped
     assert found.repeats >= 400
     assert found.predicted >= 0.99 * found.plain
     # Disaggregated servers without numbers of workers, MLPerf and a few others without a layout.
     assert found.assumed <= 330
-    for dataset in _shipped().datasets:
-        one = _shipped().coverage(dataset)
-        assert sum(not row.skipped for row in _shipped().rows if row.dataset == dataset) >= 0.95 * one.read
-    poisson = _shipped().coverage("poisson_load_a100")
+    for dataset in shipped_servers().datasets:
+        one = shipped_servers().coverage(dataset)
+        assert sum(not row.skipped for row in shipped_servers().rows if row.dataset == dataset) >= 0.95 * one.read
+    poisson = shipped_servers().coverage("poisson_load_a100")
     assert (poisson.read, poisson.predicted) == (56, 56)
 
 
 def test_every_reason_says_what_is_missing() -> None:
-    reasons = _shipped().reasons()
+    reasons = shipped_servers().reasons()
     assert {len(rows) for reason, rows in reasons.items() if reason == "isl is not recorded"} == {25}
     assert next(iter(reasons)) == "isl is not recorded"
-    assert sum(map(len, reasons.values())) == 3195 - sum(not row.skipped for row in _shipped().rows)
+    assert sum(map(len, reasons.values())) == 3195 - sum(not row.skipped for row in shipped_servers().rows)
 
 
 def test_predictions_of_all_shipped_rows_are_near_what_was_measured() -> None:
     """A guard against slips, not a claim: constants are fitted elsewhere."""
     for quantity in QUANTITIES:
-        (found,) = servers.scores(_shipped().counted(), quantity).values()
+        (found,) = servers.scores(shipped_servers().counted(), quantity).values()
         assert found.median is not None
         assert found.median < (1.0 if quantity == LOADED else 0.5), quantity.name
 
 
 def test_what_beats_the_bound_is_known_and_explained() -> None:
     """The list may get shorter."""
-    found = bound.violations(_shipped().rows)
+    found = bound.violations(shipped_servers().rows)
     ids = {one.row.id[-32:] for one in found}
     assert ids <= {
         *("F0081", "F0138", "D0169", "D0170"),
@@ -159,7 +154,7 @@ def test_errors_are_those_of_the_rows(tmp_path: Path) -> None:
 
 
 def test_groups() -> None:
-    report = _shipped()
+    report = shipped_servers()
     by = servers.scores(report.counted(), TPOT, ("hardware", "engine"))
     (all_,) = servers.scores(report.counted(), TPOT).values()
     assert sum(one.rows for one in by.values()) == all_.rows
@@ -191,7 +186,7 @@ def test_results_of_a_load_generator(tmp_path: Path) -> None:
         '"total_output_tokens": 20000, "max_concurrency": 4, "request_rate": "inf", "model_id": "Llama-3.1-8B"}',
         encoding="utf-8",
     )
-    (row,) = servers.servers([path], deployment=Deployment(hardware="h100_sxm")).rows
+    (row,) = servers.servers([path], server=MeasuredServer(hardware="h100_sxm")).rows
     assert row.measured(TPOT) == pytest.approx(0.008)
     assert row.predicted(TPOT) == pytest.approx(0.008, rel=0.5)
     with pytest.raises(InputError, match="results do not say what they were measured on"):
@@ -370,7 +365,7 @@ def test_servers_that_memory_does_not_hold_are_predicted_and_flagged(tmp_path: P
 
 def test_shipped_rows_ran_and_memory_holds_them() -> None:
     """A row that is flagged here is a sign that too much memory is counted."""
-    short = [row for row in _shipped().rows if row.prediction is not None and row.prediction.shortage]
+    short = [row for row in shipped_servers().rows if row.prediction is not None and row.prediction.shortage]
     assert [row.id for row in short] == []
 
 
@@ -480,7 +475,7 @@ def test_panels_for_pictures(tmp_path: Path) -> None:
     ]
     assert {point.series for _, points in panels for point in points} == {"vllm"}
     with pytest.raises(InputError, match="cannot group by 'colour'"):
-        servers.panels(_shipped(), "colour")
+        servers.panels(shipped_servers(), "colour")
 
 
 def test_the_document_has_every_part() -> None:
@@ -513,7 +508,7 @@ def test_the_kept_document_is_that_of_these_parts() -> None:
 
 
 def _rows_of(name: str) -> list[Row]:
-    return [row for row in _shipped().rows if row.dataset == name]
+    return [row for row in shipped_servers().rows if row.dataset == name]
 
 
 def test_errors_of_other_tools_have_references() -> None:
@@ -568,6 +563,6 @@ def test_unknown_models_and_chips_are_skipped_rows(tmp_path: Path) -> None:
 def test_a_quantity_names_a_field_of_both() -> None:
     for quantity in QUANTITIES:
         assert isinstance(quantity, Quantity)
-        row = next(row for row in _shipped().rows if row.prediction is not None)
+        row = next(row for row in shipped_servers().rows if row.prediction is not None)
         assert hasattr(row.measurement, quantity.field)
         assert hasattr(row.prediction, quantity.field)

@@ -9,7 +9,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs.asks import Settings
-from inference_econ.studies import scenario
+from inference_econ.studies.settings import frontier_of
 from tests import asking
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)
@@ -167,7 +167,7 @@ def test_scenarios_pin_too(tmp_path: Path) -> None:
 def test_settings_are_read_from_text() -> None:
     settings = Settings.from_text({"model": "llama_3_8b", "tp": "2", "hardware.link_domain": "4"}, origin="here")
     assert (settings.model, settings.tp, settings.changes) == ("llama_3_8b", 2, ("hardware.link_domain=4",))
-    front = scenario.ask_frontier(settings.replace(hardware="h100_sxm", batch=8))
+    front = frontier_of(settings.replace(hardware="h100_sxm", batch=8))
     assert front.setup.hardware.link_domain == 4
     with pytest.raises(SpecError, match="here: unknown key 'wieghts'; did you mean 'weights'"):
         Settings.from_text({"wieghts": "fp8"}, origin="here")

@@ -1,0 +1,156 @@
+"""Plain data as YAML that people like to read, and that :mod:`inference_econ.inputs._yaml` reads back to equal data."""
+
+from __future__ import annotations
+
+import io
+import json
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from inference_econ.inputs._base import SourcedSpec
+from inference_econ.inputs._yaml import scalar
+
+if TYPE_CHECKING:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.nodes import ScalarNode
+    from ruamel.yaml.representer import RoundTripRepresenter
+
+#: Longest line, if words allow it.
+_WIDTH = 110
+_STEP = 2
+#: What some readers of YAML take for numbers or truth values.
+_WORDS = frozenset({"inf", "nan", "infinity", "yes", "no", "on", "off", "y", "n"})
+
+
+def yaml_text(data: Mapping[str, Any]) -> str:
+    """The text of a file.
+
+    Parameters
+    ----------
+    data : mapping
+        Strings, numbers, truth values, None, and lists and mappings of them. Strings are the keys.
+
+    Returns
+    -------
+    str
+        Lists and mappings on one line where they fit, and numbers with the fewest digits that tell them from others.
+
+    Examples
+    --------
+    >>> print(yaml_text({"name": "no. 1", "size": 6.051e9, "blocks": [{"layers": 2}], "text": "1_000"}), end="")
+    name: no. 1
+    size: 6.051e+09
+    blocks: [{layers: 2}]
+    text: "1_000"
+    """
+    stream = io.StringIO()
+    _writer().dump(_block(data, 0, 0), stream)
+    return stream.getvalue()
+
+
+def spec_text(spec: SourcedSpec) -> str:
+    """The text of a catalogue file: the fields of a specification that were set, in their order, and their sources."""
+    fields = spec.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    fields["sources"] = fields.pop("sources")  # last, as in files written by hand
+    return yaml_text(fields)
+
+
+def _writer() -> YAML:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.representer import RoundTripRepresenter
+
+    class Representer(RoundTripRepresenter):
+        """With the texts of :func:`_number` and a word for nothing."""
+
+    Representer.add_representer(float, _number)
+    Representer.add_representer(type(None), _nothing)
+    writer = YAML()
+    writer.Representer = Representer
+    writer.brace_single_entry_mapping_in_flow_sequence = True
+    writer.width = _WIDTH
+    writer.indent(mapping=_STEP, sequence=2 * _STEP, offset=_STEP)
+    return writer
+
+
+def _number(representer: RoundTripRepresenter, value: float) -> ScalarNode:
+    return representer.represent_scalar("tag:yaml.org,2002:float", _shortest(value))
+
+
+def _shortest(value: float) -> str:
+    """The fewest digits that tell a number from others."""
+    texts = (f"{value:.{digits}g}" for digits in range(1, 18))
+    return next(text for text in texts if float(text) == value)
+
+
+def _nothing(representer: RoundTripRepresenter, _: None) -> ScalarNode:
+    return representer.represent_scalar("tag:yaml.org,2002:null", "null")
+
+
+def _block(value: Any, column: int, used: int) -> Any:
+    """A value with the style in which it is written.
+
+    Parameters
+    ----------
+    value : object
+        Plain data.
+    column : int
+        Where lines below the value's first one begin.
+    used : int
+        Characters that its first line has already.
+    """
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+    inside = column + _STEP
+    if isinstance(value, Mapping):
+        return CommentedMap(
+            (_quoted(key), _styled(item, inside, column + len(key) + 2, fits=_fits(item, column + len(key) + 2)))
+            for key, item in value.items()
+        )
+    if isinstance(value, (list, tuple)):
+        fits = all(_fits(item, inside + 2) for item in value)
+        return CommentedSeq(_styled(item, inside, inside, fits=fits) for item in value)
+    return _scalar(value, column, used)
+
+
+def _styled(value: Any, column: int, used: int, *, fits: bool) -> Any:
+    """The same, lists and mappings on one line if they fit there."""
+    styled = _block(value, column, used)
+    if fits and isinstance(value, (Mapping, list, tuple)):
+        styled.fa.set_flow_style()
+    return styled
+
+
+def _fits(value: Any, used: int) -> bool:
+    return used + len(json.dumps(value, ensure_ascii=False)) <= _WIDTH
+
+
+def _scalar(value: Any, column: int, used: int) -> Any:
+    if isinstance(value, str):
+        return _folded(value, _WIDTH - column) if not _fits(value, used) and _foldable(value) else _quoted(value)
+    if isinstance(value, float):
+        return int(value) if _shortest(value).lstrip("-").isdigit() else float(value)
+    return value
+
+
+def _folded(text: str, width: int) -> str:
+    """A text on lines of its own."""
+    from ruamel.yaml.scalarstring import FoldedScalarString
+
+    lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    folded: Any = FoldedScalarString(text)
+    folded.fold_pos = [len(" ".join(lines[:count])) for count in range(1, len(lines))]
+    return cast("str", folded)
+
+
+def _quoted(text: str) -> str:
+    """A text in quotes, if it would be read as a number or another word for one, or as the mark of a key."""
+    from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+    other = scalar(text) != text or text.lower().lstrip("+-.") in _WORDS or text.startswith(":") or "?" in text
+    return DoubleQuotedScalarString(text) if other else text
+
+
+def _foldable(text: str) -> bool:
+    """Whether lines may end at its spaces: nothing but single ones between words that can be printed."""
+    return text.isprintable() and text.split(" ") == text.split()

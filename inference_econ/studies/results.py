@@ -1,0 +1,126 @@
+"""Answers to scenarios: what there is to see, and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.answers.assess import Assessment
+from inference_econ.answers.sources import UsedSource
+from inference_econ.formulas import money
+from inference_econ.inputs.scenario import Scenario
+from inference_econ.search.frontier import Frontier
+from inference_econ.studies.exhibits import CellTable, Chart
+
+_Kind = TypeVar("_Kind")
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One labelled frontier of points, slowest first.
+
+    Attributes
+    ----------
+    label : str
+        What the legend says.
+    tokens_per_second, dollars, accelerators, batch : ndarray, shape (n,)
+        Speed [tokens/s], cost [USD per 1e6 tokens], instance [1], sequences [1].
+    frontier : Frontier or None
+        Where it comes from; None for the toy model.
+    sources : tuple of UsedSource
+        What its numbers rest on.
+    """
+
+    label: str
+    tokens_per_second: Array
+    dollars: Array
+    accelerators: Array
+    batch: Array
+    frontier: Frontier | None = None
+    sources: tuple[UsedSource, ...] = ()
+
+    def preferred_index(self, exponent: float) -> int:
+        """The point that maximises speed^exponent / cost (eq. 45)."""
+        return int(np.argmax(money.preference(self.tokens_per_second, self.dollars, exponent)))
+
+
+@dataclass(frozen=True, slots=True)
+class SquareRootLaw:
+    """Published latencies beside the square-root law.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        Models.
+    parameters, measured, predicted : ndarray, shape (n,)
+        Parameters [1] and seconds per token [s].
+    """
+
+    labels: tuple[str, ...]
+    parameters: Array
+    measured: Array
+    predicted: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer to a scenario.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        What was asked.
+    exhibits : tuple
+        What there is to see, in order. Of frontiers a :class:`Curve` per series, of tables and their charts each by
+        itself, of a measured deployment its :class:`Assessment`, of figures side by side a :class:`Result` each.
+    sources : tuple of UsedSource
+        What the numbers rest on.
+    missing : mapping of str to str
+        Series that fit nowhere, with the reason.
+    """
+
+    scenario: Scenario
+    exhibits: tuple[Exhibit, ...]
+    sources: tuple[UsedSource, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def curves(self) -> tuple[Curve, ...]:
+        """Frontiers, one per series."""
+        return self._of(Curve)
+
+    @property
+    def tables(self) -> tuple[CellTable, ...]:
+        """Numbers of answers that are no frontiers."""
+        return self._of(CellTable)
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """The same to be drawn."""
+        return self._of(Chart)
+
+    @property
+    def panels(self) -> tuple[Result, ...]:
+        """Other scenarios side by side."""
+        return self._of(Result)
+
+    @property
+    def assessment(self) -> Assessment | None:
+        """Of a measured deployment, if that was asked for."""
+        return next(iter(self._of(Assessment)), None)
+
+    @property
+    def comparison(self) -> SquareRootLaw | None:
+        """Latencies beside the square-root law, if that was asked for."""
+        return next(iter(self._of(SquareRootLaw)), None)
+
+    def _of(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
+        return tuple(exhibit for exhibit in self.exhibits if isinstance(exhibit, kind))
+
+
+#: What a result can show.
+Exhibit = Curve | CellTable | Chart | SquareRootLaw | Assessment | Result

@@ -1,0 +1,142 @@
+"""What the settings of a scenario ask for: setups, frontiers, assessments."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from inference_econ._types import Progress
+from inference_econ.answers.assess import Assessment, assess
+from inference_econ.answers.frontier import frontier
+from inference_econ.answers.operating_point import Observation
+from inference_econ.engine.layouts.pins import Pins
+from inference_econ.engine.layouts.space import Space
+from inference_econ.engine.setup import Setup
+from inference_econ.engine.speculation import ACCEPTANCE, PROPOSERS, Speculation
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog, profiles
+from inference_econ.inputs.asks import AssessAsk, Settings
+from inference_econ.inputs.traffic import Traffic
+from inference_econ.search.frontier import Frontier, Sampling
+
+#: What a scenario assumes where neither the caller nor its file says.
+DEFAULTS = Settings(grid="whole", pipeline=True, isl=2000, osl=500)
+
+
+def with_defaults(settings: Settings) -> Settings:
+    """Settings with the defaults; a context that is set replaces the default lengths."""
+    known = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
+    return Settings(**known).over(DEFAULTS)
+
+
+def setup_of(settings: Settings) -> Setup:
+    """What settings are about.
+
+    Raises
+    ------
+    InputError
+        If they name no model or hardware, or what is not there.
+    """
+    for name, article in (("model", "a model; name one"), ("hardware", "hardware; name it")):
+        if getattr(settings, name) is None:
+            raise InputError(f"a series needs {article} in its settings or in 'common'")
+    assert settings.model is not None and settings.hardware is not None
+    return Setup.of(
+        settings.model,
+        settings.hardware,
+        weights=settings.weights,
+        activations=settings.activations,
+        kv=settings.kv,
+        assumptions=profiles.for_grid(settings.assumptions, settings.grid or "whole"),
+        price=settings.price,
+        changes=settings.changes,
+    )
+
+
+def frontier_of(settings: Settings, *, progress: Progress | None = None) -> Frontier:
+    """The frontier that some settings describe; what they leave out is :data:`DEFAULTS`.
+
+    Parameters
+    ----------
+    settings : Settings
+        What is served on what.
+    progress : callable, optional
+        Told the share of the work done, and what is being done.
+
+    Raises
+    ------
+    InputError
+        If a name or setting cannot be used.
+    NothingFitsError
+        If there is no feasible plan.
+    """
+    filled = with_defaults(settings)
+    assert filled.grid is not None and filled.pipeline is not None
+    traffic = Traffic(
+        context=filled.context, isl=filled.isl, osl=filled.osl, max_tokens_per_second=filled.max_tokens_per_second
+    )
+    space = Space(_pins(filled), filled.max_accelerators, filled.pipeline, filled.grid)
+    sampling = None if filled.sampling is None else Sampling(filled.sampling.points, filled.sampling.decades)
+    speculation = speculation_of(filled)
+    return frontier(setup_of(filled), traffic, space, speculation=speculation, sampling=sampling, progress=progress)
+
+
+def _pins(filled: Settings) -> Pins:
+    return Pins(filled.tp, filled.dp, filled.pp, filled.ep, filled.batch, filled.accelerators)
+
+
+def speculation_of(settings: Settings) -> Speculation | None:
+    """Who proposes tokens, if anybody.
+
+    Raises
+    ------
+    InputError
+        If a name cannot be used, or the longest draft and the list of probabilities differ in length.
+    """
+    proposer = next((name for name in PROPOSERS if getattr(settings, name)), None)
+    if proposer is None:
+        return None
+    return Speculation.of(
+        proposer,
+        ACCEPTANCE if settings.acceptance is None else settings.acceptance,
+        settings.max_draft,
+        model=None if settings.draft is None else catalog.model(settings.draft),
+        weights=settings.draft_weights,
+    )
+
+
+_cached_frontier = lru_cache(maxsize=256)(frontier_of)
+
+
+def shared_frontier(settings: Settings) -> Frontier:
+    """The same, computed once for all tables and figures that share it; a user's file may have changed since."""
+    shipped: tuple[tuple[catalog.Kind, tuple[str | None, ...]], ...] = (
+        ("models", (settings.model, settings.draft)),
+        ("hardware", (settings.hardware,)),
+        ("assumptions", (settings.assumptions,)),
+    )
+    if all(name is None or name in catalog.names(kind) for kind, names in shipped for name in names):
+        return _cached_frontier(settings)
+    return frontier_of(settings)
+
+
+def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assessment:
+    """The assessment that a scenario asks for.
+
+    Parameters
+    ----------
+    ask : AssessAsk
+        What was measured on what.
+    progress : callable, optional
+        Told the share of the work done, and what is being done.
+
+    Raises
+    ------
+    InputError
+        If a name or setting cannot be used.
+    """
+    filled = with_defaults(ask.common)
+    assert filled.accelerators is not None
+    traffic = Traffic(context=filled.context, isl=filled.isl, osl=filled.osl)
+    fullness = {name: getattr(ask, name) for name in ("utilization", "batch", "throughput")}
+    observed = Observation(ask.tokens_per_second, round(filled.accelerators), **fullness)
+    return assess(setup_of(filled), traffic, observed, _pins(filled), progress=progress)

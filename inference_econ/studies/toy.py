@@ -1,0 +1,120 @@
+"""The toy model of section 2.2 of Erdil (2025) for a model on a chip: its optimum, or its frontier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.answers.frontier import make_grid
+from inference_econ.answers.sources import priced_sources
+from inference_econ.engine import memory
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.space import Space
+from inference_econ.engine.setup import Setup
+from inference_econ.errors import NothingFitsError
+from inference_econ.formulas import money, pareto, roofline
+from inference_econ.inputs.asks import Settings, ToyAsk
+from inference_econ.studies.results import Curve
+from inference_econ.studies.settings import setup_of, with_defaults
+
+
+class _Points(NamedTuple):
+    """Instances; every field has the shape (n,)."""
+
+    seconds: Array
+    """Of a step [s]."""
+    accelerators: Array
+    """[1]"""
+    batch: Array
+    """Sequences [1]."""
+
+
+def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
+    """The toy model for one series.
+
+    Parameters
+    ----------
+    ask : ToyAsk
+        Its constants, and whether its closed-form optimum or its frontier is asked for.
+    label : str
+        Of the series.
+    settings : Settings
+        Of the series; what they leave out is :data:`inference_econ.studies.settings.DEFAULTS`.
+
+    Returns
+    -------
+    Curve
+        One point for the optimum.
+
+    Raises
+    ------
+    InputError
+        If a name or setting cannot be used.
+    NothingFitsError
+        If no instance of the grid holds the model and its cache.
+    """
+    filled = with_defaults(settings)
+    setup = setup_of(filled.replace(assumptions=filled.assumptions or "paper"))
+    setup, price = replace(setup, context=filled.context or 0.0), setup.dollars_per_accelerator_hour
+    points = _optimum(ask, setup) if ask.kind == "toy_optimum" else _fitting(ask, setup, filled, label)
+    dollars = money.dollars_per_million_tokens(points.accelerators, points.seconds, points.batch, price)
+    best = pareto.undominated(points.seconds, dollars)
+    if filled.sampling is not None:
+        best = best[pareto.sampled(points.seconds[best], filled.sampling.points, filled.sampling.decades)]
+    best = best[::-1]
+    return Curve(
+        label,
+        1.0 / points.seconds[best],
+        dollars[best],
+        points.accelerators[best],
+        points.batch[best],
+        sources=priced_sources(setup, price),
+    )
+
+
+def _bytes_per_parameter(setup: Setup) -> float:
+    return memory.weight_bytes(setup.model, setup.precision) / setup.model.total_parameters
+
+
+def _optimum(ask: ToyAsk, setup: Setup) -> _Points:
+    """The fastest instance with its critical batch, in closed form."""
+    width, bandwidth = _bytes_per_parameter(setup), setup.hardware.hbm_bytes_per_second
+    best = roofline.toy_minimum_latency(
+        setup.model.total_parameters,
+        setup.model.layers,
+        bytes_per_parameter=width,
+        bytes_per_second=bandwidth,
+        reductions=ask.reductions,
+        hop_seconds=ask.hop,
+    )
+    batch = roofline.critical_batch(width, bandwidth, setup.flops_per_second(setup.precision.weights))
+    return _Points(*np.atleast_1d(best.seconds, best.accelerators, batch))
+
+
+def _fitting(ask: ToyAsk, setup: Setup, filled: Settings, label: str) -> _Points:
+    """All instances and batches of the study's grid that fit, and produce no more than is asked for."""
+    sizes, batches = make_grid(setup, Space(grid="paper", pipeline=False)).pairs()
+    seconds = roofline.toy_latency(
+        setup.model.total_parameters,
+        setup.model.layers,
+        sizes,
+        batches,
+        bytes_per_parameter=_bytes_per_parameter(setup),
+        bytes_per_second=setup.bytes_per_second,
+        flops_per_second=setup.flops_per_second(setup.precision.weights),
+        reductions=ask.reductions,
+        hop_seconds=ask.hop,
+        base_seconds=ask.base,
+    )
+    fits, demand = setup.memory(Plans.of(sizes, batches, np.ones((1, 1)))).fits, filled.max_tokens_per_second
+    if demand is not None:
+        fits = fits & (batches <= demand * seconds)
+    if not fits.any():
+        limit = "" if demand is None else f", or each produces more than {demand:g} tokens/s"
+        raise NothingFitsError(
+            f"nothing fits: {label}: no instance of the grid holds weights and cache of {setup.model.name}{limit}"
+        )
+    return _Points(seconds[fits], *(np.broadcast_to(axis, seconds.shape)[fits] for axis in (sizes, batches)))

@@ -1,0 +1,71 @@
+"""YAML that is written reads back to equal data, is not wide, and keeps its digits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference_econ.inputs import _yaml, catalog
+from inference_econ.inputs.yaml_writing import yaml_text
+
+FOLDERS = [catalog.folder(kind) for kind in ("hardware", "models", "scenarios")]
+SHIPPED = [path for folder in FOLDERS for path in folder.rglob("*.yaml")]
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=60)
+numbers = st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False)
+leaves = st.none() | st.booleans() | numbers | texts
+values = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4), max_leaves=12
+)
+
+
+def _read(text: str) -> dict[str, Any]:
+    return _yaml.parse(text, "written.yaml").data
+
+
+@given(st.dictionaries(texts, values, min_size=1, max_size=4))
+def test_any_data_read_back_equal(data: dict[str, Any]) -> None:
+    assert _read(yaml_text(data)) == data
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_shipped_file_is_written_to_the_same_data(path: Path) -> None:
+    data = _yaml.read(path).data
+    text = yaml_text(data)
+    assert _read(text) == data
+    # Lines end where words do.
+    assert all(len(line) <= 120 or max(map(len, line.split())) > 60 for line in text.splitlines())
+
+
+def test_digits_and_styles() -> None:
+    data: dict[str, Any] = {
+        "share": 0.097,
+        "parameters": 6.051e9,
+        "tokens": 128.0,
+        "seconds": 1.5e-7,
+        "time": "52.97 us",
+        "date": "2026-11-21",
+        "number": "1_000",
+        "word": "no",
+        "nothing": None,
+        "errors": {"tpot": {"rows": 3, "quantiles": [-0.1, 0.0]}},
+        "chips": ["h100_sxm"] * 12,
+    }
+    assert yaml_text(data).splitlines()[:10] == [
+        "share: 0.097",
+        "parameters: 6.051e+09",
+        "tokens: 128",
+        "seconds: 1.5e-07",
+        "time: 52.97 us",
+        "date: '2026-11-21'",
+        'number: "1_000"',
+        'word: "no"',
+        "nothing: null",
+        "errors: {tpot: {rows: 3, quantiles: [-0.1, 0]}}",
+    ]
+    # What does not fit on a line is written below each other.
+    assert yaml_text(data).splitlines()[10:] == ["chips:", *["  - h100_sxm"] * 12]

@@ -1,0 +1,15 @@
+"""Predictions of all shipped measurements of servers, which take long and are computed once."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from inference_econ.calibration import validation
+from inference_econ.calibration.validation import servers
+from inference_econ.calibration.validation.rows import Servers
+
+
+@cache
+def shipped_servers() -> Servers:
+    """Under the assumptions that belong to each row."""
+    return servers.servers(list(validation.SERVERS))
