@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from inference_econ.engine.setup import Setup
     from inference_econ.engine.speculation import Speculation
     from inference_econ.inputs.traffic import Requests
-    from inference_econ.serving.services import Deployments
+    from inference_econ.serving.services import Services
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: The options that a command was given, by their names in Python.
@@ -313,7 +313,7 @@ def request_rate(choices: Choices, requests: Requests) -> float | None:
 
 def offer(
     choices: Choices, requests: Requests, hardware: str | None = None, speculation: Speculation | None = None
-) -> Deployments:
+) -> Services:
     """Every layout that the options leave open, as a service of some requests."""
     from inference_econ.answers.offer import offer
 

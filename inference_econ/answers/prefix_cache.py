@@ -17,7 +17,7 @@ from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError
 from inference_econ.inputs.tier import TierSpec
 from inference_econ.serving.load import loaded
-from inference_econ.serving.services import Deployments, Service
+from inference_econ.serving.services import Service, Services
 
 Array = npt.NDArray[np.float64]
 
@@ -159,7 +159,7 @@ def prompt(
 
 
 def offload(
-    layouts: Deployments,
+    layouts: Services,
     tiers: Sequence[TierSpec],
     *,
     prefix_tokens: float,
@@ -170,7 +170,7 @@ def offload(
 
     Parameters
     ----------
-    layouts : Deployments
+    layouts : Services
         Of a model on a chip (:func:`inference_econ.answers.offer.offer`); the smallest whose requests are nearly the
         cheapest is taken.
     tiers : sequence of TierSpec
@@ -248,7 +248,7 @@ def curve(found: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
     return lines
 
 
-def _cheapest(found: Deployments) -> int:
+def _cheapest(found: Services) -> int:
     """The smallest layout whose requests are nearly the cheapest."""
     per_chip = promised_rates(found, Targets()) / found.plans.accelerators
     good = np.flatnonzero(per_chip >= (1.0 - _NEARLY) * per_chip.max())

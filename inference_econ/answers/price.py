@@ -12,7 +12,7 @@ from inference_econ.answers.subjects import under_load
 from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError
 from inference_econ.serving.load import Loaded, loaded
-from inference_econ.serving.services import Deployments, Service
+from inference_econ.serving.services import Service, Services
 
 #: Kinds of tokens, each with a price of its own.
 KINDS = ("input", "cached_input", "output")
@@ -137,7 +137,7 @@ def _per_million(dollars: float, tokens: float) -> float:
 
 
 def price(
-    layouts: Deployments,
+    layouts: Services,
     requests_per_second: float | None = None,
     *,
     targets: Targets | None = None,
@@ -148,7 +148,7 @@ def price(
 
     Parameters
     ----------
-    layouts : Deployments
+    layouts : Services
         To choose from (:func:`inference_econ.answers.offer.offer`).
     requests_per_second : float, optional
         The whole traffic [1/s]; by default :func:`inference_econ.answers.recommend.natural_rate`.

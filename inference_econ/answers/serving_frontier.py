@@ -13,7 +13,7 @@ from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError
 from inference_econ.formulas import pareto
-from inference_econ.serving.services import Deployments
+from inference_econ.serving.services import Services
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ class ServiceFrontier:
 
     Attributes
     ----------
-    deployments : Deployments
+    deployments : Services
         Where the points come from.
     plans : Plans
         Their layouts.
@@ -47,7 +47,7 @@ class ServiceFrontier:
         Completed by an instance [1/s]; in flight, and decoded together as one of them sees it [1].
     """
 
-    deployments: Deployments
+    deployments: Services
     plans: Plans
     tokens_per_second_per_user: Array
     ttft_seconds: Array
@@ -149,12 +149,12 @@ class ServiceFrontier:
         return pd.DataFrame(self.columns())
 
 
-def service_frontier(layouts: Deployments) -> ServiceFrontier:
+def service_frontier(layouts: Services) -> ServiceFrontier:
     """The frontier over all layouts and batches of an offer, each in the steady state of continuous batching.
 
     Parameters
     ----------
-    layouts : Deployments
+    layouts : Services
         What a model on a chip can offer (:func:`inference_econ.answers.offer.offer`).
 
     Returns

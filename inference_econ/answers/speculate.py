@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,8 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import Acceptance
 from inference_econ.inputs.traffic import Requests
-from inference_econ.serving.services import At, Service, services, slots_of
+from inference_econ.serving.services import Service, services, slots_of
+from inference_econ.serving.steady import Steady
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +47,7 @@ class Speculated:
         [USD/h]
     concurrency : ndarray
         Requests in flight, ascending, whole numbers up to the slots of the second [1].
-    plain_state, state : At
+    plain_state, state : Steady
         Steady states of both at these.
     drafted : ndarray of int
         Best draft length of the batches of the second; 0 where plain decoding is fastest [1].
@@ -60,8 +61,8 @@ class Speculated:
     speculating: Service
     dollars_per_accelerator_hour: float
     concurrency: Array
-    plain_state: At
-    state: At
+    plain_state: Steady
+    state: Steady
     drafted: Indices
     tokens: Array
     propose_seconds: Array
@@ -76,18 +77,19 @@ class Speculated:
         """Where it is quicker per token."""
         return np.asarray(self.speedup > 1.0 + _NONE)
 
-    def dollars(self, state: At) -> Array:
+    def dollars(self, state: Steady) -> Array:
         """The bill of the instance over its output tokens [USD per 1e6 tokens]."""
         return _dollars(self.plain, state, self.dollars_per_accelerator_hour)
 
     def at(self, wanted: npt.ArrayLike) -> Speculated:
         """The same at some requests in flight, or the next number that was looked at."""
         chosen = np.searchsorted(self.concurrency, np.asarray(wanted, dtype=float).clip(1.0, self.concurrency[-1]))
+        concurrency = self.concurrency[chosen]
         return replace(
             self,
-            concurrency=self.concurrency[chosen],
-            plain_state=_picked(self.plain_state, chosen),
-            state=_picked(self.state, chosen),
+            concurrency=concurrency,
+            plain_state=self.plain.at(concurrency),
+            state=self.speculating.at(concurrency),
             drafted=self.drafted[chosen],
             tokens=self.tokens[chosen],
             propose_seconds=self.propose_seconds[chosen],
@@ -168,13 +170,9 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     return Speculated(plain, fast, rate, concurrency, plain.at(concurrency), state, length, rounds.tokens[length], each)
 
 
-def _dollars(service: Service, state: At, rate: float) -> Array:
+def _dollars(service: Service, state: Steady, rate: float) -> Array:
     tokens = state.requests_per_second * service.requests.osl.mean
     return np.asarray(1e6 * service.accelerators * rate / 3600.0 / tokens)
-
-
-def _picked(state: At, chosen: Indices) -> At:
-    return At(*(np.asarray(getattr(state, one.name)[chosen]) for one in fields(At)))
 
 
 @dataclass(frozen=True, slots=True)

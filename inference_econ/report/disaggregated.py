@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.answers.disaggregated.compare import NOTICED, Comparison, Frontier
+from inference_econ.answers.disaggregated.compare import NOTICED, Comparison, PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.recommend import Choice
@@ -229,7 +229,7 @@ def _cheapest(compared: Comparison, speed: float) -> tuple[Pool, int] | None:
 
 
 def _label(pool: Pool, index: int, *, kind: bool = False) -> str:
-    label = layout_label(layout_of(pool.found.service(index)))
+    label = layout_label(layout_of(pool.services.service(index)))
     return f"{pool.setup.hardware.name.split()[1]} {label}" if kind else label
 
 
@@ -263,7 +263,7 @@ def curves(compared: Comparison) -> list[Curve]:
     ]
 
 
-def _curve(label: str, pool: Pool, front: Frontier) -> Curve:
+def _curve(label: str, pool: Pool, front: PoolFrontier) -> Curve:
     sizes = pool.accelerators[front.layout]
     return Curve(label, front.tokens_per_second[::-1], front.dollars[::-1], sizes[::-1], front.batch[::-1])
 
@@ -317,26 +317,26 @@ def _together_record(together: Choice) -> dict[str, object]:
     }
 
 
-def _point(pool: Pool, front: Frontier, index: int) -> dict[str, object]:
+def _point(pool: Pool, front: PoolFrontier, index: int) -> dict[str, object]:
     layout = int(front.layout[index])
     point = {
         "tokens_per_second_per_user": float(front.tokens_per_second[index]),
         "dollars_per_million_output_tokens": float(front.dollars[index]),
         "ttft_seconds": float(front.ttft_seconds[index]),
         "accelerators": int(pool.accelerators[layout]),
-        "layout": layout_of(pool.found.service(layout)),
+        "layout": layout_of(pool.services.service(layout)),
         "batch": float(front.batch[index]),
     }
     instances = pool.instances([float(pool.accelerators[layout])], [float(front.batch[index])])
     return caveats.bounded(point, caveats.ends(instances, _POINT))
 
 
-def _apart(pools: Pools, front: Frontier, index: int) -> dict[str, object]:
+def _apart(pools: Pools, front: PoolFrontier, index: int) -> dict[str, object]:
     pair = int(front.prefill[index]), int(front.layout[index])
     return {
         **_point(pools.decode, front, index),
         "prefill_accelerators": int(pools.prefill.accelerators[pair[0]]),
-        "prefill_layout": layout_of(pools.prefill.found.service(pair[0])),
+        "prefill_layout": layout_of(pools.prefill.services.service(pair[0])),
         "prefill_instances_per_decode_instance": float(front.ratio[index]),
         **_transfer(pools, *pair),
     }
@@ -357,11 +357,11 @@ def fleet_record(fleet: Fleet) -> dict[str, object]:
     return {
         "prefill_instances": fleet.prefill_instances,
         "prefill_accelerators_per_instance": int(pools.prefill.accelerators[fleet.prefill]),
-        "prefill_layout": layout_of(pools.prefill.found.service(fleet.prefill)),
+        "prefill_layout": layout_of(pools.prefill.services.service(fleet.prefill)),
         "prefill_utilization": fleet.prefill_utilization,
         "decode_instances": fleet.decode_instances,
         "decode_accelerators_per_instance": int(pools.decode.accelerators[fleet.decode]),
-        "decode_layout": layout_of(pools.decode.found.service(fleet.decode)),
+        "decode_layout": layout_of(pools.decode.services.service(fleet.decode)),
         "decode_utilization": fleet.decode_utilization,
         "accelerators": sum(fleet.accelerators),
         "dollars_per_hour": fleet.dollars_per_hour,

@@ -17,7 +17,7 @@ from inference_econ.answers.recommend import Targets
 from inference_econ.errors import InputError
 from inference_econ.report.load import load_charts, load_frame, load_sweep_record, load_table, simulation_table
 from inference_econ.report.page import csv_text
-from inference_econ.serving.goodput import kept_share
+from inference_econ.serving.load import kept_share
 from tests.offered import offer_of, service_of
 
 PROMISED = Targets(ttft_seconds=0.1, tpot_seconds=0.02)
@@ -99,9 +99,9 @@ def test_the_usual_layout_completes_most_per_chip() -> None:
     found = offer
     each = found.states.requests_per_second[:, -1] / found.plans.accelerators
     free = usual_service(offer, Targets())
-    assert free.requests_per_second[-1] / free.accelerators == pytest.approx(each.max())
+    assert free.states.requests_per_second[-1] / free.accelerators == pytest.approx(each.max())
     quick = usual_service(offer, Targets(tpot_seconds=0.007))
-    assert quick.tpot_seconds[0] <= 0.007
+    assert quick.states.tpot_seconds[0] <= 0.007
     # Promises that nothing keeps leave the choice open: the sweep shows that none is kept.
     never = usual_service(offer, Targets(tpot_seconds=1e-6))
     assert never.accelerators == free.accelerators

@@ -21,7 +21,7 @@ from inference_econ.report.serving_frontier import (
     service_frontier_record,
     service_frontier_table,
 )
-from inference_econ.serving.services import Deployments
+from inference_econ.serving.services import Services
 from inference_econ.serving.steady import steady
 from tests import asking
 from tests.offered import offer_of
@@ -39,7 +39,7 @@ def front_of(name: str = "dense") -> ServiceFrontier:
     return service_frontier(OFFERS[name]())
 
 
-def without_watts(found: Deployments) -> Deployments:
+def without_watts(found: Services) -> Services:
     hardware = found.setup.hardware.model_copy(update={"watts": None})
     return replace(found, setup=replace(found.setup, hardware=hardware))
 

@@ -27,7 +27,7 @@ from inference_econ.inputs.traffic import Requests
 from inference_econ.report import speculate as report
 from inference_econ.search.fastest import token_seconds
 from inference_econ.serving import steady
-from inference_econ.serving.services import Deployments
+from inference_econ.serving.services import Services
 from tests import asking
 
 Array = npt.NDArray[np.float64]
@@ -269,7 +269,7 @@ def test_more_acceptance_is_never_slower(chance: float, more: float, kind: str) 
     low, high = sorted((chance, more))
     plans = layout(8, [1.0, 16.0, 200.0])
     slow, quick = (
-        steady.steady_rounds(setup(), plans, REQUESTS, replace(PROPOSALS[kind], acceptance=(rate,) * 5))
+        steady.steady(setup(), plans, REQUESTS, replace(PROPOSALS[kind], acceptance=(rate,) * 5))
         for rate in (low, high)
     )
     assert (quick.tpot_seconds <= slow.tpot_seconds * (1 + 1e-12)).all()
@@ -280,7 +280,7 @@ def test_proposals_that_are_never_accepted_never_help(kind: str) -> None:
     speculation = replace(PROPOSALS[kind], acceptance=(0.0,) * 5)
     assert not drafting.rounds(setup(), layout(8), speculation).best().length.any()
     plain = steady.steady(setup(), layout(8), REQUESTS)
-    found = steady.steady_rounds(setup(), layout(8), REQUESTS, speculation)
+    found = steady.steady(setup(), layout(8), REQUESTS, speculation)
     assert (found.tpot_seconds >= plain.tpot_seconds).all()
     if kind == "ngram":
         np.testing.assert_allclose(found.tpot_seconds, plain.tpot_seconds, rtol=1e-12)
@@ -312,18 +312,21 @@ def test_speculation_ends_where_arithmetic_bounds_a_step(assumptions: str) -> No
 
 def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
     plans, eagle = layout(8, [1.0, 10.0, 100.0]), PROPOSALS["eagle"]
-    found = steady.steady_rounds(setup(), plans, REQUESTS, eagle)
-    rounds = drafting.rounds(setup(), plans, eagle)
+    # No two prompts of 2000 tokens fit a step.
+    narrow = setup()
+    narrow = replace(narrow, assumptions=narrow.assumptions.changed({"serving.prefill_chunk": 2048}))
+    found = steady.steady(narrow, plans, REQUESTS, eagle)
+    rounds = drafting.rounds(narrow, plans, eagle)
     best = rounds.best()
-    read = drafting.read_prompt(setup(), plans, 2000.0, 0.0, eagle)
+    read = drafting.read_prompt(narrow, plans, 2000.0, 0.0, eagle)
     waiting = (plans.batch - 1.0) * read.busy_seconds / 499.0
     np.testing.assert_allclose(found.tpot_seconds, best.seconds + waiting, rtol=1e-12)
     np.testing.assert_allclose(found.decode_seconds, best.seconds, rtol=1e-12)
-    own = prefill.prefill(setup(), plans, 2000.0).busy_seconds
+    own = prefill.prefill(narrow, plans, 2000.0).busy_seconds
     assert (read.busy_seconds > own).all()
     assert (read.busy_seconds < 1.05 * own).all()  # one layer and a bit of 80
     # A new prompt waits for the rest of a whole round.
-    plain = steady.steady(setup(), plans, REQUESTS)
+    plain = steady.steady(narrow, plans, REQUESTS)
     step = np.take_along_axis(rounds.seconds, best.length[:, None], axis=-1)[:, 0]
     assert (step[1:] > plain.decode_seconds[1:]).all()
     assert (found.running_seconds[1:] > plain.running_seconds[1:]).all()
@@ -356,7 +359,7 @@ def test_an_offer_with_speculation_is_priced_to_the_cent() -> None:
     assert bill == pytest.approx(nothing_cached.dollars_per_hour, rel=1e-9)
 
 
-def with_requests(one: Deployments, asked: Requests) -> Deployments:
+def with_requests(one: Services, asked: Requests) -> Services:
     return asking.offer(
         one.setup.model,
         one.setup.hardware,
@@ -416,7 +419,7 @@ def test_where_a_draft_model_stops_paying() -> None:
     assert some.concurrency.tolist() == [1.0, 64.0, found.concurrency[-1]]
     assert some.speedup[0] == pytest.approx(
         float(steady.steady(setup(), layout(8, [1.0]), REQUESTS).tpot_seconds[0])
-        / float(steady.steady_rounds(setup(), layout(8, [1.0]), REQUESTS, PROPOSALS["draft"]).tpot_seconds[0])
+        / float(steady.steady(setup(), layout(8, [1.0]), REQUESTS, PROPOSALS["draft"]).tpot_seconds[0])
     )
     dollars = found.dollars(found.plain_state)
     expected = 8 * found.dollars_per_accelerator_hour / 3600 / (found.plain_state.requests_per_second * 500) * 1e6
