@@ -13,6 +13,7 @@ import numpy.typing as npt
 from inference_econ.answers.conversations import Conversation, Reuse, reuse
 from inference_econ.answers.recommend import FILLED, Targets, promised_rates
 from inference_econ.engine import memory
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError
 from inference_econ.inputs.tier import TierSpec
 from inference_econ.serving.load import loaded
@@ -108,6 +109,11 @@ class Offloading:
     ttft_seconds: float
     holding_dollars_per_million_hour: float
     readings: tuple[Reading, ...]
+
+    def subjects(self) -> tuple[Instances]:
+        """The instance that computes a prefix again."""
+        lengths = self.service.requests.isl.mean, self.service.requests.osl.mean
+        return (Instances(self.service.setup, [float(self.service.accelerators)], (), *lengths),)
 
     @property
     def keeping_seconds(self) -> float:

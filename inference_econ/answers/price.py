@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from inference_econ.answers.recommend import Targets, natural_rate, promised_rates, recommend
+from inference_econ.answers.subjects import under_load
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError
 from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Service, Services
@@ -57,6 +59,10 @@ class Sheet:
     def dollars_per_million_tokens(self) -> float:
         """The bill over all tokens, whatever their kind [USD per 1e6 tokens]."""
         return self.dollars_per_hour * _MILLION / sum(self.tokens_per_hour.values())
+
+    def subjects(self) -> tuple[Instances, ...]:
+        """An instance under its load."""
+        return under_load([(self.service, self.load)])
 
     def revenue_per_hour(self, prices: Mapping[str, float]) -> float:
         """What the traffic brings in at some prices by kind [USD/h]; prices are in USD per 1e6 tokens."""

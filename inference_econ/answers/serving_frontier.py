@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError
 from inference_econ.formulas import pareto
 from inference_econ.serving.services import Services
@@ -84,6 +86,21 @@ class ServiceFrontier:
         """Output tokens over the power of the boards [tokens/s/MW]; None where the hardware file has no watts."""
         watts = self.deployments.setup.hardware.watts
         return None if watts is None else self.tokens_per_second_per_accelerator * (_MEGAWATT / watts)
+
+    def subjects(self, chosen: Sequence[int] | None = None) -> tuple[Instances]:
+        """Every point as an instance that may be unlike what was measured, or some of them, by position."""
+        at = np.arange(len(self)) if chosen is None else np.asarray(chosen)
+        requests = self.deployments.requests
+        return (
+            Instances(
+                self.deployments.setup,
+                self.plans.accelerators[at].tolist(),
+                self.concurrency[at].tolist(),
+                requests.isl.mean,
+                requests.osl.mean,
+                speculates=self.deployments.speculation is not None,
+            ),
+        )
 
     def metric(self, name: Metric) -> Array:
         """What is held against speed [USD per 1e6 tokens], [tokens/s] or [tokens/s/MW].

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
+from inference_econ._types import Progress
 from inference_econ.errors import InputError
 from inference_econ.inputs.asks import Settings
 from inference_econ.inputs.scenario import Scenario
-from inference_econ.search.frontier import Progress
 from inference_econ.studies import scenario as study
 from inference_econ.studies.scenario import Result
 

@@ -9,8 +9,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Progress
 from inference_econ.answers.assess import Assessment, assess
-from inference_econ.answers.frontier import DraftModel, frontier, make_grid
+from inference_econ.answers.frontier import frontier, make_grid
 from inference_econ.answers.operating_point import Observation
 from inference_econ.answers.sources import UsedSource, priced_sources, setup_sources, spec_sources
 from inference_econ.answers.sources import sources as sources
@@ -19,6 +20,7 @@ from inference_econ.engine.layouts import plans
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.space import Space
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.speculation import ACCEPTANCE, PROPOSERS, Speculation
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto, roofline
 from inference_econ.inputs import catalog, profiles
@@ -34,14 +36,14 @@ from inference_econ.inputs.asks import (
 )
 from inference_econ.inputs.scenario import Scenario
 from inference_econ.inputs.traffic import Traffic
-from inference_econ.search.frontier import Frontier, Progress, Sampling
+from inference_econ.search.frontier import Frontier, Sampling
 from inference_econ.studies import kv_runahead, latent_attention
 from inference_econ.studies.exhibits import CellTable, Chart
 
 Array = npt.NDArray[np.float64]
 
 #: What a question assumes where neither the caller nor a scenario says.
-DEFAULTS = Settings(grid="whole", pipeline=True, isl=2000, osl=500, acceptance=0.8, max_draft=5)
+DEFAULTS = Settings(grid="whole", pipeline=True, isl=2000, osl=500)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +207,11 @@ def ask_frontier(settings: Settings, *, progress: Progress | None = None) -> Fro
     traffic = Traffic(
         context=filled.context, isl=filled.isl, osl=filled.osl, max_tokens_per_second=filled.max_tokens_per_second
     )
-    draft = None
-    if filled.draft is not None:
-        assert filled.acceptance is not None and filled.max_draft is not None
-        draft = DraftModel(catalog.model(filled.draft), filled.acceptance, filled.max_draft)
     assert filled.grid is not None and filled.pipeline is not None
     sampling = None if filled.sampling is None else Sampling(filled.sampling.points, filled.sampling.decades)
     space = Space(_pins(filled), filled.max_accelerators, filled.pipeline, filled.grid)
-    return frontier(_setup(filled), traffic, space, draft=draft, sampling=sampling, progress=progress)
+    speculation = speculation_of(filled)
+    return frontier(_setup(filled), traffic, space, speculation=speculation, sampling=sampling, progress=progress)
 
 
 def _pins(filled: Settings) -> Pins:
@@ -235,6 +234,26 @@ def _setup(filled: Settings) -> Setup:
         assumptions=profiles.for_grid(filled.assumptions, filled.grid or "whole"),
         price=filled.price,
         changes=filled.changes,
+    )
+
+
+def speculation_of(settings: Settings) -> Speculation | None:
+    """Who proposes tokens, if anybody.
+
+    Raises
+    ------
+    InputError
+        If a name cannot be used, or the longest draft and the list of probabilities differ in length.
+    """
+    proposer = next((name for name in PROPOSERS if getattr(settings, name)), None)
+    if proposer is None:
+        return None
+    return Speculation.of(
+        proposer,
+        ACCEPTANCE if settings.acceptance is None else settings.acceptance,
+        settings.max_draft,
+        model=None if settings.draft is None else catalog.model(settings.draft),
+        weights=settings.draft_weights,
     )
 
 

@@ -25,7 +25,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.traffic import Requests
 from inference_econ.report import speculate as report
-from inference_econ.search import speculative
+from inference_econ.search.fastest import token_seconds
 from inference_econ.serving import steady
 from inference_econ.serving.services import Services
 from tests import asking
@@ -105,12 +105,9 @@ def test_acceptance_by_position_gives_products() -> None:
 def test_a_single_chip_agrees_with_the_search_of_the_published_study(assumptions: str, batch: float) -> None:
     """Both series of accepted tokens; on one chip there is one layout for either model."""
     target = setup("llama_3_8b", "h100_sxm", 1000.0, "fp8", assumptions)
-    helper = asking.setup("qwen3_0_6b", "h100_sxm", 1000.0, assumptions=assumptions)
-    one = np.ones(1)
-    expected = speculative.token_seconds(
-        target, one, one * batch, WholeLayouts(pipeline=False), draft=speculative.Draft(helper, 0.7, 6)
-    )
-    best = drafting.rounds(target, layout(1, [batch]), drafted_by("qwen3_0_6b", 0.7, 6)).best()
+    speculation, one = drafted_by("qwen3_0_6b", 0.7, 6), np.ones(1)
+    expected = token_seconds(target, one, one * batch, WholeLayouts(pipeline=False), speculation=speculation)
+    best = drafting.rounds(target, layout(1, [batch]), speculation).best()
     assert float(best.seconds[0]) == pytest.approx(float(expected.seconds[0]), rel=1e-9)
     assert int(best.length[0]) == int(expected.drafted[0])
 
@@ -179,6 +176,29 @@ def test_groups_of_data_parallel_attention_draft_for_themselves() -> None:
     found = drafting.rounds(rich(), plans, drafted_by("qwen3_0_6b"))
     helper = asking.setup("qwen3_0_6b", "b200", 2048.0, assumptions="deployable", kv="fp8")
     np.testing.assert_allclose(found.propose_seconds, prefill.fastest_cut(helper, layout(1, [1.0, 8.0])), rtol=1e-12)
+
+
+def test_a_draft_model_may_have_a_layout_of_its_own() -> None:
+    """As in the published study: on all chips, with all sequences, in the fastest of its layouts that fit."""
+    own = catalog.assumptions("deployable", changes=["serving.draft_placement=own_layout"])
+    target, draft = replace(setup(), assumptions=own), drafted_by("qwen3_8b")
+    plans = layout(2, [8.0, 64.0], dp=4)
+    helper = asking.setup("qwen3_8b", "h100_sxm", 2250.0, assumptions="deployable")
+    helper = replace(helper, assumptions=helper.assumptions.changed({"host.step_overhead": 0.0}))
+    best = np.minimum.reduce([prefill.fastest_cut(helper, layout(tp, [8.0, 64.0], dp=8 // tp)) for tp in (1, 2, 4, 8)])
+    np.testing.assert_allclose(drafting.rounds(target, plans, draft).propose_seconds, best, rtol=1e-12)
+    # Held once, not once per group.
+    more = drafting.memory(target, plans, draft).weight_bytes - target.memory(plans).weight_bytes
+    assert more.tolist() == [capacity.weight_bytes(helper.model, helper.precision)]
+
+
+def test_a_draft_model_without_room_for_any_layout_is_left_out() -> None:
+    own = catalog.assumptions("deployable", changes=["serving.draft_placement=own_layout"])
+    found = drafting.rounds(replace(setup(), assumptions=own), layout(1, [1.0, 1000.0]), drafted_by("llama_3_8b"))
+    assert np.isfinite(found.propose_seconds[0])
+    assert np.isinf(found.propose_seconds[1])
+    assert (found.best().length > 0).tolist() == [True, False]
+    assert np.isfinite(found.best().seconds).all()
 
 
 def test_a_head_runs_on_one_stage_of_a_pipeline() -> None:

@@ -12,11 +12,11 @@ import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
-from inference_econ.report import figures
-from inference_econ.report import scenario as scenario_tables
-from inference_econ.report import table as tables
+from inference_econ.report import figures, scenario_figure
+from inference_econ.report.page import csv_text, json_text
+from inference_econ.report.scenario import cells, result_frame, result_record, scenario_tables
 from inference_econ.studies import kv_runahead
-from inference_econ.studies import scenario as study
+from inference_econ.studies.scenario import Result, run
 
 Write = Callable[[str], str]
 
@@ -49,8 +49,8 @@ def write(tmp_path: Path) -> Write:
 
 
 @cache
-def published() -> study.Result:
-    return study.run("seeds/kv_runahead")
+def published() -> Result:
+    return run("seeds/kv_runahead")
 
 
 def ours(label: str, context: int) -> dict[str, float]:
@@ -61,9 +61,9 @@ def ours(label: str, context: int) -> dict[str, float]:
 
 
 def test_every_published_cell_is_compared() -> None:
-    cells = scenario_tables.cells(published())
-    assert len(cells) == 41
-    (shown, _) = scenario_tables.scenario_tables(published())
+    compared = cells(published())
+    assert len(compared) == 41
+    (shown, _) = scenario_tables(published())
     assert shown.columns == (
         *("processes", "prompt", "method", "TTFT s", "TTFT s, printed", "off by"),
         *("speed-up", "speed-up, printed", "off by"),
@@ -78,7 +78,7 @@ def errors(*labels: str, least: int = 0) -> list[float]:
     """Relative errors of the published cells of some chains, from a prompt on."""
     return [
         cell.ours / float(cell.printed) - 1.0
-        for cell in scenario_tables.cells(published())
+        for cell in cells(published())
         if any(cell.row.startswith(label) for label in labels) and int(cell.row.split(", ")[2]) >= least
     ]
 
@@ -95,7 +95,7 @@ def test_section_5_1_from_8192_tokens_on() -> None:
 
 
 def test_section_5_1_below_lies_within_20_milliseconds() -> None:
-    for cell in scenario_tables.cells(published()):
+    for cell in cells(published()):
         if "300 GB/s" in cell.row and cell.column == "TTFT s" and int(cell.row.split(", ")[2]) < 8192:
             assert -0.001 < float(cell.printed) - cell.ours < 0.02
 
@@ -118,14 +118,14 @@ def test_more_kv_heads_of_falcon_change_next_to_nothing(write: Write) -> None:
     model = (catalog.folder("models") / "falcon_7b.yaml").read_text(encoding="utf-8")
     changed = Path(write("x")).parent / "falcon_8.yaml"
     changed.write_text(model.replace("kv_heads: 1", "kv_heads: 8"), encoding="utf-8")
-    result = study.run(write(text.replace("model: falcon_7b", f"model: {changed}")))
-    mine = [cell.ours for cell in scenario_tables.cells(result) if "Falcon" in cell.row]
-    theirs = [cell.ours for cell in scenario_tables.cells(published()) if "Falcon" in cell.row]
+    result = run(write(text.replace("model: falcon_7b", f"model: {changed}")))
+    mine = [cell.ours for cell in cells(result) if "Falcon" in cell.row]
+    theirs = [cell.ours for cell in cells(published()) if "Falcon" in cell.row]
     assert mine == pytest.approx(theirs, rel=0.02)
 
 
 def test_notes_say_how_far_and_why() -> None:
-    (shown, by_method) = scenario_tables.scenario_tables(published())
+    (shown, by_method) = scenario_tables(published())
     assert shown.notes[0].startswith("Llama 7B, 1 GPU: ours are -1 to +64 % off, ")
     assert any("of 41 published values are met within 10 %" in note for note in shown.notes)
     assert any("Section 4.2 contradicts section 5.1" in note for note in shown.notes)
@@ -144,7 +144,7 @@ def test_searched_parts_are_best_and_later_ones_are_smaller() -> None:
 
 
 def test_the_figure_shows_methods_over_prompts(tmp_path: Path) -> None:
-    figure = figures.draw(published())
+    figure = scenario_figure.draw(published())
     assert len(figure.axes) == 6
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[:5] == list(kv_runahead.METHODS.values())
@@ -156,18 +156,18 @@ def test_the_figure_shows_methods_over_prompts(tmp_path: Path) -> None:
 
 
 def test_plain_data() -> None:
-    rows = list(csv.DictReader(scenario_tables.result_csv(published()).splitlines()))
+    rows = list(csv.DictReader(csv_text(result_frame(published())).splitlines()))
     assert {"table", "row", "column", "ours", "printed"} == set(rows[0])
     assert sum(row["printed"] != "" for row in rows) == 41
-    record = scenario_tables.result_record(published())
-    assert tables.to_json(record)
+    record = result_record(published())
+    assert json_text(record)
     files = {used.file for used in published().sources}
     assert files == {"model: Llama 2 7B", "model: Falcon 7B", "scenario: KV-Runahead"}
 
 
 def test_a_scenario_of_ones_own(write: Write) -> None:
-    result = study.run(write(SCENARIO))
-    shown, by_method = scenario_tables.scenario_tables(result)
+    result = run(write(SCENARIO))
+    shown, by_method = scenario_tables(result)
     assert [row[:3] for row in shown.rows] == [("alone", "100", "one process"), ("two", "200", "searched parts")]
     assert shown.rows[1][4] == ""
     assert shown.rows[1][7] == "1.2"
@@ -204,14 +204,14 @@ def test_a_scenario_of_ones_own(write: Write) -> None:
 def test_mistakes_in_a_scenario(write: Write, old: str, new: str, message: str) -> None:
     assert SCENARIO.count(old) == 1, old
     with pytest.raises(SpecError, match=message):
-        study.run(write(SCENARIO.replace(old, new)))
+        run(write(SCENARIO.replace(old, new)))
 
 
 @pytest.mark.parametrize("model", ["deepseek_v3", "mixtral_8x7b"])
 def test_models_with_other_layers(write: Write, model: str) -> None:
     message = "a kv_runahead needs a model whose layers all are grouped_query attention with a dense feed-forward block"
     with pytest.raises(InputError, match=message):
-        study.run(write(SCENARIO.replace("llama_3_8b", model)))
+        run(write(SCENARIO.replace("llama_3_8b", model)))
 
 
 def test_shares_of_the_search_add_up() -> None:

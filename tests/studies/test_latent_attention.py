@@ -15,11 +15,11 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.asks import LatentVariantsAsk
 from inference_econ.inputs.scenario import Scenario
-from inference_econ.report import figures, table
-from inference_econ.report import scenario as scenario_tables
+from inference_econ.report import figures, scenario_figure
+from inference_econ.report.page import csv_text, json_text
+from inference_econ.report.scenario import cells, result_frame, result_record, scenario_tables
 from inference_econ.studies import latent_attention
-from inference_econ.studies import scenario as study
-from inference_econ.studies.scenario import Result
+from inference_econ.studies.scenario import Result, run
 
 #: What the notes print: 10^3 B and 10^6 FLOP per token and layer.
 PRINTED = {
@@ -36,7 +36,7 @@ WEIGHTS = 5120 * (1536 + 576) + 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 *
 
 @pytest.fixture(scope="module")
 def result() -> Result:
-    return study.run("seeds/mla_notes")
+    return run("seeds/mla_notes")
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +47,11 @@ def asked() -> LatentVariantsAsk:
 
 
 def test_every_printed_cell_is_reproduced(result: Result) -> None:
-    cells = scenario_tables.cells(result)
-    assert [cell.match for cell in cells] == [True] * 8
-    found = {label: tuple(cell.printed for cell in cells if cell.row.startswith(label)) for label in PRINTED}
+    compared = cells(result)
+    assert [cell.match for cell in compared] == [True] * 8
+    found = {label: tuple(cell.printed for cell in compared if cell.row.startswith(label)) for label in PRINTED}
     assert found == PRINTED
-    shown = scenario_tables.scenario_tables(result)[0]
+    shown = scenario_tables(result)[0]
     assert shown.columns == ("implementation", "variant", "kB", "kB, printed", "MFLOP", "MFLOP, printed", "match")
     assert [(row[2], row[4]) for row in shown.rows] == list(PRINTED.values())
     assert shown.notes[-1] == "8 of 8 printed cells match."
@@ -164,7 +164,7 @@ def test_drafts_are_short_enough_for_absorbed_projections_and_chunks_of_prompts_
 
 
 def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
-    figure = figures.draw(result)
+    figure = scenario_figure.draw(result)
     places = figure.axes
     assert [axes.get_title() for axes in places] == [
         "Batch 1",
@@ -187,7 +187,7 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
 
 
 def test_the_other_forms_say_the_same(result: Result) -> None:
-    record = json.loads(table.to_json(scenario_tables.result_record(result)))
+    record = json.loads(json_text(result_record(result)))
     assert len(record["cells"]) == 8
     assert [len(one["rows"]) for one in record["tables"]] == [4, 16, 9, 4, 9]
     assert record["tables"][1]["rows"][0]["batch"] == 1
@@ -196,15 +196,15 @@ def test_the_other_forms_say_the_same(result: Result) -> None:
     files = {one["file"] for one in record["sources"]}
     assert {"scenario: MLA notes", "model: DeepSeek-V2", "hardware: NVIDIA A100 SXM4 40GB"} <= files
     assert any(one["ref"] == "madsys2024mla" and "deepseekv2-profile" in one["url"] for one in record["sources"])
-    rows = list(csv.DictReader(scenario_tables.result_csv(result).splitlines()))
+    rows = list(csv.DictReader(csv_text(result_frame(result)).splitlines()))
     assert len(rows) == 4 * 2 + 16 * 4 + 9 * 4 + 4 * 3 + 9 * 4
     assert (rows[2]["column"], rows[2]["ours"], rows[2]["printed"]) == ("kB", "1.152", "1.152")
-    markdown = [one.text("markdown") for one in scenario_tables.scenario_tables(result)]
+    markdown = [one.markdown() for one in scenario_tables(result)]
     assert "| CacheCompressed (CC) | per step | 1.152 | 1.152 | 33.64 | 33.64 | yes |" in markdown[0]
 
 
 def test_the_command_line_titles_several_tables() -> None:
-    command = importlib.import_module("inference_econ_cli.paper").table
+    command = importlib.import_module("inference_econ_cli.scenario").table
     outcome = CliRunner().invoke(command, ["seeds/mla_notes", "--format", "markdown"])
     assert outcome.exit_code == 0
     assert outcome.output.startswith("**DeepSeek-V2: cache (10^3 B) and arithmetic of a decode step")
@@ -269,5 +269,5 @@ def test_it_cannot_be_a_panel_of_another_figure(tmp_path: Path) -> None:
     path = tmp_path / "panels.yaml"
     path.write_text("name: P\nask: {kind: panels, scenarios: [seeds/mla_notes]}\nsources: {}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"a panel shows frontiers, and it is of the kind 'latent_variants'"):
-        study.run(str(path))
+        run(str(path))
     assert isinstance(catalog.scenario(str(path)), Scenario)

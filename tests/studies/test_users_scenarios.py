@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
+from inference_econ.engine.speculation import Speculation
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.asks import FrontierAsk, Settings
 from inference_econ.inputs.traffic import Traffic
-from inference_econ.report import caveats, figures
-from inference_econ.report import scenario as scenario_tables
-from inference_econ.studies import scenario as study
+from inference_econ.report import caveats, scenario_figure
+from inference_econ.report.page import csv_text
+from inference_econ.report.scenario import result_frame, result_record, scenario_table, scenario_tables
+from inference_econ.studies.scenario import run, speculation_of
 from tests import asking
 
 SCENARIO = """\
@@ -90,39 +93,53 @@ def _edited(text: str, *changes: tuple[str, str]) -> str:
 
 
 def test_a_users_scenario_is_answered(write: Write) -> None:
-    result = study.run(write(SCENARIO))
+    result = run(write(SCENARIO))
     assert [curve.label for curve in result.curves] == ["16 bits", "8 bits"]
     wide, narrow = result.curves
     assert narrow.tokens_per_second[-1] > wide.tokens_per_second[-1]
     assert wide.frontier is not None
     assert wide.frontier.setup.context == 110.0
     assert wide.frontier.setup.assumptions == catalog.assumptions("profiles/hopper").for_family("h100")
-    table = scenario_tables.scenario_table(result)
+    table = scenario_table(result)
     assert table.columns == ("series", "speed", "MFU")
     assert len(table.rows) == 2
     assert table.notes[0] == "Assumptions: profiles/hopper."
     assert any("of measured TPOTs lie" in note for note in table.notes)
-    spread = caveats.ends(caveats.Asked(wide.frontier.setup, isl=100, osl=20), caveats.STEP)["milliseconds"]
-    record: Any = scenario_tables.result_record(result)
+    spread = caveats.ends(Instances(wide.frontier.setup, isl=100, osl=20), caveats.STEP)["milliseconds"]
+    record: Any = result_record(result)
     assert record["assumptions"] == dict.fromkeys(("16 bits", "8 bits"), "profiles/hopper")
     speeds = [record["rows"][0][f"tokens_per_second_per_user{end}"] for end in ("_high", "", "_low")]
     assert [speeds[1] / speed for speed in speeds[::2]] == pytest.approx(spread)
     assert "curves" not in record
-    drawn = study.run(write(SCENARIO.replace("sources:", "figure: {title: Mine}\nsources:")))
-    shown: Any = scenario_tables.result_record(drawn)
+    drawn = run(write(SCENARIO.replace("sources:", "figure: {title: Mine}\nsources:")))
+    shown: Any = result_record(drawn)
     line = shown["curves"][0]
     assert len(line["tokens_per_second_per_user_low"]) == len(line["batch"])
-    assert "tokens_per_second_per_user_low" in scenario_tables.result_csv(drawn).splitlines()[0]
+    assert "tokens_per_second_per_user_low" in csv_text(result_frame(drawn)).splitlines()[0]
 
 
 def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
     text = _edited(SCENARIO, ("max_accelerators: 4}", "grid: paper}")).replace(
         "sources:", "figure: {title: A}\nsources:"
     )
-    result = study.run(write(text))
-    assert scenario_tables.scenario_table(result).notes == ()
-    assert "low" not in scenario_tables.result_csv(result).splitlines()[0]
-    assert "low" not in str(scenario_tables.result_record(result)["curves"])
+    result = run(write(text))
+    assert scenario_table(result).notes == ()
+    assert "low" not in csv_text(result_frame(result)).splitlines()[0]
+    assert "low" not in str(result_record(result)["curves"])
+
+
+def test_series_may_speculate_in_every_way(write: Write) -> None:
+    text = _edited(
+        SCENARIO,
+        ("max_accelerators: 4}", "max_accelerators: 4, eagle: true, acceptance: [0.9, 0.7], draft_weights: fp8}"),
+        ("{label: 8 bits, settings: {weights: fp8}}", "{label: n-grams, settings: {ngram: true, draft_weights: null}}"),
+    )
+    fronts = [curve.frontier for curve in run(write(text)).curves]
+    said = [None if front is None or front.speculation is None else front.speculation for front in fronts]
+    assert said == [Speculation.of("eagle", (0.9, 0.7), weights="fp8"), Speculation.of("ngram", (0.9, 0.7))]
+    settings = Settings(model="llama_3_8b", draft="qwen3_0_6b")
+    assert speculation_of(settings) == Speculation.of("draft", 0.8, 5, model=catalog.model("qwen3_0_6b"))
+    assert speculation_of(Settings(acceptance=0.5)) is None
 
 
 def test_series_override_what_is_common(write: Write) -> None:
@@ -131,7 +148,7 @@ def test_series_override_what_is_common(write: Write) -> None:
         ("{label: 16 bits}", "{label: 16 bits, settings: {context: 7}}"),
         ("{weights: fp8}", "{hardware: h200_sxm, assumptions: ideal, price: 1.25 USD/h, pipeline: false, grid: null}"),
     )
-    wide, other = (curve.frontier for curve in study.run(write(text)).curves)
+    wide, other = (curve.frontier for curve in run(write(text)).curves)
     assert wide is not None
     assert other is not None
     # A context replaces the common lengths.
@@ -147,7 +164,7 @@ def test_lengths_replace_a_common_context(write: Write) -> None:
     text = _edited(
         SCENARIO, ("isl: 100, osl: 20", "context: 7"), ("{label: 16 bits}", "{label: 16 bits, settings: {isl: 50}}")
     )
-    wide, narrow = (curve.frontier for curve in study.run(write(text)).curves)
+    wide, narrow = (curve.frontier for curve in run(write(text)).curves)
     assert wide is not None
     assert narrow is not None
     assert wide.setup.context == 50 + 500 / 2  # osl by default
@@ -165,7 +182,7 @@ def test_settings_over_others() -> None:
 
 def test_what_ifs_of_a_series(write: Write) -> None:
     change = "{changes: [hardware.hbm_bytes_per_second=6.7 TB/s, assumptions.host.launch=0 us]}"
-    result = study.run(write(_edited(SCENARIO, ("{weights: fp8}", change))))
+    result = run(write(_edited(SCENARIO, ("{weights: fp8}", change))))
     fast = result.curves[1].frontier
     assert fast is not None
     assert fast.setup.hardware.hbm_bytes_per_second == 6.7e12
@@ -179,23 +196,23 @@ def test_a_users_model_and_hardware_are_read_again_when_they_changed(write: Writ
     original = (catalog.folder("hardware") / "h100_sxm.yaml").read_text(encoding="utf-8")
     chip.write_text(original, encoding="utf-8")
     path = write(_edited(SCENARIO, ("hardware: h100_sxm", f"hardware: {chip}")))
-    before = study.run(path).curves[0]
-    assert before.dollars.tolist() == study.run(write(SCENARIO)).curves[0].dollars.tolist()
+    before = run(path).curves[0]
+    assert before.dollars.tolist() == run(write(SCENARIO)).curves[0].dollars.tolist()
     chip.write_text(
         _edited(original, ("hbm_bytes_per_second: 3.35 TB/s", "hbm_bytes_per_second: 6.7 TB/s")), encoding="utf-8"
     )
     path = write(_edited(SCENARIO, ("hardware: h100_sxm", f"hardware: {chip}")))
-    assert study.run(path).curves[0].tokens_per_second[-1] > before.tokens_per_second[-1]
+    assert run(path).curves[0].tokens_per_second[-1] > before.tokens_per_second[-1]
 
 
 def test_series_of_the_catalogue_are_computed_once(write: Write) -> None:
-    first, second = (study.run(write(SCENARIO)).curves[0].frontier for _ in range(2))
+    first, second = (run(write(SCENARIO)).curves[0].frontier for _ in range(2))
     assert first is second
 
 
 def test_progress_names_the_series(write: Write) -> None:
     told: list[tuple[float, str]] = []
-    study.run(write(SCENARIO), progress=lambda share, what: told.append((share, what)))
+    run(write(SCENARIO), progress=lambda share, what: told.append((share, what)))
     assert told == [(0.0, "16 bits"), (0.5, "8 bits")]
 
 
@@ -239,6 +256,11 @@ def test_progress_names_the_series(write: Write) -> None:
         ([("weights: fp8", "price: 0")], "mine.yaml:7: ask.series.1.settings.price must be > 0, got 0"),
         ([("weights: fp8", "price: 2 USD")], "'2 USD' has the dimension .*, but USD/h .* is needed"),
         ([("weights: fp8", "acceptance: 1.5")], "ask.series.1.settings.acceptance must be <= 1, got 1.5"),
+        ([("weights: fp8", "acceptance: [1, -1]")], "ask.series.1.settings.acceptance.1 must be >= 0, got -1"),
+        (
+            [("weights: fp8", "mtp: true, eagle: true")],
+            "ask.series.1.settings: give one of draft, mtp, eagle, ngram, got mtp and eagle",
+        ),
         ([("weights: fp8", "max_draft: 0")], "ask.series.1.settings.max_draft must be >= 1, got 0"),
         ([("weights: fp8", "sampling: {points: 0, decades: 2}")], "settings.sampling.points must be > 0, got 0"),
         ([("weights: fp8", "grid: hole")], "ask.series.1.settings.grid: got 'hole'; allowed: 'paper' or 'whole'"),
@@ -263,7 +285,7 @@ def test_progress_names_the_series(write: Write) -> None:
 )
 def test_mistakes_in_a_scenario(write: Write, changes: list[tuple[str, str]], message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        study.run(write(_edited(SCENARIO, *changes)))
+        run(write(_edited(SCENARIO, *changes)))
 
 
 @pytest.mark.parametrize(
@@ -296,24 +318,24 @@ def test_questions_that_cannot_be_answered(
     write: Write, old: str, new: str, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        study.run(write(_edited(SCENARIO, (old, new))))
+        run(write(_edited(SCENARIO, (old, new))))
 
 
 def test_a_missing_or_unknown_scenario() -> None:
     with pytest.raises(UnknownNameError, match="unknown scenario 'paper/table_7'; did you mean paper/table_6"):
-        study.run("paper/table_7")
+        run("paper/table_7")
     with pytest.raises(InputError, match=r"nowhere\.yaml: no such file"):
-        study.run("nowhere.yaml")
+        run("nowhere.yaml")
 
 
 # The toy model and the law
 
 
 def test_a_toy_frontier(write: Write) -> None:
-    (curve,) = study.run(write(TOY)).curves
+    (curve,) = run(write(TOY)).curves
     assert len(curve.dollars) > 50
     assert (curve.batch * curve.tokens_per_second <= 1e6 * (1 + 1e-12)).all()
-    (priced,) = study.run(write(_edited(TOY, ("settings: {max", "settings: {price: 4.2 USD/h, max")))).curves
+    (priced,) = run(write(_edited(TOY, ("settings: {max", "settings: {price: 4.2 USD/h, max")))).curves
     assert priced.dollars == pytest.approx(2 * curve.dollars, rel=1e-12)  # the study's price is 2.1 USD/h
 
 
@@ -349,16 +371,16 @@ def test_mistakes_with_the_toy_model(
     write: Write, changes: list[tuple[str, str]], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        study.run(write(_edited(TOY, *changes)))
+        run(write(_edited(TOY, *changes)))
 
 
 def test_the_square_root_law(write: Write) -> None:
-    found = study.run(write(LAW)).comparison
+    found = run(write(LAW)).comparison
     assert found is not None
     assert found.predicted.tolist() == pytest.approx([1e-3, 2e-3])
-    assert scenario_tables.scenario_table(study.run(write(LAW))).rows[1] == ("large", "4", "3.0", "2.0")
+    assert scenario_table(run(write(LAW))).rows[1] == ("large", "4", "3.0", "2.0")
     with pytest.raises(SpecError, match=re.escape("ask.measured.0.latency must be > 0, got '0 ms'")):
-        study.run(write(_edited(LAW, ("1 ms", "0 ms"))))
+        run(write(_edited(LAW, ("1 ms", "0 ms"))))
 
 
 # Panels
@@ -372,7 +394,7 @@ def test_panels_show_scenarios_side_by_side(tmp_path: Path) -> None:
         f"name: Both\nask: {{kind: panels, scenarios: [{tmp_path}/a.yaml, {tmp_path}/b.yaml]}}\nsources: {{}}\n",
         encoding="utf-8",
     )
-    result = study.run(str(both))
+    result = run(str(both))
     assert [panel.scenario.name for panel in result.panels] == ["Mine", "Yours"]
     assert result.curves == ()
     assert {used.file for used in result.sources} >= {"scenario: Mine", "scenario: Yours"}
@@ -393,7 +415,7 @@ def test_mistakes_with_panels(tmp_path: Path, scenarios: str, message: str) -> N
     listed = scenarios.format(itself=both)
     both.write_text(f"name: Both\nask: {{kind: panels, scenarios: {listed}}}\nsources: {{}}\n", encoding="utf-8")
     with pytest.raises(InputError, match=message):
-        study.run(str(both))
+        run(str(both))
 
 
 # What ships
@@ -403,11 +425,11 @@ def test_mistakes_with_panels(tmp_path: Path, scenarios: str, message: str) -> N
 def test_the_examples_run(name: str) -> None:
     scenario = catalog.scenario(name)
     if not isinstance(scenario.ask, FrontierAsk):
-        assert study.run(scenario).assessment is not None
+        assert run(scenario).assessment is not None
         return
     # The first series is enough to know that names and settings fit together.
     first = scenario.ask.replace(series=scenario.ask.series[:1])
-    result = study.run(scenario.replace(ask=first))
+    result = run(scenario.replace(ask=first))
     assert len(result.curves[0].dollars) > 5
 
 
@@ -424,7 +446,7 @@ sources:
 
 
 def test_a_measured_server_as_a_scenario(write: Write) -> None:
-    result = study.run(write(ASSESS + "figure: {title: Mine}\n"))
+    result = run(write(ASSESS + "figure: {title: Mine}\n"))
     by_hand = asking.assess(
         "llama_3_8b",
         "h100_sxm",
@@ -437,13 +459,13 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     assert result.assessment is not None
     assert result.assessment.measured == by_hand.measured
     assert result.assessment.anywhere.speed_factor == by_hand.anywhere.speed_factor
-    shown, step = scenario_tables.scenario_tables(result)
+    shown, step = scenario_tables(result)
     assert shown.rows[0][:2] == ("measured", "50.0") and step.rows[-1][0] == "in all"
-    record = scenario_tables.result_record(result)
+    record = result_record(result)
     assert record["assessment"]["measured"]["batch"] == 8  # type: ignore[index]
     assert "curves" not in record
-    assert scenario_tables.result_csv(result).splitlines()[1].startswith("measured,")
-    assert figures.draw(result).axes[0].get_title() == "Mine"
+    assert csv_text(result_frame(result)).splitlines()[1].startswith("measured,")
+    assert scenario_figure.draw(result).axes[0].get_title() == "Mine"
 
 
 @pytest.mark.parametrize(
@@ -459,4 +481,4 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
 )
 def test_a_measured_server_is_described_once(write: Write, was: str, becomes: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        study.run(write(ASSESS.replace(was, becomes)))
+        run(write(ASSESS.replace(was, becomes)))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.pools import Pool, Pools
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import pareto
 from inference_econ.formulas.money import dollars_per_million_tokens
@@ -89,6 +90,17 @@ class Comparison:
     ttft_seconds: float
     disaggregated: PoolFrontier
     aggregated: tuple[PoolFrontier, ...]
+
+    def subjects(self) -> tuple[Instances, ...]:
+        """The points of the frontiers by kind of chip; of disaggregated serving the instances that decode."""
+        pools, apart = self.pools, self.disaggregated
+        shown, several = [], len(pools.aggregated) > 1
+        for pool, front in zip(pools.aggregated, self.aggregated, strict=True):
+            sizes, batches = pool.accelerators[front.layout].tolist(), front.batch.tolist()
+            if pool is pools.decode:
+                sizes, batches = sizes + pool.accelerators[apart.layout].tolist(), batches + apart.batch.tolist()
+            shown.append(pool.instances(sizes, batches, pool.setup.hardware.name if several else ""))
+        return tuple(shown)
 
     def aggregated_dollars(self, tokens_per_second: npt.ArrayLike) -> Array:
         """Cost of the cheapest aggregated serving of any chip at or above some speeds [USD per 1e6 tokens]."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from inference_econ.engine import memory
 from inference_econ.engine.layouts.space import Space
 from inference_econ.engine.prefill import prompts_of_a_step, prompts_together, shared_steps
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs.collectives import Free
 from inference_econ.inputs.traffic import Length, Requests
@@ -101,6 +103,13 @@ class Pool:
     def batch(self) -> Array:
         """Batches, shape (n, k + 1) [1]."""
         return self.states.batch
+
+    def instances(
+        self, accelerators: Sequence[float] = (), batches: Sequence[float] = (), label: str = ""
+    ) -> Instances:
+        """Some instances of the pool, by their sizes [1] and the requests that each serves at a time [1]."""
+        requests = self.services.requests
+        return Instances(self.setup, accelerators, batches, requests.isl.mean, requests.osl.mean, label=label)
 
     @property
     def step_seconds(self) -> Array:

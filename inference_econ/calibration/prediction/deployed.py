@@ -182,16 +182,16 @@ def _cuts(model: ModelSpec, plans: Plans, pool: Pool, assumptions: Assumptions) 
     problems = {
         cut: [
             problem
-            for problem, where in indivisible(model, plans, cut, assumptions)
+            for problem in indivisible(model, plans, cut, assumptions)
             # Engines hold spare copies of some experts so that they split.
-            if np.any(where) and "experts do not split" not in problem
+            if np.any(problem.where) and problem.code != "experts"
         ]
         for cut in assumptions.layout.tensor_layouts
     }
     possible = tuple(cut for cut, reasons in problems.items() if not reasons)
     if not possible:
         problem = problems[assumptions.layout.tensor_layouts[-1]][0]
-        raise InputError(f"{problem} (tp={pool.tp}, dp={pool.dp}, pp={pool.pp}, ep={pool.ep})")
+        raise InputError(f"{problem.text} (tp={pool.tp}, dp={pool.dp}, pp={pool.pp}, ep={pool.ep})")
     return possible
 
 
