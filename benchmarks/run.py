@@ -21,13 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import naive
-from inference_econ.engine.layouts.grids import Grid, paper_grid
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
-from inference_econ.inputs import catalog
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-from inference_econ.inputs.precision import Precision
-from inference_econ.search.frontier import Frontier, Sampling, compute
+from inference_econ.engine import Grid, Setup, Speculation, paper_grid
+from inference_econ.inputs import BYTES_PER_ELEMENT, Precision, catalog
+from inference_econ.search import Frontier, Sampling, compute
 
 Array = npt.NDArray[np.float64]
 Result = TypeVar("Result")

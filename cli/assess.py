@@ -45,7 +45,7 @@ def assess(output: options.Output, **choices: Any) -> None:
     lengths = options.context_or_lengths(choices)
     from inference_econ.answers.assess import assess
     from inference_econ.answers.operating_point import Observation
-    from inference_econ.inputs.traffic import Traffic
+    from inference_econ.inputs import Traffic
     from inference_econ.report.assess import AssessmentPage
 
     observed = Observation(**{name: choices[name] for name in _OBSERVED})

@@ -13,9 +13,7 @@ from . import options, show
 from .parameters import PLACE, Name
 
 if TYPE_CHECKING:
-    from inference_econ.calibration.fit import Fit
-    from inference_econ.calibration.holdout import Fold
-    from inference_econ.calibration.measurements import Measurement, Skipped
+    from inference_econ.calibration import Fit, Fold, Measurement, Skipped
 
 #: Fields of a deployment that result files do not say.
 _DEPLOYMENT = ("hardware", "model", "engine", "weights", "kv", "tp", "dp", "pp", "ep")
@@ -121,7 +119,7 @@ class _Measured(NamedTuple):
     @classmethod
     def of(cls, data: Sequence[str], choices: options.Choices) -> _Measured:
         """What the files and the options of the command say."""
-        from inference_econ.calibration.rows import chosen, conditions, thinned
+        from inference_econ.calibration import chosen, conditions, thinned
 
         wanted = [condition for text in choices["where"] for condition in conditions(text)]
         unwanted = [conditions(text) for text in choices["without"]]
@@ -140,7 +138,7 @@ class _Measured(NamedTuple):
     @property
     def first_skipped(self) -> str:
         """The first row that cannot be understood, its line, and why; empty if there is none."""
-        from inference_econ.calibration.measurements import Skipped
+        from inference_econ.calibration import Skipped
 
         first = next((row for row in self.read if isinstance(row, Skipped)), None)
         if first is None:
@@ -167,8 +165,8 @@ def _write(
     """Write the profile."""
     from datetime import date
 
-    from inference_econ.calibration.profile_file import Provenance, profile
-    from inference_econ.inputs.yaml_writing import yaml_text
+    from inference_econ.calibration import Provenance, profile
+    from inference_econ.inputs import yaml_text
     from inference_econ.report.files import write_text
 
     provenance = Provenance(

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from inference_econ.inputs.catalog import Kind
+from inference_econ.inputs import Kind
 
 from . import options, show
 from .parameters import PLACE, Name
@@ -32,9 +32,12 @@ assumptions = _command("assumptions", "List the presets of assumptions, or show 
 
 @click.command()
 @click.argument("kind", type=click.Choice(["hardware", "model", "traffic", "assumptions", "scenario"]))
+@click.option("--page", is_flag=True, help="Of assumptions: a page for people, with the values of some presets.")
 @click.option("-o", "--output", "path", type=PLACE, help="Write it to a file instead.")
-def schema(kind: str, path: str | None) -> None:
+def schema(kind: str, page: bool, path: str | None) -> None:
     """Print the JSON schema of a kind of file, for editors and validators."""
     from inference_econ.inputs import schemas
 
-    show.put(json.dumps(schemas.json_schema(kind), indent=2), path, quiet=False)
+    if page and kind != "assumptions":
+        raise InputError(f"--page is of assumptions only, got {kind}; without it the JSON schema is printed")
+    show.put(schemas.reference_page() if page else json.dumps(schemas.json_schema(kind), indent=2), path, quiet=False)

@@ -13,7 +13,7 @@ from . import options, proposals, show
 from .parameters import POSITIVE, Name
 
 if TYPE_CHECKING:
-    from inference_econ.inputs.asks import Settings
+    from inference_econ.inputs import Settings
 
 
 _EXAMPLES = """\b
@@ -80,7 +80,7 @@ def compare(
 
 def _settings(choices: options.Choices) -> dict[str, Any]:
     """What is compared, and the settings that all series share, as far as they are given; what-ifs checked."""
-    from inference_econ.inputs.what_if import checked_changes
+    from inference_econ.inputs import checked_changes
 
     options.context_or_lengths(choices)
     others = {
@@ -113,7 +113,7 @@ def _number(text: str, option: str) -> float:
 
 def _series(texts: tuple[str, ...]) -> dict[str, Settings]:
     """``LABEL: KEY=VALUE, KEY=VALUE`` each; a comma inside brackets belongs to a value."""
-    from inference_econ.inputs.asks import Settings
+    from inference_econ.inputs import Settings
 
     series: dict[str, Settings] = {}
     for text in texts:

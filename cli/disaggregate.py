@@ -13,7 +13,7 @@ from .parameters import Name
 
 if TYPE_CHECKING:
     from inference_econ.answers.disaggregated.pools import Pools
-    from inference_econ.inputs.traffic import Requests
+    from inference_econ.inputs import Requests
 
 
 @click.command()

@@ -9,7 +9,7 @@ import click
 from . import options, proposals, serving_frontier, show
 
 if TYPE_CHECKING:
-    from inference_econ.inputs.traffic import Traffic
+    from inference_econ.inputs import Traffic
 
 
 @click.command()
@@ -48,7 +48,7 @@ def frontier(every_plan: bool, output: options.Output, **choices: Any) -> None:
 
 
 def _traffic(choices: options.Choices) -> Traffic:
-    from inference_econ.inputs.traffic import Traffic
+    from inference_econ.inputs import Traffic
 
     demand = {"max_tokens_per_second": choices["max_tokens_per_second"]}
     return Traffic.build({**options.context_or_lengths(choices), **demand}, origin="command line")

@@ -21,8 +21,7 @@ def import_model(path: str, target: str | None, form: str, quiet: bool) -> None:
     PATH is the file, or a folder that holds one; a hf_quant_config.json beside it is read too. What is not
     understood is refused by name.
     """
-    from inference_econ.inputs import huggingface
-    from inference_econ.inputs.yaml_writing import spec_text
+    from inference_econ.inputs import huggingface, spec_text
     from inference_econ.report.files import write_text
     from inference_econ.report.import_model import ImportedModelPage
 

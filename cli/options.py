@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_args
 import click
 
 from inference_econ.errors import InputError
-from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs import Dtype
 
 from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, Name, Seconds
 
 if TYPE_CHECKING:
     from inference_econ.answers.recommend import Targets
-    from inference_econ.engine.layouts.pins import Pins
-    from inference_econ.engine.layouts.space import Space
-    from inference_econ.engine.setup import Setup
-    from inference_econ.engine.speculation import Speculation
-    from inference_econ.inputs.traffic import Requests
-    from inference_econ.serving.services import Services
+    from inference_econ.engine import Pins, Setup, Space, Speculation
+    from inference_econ.inputs import Requests
+    from inference_econ.serving import Services
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: The options that a command was given, by their names in Python.
@@ -237,7 +234,7 @@ def what_ifs(choices: Choices) -> tuple[str, ...]:
 
 def setup(choices: Choices, hardware: str | None = None) -> Setup:
     """What the options of :data:`subject` say, as one setup; perhaps on other hardware."""
-    from inference_econ.engine.setup import Setup
+    from inference_econ.engine import Setup
     from inference_econ.inputs import profiles
 
     return Setup.of(
@@ -267,21 +264,21 @@ def context_or_lengths(choices: Choices) -> dict[str, float]:
 
 def pins(choices: Choices) -> Pins:
     """The degrees that are fixed, as far as a command has options for them."""
-    from inference_econ.engine.layouts.pins import Pins
+    from inference_econ.engine import Pins
 
     return Pins(**{name: choices.get(name) for name in ("tp", "dp", "pp", "ep", "batch", "accelerators")})
 
 
 def space(choices: Choices) -> Space:
     """Which instances the options of a command allow."""
-    from inference_econ.engine.layouts.space import Space
+    from inference_econ.engine import Space
 
     return Space(pins(choices), choices["max_accelerators"], choices["pipeline"], choices.get("grid", "whole"))
 
 
 def requests(choices: Choices, **lengths: object) -> Requests:
     """The requests of :data:`lengths`, or those of other lengths."""
-    from inference_econ.inputs.traffic import Requests
+    from inference_econ.inputs import Requests
 
     named = lengths or {name: choices[name] for name in ("isl", "osl", "cached")}
     return Requests.build(named, origin="command line")

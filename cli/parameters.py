@@ -67,7 +67,7 @@ class Seconds(click.ParamType[float]):
             number = float(value)
         except (TypeError, ValueError):
             from inference_econ.errors import UnitError
-            from inference_econ.inputs.units import parse_quantity
+            from inference_econ.inputs import parse_quantity
 
             try:
                 number = parse_quantity(value, "s")

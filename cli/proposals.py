@@ -12,8 +12,8 @@ from . import options
 from .parameters import Name
 
 if TYPE_CHECKING:
-    from inference_econ.engine.speculation import Speculation
-    from inference_econ.inputs.asks import ProposerName
+    from inference_econ.engine import Speculation
+    from inference_econ.inputs import ProposerName
 
 proposer = options.apply(
     click.option("--draft", type=Name("models"), help="Proposes tokens: a smaller model of the same vocabulary."),
@@ -48,7 +48,7 @@ def speculation(choices: options.Choices) -> Speculation | None:
     proposer = _only_proposer(choices)
     if proposer is None:
         return None
-    from inference_econ.engine.speculation import ACCEPTANCE, Speculation
+    from inference_econ.engine import ACCEPTANCE, Speculation
     from inference_econ.inputs import catalog
 
     rates = _acceptance(choices)

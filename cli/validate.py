@@ -17,8 +17,7 @@ from . import options, show
 from .parameters import PLACE
 
 if TYPE_CHECKING:
-    from inference_econ.calibration.validation.bound import Violation
-    from inference_econ.calibration.validation.rows import Servers
+    from inference_econ.calibration import Servers, Violation
 
 #: Datasets that are not of servers, each with the file that replaces it.
 Others = list[tuple[str, str | None]]
@@ -127,7 +126,7 @@ def _check(sources: list[str], keys: list[str], *, bound: bool) -> None:
     if (keys or bound) and not sources:
         raise InputError("--by and --bound are about servers; name one of their datasets, or none for all")
     if keys:
-        from inference_econ.calibration.validation.servers import check_groups
+        from inference_econ.calibration import check_groups
 
         check_groups(keys)
 
@@ -146,7 +145,7 @@ def _check_report(report: str | None, datasets: Sequence[str]) -> None:
 
 
 def _servers(sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any]) -> list[Servers]:
-    from inference_econ.calibration.measurements import MeasuredServer
+    from inference_econ.calibration import MeasuredServer
     from inference_econ.calibration.validation import servers
 
     server = None if deployment["hardware"] is None else MeasuredServer(**deployment)
@@ -158,15 +157,15 @@ def _violations(servers: Sequence[Servers], *, bound: bool) -> Sequence[Violatio
     """What beats the bound, if that is wanted: by name or as assumptions."""
     if not servers or not (bound or any(report.assumptions == "ideal" for report in servers)):
         return None
-    from inference_econ.calibration.validation.bound import violations
+    from inference_econ.calibration import violations
 
     return violations(servers[0].rows)
 
 
 def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> None:
     """The report on all shipped servers, with its picture."""
+    from inference_econ.calibration import violations
     from inference_econ.calibration.validation import servers
-    from inference_econ.calibration.validation.bound import violations
     from inference_econ.report import agreement, document
     from inference_econ.report.files import write_text
 

@@ -9,9 +9,9 @@ from inference_econ.answers.disaggregated import pools as disaggregated
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.speculate import Speculated
 from inference_econ.answers.speculate import speculate as speculate_on
-from inference_econ.engine.speculation import Speculation
+from inference_econ.engine import Speculation
 from inference_econ.inputs import profiles
-from inference_econ.serving.services import Services
+from inference_econ.serving import Services
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from inference_econ.engine.layouts.pins import Pins
-from inference_econ.inputs import catalog
-from inference_econ.inputs.traffic import Length, Requests
-from inference_econ.serving.services import Service, Services
+from inference_econ.engine import Pins
+from inference_econ.inputs import Length, Requests, catalog
+from inference_econ.serving import Service, Services
 from tests import asking
 
 ONE_CHIP = (("tp", 1), ("dp", 1), ("pp", 1))

@@ -11,21 +11,26 @@ import numpy.typing as npt
 from inference_econ._types import Progress
 from inference_econ.answers.frontier import frontier, make_grid
 from inference_econ.answers.operating_point import Observation, OperatingPoint, operating_point
-from inference_econ.engine import memory
-from inference_econ.engine.layouts.grids import ContinuousLayouts, Grid
-from inference_econ.engine.layouts.pins import Pins
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.layouts.space import Space
+from inference_econ.engine import (
+    ContinuousLayouts,
+    Grid,
+    Instances,
+    Interval,
+    Pins,
+    Plans,
+    Setup,
+    Space,
+    Subject,
+    asked_subject,
+    evaluate,
+    interval,
+    memory,
+)
 from inference_econ.engine.prefill import prefill
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import evaluate
-from inference_econ.engine.uncertainty import Instances, Interval, Subject, asked_subject, interval
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import pareto
-from inference_econ.inputs import catalog
-from inference_econ.inputs.traffic import Traffic
-from inference_econ.search.every_plan import candidates
-from inference_econ.search.frontier import Frontier, Point, compute
+from inference_econ.inputs import Traffic, catalog
+from inference_econ.search import Frontier, Point, candidates, compute
 
 Array = npt.NDArray[np.float64]
 

@@ -7,18 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inference_econ.engine import memory
+from inference_econ.engine import Instances, OperatorCosts, Pins, Setup, StepCosts, evaluate, layout_record, memory, mfu
 from inference_econ.engine.layouts import plans
-from inference_econ.engine.layouts.degrees import layout_record
-from inference_econ.engine.layouts.pins import Pins
-from inference_econ.engine.operator_costs import OperatorCosts, operator_costs
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import StepCosts, evaluate, mfu
-from inference_econ.engine.uncertainty import Instances
+from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
-from inference_econ.inputs.assumptions import TensorLayout
-from inference_econ.search.every_plan import no_room
+from inference_econ.inputs import TensorLayout
+from inference_econ.search import no_room
 
 #: Larger degrees and batches are typing errors [1].
 _MOST = 1e9

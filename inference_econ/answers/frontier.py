@@ -9,19 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Progress
-from inference_econ.engine import memory
+from inference_econ.engine import Pins, Setup, Space, Speculation, has_experts, largest_sparsity, memory
 from inference_econ.engine.layouts import grids
-from inference_econ.engine.layouts.pins import Pins
-from inference_econ.engine.layouts.plans import has_experts
-from inference_econ.engine.layouts.space import Space
-from inference_econ.engine.operators.feed_forward import largest_sparsity
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs.traffic import Traffic
-from inference_econ.search.every_plan import common_problems
+from inference_econ.inputs import Traffic
+from inference_econ.search import Frontier, Sampling, common_problems, compute
 from inference_econ.search.fastest import fastest
-from inference_econ.search.frontier import Frontier, Sampling, compute
 
 #: More accelerators and larger batches are typing errors [1].
 _MOST = 1e12

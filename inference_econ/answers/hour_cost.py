@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
-from inference_econ.inputs import catalog
-from inference_econ.inputs.hardware import HardwareSpec
+from inference_econ.inputs import HardwareSpec, catalog
 
 
 @dataclass(frozen=True, slots=True)

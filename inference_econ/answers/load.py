@@ -11,10 +11,8 @@ import numpy as np
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.recommend import Targets, promised_rates
 from inference_econ.errors import InputError
-from inference_econ.serving.load import Loaded, kept_share
-from inference_econ.serving.services import Service, Services
+from inference_econ.serving import Loaded, Service, Services, Trace, kept_share
 from inference_econ.serving.simulation import play
-from inference_econ.serving.simulation.trace import Trace
 
 #: Loads that are tried where none are given, over what the fleet completes [1].
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.2)

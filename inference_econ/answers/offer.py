@@ -5,15 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from inference_econ.engine import memory
-from inference_econ.engine.layouts.grids import whole_grid
-from inference_econ.engine.layouts.pins import Pins
-from inference_econ.engine.layouts.space import Space
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
+from inference_econ.engine import Pins, Setup, Space, Speculation, memory, whole_grid
 from inference_econ.errors import NothingFitsError
-from inference_econ.inputs.traffic import Requests
-from inference_econ.serving.services import Services, every_service
+from inference_econ.inputs import Requests
+from inference_econ.serving import Services, every_service
 
 
 def offer(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import mfu
+from inference_econ.engine import Setup, mfu
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 

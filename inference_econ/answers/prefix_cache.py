@@ -13,13 +13,11 @@ import numpy.typing as npt
 
 from inference_econ.answers.conversations import Conversation, Reuse, reuse
 from inference_econ.answers.recommend import FILLED, Targets, promised_rates
-from inference_econ.engine import memory
-from inference_econ.engine.uncertainty import Instances
+from inference_econ.engine import Instances, memory
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
-from inference_econ.inputs.tier import TierSpec
-from inference_econ.serving.load import loaded
-from inference_econ.serving.services import Service, Services
+from inference_econ.inputs import TierSpec
+from inference_econ.serving import Service, Services, loaded
 
 Array = npt.NDArray[np.float64]
 

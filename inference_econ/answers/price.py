@@ -10,11 +10,10 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.answers.recommend import Targets, natural_rate, promised_rates, recommend
 from inference_econ.answers.subjects import under_load
-from inference_econ.engine.uncertainty import Instances
+from inference_econ.engine import Instances
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
-from inference_econ.serving.load import Loaded, loaded
-from inference_econ.serving.services import Service, Services
+from inference_econ.serving import Loaded, Service, Services, loaded
 
 #: Kinds of tokens, each with a price of its own.
 KINDS = money.Bill._fields

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
-from inference_econ.serving.load import Loaded, loaded
-from inference_econ.serving.services import Service, Services
+from inference_econ.serving import Loaded, Service, Services, loaded
 
 Array = npt.NDArray[np.float64]
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.uncertainty import Instances
+from inference_econ.engine import Instances, Plans
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, pareto
-from inference_econ.serving.services import Services
+from inference_econ.serving import Services
 
 if TYPE_CHECKING:
     import pandas as pd

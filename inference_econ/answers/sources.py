@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inference_econ.engine.setup import Setup
-from inference_econ.inputs import catalog
-from inference_econ.inputs._base import SourcedSpec
-from inference_econ.inputs.model import ModelSpec
-from inference_econ.inputs.source import Source
-from inference_econ.search.frontier import Frontier
+from inference_econ.engine import Setup
+from inference_econ.inputs import ModelSpec, Source, SourcedSpec, catalog
+from inference_econ.search import Frontier
 
 #: Fields that no prediction uses.
 _UNUSED = frozenset({"year", "watts", "link_bytes_per_second_both_ways", "max_context"})

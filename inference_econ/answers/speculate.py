@@ -11,18 +11,14 @@ import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.offer import offer
+from inference_econ.engine import Instances, Pins, Setup, Space, Speculation
 from inference_econ.engine import speculation as drafting
-from inference_econ.engine.layouts.pins import Pins
-from inference_econ.engine.layouts.space import Space
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
-from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import Acceptance
-from inference_econ.inputs.traffic import Requests
-from inference_econ.serving.services import Service, services, slots_of
-from inference_econ.serving.steady import Steady
+from inference_econ.inputs import Requests
+from inference_econ.serving import Service, Steady, slots_of
+from inference_econ.serving.services import services
 
 if TYPE_CHECKING:
     import pandas as pd

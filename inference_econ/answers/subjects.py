@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inference_econ.engine.uncertainty import Instances
-from inference_econ.serving.load import Loaded
-from inference_econ.serving.services import Service
+from inference_econ.engine import Instances
+from inference_econ.serving import Loaded, Service
 
 
 def under_load(shown: Iterable[tuple[Service, Loaded]]) -> tuple[Instances, ...]:

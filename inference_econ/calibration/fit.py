@@ -21,7 +21,7 @@ from inference_econ.calibration.problem import (
     with_constants,
 )
 from inference_econ.errors import InputError
-from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs import Assumptions
 
 #: A constant is known if the rows bring its variance below this share of the one it had before, or if nothing was
 #: known before, its logarithm to this standard error [1].

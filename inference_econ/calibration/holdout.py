@@ -14,7 +14,7 @@ from inference_econ.calibration.fit import Fit
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.problem import TARGETS, problem_of
 from inference_econ.calibration.subjects import subject_of
-from inference_econ.inputs.calibration import LEVELS
+from inference_econ.inputs import LEVELS
 
 #: What rows may have in common that are left out together.
 GROUPS: Mapping[str, Callable[[Measurement], str]] = {

@@ -13,7 +13,7 @@ from inference_econ._types import Array, Progress
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.prediction.predict import Prediction, predict
 from inference_econ.errors import InputError
-from inference_econ.inputs.assumptions import Assumptions, value_of
+from inference_econ.inputs import Assumptions, value_of
 
 
 @dataclass(frozen=True, slots=True)

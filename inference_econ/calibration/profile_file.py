@@ -16,12 +16,17 @@ from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.problem import CONSTANTS
 from inference_econ.calibration.rows import calibration_behind, deployment_key
 from inference_econ.calibration.subjects import instance_chips, requests_per_accelerator, subject_of
-from inference_econ.engine.uncertainty import formats
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions, exceptions_of
-from inference_econ.inputs.calibration import LEVELS, ErrorSpread, Quantity
-from inference_econ.inputs.units import percent
-from inference_econ.inputs.what_if import parsed_value
+from inference_econ.engine import formats
+from inference_econ.inputs import (
+    LEVELS,
+    Assumptions,
+    ErrorSpread,
+    Quantity,
+    catalog,
+    exceptions_of,
+    parsed_value,
+    percent,
+)
 
 #: How times are written, for the sake of readers: unit and seconds.
 _TIMES = (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))

@@ -12,9 +12,7 @@ import numpy as np
 
 from inference_econ.calibration.measurements import FULL_LOADS, Measurement, Pool, Skipped, distinct
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.inputs.calibration import Calibration
+from inference_econ.inputs import Assumptions, Calibration, catalog
 
 #: Speculation that a plain decode step stands for: none, or nothing known.
 _PLAIN = ("none", "unrecorded")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from inference_econ.calibration.measurements import Measurement
-from inference_econ.engine.uncertainty import Subject, subject_key
-from inference_econ.inputs import catalog
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.model import ModelSpec
+from inference_econ.engine import Subject, subject_key
+from inference_econ.inputs import HardwareSpec, ModelSpec, catalog
 
 
 def subject_of(row: Measurement) -> str:

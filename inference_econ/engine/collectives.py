@@ -11,9 +11,15 @@ import numpy.typing as npt
 from inference_econ.engine.operators.table import Collective
 from inference_econ.errors import InputError
 from inference_econ.formulas import collectives as nccl
-from inference_econ.inputs.assumptions import NetworkAssumptions
-from inference_econ.inputs.collectives import Free, Mesh, NcclTree, ProtocolConstants, ProtocolName
-from inference_econ.inputs.hardware import HardwareSpec
+from inference_econ.inputs import (
+    Free,
+    HardwareSpec,
+    Mesh,
+    NcclTree,
+    NetworkAssumptions,
+    ProtocolConstants,
+    ProtocolName,
+)
 
 Array = npt.NDArray[np.float64]
 

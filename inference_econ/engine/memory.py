@@ -10,11 +10,18 @@ import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import DEPTH_TOLERANCE, Plans, indivisible
 from inference_econ.formulas.attention import decompressed_elements
-from inference_econ.inputs import counting
-from inference_econ.inputs.assumptions import Assumptions, AttentionAssumptions, CapacityAssumptions, TensorLayout
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-from inference_econ.inputs.model import Attention, FeedForward, ModelSpec
-from inference_econ.inputs.precision import Precision
+from inference_econ.inputs import (
+    BYTES_PER_ELEMENT,
+    Assumptions,
+    Attention,
+    AttentionAssumptions,
+    CapacityAssumptions,
+    FeedForward,
+    ModelSpec,
+    Precision,
+    TensorLayout,
+    counting,
+)
 
 Array = npt.NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import communication, operator_roofline
-from inference_econ.inputs.assumptions import TensorLayout
+from inference_econ.inputs import TensorLayout
 
 
 @dataclass(frozen=True, slots=True)

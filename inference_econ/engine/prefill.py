@@ -14,8 +14,7 @@ from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Collective
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds
-from inference_econ.inputs import counting
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
+from inference_econ.inputs import BYTES_PER_ELEMENT, counting
 
 #: Tokens of a step that nothing limits [tokens].
 _NO_LIMIT = 2.0**17

@@ -12,21 +12,28 @@ from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.table import Operator, OperatorKind
 from inference_econ.engine.operators.work import Work, decode_work
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog, profiles
-from inference_econ.inputs._base import SourcedSpec
-from inference_econ.inputs.assumptions import Assumptions, TensorLayout
-from inference_econ.inputs.collectives import Free, Mesh
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, check_cache_dtype, math_unit
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.model import ModelSpec
-from inference_econ.inputs.precision import Precision
-from inference_econ.inputs.what_if import split_changes
+from inference_econ.inputs import (
+    BYTES_PER_ELEMENT,
+    Assumptions,
+    Free,
+    HardwareSpec,
+    Mesh,
+    ModelSpec,
+    Precision,
+    SourcedSpec,
+    TensorLayout,
+    catalog,
+    check_cache_dtype,
+    math_unit,
+    profiles,
+    split_changes,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from inference_econ.inputs.catalog import Name
+    from inference_econ.inputs import Name
 
 
 #: Longer contexts are typing errors [tokens].

@@ -18,11 +18,17 @@ from inference_econ.engine.step import step_seconds
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import BestDraft
-from inference_econ.inputs.asks import ProposerName
-from inference_econ.inputs.assumptions import ServingAssumptions, TensorLayout
-from inference_econ.inputs.model import Block, DenseFeedForward, ModelSpec, NoAttention
-from inference_econ.inputs.precision import Precision
-from inference_econ.inputs.source import Source
+from inference_econ.inputs import (
+    Block,
+    DenseFeedForward,
+    ModelSpec,
+    NoAttention,
+    Precision,
+    ProposerName,
+    ServingAssumptions,
+    Source,
+    TensorLayout,
+)
 
 #: What proposes tokens, in words.
 PROPOSERS: Mapping[ProposerName, str] = {

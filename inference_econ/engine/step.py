@@ -13,7 +13,7 @@ from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup
-from inference_econ.inputs.assumptions import TensorLayout
+from inference_econ.inputs import TensorLayout
 
 Array = npt.NDArray[np.float64]
 

@@ -10,12 +10,18 @@ import numpy as np
 
 from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.inputs.calibration import LEVELS, Calibration, ErrorSpread, Quantity, Range
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.model import ModelSpec
-from inference_econ.inputs.precision import Precision
-from inference_econ.inputs.units import number
+from inference_econ.inputs import (
+    LEVELS,
+    Assumptions,
+    Calibration,
+    ErrorSpread,
+    HardwareSpec,
+    ModelSpec,
+    Precision,
+    Quantity,
+    Range,
+    number,
+)
 
 #: Beyond what was measured by more than this factor is outside [1].
 _SLACK = 1.25

@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from inference_econ.calibration.validation import Point, Report
+from inference_econ.calibration import Point, Report
 from inference_econ.errors import InputError
 from inference_econ.report.figures import COLOURS, MARKERS, STYLE, save
 

@@ -13,7 +13,7 @@ from inference_econ.report.frontier import frontier_title
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts, source_records
 from inference_econ.report.table import PART_NAMES, Table, dollars, layout_label, size
-from inference_econ.search.frontier import Point
+from inference_econ.search import Point
 from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:

@@ -9,12 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.calibration.fit import Fit
-from inference_econ.calibration.holdout import GROUPS, KNOWN, NEW, Fold, coverage, held_out
-from inference_econ.calibration.measurements import Measurement
-from inference_econ.calibration.problem import CONSTANTS
-from inference_econ.inputs.assumptions import value_of
-from inference_econ.inputs.units import percent
+from inference_econ.calibration import CONSTANTS, GROUPS, KNOWN, NEW, Fit, Fold, Measurement, coverage, held_out
+from inference_econ.inputs import percent, value_of
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 

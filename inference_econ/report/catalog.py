@@ -6,12 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.inputs.catalog import Kind
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.model import ModelSpec
-from inference_econ.inputs.scenario import Scenario
+from inference_econ.inputs import Assumptions, HardwareSpec, Kind, ModelSpec, Scenario, catalog
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from inference_econ.engine.uncertainty import Instances, Interval, Subject, error_spread, interval, outside
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.inputs.calibration import Calibration, Quantity, Range
+from inference_econ.engine import Instances, Interval, Subject, error_spread, interval, outside
+from inference_econ.inputs import Assumptions, Calibration, Quantity, Range
 
 if TYPE_CHECKING:
     import pandas as pd

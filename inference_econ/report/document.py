@@ -8,10 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inference_econ.calibration.measurements import Measurement
-from inference_econ.calibration.validation.bound import Violation
-from inference_econ.calibration.validation.rows import QUANTITIES, Quantity, Row, Servers
-from inference_econ.calibration.validation.servers import scores
+from inference_econ.calibration import QUANTITIES, Measurement, Quantity, Row, Servers, Violation, scores
 from inference_econ.inputs import catalog
 from inference_econ.report.held_out import (
     ENOUGH,

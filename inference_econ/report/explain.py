@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference_econ.answers.explain import Explanation
-from inference_econ.engine.operator_costs import OperatorCosts
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import StepCosts
-from inference_econ.inputs.calibration import Quantity
+from inference_econ.engine import OperatorCosts, Setup, StepCosts
+from inference_econ.inputs import Quantity
 from inference_econ.report import caveats
 from inference_econ.report.page import Bar, Block, Page
 from inference_econ.report.record import HEAD, facts

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from inference_econ.report.files import check_picture, whole_file
-from inference_econ.search.frontier import Frontier
+from inference_econ.search import Frontier
 from inference_econ.studies.exhibits import Chart
 from inference_econ.studies.results import Curve
 

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference_econ.answers.sources import sources
-from inference_econ.engine.uncertainty import Instances
+from inference_econ.engine import Instances
 from inference_econ.report import caveats
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
 from inference_econ.report.table import PART_NAMES, Table, dollars, formats_label, layout_label, remarks, size
-from inference_econ.search.every_plan import PlanTable
-from inference_econ.search.frontier import Frontier, Point
+from inference_econ.search import Frontier, PlanTable, Point
 
 if TYPE_CHECKING:
     import pandas as pd

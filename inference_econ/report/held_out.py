@@ -7,14 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
-from inference_econ.calibration.accuracy import Accuracy
-from inference_econ.calibration.validation.rows import QUANTITIES, Row, Servers
-from inference_econ.calibration.validation.servers import scores
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.inputs.calibration import ErrorSpread
-from inference_econ.inputs.calibration import Quantity as Fitted
-from inference_econ.inputs.units import percent
+from inference_econ.calibration import QUANTITIES, Accuracy, Row, Servers, scores
+from inference_econ.inputs import Assumptions, ErrorSpread, catalog, percent
+from inference_econ.inputs import Quantity as Fitted
 from inference_econ.report.servers import share_inside
 from inference_econ.report.table import Table
 

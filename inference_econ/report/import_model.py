@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference_econ.inputs import counting
-from inference_econ.inputs.model import Block, ModelSpec
+from inference_econ.inputs import Block, ModelSpec, counting
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 

@@ -22,7 +22,7 @@ from inference_econ.report.service import (
     service_title,
 )
 from inference_econ.report.table import Table, dollars
-from inference_econ.serving.simulation.trace import Trace
+from inference_econ.serving import Trace
 from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.service import SEEN, bounded_load, fleet_label, load_notes, service_record, service_title
 from inference_econ.report.table import Table, dollars
-from inference_econ.serving.load import Loaded
-from inference_econ.serving.services import Service
+from inference_econ.serving import Loaded, Service
 
 #: What people call the kinds of tokens.
 KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from inference_econ.answers.sources import UsedSource
-from inference_econ.engine.setup import Setup
-from inference_econ.inputs.traffic import Requests
+from inference_econ.engine import Setup
+from inference_econ.inputs import Requests
 
 #: What every record begins with.
 HEAD = ("model", "hardware", "assumptions")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inference_econ.engine.layouts.grids import WholeLayouts
-from inference_econ.inputs.scenario import TableSpec
+from inference_econ.engine import WholeLayouts
+from inference_econ.inputs import TableSpec
 from inference_econ.report import assess, caveats
 from inference_econ.report.frontier import assumed, ends
 from inference_econ.report.page import Page

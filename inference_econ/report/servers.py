@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
-from inference_econ.calibration.accuracy import Accuracy
-from inference_econ.calibration.validation.bound import Violation
-from inference_econ.calibration.validation.rows import QUANTITIES, Quantity, Row, Servers
-from inference_econ.calibration.validation.servers import BY_HARDWARE, inside, scores
-from inference_econ.inputs.units import number, percent
+from inference_econ.calibration import (
+    BY_HARDWARE,
+    QUANTITIES,
+    Accuracy,
+    Quantity,
+    Row,
+    Servers,
+    Violation,
+    inside,
+    scores,
+)
+from inference_econ.inputs import number, percent
 from inference_econ.report.table import Table
 
 #: Rows that are named one by one; of more, the first and the last are.

@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping
 
 from inference_econ.answers.subjects import under_load
-from inference_econ.engine.layouts.degrees import layout_record
-from inference_econ.inputs.calibration import Quantity
+from inference_econ.engine import layout_record
+from inference_econ.inputs import Quantity
 from inference_econ.report import caveats
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.table import layout_label
-from inference_econ.serving.load import SHARES, Loaded
-from inference_econ.serving.services import Service
+from inference_econ.serving import SHARES, Loaded, Service
 
 #: What users see of a service.
 SEEN: tuple[Quantity, ...] = ("tpot", "ttft")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
-from inference_econ.engine.layouts.degrees import layout_record
+from inference_econ.engine import layout_record
 from inference_econ.report import caveats
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts

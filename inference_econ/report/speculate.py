@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inference_econ.answers.speculate import Speculated
-from inference_econ.engine.speculation import Speculation
+from inference_econ.engine import Speculation
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts

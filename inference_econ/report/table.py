@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.sources import setup_sources
-from inference_econ.engine.setup import Setup
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-from inference_econ.inputs.precision import Precision
+from inference_econ.engine import Setup
+from inference_econ.inputs import BYTES_PER_ELEMENT, Precision
 
 if TYPE_CHECKING:
     import pandas as pd

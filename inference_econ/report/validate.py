@@ -8,11 +8,8 @@ from dataclasses import astuple
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from inference_econ.calibration.accuracy import Accuracy, accuracy, by_group
-from inference_econ.calibration.validation import Point, Report
-from inference_econ.calibration.validation.bound import Violation
-from inference_econ.calibration.validation.rows import Servers
-from inference_econ.calibration.validation.servers import panels
+from inference_econ.calibration import Accuracy, Point, Report, Servers, Violation, by_group, panels
+from inference_econ.calibration.accuracy import accuracy
 from inference_econ.errors import InputError
 from inference_econ.report import servers
 from inference_econ.report.page import Block, Page, Remarks

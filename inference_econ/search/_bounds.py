@@ -8,13 +8,17 @@ from collections.abc import Iterable
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.engine.collectives import Network, collective_floor
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.operators.table import Operator
-from inference_econ.engine.operators.work import Work
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import launch_seconds, operator_roofline
-from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.engine import (
+    Network,
+    Operator,
+    Plans,
+    Setup,
+    Work,
+    collective_floor,
+    launch_seconds,
+    operator_roofline,
+)
+from inference_econ.inputs import Assumptions
 
 
 def hold(assumptions: Assumptions) -> bool:

@@ -10,13 +10,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inference_econ._types import Array, Indices
-from inference_econ.engine import memory
-from inference_econ.engine.layouts.grids import Layouts
-from inference_econ.engine.layouts.plans import DEPTH_TOLERANCE, Plans, has_experts
-from inference_econ.engine.memory import Memory
-from inference_econ.engine.operators.feed_forward import expert_thresholds
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import step_seconds
+from inference_econ.engine import (
+    DEPTH_TOLERANCE,
+    Layouts,
+    Memory,
+    Plans,
+    Setup,
+    expert_thresholds,
+    has_experts,
+    memory,
+    step_seconds,
+)
 from inference_econ.search import _bounds as bounds
 
 #: Instances evaluated together: their arrays stay in the processor's cache.

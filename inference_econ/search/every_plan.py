@@ -12,17 +12,22 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
-from inference_econ.engine import memory
+from inference_econ.engine import (
+    Grid,
+    Layouts,
+    Plans,
+    Setup,
+    Speculation,
+    WholeLayouts,
+    indivisible,
+    layout_columns,
+    memory,
+    step_seconds,
+)
 from inference_econ.engine import speculation as drafting
-from inference_econ.engine.layouts.degrees import layout_columns
-from inference_econ.engine.layouts.grids import Grid, Layouts, WholeLayouts
-from inference_econ.engine.layouts.plans import Plans, indivisible
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
-from inference_econ.engine.step import step_seconds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
-from inference_econ.inputs.assumptions import TensorLayout
+from inference_econ.inputs import TensorLayout
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inference_econ._types import Array, Indices
-from inference_econ.engine.layouts.grids import Layouts
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Proposer, Speculation
+from inference_econ.engine import Layouts, Plans, Proposer, Setup, Speculation
 from inference_econ.formulas import speculation as formulas
 from inference_econ.search._search import Fastest as Fastest
 from inference_econ.search._search import Search

@@ -9,16 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference_econ._types import Array, Indices, Progress
-from inference_econ.engine.layouts.degrees import layout_columns
-from inference_econ.engine.layouts.grids import Grid
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
-from inference_econ.engine.step import evaluate, mfu
-from inference_econ.engine.uncertainty import Instances
+from inference_econ.engine import Grid, Instances, Plans, Setup, Speculation, evaluate, layout_columns, mfu
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
-from inference_econ.inputs.traffic import Traffic
+from inference_econ.inputs import Traffic
 from inference_econ.search.every_plan import PlanTable, every_plan, why_nothing_fits
 from inference_econ.search.fastest import fastest_round, token_seconds
 

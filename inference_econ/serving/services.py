@@ -8,15 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
-from inference_econ.engine import memory
+from inference_econ.engine import Grid, Plans, Prefill, Setup, Speculation, memory, prompts_together, shared_steps
 from inference_econ.engine import speculation as drafting
-from inference_econ.engine.layouts.grids import Grid
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.prefill import Prefill, prompts_together, shared_steps
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import NothingFitsError
-from inference_econ.inputs.traffic import Requests
+from inference_econ.inputs import Requests
 from inference_econ.serving.steady import Steady, steady
 
 #: Batches per layout, from one request to a full cache in equal ratios.

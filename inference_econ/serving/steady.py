@@ -10,18 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.prefill import (
+from inference_econ.engine import (
+    Plans,
     Prefill,
+    Setup,
+    Speculation,
     fastest_cut,
     prompts_of_a_step,
     prompts_together,
+    read_prompt,
+    rounds,
     shared_steps,
     unhindered,
 )
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation, read_prompt, rounds
-from inference_econ.inputs.traffic import Requests
+from inference_econ.inputs import Requests
 
 #: Numbers of prompts in a step whose work is calculated; and so many that chance hardly matters [1].
 _SHARED, _MANY = 12, 40.0

@@ -8,8 +8,7 @@ from pathlib import PurePath
 
 from inference_econ._types import Progress
 from inference_econ.errors import InputError
-from inference_econ.inputs.asks import Settings
-from inference_econ.inputs.scenario import Scenario
+from inference_econ.inputs import Scenario, Settings
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
 

@@ -13,10 +13,7 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import kv_runahead as formulas
 from inference_econ.formulas.attention import grouped_query_flop
 from inference_econ.formulas.kv_runahead import LayerWork, Machine
-from inference_econ.inputs import catalog
-from inference_econ.inputs.asks import Chain, RunaheadAsk
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs import BYTES_PER_ELEMENT, Chain, ModelSpec, RunaheadAsk, catalog
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Line
 
 #: What the ways to prefill are called, by the field of a printed value where it has one.

@@ -9,17 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inference_econ.engine import memory
-from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine import Plans, Setup, Table, memory, mixer, step_seconds
 from inference_econ.engine.operator_costs import operator_costs
-from inference_econ.engine.operators.attention import mixer
-from inference_econ.engine.operators.table import Table
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import step_seconds
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.asks import LatentVariant, LatentVariantsAsk, WholeStep
-from inference_econ.inputs.model import LatentAttention, ModelSpec
+from inference_econ.inputs import LatentAttention, LatentVariant, LatentVariantsAsk, ModelSpec, WholeStep, catalog
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Line
 
 #: What the variants of ``Assumptions.latent_attention`` are called.

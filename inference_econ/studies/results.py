@@ -12,8 +12,8 @@ from inference_econ._types import Array
 from inference_econ.answers.assess import Assessment
 from inference_econ.answers.sources import UsedSource
 from inference_econ.formulas import money
-from inference_econ.inputs.scenario import Scenario
-from inference_econ.search.frontier import Frontier
+from inference_econ.inputs import Scenario
+from inference_econ.search import Frontier
 from inference_econ.studies.exhibits import CellTable, Chart
 
 _Kind = TypeVar("_Kind")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
-from inference_econ.serving.simulation.trace import Estimate
+from inference_econ.serving import Estimate
 
 #: Tokens that are expected less often than this share a cell of the chi-square test (Cochran, 1954) [1].
 _FEWEST = 5.0

@@ -13,18 +13,18 @@ from inference_econ._types import Progress
 from inference_econ.answers.sources import UsedSource, setup_sources, sources, spec_sources
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import roofline
-from inference_econ.inputs import catalog
-from inference_econ.inputs.asks import (
+from inference_econ.inputs import (
     AssessAsk,
     FrontierAsk,
     LatentVariantsAsk,
     PanelsAsk,
     RunaheadAsk,
+    Scenario,
     Settings,
     SquareRootAsk,
     ToyAsk,
+    catalog,
 )
-from inference_econ.inputs.scenario import Scenario
 from inference_econ.studies import kv_runahead, latent_attention
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
 from inference_econ.studies.settings import assessment_of, shared_frontier

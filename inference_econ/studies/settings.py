@@ -8,15 +8,10 @@ from inference_econ._types import Progress
 from inference_econ.answers.assess import Assessment, assess
 from inference_econ.answers.frontier import frontier
 from inference_econ.answers.operating_point import Observation
-from inference_econ.engine.layouts.pins import Pins
-from inference_econ.engine.layouts.space import Space
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import ACCEPTANCE, PROPOSERS, Speculation
+from inference_econ.engine import ACCEPTANCE, PROPOSERS, Pins, Setup, Space, Speculation
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog, profiles
-from inference_econ.inputs.asks import AssessAsk, Settings
-from inference_econ.inputs.traffic import Traffic
-from inference_econ.search.frontier import Frontier, Sampling
+from inference_econ.inputs import AssessAsk, Settings, Traffic, catalog, profiles
+from inference_econ.search import Frontier, Sampling
 
 #: What a scenario assumes where neither the caller nor its file says.
 DEFAULTS = Settings(grid="whole", pipeline=True, isl=2000, osl=500)

@@ -10,13 +10,10 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.answers.frontier import make_grid
 from inference_econ.answers.sources import priced_sources
-from inference_econ.engine import memory
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.layouts.space import Space
-from inference_econ.engine.setup import Setup
+from inference_econ.engine import Plans, Setup, Space, memory
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money, pareto, roofline
-from inference_econ.inputs.asks import Settings, ToyAsk
+from inference_econ.inputs import Settings, ToyAsk
 from inference_econ.studies.results import Curve
 from inference_econ.studies.settings import setup_of, with_defaults
 

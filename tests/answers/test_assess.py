@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
-from inference_econ.engine.step import mfu
+from inference_econ.engine import mfu
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report.assess import assessment_chart, assessment_record, findings, step_table
 from tests import asking

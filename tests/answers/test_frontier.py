@@ -14,7 +14,7 @@ import inference_econ as ie
 from inference_econ.answers import frontier
 from inference_econ.errors import InputError, NothingFitsError, UnknownNameError
 from inference_econ.inputs import catalog
-from inference_econ.search.frontier import Sampling
+from inference_econ.search import Sampling
 from tests import asking
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)

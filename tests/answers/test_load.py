@@ -17,7 +17,7 @@ from inference_econ.answers.recommend import Targets
 from inference_econ.errors import InputError
 from inference_econ.report.load import load_charts, load_frame, load_sweep_record, load_table, simulation_table
 from inference_econ.report.page import csv_text
-from inference_econ.serving.load import kept_share
+from inference_econ.serving import kept_share
 from tests.offered import offer_of, service_of
 
 PROMISED = Targets(ttft_seconds=0.1, tpot_seconds=0.02)

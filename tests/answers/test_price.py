@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inference_econ.answers.price import KINDS, busy_seconds, price, sheet
 from inference_econ.answers.recommend import FILLED, Targets, recommend
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.serving.services import Service
+from inference_econ.serving import Service
 from tests.offered import offer_of, service_of
 
 SERVICES = {

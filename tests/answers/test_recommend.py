@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from inference_econ.answers.recommend import Choice, Targets, natural_rate, promised_rates, recommend
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.serving.load import loaded
-from inference_econ.serving.services import Services
+from inference_econ.serving import Services, loaded
 from tests.offered import offer_of
 
 #: Instances that are tried one by one at most.

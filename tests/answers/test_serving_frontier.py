@@ -21,7 +21,7 @@ from inference_econ.report.serving_frontier import (
     service_frontier_record,
     service_frontier_table,
 )
-from inference_econ.serving.services import Services
+from inference_econ.serving import Services
 from inference_econ.serving.steady import steady
 from tests import asking
 from tests.offered import offer_of

@@ -6,7 +6,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.answers.subjects import under_load
-from inference_econ.serving.load import loaded
+from inference_econ.serving import loaded
 from tests import asking
 
 REQUESTS = ie.Requests.build({"isl": 1000, "osl": 200}, origin="test")

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from inference_econ.calibration.accuracy import Accuracy, accuracy, accuracy_by, by_group, log_errors
+from inference_econ.calibration import Accuracy, by_group
+from inference_econ.calibration.accuracy import accuracy, accuracy_by, log_errors
 from inference_econ.errors import InputError
 
 

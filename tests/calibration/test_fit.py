@@ -10,35 +10,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inference_econ.calibration.fit import Fit, fit
-from inference_econ.calibration.holdout import (
+from inference_econ.calibration import (
+    CONSTANTS,
     KNOWN,
     NEW,
-    all_folds,
+    Fit,
+    Measurement,
+    Provenance,
+    Skipped,
+    chosen,
+    conditions,
     coverage,
-    cross_validated,
-    error_quantiles,
     held_out,
-    own_errors,
+    profile,
+    thinned,
 )
-from inference_econ.calibration.measurements import Measurement, Pool, Skipped
+from inference_econ.calibration.fit import fit
+from inference_econ.calibration.holdout import all_folds, cross_validated, error_quantiles, own_errors
+from inference_econ.calibration.measurements import Pool
 from inference_econ.calibration.prediction.predict import predict
-from inference_econ.calibration.problem import CONSTANTS, TARGETS, with_constants
-from inference_econ.calibration.profile_file import Provenance, profile
-from inference_econ.calibration.rows import calibration_behind, chosen, conditions, deployment_key, thinned, was_fitted
+from inference_econ.calibration.problem import TARGETS, with_constants
+from inference_econ.calibration.rows import calibration_behind, deployment_key, was_fitted
 from inference_econ.calibration.subjects import instance_chips, measured_subject, requests_per_accelerator
-from inference_econ.engine.uncertainty import (
-    Subject,
-    interval,
-    measured,
-    outside,
-    reasons,
-)
+from inference_econ.engine import Subject, interval, outside, reasons
+from inference_econ.engine.uncertainty import measured
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions, field_names
-from inference_econ.inputs.calibration import ErrorSpread
-from inference_econ.inputs.yaml_writing import yaml_text
+from inference_econ.inputs import Assumptions, ErrorSpread, catalog, yaml_text
+from inference_econ.inputs.assumptions import field_names
 from inference_econ.report.calibrate import constants_table, errors_table, not_reproduced, record
 
 ROW = Measurement(

@@ -9,15 +9,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ.calibration import measurements
-from inference_econ.calibration.measurements import Measurement
+from inference_econ.calibration import CONSTANTS, Measurement, chosen, conditions, measurements, thinned
 from inference_econ.calibration.prediction.predict import predict
-from inference_econ.calibration.problem import CONSTANTS, log_ratios
-from inference_econ.calibration.rows import chosen, conditions, deployment_key, thinned
+from inference_econ.calibration.problem import log_ratios
+from inference_econ.calibration.rows import deployment_key
 from inference_econ.calibration.subjects import measured_subject
-from inference_econ.engine.uncertainty import interval, measured, outside
-from inference_econ.inputs import catalog, profiles
-from inference_econ.inputs.assumptions import value_of
+from inference_econ.engine import interval, outside
+from inference_econ.engine.uncertainty import measured
+from inference_econ.inputs import catalog, profiles, value_of
 
 #: Files that profiles are fitted to.
 FILES = (*measurements.SHIPPED, "atom_points")

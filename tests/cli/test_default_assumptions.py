@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
-from inference_econ.engine.uncertainty import interval
+from inference_econ.engine import interval
 from inference_econ.inputs import catalog, profiles
 from tests import asking
 from tests.cli.conftest import Command, record

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.engine.speculation import Speculation
-from inference_econ.inputs import catalog
-from inference_econ.inputs.traffic import Requests
+from inference_econ.engine import Speculation
+from inference_econ.inputs import Requests, catalog
 from tests import asking
 from tests.cli.conftest import Command
 from tests.cli.test_startup import HEAVY, TELLING

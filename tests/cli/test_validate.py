@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.calibration import validation
+from inference_econ.calibration import Servers, validation
 from inference_econ.calibration.validation import servers
-from inference_econ.calibration.validation.rows import File, Servers
+from inference_econ.calibration.validation.rows import File
 from inference_econ.inputs import catalog
 from tests.cli.conftest import Command
 from tests.cli.test_startup import HEAVY, TELLING

@@ -11,12 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import evaluate, step_seconds
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions, field_names, value_of
-from inference_econ.inputs.precision import Precision
+from inference_econ.engine import Plans, Setup, evaluate, step_seconds
+from inference_econ.inputs import Assumptions, Precision, catalog, value_of
+from inference_econ.inputs.assumptions import field_names
 
 Array = npt.NDArray[np.float64]
 

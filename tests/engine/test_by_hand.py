@@ -8,13 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from inference_econ.engine.collectives import Network, collective_seconds
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.operators.table import Operator
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import evaluate, step_seconds
-from inference_econ.inputs import catalog
-from inference_econ.inputs.precision import Precision
+from inference_econ.engine import Network, Operator, Plans, Setup, collective_seconds, evaluate, step_seconds
+from inference_econ.inputs import Precision, catalog
 
 
 def _asked(model: str, chip: str, context: float, *changes: str) -> Setup:

@@ -11,15 +11,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ.engine import memory
-from inference_econ.engine.layouts.grids import paper_grid
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
-from inference_econ.engine.step import step_seconds
-from inference_econ.inputs import catalog
-from inference_econ.inputs.precision import Precision
-from inference_econ.search.frontier import Frontier, Sampling, compute
+from inference_econ.engine import Plans, Setup, Speculation, memory, paper_grid, step_seconds
+from inference_econ.inputs import Precision, catalog
+from inference_econ.search import Frontier, Sampling, compute
 
 #: Experts over active experts, as the study's grids take it.
 SPARSITY = {"mixtral_8x22b": 4.0, "deepseek_v3": 28.0}

@@ -11,14 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from inference_econ.engine import memory
-from inference_econ.engine.layouts.grids import ContinuousLayouts
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
-from inference_econ.engine.step import evaluate
-from inference_econ.inputs import catalog
-from inference_econ.inputs.precision import Precision
+from inference_econ.engine import ContinuousLayouts, Plans, Setup, Speculation, evaluate, memory
+from inference_econ.inputs import Precision, catalog
 from inference_econ.search.fastest import fastest, token_seconds
 
 Array = npt.NDArray[np.float64]

@@ -12,14 +12,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
+from inference_econ.engine import (
+    Operator,
+    Plans,
+    Setup,
+    evaluate,
+    fastest_cut,
+    prompts_of_a_step,
+    shared_steps,
+    step_seconds,
+)
 from inference_econ.engine import prefill as reading
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.operators.table import Operator
-from inference_econ.engine.prefill import fastest_cut, prompts_of_a_step, shared_steps
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import evaluate, step_seconds
-from inference_econ.inputs import catalog
-from inference_econ.inputs.precision import Precision
+from inference_econ.inputs import Precision, catalog
 from tests import asking
 
 few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -11,17 +11,20 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from inference_econ.engine import memory
-from inference_econ.engine.layouts.grids import ContinuousLayouts, Layouts, WholeLayouts
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
-from inference_econ.engine.step import PARTS, evaluate, step_seconds
+from inference_econ.engine import (
+    ContinuousLayouts,
+    Layouts,
+    Plans,
+    Setup,
+    Speculation,
+    WholeLayouts,
+    evaluate,
+    memory,
+    step_seconds,
+)
+from inference_econ.engine.step import PARTS
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog, counting
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.precision import Precision
+from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, Precision, catalog, counting
 from inference_econ.search._bounds import lower_bound
 from inference_econ.search.fastest import fastest, token_seconds
 

@@ -13,21 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers import price, speculate
+from inference_econ.engine import Pins, Plans, Setup, Speculation, WholeLayouts, prefill
 from inference_econ.engine import memory as capacity
-from inference_econ.engine import prefill
 from inference_econ.engine import speculation as drafting
-from inference_econ.engine.layouts.grids import WholeLayouts
-from inference_econ.engine.layouts.pins import Pins
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.traffic import Requests
+from inference_econ.inputs import Requests, catalog
 from inference_econ.report import speculate as report
 from inference_econ.search.fastest import token_seconds
-from inference_econ.serving import steady
-from inference_econ.serving.services import Services
+from inference_econ.serving import Services, steady
 from tests import asking
 
 Array = npt.NDArray[np.float64]

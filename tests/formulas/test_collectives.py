@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference_econ.engine.collectives import Network
+from inference_econ.engine import Network
 from inference_econ.formulas.collectives import (
     Kind,
     Protocol,
@@ -24,8 +24,7 @@ from inference_econ.formulas.collectives import (
     transfer_seconds_per_byte,
     transfer_seconds_per_byte_floor,
 )
-from inference_econ.inputs import catalog
-from inference_econ.inputs.collectives import Mesh, NcclTree
+from inference_econ.inputs import Mesh, NcclTree, catalog
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 

@@ -9,9 +9,8 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.errors import InputError, SpecError, UnknownNameError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import field_names, value_of
-from inference_econ.inputs.collectives import Free, Mesh, NcclTree
+from inference_econ.inputs import Free, Mesh, NcclTree, catalog, value_of
+from inference_econ.inputs.assumptions import field_names
 from tests import asking
 
 KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios")

@@ -10,9 +10,8 @@ import pytest
 
 from inference_econ.engine.memory import weight_bytes
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, Dtype, check_cache_dtype, check_dtype, math_unit
-from inference_econ.inputs.precision import Precision
+from inference_econ.inputs import BYTES_PER_ELEMENT, Dtype, Precision, catalog, check_cache_dtype, math_unit
+from inference_econ.inputs.dtype import check_dtype
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 import inference_econ as ie
 from inference_econ.errors import InputError, SpecError
+from inference_econ.inputs import ModelSpec, spec_text
 from inference_econ.inputs.huggingface import FAMILIES, import_config
-from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.units import looks_like_quantity
-from inference_econ.inputs.yaml_writing import spec_text
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "hf_configs"
 with (FOLDER / "published.csv").open(encoding="utf-8", newline="") as _stream:

@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 
 from inference_econ.errors import SpecError
-from inference_econ.inputs import catalog, counting
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-from inference_econ.inputs.model import (
+from inference_econ.inputs import (
+    BYTES_PER_ELEMENT,
     Block,
     DenseFeedForward,
     ExpertFeedForward,
     GroupedQueryAttention,
     LatentAttention,
     ModelSpec,
+    catalog,
+    counting,
 )
 from inference_econ.inputs.scaling import scaled
 

@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from inference_econ.inputs import catalog
-from inference_econ.inputs.dtype import math_unit
+from inference_econ.inputs import catalog, math_unit
 
 
 def test_paper_hardware_equals_the_studys_code(hardware_row: dict[str, str]) -> None:

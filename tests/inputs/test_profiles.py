@@ -8,11 +8,9 @@ from collections.abc import Callable
 import pytest
 
 import inference_econ as ie
-from inference_econ.engine.speculation import Speculation
+from inference_econ.engine import Speculation
 from inference_econ.errors import InputError, SpecError, UnknownNameError
-from inference_econ.inputs import catalog, profiles
-from inference_econ.inputs.asks import Settings
-from inference_econ.inputs.traffic import Requests
+from inference_econ.inputs import Requests, Settings, catalog, profiles
 from inference_econ.studies.settings import frontier_of
 from tests import asking
 

@@ -7,8 +7,7 @@ import math
 import pytest
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.model import LatentAttention
+from inference_econ.inputs import LatentAttention, catalog
 from inference_econ.inputs.scaling import scaled
 from inference_econ.inputs.schemas import json_schema
 

@@ -12,13 +12,9 @@ from typing import Any
 import pytest
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs import catalog
+from inference_econ.inputs import Assumptions, Block, HardwareSpec, ModelSpec, Source, Traffic, catalog
 from inference_econ.inputs._base import Spec
-from inference_econ.inputs.assumptions import Assumptions, field_names
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.model import Block, ModelSpec
-from inference_econ.inputs.source import Source
-from inference_econ.inputs.traffic import Traffic
+from inference_econ.inputs.assumptions import field_names
 
 HARDWARE = """\
 name: Test chip

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference_econ.errors import UnitError
-from inference_econ.inputs.units import EXAMPLES, looks_like_quantity, parse_quantity
+from inference_econ.inputs import parse_quantity
+from inference_econ.inputs.units import EXAMPLES, looks_like_quantity
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference_econ.inputs import _yaml, catalog
-from inference_econ.inputs.yaml_writing import yaml_text
+from inference_econ.inputs import _yaml, catalog, yaml_text
 
 FOLDERS = [catalog.folder(kind) for kind in ("hardware", "models", "scenarios")]
 SHIPPED = [path for folder in FOLDERS for path in folder.rglob("*.yaml")]

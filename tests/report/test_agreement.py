@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inference_econ.calibration.validation import Point
+from inference_econ.calibration import Point
 from inference_econ.report import agreement
 
 

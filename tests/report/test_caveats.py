@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.uncertainty import Instances
-from inference_econ.inputs import catalog
-from inference_econ.inputs.calibration import LEVELS, Calibration, ErrorSpread, Range
+from inference_econ.engine import Instances, Setup
+from inference_econ.inputs import LEVELS, Calibration, ErrorSpread, Range, catalog
 from inference_econ.report import caveats
 from inference_econ.report.assess import assessment_record, findings
 from tests import asking

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inference_econ.inputs.traffic import Requests
+from inference_econ.inputs import Requests
 from inference_econ.report.record import HEAD, facts
 from tests import asking
 

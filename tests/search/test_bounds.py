@@ -9,14 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference_econ.engine.layouts.grids import ContinuousLayouts, Grid, Layouts, WholeLayouts
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
-from inference_econ.inputs import catalog
+from inference_econ.engine import ContinuousLayouts, Grid, Layouts, Setup, Speculation, WholeLayouts
+from inference_econ.inputs import Precision, catalog
 from inference_econ.inputs.assumptions import GROUPS, field_names
-from inference_econ.inputs.precision import Precision
-from inference_econ.search import _bounds, _search
-from inference_econ.search.frontier import Frontier, compute
+from inference_econ.search import Frontier, _bounds, _search, compute
 
 #: Dense, experts, experts beside latent attention; with shared experts and heads of another number.
 MODELS = ("paper/llama_3_70b", "paper/mixtral_8x22b", "deepseek_v2", "gpt_oss_20b")

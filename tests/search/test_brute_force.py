@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from benchmarks import naive
 from benchmarks import run as benchmark
-from inference_econ.engine.layouts.grids import ContinuousLayouts, Grid, Layouts, WholeLayouts
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
+from inference_econ.engine import ContinuousLayouts, Grid, Layouts, Setup, Speculation, WholeLayouts
 from inference_econ.formulas import pareto
 from inference_econ.inputs import catalog
+from inference_econ.search import compute
 from inference_econ.search.fastest import token_seconds
-from inference_econ.search.frontier import compute
 from tests import asking
 
 Array = npt.NDArray[np.float64]

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.engine import memory
-from inference_econ.engine.layouts.grids import whole_grid
+from inference_econ.engine import memory, whole_grid
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs.calibration import Range
+from inference_econ.inputs import Range
 from inference_econ.report import frontier
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.search import every_plan

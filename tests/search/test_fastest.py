@@ -10,19 +10,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference_econ.engine import memory
+from inference_econ.engine import (
+    ContinuousLayouts,
+    Layouts,
+    Pins,
+    Plans,
+    Setup,
+    Speculation,
+    WholeLayouts,
+    memory,
+    step_seconds,
+    whole_grid,
+)
 from inference_econ.engine import speculation as drafting
-from inference_econ.engine.layouts.grids import ContinuousLayouts, Layouts, WholeLayouts, whole_grid
-from inference_econ.engine.layouts.pins import Pins
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
-from inference_econ.engine.step import step_seconds
-from inference_econ.inputs import catalog
-from inference_econ.inputs.precision import Precision
+from inference_econ.inputs import Precision, catalog
 from inference_econ.search._search import Search
 from inference_econ.search.fastest import fastest, token_seconds
-from inference_econ.serving.services import slots_of
+from inference_econ.serving import slots_of
 
 Array = npt.NDArray[np.float64]
 

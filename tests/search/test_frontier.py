@@ -9,16 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from inference_econ.engine import memory
-from inference_econ.engine.layouts.grids import Grid, paper_grid, whole_grid
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation
+from inference_econ.engine import Grid, Setup, Speculation, memory, paper_grid, whole_grid
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import pareto
-from inference_econ.inputs import catalog
-from inference_econ.inputs.precision import Precision
+from inference_econ.inputs import Precision, catalog
+from inference_econ.search import Sampling, compute
 from inference_econ.search.fastest import token_seconds
-from inference_econ.search.frontier import Sampling, compute
 
 Array = npt.NDArray[np.float64]
 

@@ -25,9 +25,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.errors import InputError
-from inference_econ.inputs.traffic import Length
-from inference_econ.serving.load import Loaded, kept_share, loaded
-from inference_econ.serving.services import Service
+from inference_econ.inputs import Length
+from inference_econ.serving import Loaded, Service, kept_share, loaded
 from inference_econ.serving.simulation.play import law, rehearse, server
 from tests.offered import EIGHT_CHIPS, ONE_CHIP, service_of
 

@@ -7,14 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from inference_econ.engine.layouts.grids import whole_grid
-from inference_econ.engine.layouts.pins import Pins
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.prefill import prompts_together
+from inference_econ.engine import Pins, Plans, prompts_together, whole_grid
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.traffic import Length, Requests
-from inference_econ.serving.services import every_service, services, slots_of
+from inference_econ.inputs import Length, Requests, catalog
+from inference_econ.serving import every_service, slots_of
+from inference_econ.serving.services import services
 from inference_econ.serving.steady import steady
 from tests import asking
 from tests.offered import EIGHT_CHIPS, offer_of, service_of

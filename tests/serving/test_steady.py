@@ -11,13 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.prefill import fastest_cut, prefill, prompts_together, shared_steps
-from inference_econ.engine.setup import Setup
-from inference_econ.inputs import catalog
-from inference_econ.inputs.precision import Precision
-from inference_econ.inputs.traffic import Length, Requests
-from inference_econ.serving.steady import Steady, steady
+from inference_econ.engine import Plans, Setup, fastest_cut, prompts_together, shared_steps
+from inference_econ.engine.prefill import prefill
+from inference_econ.inputs import Length, Precision, Requests, catalog
+from inference_econ.serving import Steady
+from inference_econ.serving.steady import steady
 
 WHOLE, CHUNKS = "serving.prefill_chunk=0", "serving.prefill_chunk=2048"
 MODELS = ("llama_3_8b", "qwen3_30b_a3b", "deepseek_v2")

@@ -12,8 +12,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.errors import InputError, NothingFitsError, SpecError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.asks import Settings
+from inference_econ.inputs import Settings, catalog
 from inference_econ.report import compare, figures, scenario_figure
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.table import dollars, layout_label

@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.asks import FrontierAsk, PanelsAsk, Settings
-from inference_econ.inputs.traffic import Traffic
-from inference_econ.search.frontier import Frontier, Sampling
+from inference_econ.inputs import FrontierAsk, PanelsAsk, Settings, Traffic, catalog
+from inference_econ.search import Frontier, Sampling
 from inference_econ.studies.results import Curve
 from inference_econ.studies.scenario import run
 from tests import asking

@@ -12,9 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.asks import LatentVariantsAsk
-from inference_econ.inputs.scenario import Scenario
+from inference_econ.inputs import LatentVariantsAsk, Scenario, catalog
 from inference_econ.report import figures, scenario_figure
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.scenario import cells, result_frame, result_record, scenario_tables

@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 
-from inference_econ.engine.speculation import Speculation
-from inference_econ.engine.uncertainty import Instances
+from inference_econ.engine import Instances, Speculation
 from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.asks import FrontierAsk, Settings
-from inference_econ.inputs.traffic import Traffic
+from inference_econ.inputs import FrontierAsk, Settings, Traffic, catalog
 from inference_econ.report import caveats, scenario_figure
 from inference_econ.report.page import csv_text
 from inference_econ.report.scenario import result_frame, result_record, scenario_table, scenario_tables

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.pools import Pool, Pools
-from inference_econ.engine.uncertainty import Instances
+from inference_econ.engine import Instances
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import pareto
 from inference_econ.formulas.money import dollars_per_million_tokens

@@ -16,7 +16,7 @@ from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.recommend import FILLED, Choice, Targets, recommend
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import queueing
-from inference_econ.serving.load import Loaded
+from inference_econ.serving import Loaded
 
 #: No fleet has more instances of one kind [1].
 _MOST = 10**7

@@ -11,7 +11,7 @@ from inference_econ._types import Array
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.errors import InputError
 from inference_econ.formulas import queueing
-from inference_econ.serving.load import SHARES, Loaded, summary
+from inference_econ.serving import SHARES, Loaded, summary
 
 #: Numbers of prompts in all prefill instances that are told apart [1].
 _MOST_STATES = 2**16

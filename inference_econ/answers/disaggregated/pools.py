@@ -12,16 +12,11 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.answers.offer import offer
-from inference_econ.engine import memory
-from inference_econ.engine.layouts.space import Space
-from inference_econ.engine.prefill import prompts_of_a_step, prompts_together, shared_steps
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.uncertainty import Instances
+from inference_econ.engine import Instances, Setup, Space, memory, prompts_of_a_step, prompts_together, shared_steps
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs.collectives import Free
-from inference_econ.inputs.traffic import Length, Requests
-from inference_econ.serving.services import Services
-from inference_econ.serving.steady import Steady, steady
+from inference_econ.inputs import Free, Length, Requests
+from inference_econ.serving import Services, Steady
+from inference_econ.serving.steady import steady
 
 _HOUR = 3600.0
 #: Numbers of prompts on an instance that are looked at [1].

@@ -12,17 +12,11 @@ import numpy as np
 from inference_econ.answers.disaggregated import pools as disaggregated
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.calibration.measurements import Measurement, Pool
-from inference_econ.engine.layouts.grids import Grid, WholeLayouts
-from inference_econ.engine.layouts.plans import Plans, has_experts, indivisible
-from inference_econ.engine.setup import Setup
+from inference_econ.engine import Grid, Plans, Setup, WholeLayouts, has_experts, indivisible
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions, TensorLayout
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.model import ModelSpec
-from inference_econ.inputs.precision import Precision
-from inference_econ.inputs.traffic import Requests
-from inference_econ.serving.services import Service, Services, every_service, services
+from inference_econ.inputs import Assumptions, HardwareSpec, ModelSpec, Precision, Requests, TensorLayout, catalog
+from inference_econ.serving import Service, Services, every_service
+from inference_econ.serving.services import services
 
 #: Steady states per service.
 _BATCHES = 24

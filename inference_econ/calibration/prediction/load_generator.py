@@ -8,11 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.engine.prefill import prompts_of_a_step, prompts_together
-from inference_econ.serving.services import Service
+from inference_econ.engine import prompts_of_a_step, prompts_together
+from inference_econ.serving import Server, Service, Trace
 from inference_econ.serving.simulation import arrivals, play
-from inference_econ.serving.simulation.events import Server
-from inference_econ.serving.simulation.trace import Trace
 
 #: Of the random arrivals of a run that is played [1].
 _SEED = 0

@@ -14,11 +14,9 @@ from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.calibration.measurements import FULL_LOADS, Measurement
 from inference_econ.calibration.prediction import deployed, load_generator, worker_counts
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.serving.load import loaded
-from inference_econ.serving.services import Service
+from inference_econ.inputs import Assumptions
+from inference_econ.serving import Server, Service, loaded
 from inference_econ.serving.simulation import play
-from inference_econ.serving.simulation.events import Server
 
 #: Which assumptions hold for a measurement.
 Profiles = Callable[[Measurement], Assumptions]

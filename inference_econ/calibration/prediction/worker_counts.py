@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.prediction import deployed
-from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs import Assumptions
 
 #: Sequences of an attention rank of decode at which the two pools are taken to be sized for each other [1]. Published
 #: recipes for one model on one chip run 4 to 64 on a rank.

@@ -13,16 +13,20 @@ from inference_econ.calibration.measurements import UnusableRowError, hardware_n
 from inference_econ.calibration.validation import _nccl
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report
-from inference_econ.engine.collectives import Network, collective_seconds
-from inference_econ.engine.operators.table import Collective
+from inference_econ.engine import Collective, Network, collective_seconds
 from inference_econ.errors import UnitError
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.experts import touched_fraction
-from inference_econ.inputs import catalog, units
-from inference_econ.inputs.assumptions import Assumptions, exceptions_of
-from inference_econ.inputs.collectives import Free, NcclTree
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-from inference_econ.inputs.hardware import HardwareSpec
+from inference_econ.inputs import (
+    BYTES_PER_ELEMENT,
+    Assumptions,
+    Free,
+    HardwareSpec,
+    NcclTree,
+    catalog,
+    exceptions_of,
+    units,
+)
 
 COLUMNS = (
     *("op", "backend", "hardware", "n_gpus", "n_nodes", "dtype", "message_bytes"),

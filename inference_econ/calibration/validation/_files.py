@@ -8,8 +8,7 @@ from pathlib import Path
 
 from inference_econ.calibration.measurements import Row, UnusableRowError
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs import Assumptions, catalog
 
 
 class Line(Row):

@@ -12,15 +12,11 @@ import numpy as np
 from inference_econ.calibration.measurements import UnusableRowError, engine_name, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Setup
+from inference_econ.engine import Plans, Setup
 from inference_econ.errors import InferenceEconError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.inputs.precision import Precision
-from inference_econ.inputs.traffic import Length, Requests
-from inference_econ.serving.load import Loaded, loaded
-from inference_econ.serving.services import Service, services, slots_of
+from inference_econ.inputs import Assumptions, Length, Precision, Requests, catalog
+from inference_econ.serving import Loaded, Service, loaded, slots_of
+from inference_econ.serving.services import services
 
 COLUMNS = (
     *("engine", "model", "precision", "hardware", "gpus", "isl", "osl", "rps", "request_throughput", "tps_output"),

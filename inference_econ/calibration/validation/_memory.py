@@ -12,13 +12,9 @@ import numpy as np
 from inference_econ.calibration.measurements import UnusableRowError, format_name, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report
-from inference_econ.engine import memory
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Setup
+from inference_econ.engine import Plans, Setup, memory
 from inference_econ.errors import UnitError
-from inference_econ.inputs import catalog, units
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.inputs.precision import Precision
+from inference_econ.inputs import Assumptions, Precision, catalog, units
 
 COLUMNS = ("model", "hardware", "n_gpus", "parallelism", "weight_dtype", "kv_dtype", "item", "value", "unit")
 #: Differences that are not explained [1].

@@ -7,10 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from inference_econ.calibration.validation._files import Line, preset, read
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.inputs.collectives import NcclTree, ProtocolConstants
-from inference_econ.inputs.source import Source
+from inference_econ.inputs import Assumptions, NcclTree, ProtocolConstants, Source, catalog
 
 COLUMNS = ("nccl_version", "group", "link_or_arch", "algorithm", "LL", "LL128", "Simple", "unit")
 #: Where a constant stands in the tables: group and kind of link.

@@ -12,15 +12,10 @@ import numpy as np
 from inference_econ.calibration.measurements import UnusableRowError, chip_count, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import Point, Report
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.speculation import Speculation, rounds
+from inference_econ.engine import Plans, Setup, Speculation, rounds
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-from inference_econ.inputs.precision import Precision
+from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, Precision, catalog
 
 COLUMNS = (
     *("method", "target_model", "draft_model", "task", "n_draft", "alpha", "accept_len", "c_draft_cost", "batch"),

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from inference_econ.calibration.measurements import FULL_LOADS, Measurement
 from inference_econ.calibration.prediction.predict import Prediction, predict
 from inference_econ.calibration.validation.rows import QUANTITIES, Quantity, Row
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs import Assumptions, catalog
 
 #: Rates of random arrivals differ by that much from the offered ones in a run of some hundred requests [1].
 _SLACK = 0.03

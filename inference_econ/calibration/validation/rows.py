@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from inference_econ.calibration.measurements import Measurement, Skipped
 from inference_econ.calibration.prediction.predict import Prediction
 from inference_econ.calibration.subjects import measured_subject
-from inference_econ.engine.uncertainty import Interval, Reason, interval, reasons
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.inputs.calibration import Quantity as Fitted
+from inference_econ.engine import Interval, Reason, interval, reasons
+from inference_econ.inputs import Assumptions
+from inference_econ.inputs import Quantity as Fitted
 
 #: Why a row counts apart that says what another says.
 REPEATED = "repeats a row: same subject, demand and results"

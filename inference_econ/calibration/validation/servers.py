@@ -16,8 +16,7 @@ from inference_econ.calibration.rows import calibration_behind, was_fitted
 from inference_econ.calibration.validation._report import Point
 from inference_econ.calibration.validation.rows import QUANTITIES, REPEATED, File, Quantity, Row, Servers
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog, profiles
-from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs import Assumptions, catalog, profiles
 
 #: Speculation that a plain decode step stands for: none, or nothing known.
 _PLAIN = ("none", "unrecorded")

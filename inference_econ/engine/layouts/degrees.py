@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.inputs.assumptions import LayoutAssumptions, TensorLayout
+from inference_econ.inputs import LayoutAssumptions, TensorLayout
 
 
 def layout_columns(

@@ -12,8 +12,7 @@ from inference_econ._types import Array
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, attention_degrees, expert_degrees, has_experts
 from inference_econ.formulas.pipeline import logarithmic_degrees
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs import Assumptions, ModelSpec
 
 #: Sizes of instances without gaps [1].
 _EVERY_SIZE = np.arange(1, 129)

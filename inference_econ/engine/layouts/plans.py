@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.inputs.assumptions import Assumptions, TensorLayout
-from inference_econ.inputs.model import Attention, DenseFeedForward, ExpertFeedForward, ModelSpec
+from inference_econ.inputs import Assumptions, Attention, DenseFeedForward, ExpertFeedForward, ModelSpec, TensorLayout
 
 #: The study writes depths as rounded powers, so an exact comparison would lose the deepest one.
 DEPTH_TOLERANCE = 1e-9

@@ -7,7 +7,7 @@ from typing import get_args
 
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.errors import InputError
-from inference_econ.inputs.asks import GridName
+from inference_econ.inputs import GridName
 
 
 @dataclass(frozen=True, slots=True)

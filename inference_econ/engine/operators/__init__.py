@@ -1,1 +1,1 @@
-"""What one step must do, operator by operator."""
+"""The operator table: what one step must do, operator by operator, as arrays over deployments."""

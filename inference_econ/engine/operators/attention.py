@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from inference_econ.engine.operators.table import Operator, Table
 from inference_econ.formulas import attention as formulas
-from inference_econ.inputs import counting
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-from inference_econ.inputs.model import (
+from inference_econ.inputs import (
+    BYTES_PER_ELEMENT,
     Block,
     CompressedAttention,
     GroupedQueryAttention,
     LatentAttention,
     RecurrentMixer,
+    counting,
 )
 
 Array = npt.NDArray[np.float64]

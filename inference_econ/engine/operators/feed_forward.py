@@ -12,9 +12,15 @@ from inference_econ.engine.layouts.plans import expert_ranks
 from inference_econ.engine.operators.table import Collective, Operator, OperatorKind, Table
 from inference_econ.formulas.experts import expected_largest, touched_fraction
 from inference_econ.formulas.matmul import activation_elements_per_token
-from inference_econ.inputs.assumptions import ExpertAssumptions, TensorLayout
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-from inference_econ.inputs.model import Block, DenseFeedForward, ExpertFeedForward, ModelSpec
+from inference_econ.inputs import (
+    BYTES_PER_ELEMENT,
+    Block,
+    DenseFeedForward,
+    ExpertAssumptions,
+    ExpertFeedForward,
+    ModelSpec,
+    TensorLayout,
+)
 
 Array = npt.NDArray[np.float64]
 

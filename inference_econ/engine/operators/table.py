@@ -14,10 +14,7 @@ from inference_econ.engine.layouts.plans import Plans
 from inference_econ.formulas.attention import mean_attended
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.matmul import activation_elements_per_token
-from inference_econ.inputs.assumptions import Assumptions, TensorLayout
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-from inference_econ.inputs.model import ModelSpec
-from inference_econ.inputs.precision import Precision
+from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, ModelSpec, Precision, TensorLayout
 
 Array = npt.NDArray[np.float64]
 OperatorKind = Literal["dense", "experts", "scores"]

@@ -17,10 +17,7 @@ from inference_econ.engine.operators.attention import mixer
 from inference_econ.engine.operators.feed_forward import feed_forward
 from inference_econ.engine.operators.pointwise import pointwise
 from inference_econ.engine.operators.table import Collective, Operator, Table
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-from inference_econ.inputs.model import ModelSpec
-from inference_econ.inputs.precision import Precision
+from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, ModelSpec, Precision
 
 Array = npt.NDArray[np.float64]
 

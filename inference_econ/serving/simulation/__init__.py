@@ -1,1 +1,1 @@
-"""A server played event by event."""
+"""A server played event by event: streams of requests, the server, what the requests saw."""

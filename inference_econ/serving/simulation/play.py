@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.engine.prefill import fastest_cut, prompts_of_a_step, prompts_together, shared_steps, unhindered
-from inference_econ.inputs.traffic import Length
+from inference_econ.engine import fastest_cut, prompts_of_a_step, prompts_together, shared_steps, unhindered
+from inference_econ.inputs import Length
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import arrivals
 from inference_econ.serving.simulation.arrivals import Counts, Stream

@@ -17,9 +17,7 @@ from inference_econ.answers.disaggregated import compare, fleets, load
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.recommend import Targets
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.traffic import Requests
+from inference_econ.inputs import HardwareSpec, Requests, catalog
 from inference_econ.report import disaggregated
 from tests import asking
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.calibration import measurements
-from inference_econ.calibration.measurements import Measurement, Pool, Skipped
+from inference_econ.calibration import Measurement, Skipped, measurements
+from inference_econ.calibration.measurements import Pool
 from inference_econ.calibration.prediction import predict
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from inference_econ.calibration import measurements
-from inference_econ.calibration.measurements import MeasuredServer, Measurement, Skipped
+from inference_econ.calibration import MeasuredServer, Measurement, Skipped, measurements
 from inference_econ.errors import InputError
 
 HERE = MeasuredServer(hardware="8x H100-80GB SXM", tp=4, dp=2)

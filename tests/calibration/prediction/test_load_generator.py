@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 
 from inference_econ.calibration.prediction import load_generator
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Setup
-from inference_econ.inputs import catalog
-from inference_econ.inputs.precision import Precision
-from inference_econ.inputs.traffic import Requests
-from inference_econ.serving.services import Service, services
+from inference_econ.engine import Plans, Setup
+from inference_econ.inputs import Precision, Requests, catalog
+from inference_econ.serving import Service, Trace
+from inference_econ.serving.services import services
 from inference_econ.serving.simulation import play
-from inference_econ.serving.simulation.trace import Trace
 
 
 @cache

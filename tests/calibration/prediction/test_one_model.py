@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 
 from inference_econ.answers.disaggregated.load import closed_loop, under_load
-from inference_econ.calibration import measurements
-from inference_econ.calibration.measurements import FULL_LOADS, Measurement
+from inference_econ.calibration import Measurement, measurements
+from inference_econ.calibration.measurements import FULL_LOADS
 from inference_econ.calibration.prediction import deployed, load_generator, worker_counts
 from inference_econ.calibration.prediction.predict import Prediction, predict
 from inference_econ.calibration.validation.servers import usual
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions
-from inference_econ.serving.load import loaded
-from inference_econ.serving.services import Service
+from inference_econ.inputs import Assumptions, catalog
+from inference_econ.serving import Service, loaded
 from inference_econ.serving.simulation import play
 
 EXACTLY = 1e-12

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from inference_econ.calibration.measurements import Measurement, Pool
+from inference_econ.calibration import Measurement
+from inference_econ.calibration.measurements import Pool
 from inference_econ.calibration.prediction.predict import Prediction, predict
 from inference_econ.errors import SpecError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import Assumptions
+from inference_econ.inputs import Assumptions, catalog
 
 #: Llama 3 70B in FP8 on four H100s: 32 requests of 1000 and 200 tokens.
 ROW = Measurement(

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.calibration import accuracy, validation
-from inference_econ.calibration.validation import Point, Report
+from inference_econ.calibration import Point, Report, accuracy, validation
 from inference_econ.calibration.validation._collectives import COLUMNS
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inference_econ.calibration.validation import Point, Report, validate
+from inference_econ.calibration import Point, Report
+from inference_econ.calibration.validation import validate
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.calibration import validation
-from inference_econ.calibration.validation import Point
+from inference_econ.calibration import Point, validation
 from inference_econ.calibration.validation._memory import COLUMNS
 from inference_econ.engine import memory
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.precision import Precision
+from inference_econ.inputs import Precision, catalog
 
 #: MLA caches a latent of 512 and a rope key of 64 per layer, in 8 bits.
 PER_TOKEN = 61 * (512 + 64)

@@ -12,12 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.calibration import measurements, validation
-from inference_econ.calibration.measurements import MeasuredServer, Pool
+from inference_econ.calibration import (
+    CONSTANTS,
+    QUANTITIES,
+    MeasuredServer,
+    Quantity,
+    Row,
+    Servers,
+    measurements,
+    validation,
+)
+from inference_econ.calibration.measurements import Pool
 from inference_econ.calibration.prediction.predict import predict
-from inference_econ.calibration.problem import CONSTANTS
 from inference_econ.calibration.validation import bound, servers
-from inference_econ.calibration.validation.rows import QUANTITIES, Coverage, Quantity, Row, Servers
+from inference_econ.calibration.validation.rows import Coverage
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.report import document, held_out

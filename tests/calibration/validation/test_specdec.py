@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.calibration import validation
-from inference_econ.calibration.validation import Point, Report
+from inference_econ.calibration import Point, Report, validation
 from inference_econ.inputs import catalog
 
 SHIPPED = catalog.measured_files()["specdec"]

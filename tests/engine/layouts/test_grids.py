@@ -7,15 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.engine import memory
-from inference_econ.engine.layouts.grids import ContinuousLayouts, WholeLayouts, whole_grid
-from inference_econ.engine.layouts.pins import Pins
-from inference_econ.engine.layouts.plans import Plans, attention_degrees, expert_degrees
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import step_seconds
+from inference_econ.engine import ContinuousLayouts, Pins, Plans, Setup, WholeLayouts, memory, step_seconds, whole_grid
+from inference_econ.engine.layouts.plans import attention_degrees, expert_degrees
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
-from inference_econ.inputs.precision import Precision
+from inference_econ.inputs import Precision, catalog
 from inference_econ.search.fastest import fastest
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.errors import InputError, NothingFitsError, SpecError
-from inference_econ.inputs.asks import Settings
+from inference_econ.inputs import Settings
 from inference_econ.studies.settings import frontier_of
 from tests import asking
 

@@ -7,7 +7,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from inference_econ.engine.layouts.plans import PROBLEMS, Plans, ProblemCode, indivisible
+from inference_econ.engine import Plans, indivisible
+from inference_econ.engine.layouts.plans import PROBLEMS, ProblemCode
 from inference_econ.inputs import catalog
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inference_econ.engine import memory
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.setup import Setup
-from inference_econ.inputs import catalog
-from inference_econ.inputs.precision import Precision
+from inference_econ.engine import Plans, Setup, memory
+from inference_econ.inputs import Precision, catalog
 from inference_econ.report.table import formats_label
 
 #: 61 layers, 128 heads of 128, hidden size 7168.

@@ -5,13 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine import Operator, Plans, Setup, evaluate, step_seconds
 from inference_econ.engine.operator_costs import operator_costs
-from inference_econ.engine.operators.table import Operator
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import evaluate, step_seconds
-from inference_econ.inputs import catalog
-from inference_econ.inputs.precision import Precision
+from inference_econ.inputs import Precision, catalog
 
 #: Of Qwen3 30B A3B.
 EXPERTS, ACTIVE = 128, 8

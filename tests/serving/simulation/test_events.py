@@ -15,9 +15,10 @@ import pytest
 
 from inference_econ.errors import InputError
 from inference_econ.formulas.queueing import load, wait_quantiles
+from inference_econ.serving import Estimate, Server
 from inference_econ.serving.simulation.arrivals import LengthLaw, Stream, draw, fixed, lognormal, samples, uniform
-from inference_econ.serving.simulation.events import Policy, Server, StepTable, simulate
-from inference_econ.serving.simulation.trace import Estimate, estimate
+from inference_econ.serving.simulation.events import Policy, StepTable, simulate
+from inference_econ.serving.simulation.trace import estimate
 
 
 def exponential(mean: float) -> LengthLaw:

@@ -1,0 +1,14 @@
+"""What other packages may use; see ``__init__.py``."""
+
+from . import attention as attention
+from . import collectives as collectives
+from . import experts as experts
+from . import kv_runahead as kv_runahead
+from . import matmul as matmul
+from . import money as money
+from . import pareto as pareto
+from . import pipeline as pipeline
+from . import prefix_cache as prefix_cache
+from . import queueing as queueing
+from . import roofline as roofline
+from . import speculation as speculation

@@ -1,0 +1,17 @@
+"""What other packages may use; see ``__init__.py``."""
+
+from . import services as services
+from . import steady as steady
+from .load import SHARES as SHARES
+from .load import Loaded as Loaded
+from .load import kept_share as kept_share
+from .load import loaded as loaded
+from .load import summary as summary
+from .services import Service as Service
+from .services import Services as Services
+from .services import every_service as every_service
+from .services import slots_of as slots_of
+from .simulation.events import Server as Server
+from .simulation.trace import Estimate as Estimate
+from .simulation.trace import Trace as Trace
+from .steady import Steady as Steady
