@@ -23,11 +23,11 @@ from rich.table import Table
 from benchmarks import naive
 from inference_econ.engine.layouts.grids import Grid, paper_grid
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.speculation import Speculation
 from inference_econ.inputs import catalog
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 from inference_econ.inputs.precision import Precision
 from inference_econ.search.frontier import Frontier, Sampling, compute
-from inference_econ.search.speculative import Draft
 
 Array = npt.NDArray[np.float64]
 Result = TypeVar("Result")
@@ -133,9 +133,12 @@ def naive_frontier(case: Case, grid: Grid) -> tuple[Array, Array]:
 
 def our_frontier(case: Case, grid: Grid) -> Frontier:
     """The same by this package."""
-    draft = Draft(question_of("paper/llama_3_8b", None), _ACCEPTANCE, _LONGEST_DRAFT) if case.speculative else None
+    speculation = None
+    if case.speculative:
+        draft = catalog.model("paper/llama_3_8b")
+        speculation = Speculation.of("draft", _ACCEPTANCE, _LONGEST_DRAFT, model=draft)
     setup = question_of(case.model, case.weights)
-    return compute(setup, grid, _DOLLARS_PER_HOUR, draft=draft, sampling=Sampling(_LIMITS, _DECADES))
+    return compute(setup, grid, _DOLLARS_PER_HOUR, speculation=speculation, sampling=Sampling(_LIMITS, _DECADES))
 
 
 def grid_of(case: Case, points: int) -> Grid:

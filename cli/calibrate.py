@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from inference_econ.errors import InputError
 
 from . import options, show
+from .parameters import PLACE, Name
 
 if TYPE_CHECKING:
     from inference_econ.calibration.fit import Fit
     from inference_econ.calibration.holdout import Fold
-    from inference_econ.calibration.measurements import Measurement
+    from inference_econ.calibration.measurements import Measurement, Skipped
 
+#: Fields of a deployment that result files do not say.
+_DEPLOYMENT = ("hardware", "model", "engine", "weights", "kv", "tp", "dp", "pp", "ep")
 _DEFAULT = ",".join(
     (
         *("chip.math_efficiency", "experts.math_efficiency", "chip.hbm_efficiency", "experts.hbm_efficiency"),
@@ -36,7 +39,7 @@ _DEFAULT = ",".join(
 )
 @click.option(
     "--base",
-    type=options.Name("assumptions"),
+    type=Name("assumptions"),
     help="Preset to begin with [default: the profile of the rows' chips and engine; of mixed ones, profiles/servers].",
 )
 @click.option(
@@ -64,26 +67,11 @@ _DEFAULT = ",".join(
 @click.option("--name", default="", help="Of the profile, for people.")
 @click.option("--description", default="", help="Of the profile, for people [default: what it was fitted to].")
 @click.option("--reference", default="user", show_default=True, help="Key of references.bib that the data come from.")
-@click.option("-o", "--output", type=options.PLACE, help="Write the profile, a preset of assumptions: .yaml.")
+@click.option("-o", "--output", "path", type=PLACE, help="Write the profile, a preset of assumptions: .yaml.")
 @options.form("How to print the result; csv: the constants only.")
 @click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
 def calibrate(
-    data: tuple[str, ...],
-    names: str,
-    targets: str,
-    base: str | None,
-    changes: tuple[str, ...],
-    prior: float,
-    where: tuple[str, ...],
-    without: tuple[str, ...],
-    most: int,
-    name: str,
-    description: str,
-    reference: str,
-    output: str | None,
-    form: str,
-    quiet: bool,
-    **given: Any,
+    data: tuple[str, ...], names: str, targets: str, path: str | None, form: str, quiet: bool, **choices: Any
 ) -> None:
     """Fit constants of the assumptions to measurements, and write them as a profile.
 
@@ -92,65 +80,105 @@ def calibrate(
     so on. Constants that the rows do not determine keep about the value of the base; the table says which.
     """
     from inference_econ.calibration import fit, holdout
-    from inference_econ.calibration import rows as calibration_rows
     from inference_econ.inputs import catalog
-    from inference_econ.report import calibration as calibration_tables
+    from inference_econ.report.calibrate import CalibrationPage, not_reproduced
 
-    _check_output(output, reference)
-    settings = _settings(changes)
-    asked = [condition for text in where for condition in calibration_rows.conditions(text)]
-    unwanted = [calibration_rows.conditions(text) for text in without]
-    measured = _read(data, given)
-    rows, left_out = calibration_rows.chosen(measured, asked, unwanted)
-    used = calibration_rows.thinned(rows, most)
-    base = base or _base_of(rows)
-    assumptions = catalog.assumptions(base, changes=settings)
-    with show.progress_bar(quiet=quiet) as report:
+    _check_output(path, choices["reference"])
+    changes = _assumption_changes(choices["changes"])
+    measured = _Measured.of(data, choices)
+    preset = choices["base"] or _base_of(measured.rows)
+    base, constants = catalog.assumptions(preset, changes=changes), _words(names)
+    with show.progress_bar(quiet=quiet) as progress:
         try:
-            found = fit.fit(used, _words(names), assumptions, targets=_words(targets), prior=prior, progress=report)
+            fitted = fit.fit(
+                measured.used, constants, base, targets=_words(targets), prior=choices["prior"], progress=progress
+            )
         except InputError as error:
-            if len(rows) < len(_words(names)):
-                raise InputError(f"{error}{_why_few(measured, left_out)}") from error
+            if len(measured.rows) < len(constants):
+                raise InputError(f"{error}{measured.why_few}") from error
             raise
-        folds = holdout.all_folds(found, progress=report)
-    if output is not None:
-        from datetime import date
-
-        from inference_econ.calibration.profile_file import Provenance, profile
-        from inference_econ.inputs.yaml_writing import yaml_text
-        from inference_econ.report.files import write_text
-
-        provenance = Provenance(
-            name or "fitted profile", base, _data(data, where, without), reference, date.today().isoformat(),
-            tuple(settings), description,
-        )  # fmt: skip
-        write_text(output, yaml_text(profile(found, folds, provenance)))
-    show.emit(_text(found, folds, left_out, form, quiet=quiet), None, quiet=quiet)
-    notes = [f"left out: {count} rows: {reason}" for reason, count in left_out.items()]
-    if first := _first_skipped(measured):
-        notes.append(f"not understood: {first}")
-    if len(used) < len(rows):
-        notes.append(f"thinned: {len(used)} of {len(rows)} rows are fitted, those of {most} deployments (see --most)")
-    if len(found.rows) < len(used):
-        notes.append(f"left out: {len(used) - len(found.rows)} rows: without a target, or not predictable")
-    notes += calibration_tables.not_reproduced(found)
-    for note in notes + ([f"wrote {output}"] if output is not None else []):
+        folds = holdout.all_folds(fitted, progress=progress)
+    if path is not None:
+        _write(path, fitted, folds, data, {**choices, "base": preset, "changes": changes})
+    show.emit(CalibrationPage(fitted, folds, measured.left_out), options.Output(form, quiet=quiet))
+    notes = [*measured.notes(fitted, choices["most"]), *not_reproduced(fitted)]
+    for note in notes + ([f"wrote {path}"] if path is not None else []):
         show.remark(note, quiet=quiet)
 
 
-def _text(found: Fit, folds: Mapping[str, list[Fold]], left_out: Mapping[str, int], form: str, *, quiet: bool) -> str:
-    from inference_econ.report import calibration as calibration_tables
-    from inference_econ.report import table
+class _Measured(NamedTuple):
+    """Measurements that were read, and what becomes of them."""
 
-    if form == "json":
-        return table.to_json(calibration_tables.record(found, folds, left_out))
-    constants = calibration_tables.constants_table(found)
-    if form == "csv":
-        return constants.text("csv")
-    each = (constants, calibration_tables.errors_table(found, folds))
-    if form == "markdown":
-        return "\n".join(one.text("markdown") for one in each)
-    return "\n".join(show.table_text(one, quiet=quiet) for one in each)
+    read: list[Measurement | Skipped]
+    """Every row of the files."""
+    rows: list[Measurement]
+    """Those that can be fitted and are wanted."""
+    left_out: Mapping[str, int]
+    """How many others there are, by reason [1]."""
+    used: list[Measurement]
+    """Those of :attr:`rows` that are fitted: thinned if there are many."""
+
+    @classmethod
+    def of(cls, data: Sequence[str], choices: options.Choices) -> _Measured:
+        """What the files and the options of the command say."""
+        from inference_econ.calibration.rows import chosen, conditions, thinned
+
+        wanted = [condition for text in choices["where"] for condition in conditions(text)]
+        unwanted = [conditions(text) for text in choices["without"]]
+        read = _read(data, {name: choices[name] for name in _DEPLOYMENT})
+        rows, left_out = chosen(read, wanted, unwanted)
+        return cls(read, rows, left_out, thinned(rows, choices["most"]))
+
+    @property
+    def why_few(self) -> str:
+        """Why few rows can be fitted, and which one cannot be understood."""
+        if not self.left_out:
+            return ""
+        text = "; left out: " + ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
+        return f"{text} ({self.first_skipped})" if self.first_skipped else text
+
+    @property
+    def first_skipped(self) -> str:
+        """The first row that cannot be understood, its line, and why; empty if there is none."""
+        from inference_econ.calibration.measurements import Skipped
+
+        first = next((row for row in self.read if isinstance(row, Skipped)), None)
+        if first is None:
+            return ""
+        line = "" if first.line is None else f", line {first.line}"
+        return f"the first, {first.id} of {first.dataset}{line}: {first.reason}"
+
+    def notes(self, fitted: Fit, most: int) -> list[str]:
+        """What became of rows that were not fitted."""
+        rows, used = len(self.rows), len(self.used)
+        notes = [f"left out: {count} rows: {reason}" for reason, count in self.left_out.items()]
+        if self.first_skipped:
+            notes.append(f"not understood: {self.first_skipped}")
+        if used < rows:
+            notes.append(f"thinned: {used} of {rows} rows are fitted, those of {most} deployments (see --most)")
+        if len(fitted.rows) < used:
+            notes.append(f"left out: {used - len(fitted.rows)} rows: without a target, or not predictable")
+        return notes
+
+
+def _write(
+    path: str, fitted: Fit, folds: Mapping[str, list[Fold]], data: tuple[str, ...], choices: options.Choices
+) -> None:
+    """Write the profile."""
+    from datetime import date
+
+    from inference_econ.calibration.profile_file import Provenance, profile
+    from inference_econ.inputs.yaml_writing import yaml_text
+    from inference_econ.report.files import write_text
+
+    provenance = Provenance(
+        name=choices["name"] or "fitted profile",
+        extends=choices["base"],
+        data=_data(data, choices["where"], choices["without"]),
+        date=date.today().isoformat(),
+        **{name: choices[name] for name in ("reference", "changes", "description")},
+    )
+    write_text(path, yaml_text(profile(fitted, folds, provenance)))
 
 
 def _base_of(rows: Sequence[Measurement]) -> str:
@@ -161,26 +189,6 @@ def _base_of(rows: Sequence[Measurement]) -> str:
     if len(names) == 1:
         return names.pop()
     return "profiles/servers" if names and "deployable" not in names else "deployable"
-
-
-def _why_few(measured: list[Any], left_out: Mapping[str, int]) -> str:
-    """Why few rows can be fitted, and which one cannot be understood."""
-    if not left_out:
-        return ""
-    text = "; left out: " + ", ".join(f"{count} {reason}" for reason, count in left_out.items())
-    first = _first_skipped(measured)
-    return f"{text} ({first})" if first else text
-
-
-def _first_skipped(measured: list[Any]) -> str:
-    """The first row that cannot be understood, its line, and why; empty if there is none."""
-    from inference_econ.calibration.measurements import Skipped
-
-    first = next((one for one in measured if isinstance(one, Skipped)), None)
-    if first is None:
-        return ""
-    line = "" if first.line is None else f", line {first.line}"
-    return f"the first, {first.id} of {first.dataset}{line}: {first.reason}"
 
 
 def _words(text: str) -> list[str]:
@@ -196,31 +204,32 @@ def _check_output(output: str | None, reference: str) -> None:
         raise InputError(f"reference: {reference!r} is no key of references.bib; 'user' stands for your own data")
 
 
-def _settings(changes: tuple[str, ...]) -> tuple[str, ...]:
-    found = []
+def _assumption_changes(changes: tuple[str, ...]) -> tuple[str, ...]:
+    fields = []
     for change in changes:
         if not change.startswith("assumptions."):
             raise InputError(f"--set {change}: only assumptions can be changed here; write assumptions.FIELD=VALUE")
-        found.append(change.removeprefix("assumptions."))
-    return tuple(found)
+        fields.append(change.removeprefix("assumptions."))
+    return tuple(fields)
 
 
-def _read(data: tuple[str, ...], given: dict[str, Any]) -> list[Any]:
+def _read(data: Sequence[str], deployment: Mapping[str, Any]) -> list[Measurement | Skipped]:
     from inference_econ.calibration import measurements
     from inference_econ.inputs import catalog
 
-    files, found = catalog.measured_files(), []
+    files = catalog.measured_files()
+    rows: list[Measurement | Skipped] = []
     for name in data:
         path = files.get(name, name)
         known = None
         if str(path).lower().endswith((".json", ".jsonl")):
-            if not given["hardware"]:
+            if not deployment["hardware"]:
                 raise InputError(
                     f"{name}: results do not say what they were measured on; give --hardware, --tp and so on"
                 )
-            known = measurements.MeasuredServer(**given)
-        found += measurements.read(path, known)
-    return found
+            known = measurements.MeasuredServer(**deployment)
+        rows += measurements.read(path, known)
+    return rows
 
 
 def _data(data: tuple[str, ...], where: tuple[str, ...], without: tuple[str, ...]) -> str:

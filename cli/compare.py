@@ -9,7 +9,8 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, show
+from . import options, proposals, show
+from .parameters import POSITIVE, Name
 
 if TYPE_CHECKING:
     from inference_econ.inputs.asks import Settings
@@ -26,15 +27,15 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("models", nargs=-1, type=options.Name("models"), metavar="[MODEL]...")
-@click.option("--on", "--hardware", "hardware", multiple=True, type=options.Name("hardware"), help="Chip; repeatable.")
+@click.argument("models", nargs=-1, type=Name("models"), metavar="[MODEL]...")
+@click.option("--on", "--hardware", "hardware", multiple=True, type=Name("hardware"), help="Chip; repeatable.")
 @click.option("--weights", multiple=True, type=click.Choice(options.DTYPES), help="Format of the weights; repeatable.")
 @click.option("--activations", multiple=True, type=click.Choice(options.DTYPES), help="Of activations; repeatable.")
 @click.option("--kv", multiple=True, type=click.Choice(options.DTYPES), help="Of the KV cache; repeatable.")
 @click.option(
     "--assumptions",
     multiple=True,
-    type=options.Name("assumptions"),
+    type=Name("assumptions"),
     help="Preset; repeatable; by default each chip's own, as in 'frontier'.",
 )
 @click.option(
@@ -48,9 +49,7 @@ Examples:
     help="A series of its own: keys are settings (model, hardware, weights, price, tp, ...) or what-ifs with a dot "
     "(hardware.hbm_bytes_per_second=6.7 TB/s).",
 )
-@click.option(
-    "--speed", "speeds", multiple=True, type=options.POSITIVE, help="Column of the table [tokens/s per user]."
-)
+@click.option("--speed", "speeds", multiple=True, type=POSITIVE, help="Column of the table [tokens/s per user].")
 @click.option(
     "--set",
     "changes",
@@ -60,66 +59,34 @@ Examples:
 )
 @options.domain
 @options.workload
-@click.option("--plot", type=options.PLACE, help="Write a picture: .svg, .png or .pdf.")
+@proposals.proposer
+@options.picture()
 @options.output
 def compare(
-    models: tuple[str, ...],
-    hardware: tuple[str, ...],
-    weights: tuple[str, ...],
-    activations: tuple[str, ...],
-    kv: tuple[str, ...],
-    assumptions: tuple[str, ...],
-    prices: tuple[str, ...],
-    listed: tuple[str, ...],
-    speeds: tuple[float, ...],
-    changes: tuple[str, ...],
-    domain: int | None,
-    plot: str | None,
-    form: str,
-    output: str | None,
-    quiet: bool,
-    **given: Any,
+    prices: tuple[str, ...], listed: tuple[str, ...], speeds: tuple[float, ...], output: options.Output, **choices: Any
 ) -> None:
     """Frontiers side by side: every combination of models, hardware, formats and presets, and further series.
 
     MODEL is a name (see 'inference-econ models') or a path; what is given several times is compared.
     """
-    from inference_econ.report import compare as comparison_tables
-    from inference_econ.report import table as tables
-    from inference_econ.studies.compare import compare as compare_all
+    from inference_econ.report.compare import ComparisonPage
+    from inference_econ.studies.compare import compare
 
-    if plot is not None:
-        from inference_econ.report import figures
+    settings = _settings(choices)
+    with show.progress_bar(quiet=output.quiet) as progress:
+        result = compare(price=_prices(prices), series=_series(listed), progress=progress, **settings)
+    show.emit(ComparisonPage(result, sorted(set(speeds))), output)
 
-        figures.check_path(plot)
-    with show.progress_bar(quiet=quiet) as progress:
-        result = compare_all(
-            models,
-            hardware,
-            weights=weights,
-            activations=activations,
-            kv=kv,
-            assumptions=assumptions,
-            price=_prices(prices),
-            series=_series(listed),
-            progress=progress,
-            **options.settings(given, changes, domain),
-        )
-    columns = sorted(set(speeds)) or comparison_tables.common_speeds(result.curves)
-    if plot is not None:
-        figures.save(figures.draw(result), [plot])
-    table = comparison_tables.comparison_table(result, columns)
-    if form == "table":
-        text = show.table_text(table, quiet=quiet)
-    elif form == "json":
-        text = tables.to_json(comparison_tables.comparison_record(result, columns))
-    elif form == "csv":
-        text = comparison_tables.comparison_csv(result)
-    else:
-        text = table.text("markdown") + "".join(f"\n{label}: {reason}\n" for label, reason in result.missing.items())
-    show.emit(text, output, quiet=quiet)
-    if plot is not None:
-        show.remark(f"wrote {plot}", quiet=quiet)
+
+def _settings(choices: options.Choices) -> dict[str, Any]:
+    """What is compared, and the settings that all series share, as far as they are given; what-ifs checked."""
+    from inference_econ.inputs.what_if import checked_changes
+
+    options.context_or_lengths(choices)
+    others = {
+        name: value for name, value in proposals.settings(choices).items() if name != "domain" and value is not None
+    }
+    return {**others, "changes": checked_changes(options.what_ifs(choices))}
 
 
 def _prices(texts: tuple[str, ...]) -> float | dict[str, float] | None:
@@ -128,30 +95,30 @@ def _prices(texts: tuple[str, ...]) -> float | dict[str, float] | None:
         return None
     if len(texts) == 1 and "=" not in texts[0]:
         return _number(texts[0], texts[0])
-    found: dict[str, float] = {}
+    by_chip: dict[str, float] = {}
     for text in texts:
         name, sign, number = (part.strip() for part in text.rpartition("="))
-        if not sign or name in found:
+        if not sign or name in by_chip:
             raise InputError(f"--price {text!r}: write one price for all, or HARDWARE=USD once for each chip")
-        found[name] = _number(number, text)
-    return found
+        by_chip[name] = _number(number, text)
+    return by_chip
 
 
-def _number(text: str, given: str) -> float:
+def _number(text: str, option: str) -> float:
     try:
-        return options.POSITIVE.convert(text, None, None)
+        return POSITIVE.convert(text, None, None)
     except click.BadParameter as error:
-        raise InputError(f"--price {given!r}: {error.message}") from error
+        raise InputError(f"--price {option!r}: {error.message}") from error
 
 
 def _series(texts: tuple[str, ...]) -> dict[str, Settings]:
     """``LABEL: KEY=VALUE, KEY=VALUE`` each; a comma inside brackets belongs to a value."""
     from inference_econ.inputs.asks import Settings
 
-    found: dict[str, Settings] = {}
+    series: dict[str, Settings] = {}
     for text in texts:
         label, colon, rest = (part.strip() for part in text.partition(":"))
-        if label in found:
+        if label in series:
             raise InputError(f"--series {text!r}: the label {label!r} is taken")
         pairs: dict[str, str] = {}
         for part in re.split(r",(?![^\[{]*[\]}])", rest):
@@ -159,5 +126,5 @@ def _series(texts: tuple[str, ...]) -> dict[str, Settings]:
             if not (label and colon and key and sign and value) or key in pairs:
                 raise InputError(f"--series {text!r}: write 'LABEL: KEY=VALUE, KEY=VALUE', each key once")
             pairs[key] = value
-        found[label] = Settings.from_text(pairs, origin=f"--series {label!r}")
-    return found
+        series[label] = Settings.from_text(pairs, origin=f"--series {label!r}")
+    return series

@@ -9,7 +9,26 @@ import click
 
 from inference_econ.errors import InputError, NothingFitsError
 
-from . import ask, assess, browse, calibrate, compare, hour, importing, load, paper, pools, service, speculate, validate
+from . import (
+    assess,
+    calibrate,
+    catalog,
+    compare,
+    disaggregate,
+    explain,
+    frontier,
+    gallery,
+    hour_cost,
+    import_model,
+    load,
+    prefix_cache,
+    price,
+    recommend,
+    sampling_rule,
+    scenario,
+    speculate,
+    validate,
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -22,28 +41,28 @@ def app() -> None:
 
 
 for command in (
-    ask.frontier,
-    ask.explain,
+    frontier.frontier,
+    explain.explain,
     compare.compare,
     assess.assess,
-    service.price,
-    service.recommend,
-    hour.hour_cost,
+    price.price,
+    recommend.recommend,
+    hour_cost.hour_cost,
     speculate.speculate,
-    speculate.check,
+    sampling_rule.check,
     load.load,
-    pools.disaggregate,
-    pools.cache,
-    paper.run,
-    paper.table,
-    paper.figure,
-    paper.reproduce,
-    browse.hardware,
-    browse.models,
-    browse.scenarios,
-    browse.assumptions,
-    browse.schema,
-    importing.import_model,
+    disaggregate.disaggregate,
+    prefix_cache.cache,
+    scenario.run,
+    scenario.table,
+    scenario.figure,
+    gallery.reproduce,
+    catalog.hardware,
+    catalog.models,
+    catalog.scenarios,
+    catalog.assumptions,
+    catalog.schema,
+    import_model.import_model,
     validate.validate,
     calibrate.calibrate,
 ):

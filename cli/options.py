@@ -1,96 +1,37 @@
-"""Options that commands share."""
+"""Options that commands share, and what answers take in their place."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_args
 
 import click
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
-from inference_econ.report.files import check_place
+from inference_econ.inputs.dtype import Dtype
+
+from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, Name, Seconds
 
 if TYPE_CHECKING:
+    from inference_econ.answers.recommend import Targets
+    from inference_econ.engine.layouts.pins import Pins
     from inference_econ.engine.layouts.space import Space
     from inference_econ.engine.setup import Setup
+    from inference_econ.engine.speculation import Speculation
     from inference_econ.inputs.traffic import Requests
+    from inference_econ.serving.services import Services
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: The options that a command was given, by their names in Python.
+Choices = Mapping[str, Any]
 
+#: Lengths of requests where none are given [tokens].
+DEFAULT_ISL, DEFAULT_OSL = 2000, 500
 
-class Place(click.ParamType[str]):
-    """A file to write: checked first, so that nothing is written if not all can be."""
-
-    name = "PATH"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002
-        """The path itself, if it can be written."""
-        check_place(value)
-        return value
-
-
-PLACE = Place()
-
-DTYPES = (
-    *("fp32", "bf16", "fp16", "fp8", "fp8_block", "mxfp8", "int8", "int8_g128"),
-    *("fp4", "mxfp4", "nvfp4", "int4", "int4_g32", "int4_channel"),
-)
-
-
-class Name(click.ParamType[str]):
-    """A name of the catalogue or a path, checked before anything heavy is loaded."""
-
-    def __init__(self, kind: catalog.Kind) -> None:
-        self.kind: catalog.Kind = kind
-        self.name = "NAME|PATH"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name itself, if it can be found."""
-        del param, ctx
-        catalog.locate(self.kind, value)
-        return value
-
-
-class Number(click.FloatRange):
-    """A finite number in a range."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number."""
-        number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number.", param, ctx)
-        return number
-
-
-class Seconds(click.ParamType[float]):
-    """A positive time: a quantity such as ``30 ms``, or a bare number of seconds."""
-
-    name = "TIME"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds."""
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            from inference_econ.errors import UnitError
-            from inference_econ.inputs.units import parse_quantity
-
-            try:
-                number = parse_quantity(value, "s")
-            except UnitError as error:
-                self.fail(f"{error}", param, ctx)
-        if not (math.isfinite(number) and number > 0):
-            self.fail(f"{value} is not a positive time; write for example '30 ms'.", param, ctx)
-        return number
-
-
-POSITIVE = Number(min=0, min_open=True)
-NON_NEGATIVE = Number(min=0)
-PROBABILITY = Number(min=0, max=1)
+DTYPES: tuple[str, ...] = get_args(Dtype)
 
 
 def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -104,69 +45,34 @@ def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def settings(given: Mapping[str, Any], changes: Iterable[str], domain_size: int | None) -> dict[str, Any]:
-    """The fields of ``Settings`` that were given, what-ifs checked."""
-    from inference_econ.inputs.what_if import checked_changes
+class Output(NamedTuple):
+    """Where an answer goes, and in which form."""
 
-    if given.get("context") is not None and (given.get("isl") is not None or given.get("osl") is not None):
-        raise InputError("give either --context, or --isl and --osl, not both")
-    found = {name: value for name, value in given.items() if value is not None}
-    return {**found, "changes": checked_changes(with_domain(changes, domain_size))}
-
-
-def setup(given: Mapping[str, Any], *, hardware: str | None = None, domain_size: int | None = None) -> Setup:
-    """What the options of :data:`subject` say, as one setup; perhaps on other hardware."""
-    from inference_econ.engine.setup import Setup
-    from inference_econ.inputs import profiles
-
-    return Setup.of(
-        given["model"],
-        given["hardware"] if hardware is None else hardware,
-        **{name: given[name] for name in ("weights", "activations", "kv", "price")},
-        assumptions=profiles.for_grid(given["assumptions"], given.get("grid", "whole")),
-        changes=with_domain(given["changes"], domain_size),
-    )
-
-
-def space(given: Mapping[str, Any]) -> Space:
-    """Which instances the options of a command allow."""
-    from inference_econ.engine.layouts.pins import Pins
-    from inference_econ.engine.layouts.space import Space
-
-    pins = Pins(**{name: given.get(name) for name in ("tp", "dp", "pp", "ep", "accelerators")})
-    return Space(pins, given["max_accelerators"], given["pipeline"])
-
-
-def requests(given: Mapping[str, Any]) -> Requests:
-    """The lengths that the options of a command say."""
-    from inference_econ.inputs.traffic import Requests
-
-    return Requests.build({name: given[name] for name in ("isl", "osl", "cached")}, origin="command line")
-
-
-def with_domain(changes: Iterable[str], size: int | None) -> tuple[str, ...]:
-    """What-ifs with that of ``--domain``."""
-    what_ifs = tuple(changes)
-    if size is None:
-        return what_ifs
-    if any(change.partition("=")[0].strip() == "hardware.link_domain" for change in what_ifs):
-        raise InputError("give either --domain or --set hardware.link_domain, not both")
-    return (*what_ifs, f"hardware.link_domain={size}")
+    form: str
+    """``table``, ``json``, ``csv`` or ``markdown``."""
+    path: str | None = None
+    """File to write instead of printing."""
+    picture: str | None = None
+    """File to draw to."""
+    quiet: bool = False
+    """Without progress bar, drawings of characters and remarks."""
 
 
 #: Forms of results, by how names of files end.
 _FORMS = {".csv": "csv", ".json": "json", ".md": "markdown"}
 
 
-def _by_suffix(command: F) -> F:
-    """A command whose result has the form that the name of its file asks for, unless a form is given."""
+def _as_output(command: F) -> F:
+    """A command that takes its :class:`Output` in one piece; a file's name asks for a form, unless one is given."""
 
     @functools.wraps(command)
-    def run(*arguments: Any, form: str, output: str | None, **given: Any) -> Any:
+    def run(
+        *arguments: Any, form: str, quiet: bool, output: str | None = None, plot: str | None = None, **choices: Any
+    ) -> Any:
         source = click.get_current_context().get_parameter_source("form")
         if output is not None and source is click.core.ParameterSource.DEFAULT:
             form = _FORMS.get(Path(output).suffix.lower(), form)
-        return command(*arguments, form=form, output=output, **given)
+        return command(*arguments, output=Output(form, output, plot, quiet), **choices)
 
     return cast("F", run)
 
@@ -177,11 +83,16 @@ def form(text: str, default: str | bool = True) -> Callable[[F], F]:
     return click.option("--format", "form", type=forms, default="table", show_default=default, help=text)
 
 
+def picture(text: str = "Write a picture: .svg, .png or .pdf.") -> Callable[[F], F]:
+    """A picture of the answer; its path becomes part of the :class:`Output`."""
+    return click.option("--plot", type=PICTURE, help=text)
+
+
 output = apply(
     form("How to print the result.", "as the name after -o ends: .json, .csv, .md; else table"),
     click.option("-o", "--output", type=PLACE, help="Write the result to a file instead."),
     click.option("--quiet", is_flag=True, help="No progress bar, drawing or remarks."),
-    _by_suffix,
+    _as_output,
 )
 
 #: What the result files of load generators do not say of the server.
@@ -191,48 +102,13 @@ deployment = apply(
     click.option("--engine", default="", help="Of results: the engine, if not the one in the file."),
     click.option("--weights", default="", help="Of results: number format of the weights."),
     click.option("--kv", default="", help="Of results: number format of the KV cache."),
-    click.option("--tp", type=click.IntRange(1), default=1, help="Of results: tensor-parallel ranks."),
-    click.option("--dp", type=click.IntRange(1), default=1, help="Of results: data-parallel groups."),
-    click.option("--pp", type=click.IntRange(1), default=1, help="Of results: pipeline stages."),
-    click.option("--ep", type=click.IntRange(1), help="Of results: expert-parallel ranks."),
+    click.option("--tp", type=COUNT, default=1, help="Of results: tensor-parallel ranks."),
+    click.option("--dp", type=COUNT, default=1, help="Of results: data-parallel groups."),
+    click.option("--pp", type=COUNT, default=1, help="Of results: pipeline stages."),
+    click.option("--ep", type=COUNT, help="Of results: expert-parallel ranks."),
 )
 
-domain = click.option(
-    "--domain",
-    type=click.IntRange(1),
-    help="What-if: accelerators that share the fast link; the same as --set hardware.link_domain=N.",
-)
-
-workload = apply(
-    click.option("--context", type=NON_NEGATIVE, help="Cached tokens per sequence; instead of --isl and --osl."),
-    click.option("--isl", type=NON_NEGATIVE, help="Input tokens of a request [default: 2000]."),
-    click.option("--osl", type=POSITIVE, help="Output tokens of a request [default: 500]."),
-    click.option(
-        "--grid",
-        type=click.Choice(["whole", "paper"]),
-        default="whole",
-        show_default=True,
-        help="Whole-number deployments, or the published study's logarithmic grid.",
-    ),
-    click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Try pipeline parallelism."),
-    click.option("--draft", type=Name("models"), help="Model that proposes tokens (speculative decoding)."),
-    click.option("--acceptance", type=PROBABILITY, default=0.8, show_default=True, help="Share of proposals accepted."),
-    click.option("--max-draft", type=click.IntRange(1, 64), default=5, show_default=True, help="Longest draft."),
-    click.option(
-        "--max-throughput",
-        "max_tokens_per_second",
-        type=POSITIVE,
-        help="Demand: total tokens/s that can be sold.",
-    ),
-    click.option("--max-accelerators", type=POSITIVE, help="Largest instance [default: 64, or 4 x the smallest]."),
-    click.option("--tp", type=click.IntRange(1), help="Pin: accelerators that share attention."),
-    click.option("--dp", type=click.IntRange(1), help="Pin: groups of them in a pipeline stage."),
-    click.option("--pp", type=click.IntRange(1), help="Pin: pipeline stages."),
-    click.option("--ep", type=click.IntRange(1), help="Pin: expert-parallel ranks of a stage."),
-    click.option("--batch", type=POSITIVE, help="Pin: sequences decoded together by an instance."),
-    click.option("--accelerators", type=POSITIVE, help="Pin: size of an instance."),
-)
-
+#: What is served, on what, how; see :func:`setup`.
 subject = apply(
     click.argument("model", type=Name("models")),
     click.argument("hardware", type=Name("hardware")),
@@ -254,3 +130,191 @@ subject = apply(
         help="What-if: hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE.",
     ),
 )
+
+domain = click.option(
+    "--domain",
+    type=COUNT,
+    help="What-if: accelerators that share the fast link; the same as --set hardware.link_domain=N.",
+)
+
+#: Lengths, search and pinned degrees of a frontier of decode steps.
+workload = apply(
+    click.option("--context", type=NON_NEGATIVE, help="Cached tokens per sequence; instead of --isl and --osl."),
+    click.option("--isl", type=NON_NEGATIVE, help="Input tokens of a request [default: 2000]."),
+    click.option("--osl", type=POSITIVE, help="Output tokens of a request [default: 500]."),
+    click.option(
+        "--grid",
+        type=click.Choice(["whole", "paper"]),
+        default="whole",
+        show_default=True,
+        help="Whole-number deployments, or the published study's logarithmic grid.",
+    ),
+    click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Try pipeline parallelism."),
+    click.option(
+        "--max-throughput",
+        "max_tokens_per_second",
+        type=POSITIVE,
+        help="Demand: total tokens/s that can be sold.",
+    ),
+    click.option("--max-accelerators", type=POSITIVE, help="Largest instance [default: 64, or 4 x the smallest]."),
+    click.option("--tp", type=COUNT, help="Pin: accelerators that share attention."),
+    click.option("--dp", type=COUNT, help="Pin: groups of them in a pipeline stage."),
+    click.option("--pp", type=COUNT, help="Pin: pipeline stages."),
+    click.option("--ep", type=COUNT, help="Pin: expert-parallel ranks of a stage."),
+    click.option("--batch", type=POSITIVE, help="Pin: sequences decoded together by an instance."),
+    click.option("--accelerators", type=POSITIVE, help="Pin: size of an instance."),
+)
+
+#: One layout, for commands that look at a single deployment.
+degrees = apply(
+    click.option("--tp", type=COUNT, default=1, show_default=True, help="Accelerators that share attention."),
+    click.option("--dp", type=COUNT, default=1, show_default=True, help="Groups of them in a pipeline stage."),
+    click.option("--pp", type=COUNT, default=1, show_default=True, help="Pipeline stages."),
+    click.option("--ep", type=COUNT, help="Expert-parallel ranks of a stage; as many as possible by default."),
+)
+
+#: Requests of a service; see :func:`requests`.
+lengths = apply(
+    click.option(
+        "--isl", default="2000", show_default=True, help="Prompt tokens: 2000, uniform:800:1000, lognormal:2000:0.5."
+    ),
+    click.option("--osl", default="500", show_default=True, help="Output tokens, in the same forms."),
+    click.option("--cached", type=NON_NEGATIVE, default=0, help="Prompt tokens found in the prefix cache."),
+)
+
+burstiness = click.option(
+    "--arrival-scv", type=NON_NEGATIVE, default=1, help="Burstiness: 1 if Poisson (default), more if bursty."
+)
+
+#: What users are promised; see :func:`targets`.
+promises = apply(
+    click.option("--ttft", type=Seconds(), help="Promise: time to first token, for example '500 ms' or 0.5."),
+    click.option("--tpot", type=Seconds(), help="Promise: time per output token, for example '30 ms'."),
+)
+
+traffic = apply(
+    lengths,
+    click.option("--request-rate", type=POSITIVE, help="Requests/s in all [default: 80 % of an instance]."),
+    click.option("--throughput", type=POSITIVE, help="The same as output tokens per second."),
+    burstiness,
+    promises,
+    click.option(
+        "--percentile", type=click.Choice(["mean", "p50", "p90", "p99"]), default="p90", help="Of the promises [p90]."
+    ),
+)
+
+#: Which instances a service may consist of.
+largest = apply(
+    click.option("--max-accelerators", type=POSITIVE, help="Largest instance [64, or 4 x the smallest]."),
+    click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Try pipeline parallelism."),
+)
+
+layout = apply(
+    click.option("--tp", type=COUNT, help="Accelerators that share attention; all are tried by default."),
+    click.option("--dp", type=COUNT, help="Groups of them in a pipeline stage."),
+    click.option("--pp", type=COUNT, help="Pipeline stages."),
+    click.option("--ep", type=COUNT, help="Expert-parallel ranks of a stage."),
+    click.option("--accelerators", type=COUNT, help="Size of an instance."),
+    largest,
+)
+
+
+def what_ifs(choices: Choices) -> tuple[str, ...]:
+    """What-ifs of ``--set``, and that of ``--domain``.
+
+    Raises
+    ------
+    InputError
+        If both change the link domain.
+    """
+    changes, size = tuple(choices["changes"]), choices.get("domain")
+    if size is None:
+        return changes
+    if any(change.partition("=")[0].strip() == "hardware.link_domain" for change in changes):
+        raise InputError("give either --domain or --set hardware.link_domain, not both")
+    return (*changes, f"hardware.link_domain={size}")
+
+
+def setup(choices: Choices, hardware: str | None = None) -> Setup:
+    """What the options of :data:`subject` say, as one setup; perhaps on other hardware."""
+    from inference_econ.engine.setup import Setup
+    from inference_econ.inputs import profiles
+
+    return Setup.of(
+        choices["model"],
+        hardware or choices["hardware"],
+        **{name: choices[name] for name in ("weights", "activations", "kv", "price")},
+        assumptions=profiles.for_grid(choices["assumptions"], choices.get("grid", "whole")),
+        changes=what_ifs(choices),
+    )
+
+
+def context_or_lengths(choices: Choices) -> dict[str, float]:
+    """The context that is given, or the lengths of requests [tokens].
+
+    Raises
+    ------
+    InputError
+        If both are given.
+    """
+    context, isl, osl = (choices[name] for name in ("context", "isl", "osl"))
+    if context is not None and (isl is not None or osl is not None):
+        raise InputError("give either --context, or --isl and --osl, not both")
+    if context is not None:
+        return {"context": context}
+    return {"isl": DEFAULT_ISL if isl is None else isl, "osl": DEFAULT_OSL if osl is None else osl}
+
+
+def pins(choices: Choices) -> Pins:
+    """The degrees that are fixed, as far as a command has options for them."""
+    from inference_econ.engine.layouts.pins import Pins
+
+    return Pins(**{name: choices.get(name) for name in ("tp", "dp", "pp", "ep", "batch", "accelerators")})
+
+
+def space(choices: Choices) -> Space:
+    """Which instances the options of a command allow."""
+    from inference_econ.engine.layouts.space import Space
+
+    return Space(pins(choices), choices["max_accelerators"], choices["pipeline"], choices.get("grid", "whole"))
+
+
+def requests(choices: Choices, **lengths: object) -> Requests:
+    """The requests of :data:`lengths`, or those of other lengths."""
+    from inference_econ.inputs.traffic import Requests
+
+    named = lengths or {name: choices[name] for name in ("isl", "osl", "cached")}
+    return Requests.build(named, origin="command line")
+
+
+def targets(choices: Choices) -> Targets:
+    """The promises of :data:`promises`; what is not given is not promised."""
+    from inference_econ.answers.recommend import Targets
+
+    percentile = {"percentile": choices["percentile"]} if "percentile" in choices else {}
+    return Targets(choices["ttft"] or math.inf, choices["tpot"] or math.inf, **percentile)
+
+
+def request_rate(choices: Choices, requests: Requests) -> float | None:
+    """Requests per second of the whole traffic [1/s]; None if none is given.
+
+    Raises
+    ------
+    InputError
+        If it is given in two ways.
+    """
+    rate: float | None = choices["request_rate"]
+    if choices["throughput"] is None:
+        return rate
+    if rate is not None:
+        raise InputError("give either --request-rate or --throughput, not both")
+    return float(choices["throughput"] / requests.osl.mean)
+
+
+def offer(
+    choices: Choices, requests: Requests, hardware: str | None = None, speculation: Speculation | None = None
+) -> Services:
+    """Every layout that the options leave open, as a service of some requests."""
+    from inference_econ.answers.offer import offer
+
+    return offer(setup(choices, hardware), requests, space(choices), speculation)

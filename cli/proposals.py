@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,17 +9,14 @@ import click
 from inference_econ.errors import InputError
 
 from . import options
+from .parameters import Name
 
 if TYPE_CHECKING:
     from inference_econ.engine.speculation import Speculation
-
-#: Acceptance where nothing is said of it [1].
-_ACCEPTANCE = "0.8"
+    from inference_econ.inputs.asks import ProposerName
 
 proposer = options.apply(
-    click.option(
-        "--draft", type=options.Name("models"), help="Proposes tokens: a smaller model of the same vocabulary."
-    ),
+    click.option("--draft", type=Name("models"), help="Proposes tokens: a smaller model of the same vocabulary."),
     click.option("--mtp", is_flag=True, help="Propose with the target's multi-token-prediction layers."),
     click.option("--eagle", is_flag=True, help="Propose with an EAGLE head: one more layer of the target."),
     click.option("--ngram", is_flag=True, help="Propose what followed the last tokens before, at no cost."),
@@ -37,49 +33,78 @@ proposer = options.apply(
         "--max-draft", type=click.IntRange(1, 64), help="Longest draft [5, or as many as have a probability]."
     ),
 )
-_PROPOSERS = ("draft", "mtp", "eagle", "ngram")
+_PROPOSERS: tuple[ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
 _DETAILS = ("draft_weights", "acceptance", "acceptance_file", "max_draft")
 
 
-def asked(given: Mapping[str, Any]) -> Speculation | None:
-    """What the options of :data:`proposer` ask for; None without a proposer, or if the command has no such options.
+def speculation(choices: options.Choices) -> Speculation | None:
+    """What the options of :data:`proposer` ask for; None without a proposer.
 
     Raises
     ------
     InputError
         If they contradict each other, or cannot be used.
     """
-    chosen = [name for name in _PROPOSERS if given.get(name)]
-    named = " and ".join(f"--{name}" for name in chosen)
-    if len(chosen) > 1:
-        raise InputError(f"give one of --draft, --mtp, --eagle and --ngram, got {named}")
-    if not chosen:
-        stray = next((name for name in _DETAILS if given.get(name) is not None), None)
-        if stray is not None:
-            text = stray.replace("_", "-")
-            raise InputError(
-                f"--{text} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well"
-            )
+    proposer = _only_proposer(choices)
+    if proposer is None:
         return None
-    if given["acceptance"] is not None and given["acceptance_file"] is not None:
-        raise InputError("give either --acceptance or --acceptance-file, not both")
-    from inference_econ.answers import speculate
-    from inference_econ.engine.speculation import Speculation
+    from inference_econ.engine.speculation import ACCEPTANCE, Speculation
     from inference_econ.inputs import catalog
 
-    if given["acceptance_file"] is not None:
-        rates = speculate.measured_acceptance(given["acceptance_file"], given["max_draft"])
-    else:
-        rates = _rates(given["acceptance"] or _ACCEPTANCE)
-    model = catalog.model(given["draft"]) if given["draft"] else None
-    return Speculation.of(chosen[0], rates, given["max_draft"], model=model, weights=given["draft_weights"])  # type: ignore[arg-type]
+    rates = _acceptance(choices)
+    return Speculation.of(
+        proposer,
+        ACCEPTANCE if rates is None else rates,
+        choices["max_draft"],
+        model=catalog.model(choices["draft"]) if choices["draft"] else None,
+        weights=choices["draft_weights"],
+    )
+
+
+def settings(choices: options.Choices) -> dict[str, Any]:
+    """What was chosen, with what the options of :data:`proposer` ask for as fields of ``Settings``.
+
+    Raises
+    ------
+    InputError
+        If they contradict each other, or cannot be used.
+    """
+    others = {name: value for name, value in choices.items() if name not in (*_PROPOSERS, *_DETAILS)}
+    if speculation(choices) is None:
+        return others
+    named = {name: choices[name] for name in (*_PROPOSERS, "draft_weights", "max_draft") if choices[name]}
+    return {**others, **named, "acceptance": _acceptance(choices)}
+
+
+def _only_proposer(choices: options.Choices) -> ProposerName | None:
+    """The proposer that is named, if one is; details without one mean nothing."""
+    named = [name for name in _PROPOSERS if choices[name]]
+    if len(named) > 1:
+        listed = " and ".join(f"--{name}" for name in named)
+        raise InputError(f"give one of --draft, --mtp, --eagle and --ngram, got {listed}")
+    stray = next((name for name in _DETAILS if choices[name] is not None), None)
+    if not named and stray is not None:
+        text = stray.replace("_", "-")
+        raise InputError(f"--{text} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well")
+    return named[0] if named else None
+
+
+def _acceptance(choices: options.Choices) -> float | list[float] | None:
+    """The probabilities that were given, or that a file tells."""
+    if choices["acceptance"] is not None and choices["acceptance_file"] is not None:
+        raise InputError("give either --acceptance or --acceptance-file, not both")
+    if choices["acceptance_file"] is not None:
+        from inference_econ.answers import speculate
+
+        return speculate.measured_acceptance(choices["acceptance_file"], choices["max_draft"])
+    return None if choices["acceptance"] is None else _rates(choices["acceptance"])
 
 
 def _rates(text: str) -> float | list[float]:
     try:
-        found = [float(part) for part in text.split(",")]
+        rates = [float(part) for part in text.split(",")]
     except ValueError:
         raise InputError(
             f"--acceptance {text!r}: write one probability for all proposals, or one for each, as 0.9,0.8,0.7"
         ) from None
-    return found[0] if len(found) == 1 else found
+    return rates[0] if len(rates) == 1 else rates

@@ -1,4 +1,4 @@
-"""Print results: tables and drawings in the terminal, text to files, a bar while work lasts."""
+"""Print answers: tables and drawings in the terminal, text to files, a bar while work lasts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,17 +15,52 @@ import click
 from inference_econ.report.files import write_text
 
 if TYPE_CHECKING:
+    from inference_econ._types import Progress
+    from inference_econ.report.page import Block, Page, Sketch
     from inference_econ.report.table import Table
-    from inference_econ.search.frontier import Progress
+
+    from .options import Output
 
 _BAR_AFTER_SECONDS = 1.0
 #: Characters of a line that a file or another program still takes [1].
 _WIDEST = 140
 
 
-def emit(text: str, output: str | None, *, quiet: bool) -> None:
+def emit(page: Page, output: Output) -> None:
+    """Show an answer in the form that is asked for, and draw it where a picture is; only what is shown is made.
+
+    Parameters
+    ----------
+    page : Page
+        What can be shown.
+    output : Output
+        Where it goes, and in which form.
+    """
+    from inference_econ.report.page import csv_text, json_text
+
+    beside = ""
+    if output.form == "json":
+        text = json_text(page.record())
+    elif output.form == "csv":
+        text = csv_text(page.frame())
+        if output.path is not None and not output.quiet:
+            beside = _terminal_text(page.summary(), quiet=False)
+    elif output.form == "markdown":
+        text = page.markdown()
+    else:
+        text = _terminal_text(page.blocks(), quiet=output.quiet)
+    if output.picture is not None:
+        page.draw(output.picture)
+    if beside:
+        click.echo(beside)
+    put(text, output.path, quiet=output.quiet)
+    if output.picture is not None:
+        remark(f"wrote {output.picture}", quiet=output.quiet)
+
+
+def put(text: str, path: str | None, *, quiet: bool) -> None:
     """Print text, or write it to a file and say so."""
-    if output is None:
+    if path is None:
         try:
             click.echo(text, nl=not text.endswith("\n"))
         except BrokenPipeError:
@@ -34,23 +69,8 @@ def emit(text: str, output: str | None, *, quiet: bool) -> None:
             raise click.exceptions.Exit(0) from None
         return
     plain = click.unstyle(text)
-    write_text(output, plain if plain.endswith("\n") else plain + "\n")
-    remark(f"wrote {output}", quiet=quiet)
-
-
-def emit_table(
-    table: Callable[[], Table], record: Callable[[], object], form: str, output: str | None, *, quiet: bool
-) -> None:
-    """Print a result as a table or as data, whichever is wanted; only that is made."""
-    from inference_econ.report.table import to_json
-
-    if form == "json":
-        text = to_json(record())
-    elif form == "table":
-        text = table_text(table(), quiet=quiet)
-    else:
-        text = table().text("csv" if form == "csv" else "markdown")
-    emit(text, output, quiet=quiet)
+    write_text(path, plain if plain.endswith("\n") else plain + "\n")
+    remark(f"wrote {path}", quiet=quiet)
 
 
 def remark(text: str, *, quiet: bool) -> None:
@@ -59,7 +79,26 @@ def remark(text: str, *, quiet: bool) -> None:
         click.echo(text, err=True)
 
 
-def table_text(table: Table, *, quiet: bool = False) -> str:
+def _terminal_text(blocks: Sequence[Block], *, quiet: bool) -> str:
+    """Tables, drawings and remarks for the terminal; only tables if it is to be quiet."""
+    from inference_econ.report.page import Bar, Remarks, Sketch
+    from inference_econ.report.table import Table
+
+    texts = []
+    for block in blocks:
+        match block:
+            case Table():
+                texts.append(_table_text(block, quiet=quiet))
+            case Sketch() if not quiet:
+                texts.append(_sketch_text(block))
+            case Bar() if not quiet:
+                texts.append(_bar_text(block.parts))
+            case Remarks() if not quiet:
+                texts.append("\n".join(f"- {line}" for line in block.lines))
+    return "\n".join(texts)
+
+
+def _table_text(table: Table, *, quiet: bool) -> str:
     """A table for the terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -95,21 +134,21 @@ def _width() -> int:
     return shutil.get_terminal_size((118, 24)).columns
 
 
-def curve_text(x: Sequence[float], y: Sequence[float], label: str = "$/M output tokens") -> str:
-    """A frontier drawn with characters: speed to the right, cost or the like upwards on a logarithmic axis."""
+def _sketch_text(sketch: Sketch) -> str:
+    """A line drawn with characters, upwards on a logarithmic axis."""
     import plotext
 
     plotext.clear_figure()
     plotext.theme("clear")
     plotext.plot_size(min(_width(), 100), 18)
-    plotext.plot(list(x), list(y), marker="braille")
+    plotext.plot(list(sketch.x), list(sketch.y), marker="braille")
     plotext.yscale("log")
-    plotext.xlabel("tokens/s per user")
-    plotext.ylabel(label)
+    plotext.xlabel(sketch.x_label)
+    plotext.ylabel(sketch.y_label)
     return str(plotext.uncolorize(plotext.build()))
 
 
-def bar_text(parts: Mapping[str, float], width: int = 60) -> str:
+def _bar_text(parts: Mapping[str, float], width: int = 60) -> str:
     """Parts of a whole as one bar with a legend."""
     from rich.console import Console
     from rich.text import Text

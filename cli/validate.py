@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,23 +14,22 @@ from inference_econ.errors import InputError
 from inference_econ.report.files import check_place
 
 from . import options, show
+from .parameters import PLACE
 
 if TYPE_CHECKING:
-    from inference_econ.calibration.validation import Report
     from inference_econ.calibration.validation.bound import Violation
     from inference_econ.calibration.validation.rows import Servers
-    from inference_econ.report.table import Table
 
 #: Datasets that are not of servers, each with the file that replaces it.
-Asked = list[tuple[str, str | None]]
+Others = list[tuple[str, str | None]]
 
 _FILES = (".csv", ".json", ".jsonl")
 
 
-def _asked(arguments: Sequence[str]) -> tuple[list[str], Asked]:
+def _sorted(arguments: Sequence[str]) -> tuple[list[str], Others]:
     """Files of servers, and other datasets with the file that follows each; all of both if none is named."""
     servers: list[str] = []
-    others: Asked = []
+    others: Others = []
     before = ""
     for argument in arguments:
         if argument in validation.SERVERS:
@@ -57,7 +55,7 @@ def _is_path(text: str) -> bool:
 _LISTED = "\n".join(
     [
         *(f"  {name}: {description}" for name, description in validation.SERVERS.items()),
-        *(f"  {name}: {one.description}" for name, one in validation.DATASETS.items()),
+        *(f"  {name}: {dataset.description}" for name, dataset in validation.DATASETS.items()),
     ]
 )
 _HELP = f"""Hold predictions against measurements: errors, coverage, and the rows that could not be compared.
@@ -88,8 +86,8 @@ With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md 
 )
 @click.option("--by", multiple=True, metavar="KEY[,KEY]...", help="Errors of servers by hardware, model, engine, ...")
 @click.option("--bound", is_flag=True, help="List measurements that are faster than the preset ideal lets them be.")
-@click.option("--plot", type=options.PLACE, help="Write a picture of predicted against measured: .svg, .png or .pdf.")
-@click.option("--report", type=options.PLACE, help="Write the report on all shipped servers (.md), with a picture.")
+@options.picture("Write a picture of predicted against measured: .svg, .png or .pdf.")
+@click.option("--report", type=PLACE, help="Write the report on all shipped servers (.md), with a picture.")
 @options.deployment
 @options.output
 def validate(
@@ -97,110 +95,34 @@ def validate(
     assumptions: tuple[str, ...],
     by: tuple[str, ...],
     bound: bool,
-    plot: str | None,
     report: str | None,
-    form: str,
-    output: str | None,
-    quiet: bool,
+    output: options.Output,
     **deployment: Any,
 ) -> None:
     """See the help."""
-    sources, others = _asked(datasets)
-    if form == "csv" and sources and others:
-        if datasets:
-            raise InputError("CSV: rows of servers have other columns than the rest; name datasets of one kind")
-        others = []
+    sources, others = _sorted(datasets)
     keys = [key.strip() for text in by for key in text.split(",") if key.strip()]
-    _check(sources, keys, plot, bound=bound)
+    _check(sources, keys, bound=bound)
     _check_report(report, datasets)
     if report is not None:
-        _write_report(report, assumptions, quiet=quiet)
+        _write_report(report, assumptions, quiet=output.quiet)
         return
-    servers = _servers(sources, assumptions, deployment)
-    reports = [validation.validate(name, file=file, assumptions=assumptions) for name, file in others]
-    answer = Answer(servers, reports, _violations(servers, bound=bound), keys)
-    if plot is not None:
-        answer.draw(plot)
-    if form == "csv" and output is not None and servers and not quiet:
-        click.echo(answer.tables(quiet=False))
-    command = _command(datasets, assumptions, by, bound=bound, output=output)
-    show.emit(answer.text(form, command, quiet=quiet), output, quiet=quiet)
-    if plot is not None:
-        show.remark(f"wrote {plot}", quiet=quiet)
+    from inference_econ.report.validate import ValidationPage
+
+    page = ValidationPage(
+        (lambda: _servers(sources, assumptions, deployment)) if sources else None,
+        (lambda: [validation.validate(name, file=file, assumptions=assumptions) for name, file in others])
+        if others
+        else None,
+        keys=keys,
+        beyond=lambda servers: _violations(servers, bound=bound),
+        command=_command(datasets, assumptions, by, bound=bound, output=output.path),
+        named=bool(datasets),
+    )
+    show.emit(page, output)
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What was compared, to be shown in one form or another."""
-
-    servers: list[Servers]
-    others: list[Report]
-    beyond: list[Violation] | None
-    keys: list[str]
-
-    def text(self, form: str, command: str, *, quiet: bool) -> str:
-        """All of it."""
-        from inference_econ.report import servers as server_tables
-        from inference_econ.report import table as tables
-        from inference_econ.report import validation as validation_tables
-
-        if form == "table":
-            return self.tables(quiet=quiet)
-        if form == "csv" and self.servers:
-            return server_tables.predictions(self.servers).text("csv")
-        if form == "csv":
-            return validation_tables.points_table(self.others).text("csv")
-        if form == "markdown":
-            lines = [line for table in self._servers() for line in (f"## {table.title}", "", *_markdown(table))]
-            head = "" if self.others or not lines else "# Predictions beside measurements\n\n"
-            rest = validation_tables.document(self.others, command) if self.others else f"Generated by `{command}`.\n"
-            return head + rest + "\n" + "\n".join(lines)
-        records = [server_tables.record(one, self.keys) for one in self.servers]
-        records += [] if self.beyond is None else [server_tables.bound_record(self.beyond)]
-        return tables.to_json([*records, *(validation_tables.record(report) for report in self.others)])
-
-    def tables(self, *, quiet: bool) -> str:
-        """All of it for the terminal."""
-        from inference_econ.report import servers as server_tables
-        from inference_econ.report import validation as validation_tables
-
-        shown = [*self._servers(), *(table for report in self.others for table in validation_tables.tables(report))]
-        text = "\n".join(show.table_text(table, quiet=quiet) for table in shown)
-        notes = [note for report in self.others for note in report.notes]
-        notes = [*(server_tables.NOTES if self.servers else ()), *notes]
-        return text if quiet else text + "\n" + "\n".join(f"- {note}" for note in notes)
-
-    def draw(self, path: str) -> None:
-        """Predicted against measured: servers if there are any, otherwise the rest."""
-        from inference_econ.report import agreement
-
-        if not self.servers:
-            agreement.draw_reports(self.others, path)
-            return
-        from inference_econ.calibration.validation.servers import panels
-
-        several = len(self.servers) > 1
-        agreement.draw_panels(
-            [
-                (f"{title}: {one.assumptions}" if several else title, points)
-                for one in self.servers
-                for title, points in panels(one, self.keys[0] if self.keys else "dataset")
-            ],
-            path,
-        )
-
-    def _servers(self) -> list[Table]:
-        from inference_econ.report import servers as server_tables
-
-        shown = [table for one in self.servers for table in server_tables.tables(one, self.keys)]
-        return shown if self.beyond is None else [*shown, server_tables.beyond(self.beyond)]
-
-
-def _markdown(table: Table) -> list[str]:
-    return [table.text("markdown"), *(line for note in table.notes for line in (note, ""))]
-
-
-def _check(sources: list[str], keys: list[str], plot: str | None, *, bound: bool) -> None:
+def _check(sources: list[str], keys: list[str], *, bound: bool) -> None:
     """Refuse what cannot be done before anything is read."""
     if (keys or bound) and not sources:
         raise InputError("--by and --bound are about servers; name one of their datasets, or none for all")
@@ -208,10 +130,6 @@ def _check(sources: list[str], keys: list[str], plot: str | None, *, bound: bool
         from inference_econ.calibration.validation.servers import check_groups
 
         check_groups(keys)
-    if plot is not None:
-        from inference_econ.report import figures
-
-        figures.check_path(plot)
 
 
 def _check_report(report: str | None, datasets: Sequence[str]) -> None:
@@ -228,8 +146,6 @@ def _check_report(report: str | None, datasets: Sequence[str]) -> None:
 
 
 def _servers(sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any]) -> list[Servers]:
-    if not sources:
-        return []
     from inference_econ.calibration.measurements import MeasuredServer
     from inference_econ.calibration.validation import servers
 
@@ -238,9 +154,9 @@ def _servers(sources: list[str], assumptions: tuple[str, ...], deployment: dict[
     return [servers.held(files, name) for name in assumptions or (None,)]
 
 
-def _violations(servers: list[Servers], *, bound: bool) -> list[Violation] | None:
-    """What beats the bound, if it was asked for: by name or as assumptions."""
-    if not servers or not (bound or any(one.assumptions == "ideal" for one in servers)):
+def _violations(servers: Sequence[Servers], *, bound: bool) -> Sequence[Violation] | None:
+    """What beats the bound, if that is wanted: by name or as assumptions."""
+    if not servers or not (bound or any(report.assumptions == "ideal" for report in servers)):
         return None
     from inference_econ.calibration.validation.bound import violations
 

@@ -4,7 +4,6 @@ from .answers.assess import Assessment as Assessment
 from .answers.assess import assess as assess
 from .answers.explain import Explanation as Explanation
 from .answers.explain import explain as explain
-from .answers.frontier import DraftModel as DraftModel
 from .answers.frontier import best_step_seconds as best_step_seconds
 from .answers.frontier import frontier as frontier
 from .answers.offer import offer as offer
@@ -15,6 +14,7 @@ from .answers.recommend import recommend as recommend
 from .engine.layouts.pins import Pins as Pins
 from .engine.layouts.space import Space as Space
 from .engine.setup import Setup as Setup
+from .engine.speculation import Speculation as Speculation
 from .errors import InferenceEconError as InferenceEconError
 from .errors import InputError as InputError
 from .errors import NothingFitsError as NothingFitsError

@@ -1,15 +1,15 @@
-"""Types that many modules share."""
+"""Types that all packages share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-#: Real numbers of any shape.
-Array = npt.NDArray[np.float64]
-#: Whole numbers that pick entries of arrays.
-Indices = npt.NDArray[np.intp]
-#: Called with the share of the work that is done [1], and what is done now.
-Progress = Callable[[float, str], None]
+Array: TypeAlias = npt.NDArray[np.float64]
+Indices: TypeAlias = npt.NDArray[np.intp]
+
+#: Called with the share of the work done, 0 to 1, and what is being done.
+Progress: TypeAlias = Callable[[float, str], None]

@@ -11,7 +11,7 @@ from inference_econ.answers.speculate import Speculated
 from inference_econ.answers.speculate import speculate as speculate_on
 from inference_econ.engine.speculation import Speculation
 from inference_econ.inputs import profiles
-from inference_econ.serving.services import Deployments
+from inference_econ.serving.services import Services
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +68,7 @@ def best_step_seconds(
     return ie.best_step_seconds(made, accelerators, batch, **settings)
 
 
-def offer(model: Any, hardware: Any, requests: ie.Requests, **settings: Any) -> Deployments:
+def offer(model: Any, hardware: Any, requests: ie.Requests, **settings: Any) -> Services:
     """See :func:`inference_econ.offer`; pins may come as such."""
     pins = settings.pop("pins", None)
     space = ie.Space(ie.Pins() if pins is None else pins, **_taken(settings, _SPACE))

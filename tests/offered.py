@@ -7,7 +7,7 @@ from functools import cache
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.inputs import catalog
 from inference_econ.inputs.traffic import Length, Requests
-from inference_econ.serving.services import Deployments, Service
+from inference_econ.serving.services import Service, Services
 from tests import asking
 
 ONE_CHIP = (("tp", 1), ("dp", 1), ("pp", 1))
@@ -25,7 +25,7 @@ def offer_of(
     most: int = 4,
     hardware: str = "h100_sxm",
     preset: str = "deployable",
-) -> Deployments:
+) -> Services:
     """Every layout of a model on up to some chips, or the one that is pinned, at 2 dollars an hour."""
     pinned = Pins(**dict(pins))
     return asking.offer(

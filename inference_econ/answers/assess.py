@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Progress
 from inference_econ.answers.frontier import frontier, make_grid
 from inference_econ.answers.operating_point import Observation, OperatingPoint, operating_point
 from inference_econ.engine import memory
@@ -18,13 +19,13 @@ from inference_econ.engine.layouts.space import Space
 from inference_econ.engine.prefill import prefill
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import evaluate
-from inference_econ.engine.uncertainty import Interval, Subject, asked_subject, interval
+from inference_econ.engine.uncertainty import Instances, Interval, Subject, asked_subject, interval
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import pareto
 from inference_econ.inputs import catalog
 from inference_econ.inputs.traffic import Traffic
 from inference_econ.search.every_plan import candidates
-from inference_econ.search.frontier import Frontier, Point, Progress, compute
+from inference_econ.search.frontier import Frontier, Point, compute
 
 Array = npt.NDArray[np.float64]
 
@@ -202,6 +203,12 @@ class Assessment:
     parts: tuple[StepPart, ...]
     shortage: Shortage | None
     prompt_seconds: float | None
+
+    def subjects(self) -> tuple[Instances]:
+        """The measured deployment."""
+        subject = self.anywhere.subject
+        assert subject.accelerators is not None and subject.concurrency is not None
+        return (Instances(self.setup, [subject.accelerators], [subject.concurrency], subject.isl, subject.osl),)
 
     @property
     def likely_seconds(self) -> Interval | None:

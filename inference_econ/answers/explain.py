@@ -9,16 +9,16 @@ import numpy as np
 
 from inference_econ.engine import memory
 from inference_econ.engine.layouts import plans
+from inference_econ.engine.layouts.degrees import layout_record
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.operator_costs import OperatorCosts, operator_costs
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import StepCosts, evaluate, mfu
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.inputs.assumptions import TensorLayout
 from inference_econ.search.every_plan import no_room
-from inference_econ.search.fastest import Chosen
-from inference_econ.search.frontier import layout_record
 
 #: Larger degrees and batches are typing errors [1].
 _MOST = 1e9
@@ -86,6 +86,11 @@ class Explanation:
     def mfu(self) -> float:
         """Useful arithmetic over the theoretical peak [1]."""
         return float(mfu(self.setup, self.accelerators, self.batch, self.seconds, prompt=self.prompt))
+
+    def subjects(self) -> tuple[Instances]:
+        """The deployment."""
+        isl = None if self.prompt is None else self.setup.context + self.prompt
+        return (Instances(self.setup, [self.accelerators], [self.batch], isl),)
 
     @property
     def title(self) -> str:
@@ -156,7 +161,7 @@ def explain(
     if served.price is not None:
         per_token = float(costs.seconds[0]) / (prompt or 1.0)
         dollars = float(money.dollars_per_million_tokens(accelerators, per_token, batch, served.price))
-    layout = layout_record(served, Chosen(deployment, cut))
+    layout = layout_record(deployment, cut, served.assumptions.layout)
     rows = tuple(operator_costs(served, deployment, cut))
     held = served.memory_of_one_accelerator(deployment)
     return Explanation(served, layout, batch, costs, needed, dollars, rows, held, prompt)
@@ -181,12 +186,12 @@ def _deployment(setup: Setup, pins: Pins) -> plans.Plans:
 
 def _check_divisible(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> None:
     blocks = setup.precision.blocks
-    for problem, where in plans.indivisible(setup.model, deployment, cut, setup.assumptions, blocks):
-        if np.any(where):
+    for problem in plans.indivisible(setup.model, deployment, cut, setup.assumptions, blocks):
+        if np.any(problem.where):
             degrees = f"tp={deployment.attention_ranks[0]:g}, pp={deployment.pp[0]:g}, batch={deployment.batch[0]:g}"
             if deployment.ep is not None and plans.has_experts(setup.model):
                 degrees += f", ep={deployment.ep[0]:g}"
-            raise InputError(f"{setup.model.name}: {problem} ({degrees})")
+            raise InputError(f"{setup.model.name}: {problem.text} ({degrees})")
 
 
 def _does_not_fit(setup: Setup, needed: memory.Memory, code: int, accelerators: int) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Progress
 from inference_econ.engine import memory
 from inference_econ.engine.layouts import grids
 from inference_econ.engine.layouts.pins import Pins
@@ -15,14 +16,12 @@ from inference_econ.engine.layouts.plans import has_experts
 from inference_econ.engine.layouts.space import Space
 from inference_econ.engine.operators.feed_forward import largest_sparsity
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs.model import ModelSpec
-from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.traffic import Traffic
 from inference_econ.search.every_plan import common_problems
 from inference_econ.search.fastest import fastest
-from inference_econ.search.frontier import Frontier, Progress, Sampling, compute
-from inference_econ.search.speculative import Draft
+from inference_econ.search.frontier import Frontier, Sampling, compute
 
 #: More accelerators and larger batches are typing errors [1].
 _MOST = 1e12
@@ -30,31 +29,12 @@ _MOST = 1e12
 _LARGEST_INSTANCE = 2.0**18
 
 
-@dataclass(frozen=True, slots=True)
-class DraftModel:
-    """A draft model and how good it is.
-
-    Attributes
-    ----------
-    model : ModelSpec
-        Proposes tokens, in its published number formats.
-    acceptance : float
-        Probability that a proposed token is accepted [1].
-    longest : int
-        Longest draft [tokens].
-    """
-
-    model: ModelSpec
-    acceptance: float = 0.8
-    longest: int = 5
-
-
 def frontier(
     setup: Setup,
     traffic: Traffic,
     space: Space | None = None,
     *,
-    draft: DraftModel | None = None,
+    speculation: Speculation | None = None,
     sampling: Sampling | None = None,
     progress: Progress | None = None,
 ) -> Frontier:
@@ -68,8 +48,8 @@ def frontier(
         Lengths, and demand if it is limited.
     space : Space, optional
         Which deployments are tried; by default every whole-number one.
-    draft : DraftModel, optional
-        Speculate with it where it helps.
+    speculation : Speculation, optional
+        Speculate where it helps.
     sampling : Sampling, optional
         Only what a logarithmic scan visits, as in the published study; exact by default.
     progress : callable, optional
@@ -83,7 +63,8 @@ def frontier(
     Raises
     ------
     InputError
-        If nobody knows the price, a limit cannot be used, or pinned degrees do not divide what they must.
+        If nobody knows the price, a limit cannot be used, the speculation does not go with the model, or pinned degrees
+        do not divide what they must.
     NothingFitsError
         If no plan of the grid is feasible, with the counts of the reasons.
 
@@ -97,20 +78,17 @@ def frontier(
     if sampling is not None and not (sampling.points >= 1 and 0 < sampling.decades < np.inf):
         raise InputError(f"a sampling needs points >= 1 and decades > 0, got {sampling}")
     served = replace(setup, context=traffic.mean_context)
-    proposing = None
-    if draft is not None:
-        if not isinstance(draft, DraftModel):
-            raise InputError(
-                f"draft must be a DraftModel, for example ie.DraftModel(ie.model('llama_3_8b')), got {draft!r}"
-            )
-        helper = replace(served, model=draft.model, precision=Precision.of(draft.model))
-        proposing = Draft(helper, draft.acceptance, draft.longest)
+    if speculation is not None and not isinstance(speculation, Speculation):
+        raise InputError(
+            "speculation must be a Speculation, for example ie.Speculation.of('draft', 0.8, "
+            f"model=ie.model('llama_3_8b')), got {speculation!r}"
+        )
     try:
         return compute(
             served,
             make_grid(served, tried),
             served.dollars_per_accelerator_hour,
-            draft=proposing,
+            speculation=speculation,
             max_tokens_per_second=traffic.max_tokens_per_second,
             sampling=sampling,
             traffic=traffic,

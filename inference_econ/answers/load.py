@@ -11,9 +11,8 @@ import numpy as np
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.recommend import Targets, promised_rates
 from inference_econ.errors import InputError
-from inference_econ.serving.goodput import kept_share
-from inference_econ.serving.load import Loaded
-from inference_econ.serving.services import Deployments, Service
+from inference_econ.serving.load import Loaded, kept_share
+from inference_econ.serving.services import Service, Services
 from inference_econ.serving.simulation import play
 from inference_econ.serving.simulation.trace import Trace
 
@@ -67,7 +66,7 @@ class Point:
         return self.sheet.dollars_per_million_output_tokens
 
 
-def usual_service(layouts: Deployments, targets: Targets) -> Service:
+def usual_service(layouts: Services, targets: Targets) -> Service:
     """The layout that completes most per chip within some promises; without them if none keeps them."""
     rates = promised_rates(layouts, targets)
     if not rates.any():

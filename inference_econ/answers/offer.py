@@ -13,12 +13,12 @@ from inference_econ.engine.setup import Setup
 from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs.traffic import Requests
-from inference_econ.serving.services import Deployments, deployments
+from inference_econ.serving.services import Services, every_service
 
 
 def offer(
     setup: Setup, requests: Requests, space: Space | None = None, speculation: Speculation | None = None
-) -> Deployments:
+) -> Services:
     """Every layout of a model on a chip as a service.
 
     Parameters
@@ -34,7 +34,7 @@ def offer(
 
     Returns
     -------
-    Deployments
+    Services
         Smallest instances first.
 
     Raises
@@ -63,7 +63,7 @@ def offer(
             f"nothing fits: the weights of {served.model.name} ({served.precision.weights}) alone need "
             f"{math.ceil(smallest)} accelerators ({served.hardware.name}); {_allowed(tried.pins, largest)}"
         )
-    return deployments(served, requests, grid, speculation)
+    return every_service(served, requests, grid, speculation)
 
 
 def _allowed(pins: Pins, largest: int | None) -> str:

@@ -14,11 +14,12 @@ import numpy.typing as npt
 from inference_econ.answers.conversations import Conversation, Reuse, reuse
 from inference_econ.answers.recommend import FILLED, Targets, promised_rates
 from inference_econ.engine import memory
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs.tier import TierSpec
 from inference_econ.serving.load import loaded
-from inference_econ.serving.services import Deployments, Service
+from inference_econ.serving.services import Service, Services
 
 Array = npt.NDArray[np.float64]
 
@@ -112,6 +113,11 @@ class Offloading:
     holding_dollars_per_million_hour: float
     readings: tuple[Reading, ...]
 
+    def subjects(self) -> tuple[Instances]:
+        """The instance that computes a prefix again."""
+        lengths = self.service.requests.isl.mean, self.service.requests.osl.mean
+        return (Instances(self.service.setup, [float(self.service.accelerators)], (), *lengths),)
+
     @property
     def keeping_seconds(self) -> float:
         """How long a prefix may wait in HBM until computing it again is cheaper [s]; Gray and Putzolu (1987)."""
@@ -156,7 +162,7 @@ def prompt(
 
 
 def offload(
-    layouts: Deployments,
+    layouts: Services,
     tiers: Sequence[TierSpec],
     *,
     prefix_tokens: float,
@@ -167,7 +173,7 @@ def offload(
 
     Parameters
     ----------
-    layouts : Deployments
+    layouts : Services
         Of a model on a chip (:func:`inference_econ.answers.offer.offer`); the smallest whose requests are nearly the
         cheapest is taken.
     tiers : sequence of TierSpec
@@ -245,7 +251,7 @@ def curve(found: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
     return lines
 
 
-def _cheapest(found: Deployments) -> int:
+def _cheapest(found: Services) -> int:
     """The smallest layout whose requests are nearly the cheapest."""
     per_chip = promised_rates(found, Targets()) / found.plans.accelerators
     good = np.flatnonzero(per_chip >= (1.0 - _NEARLY) * per_chip.max())

@@ -9,10 +9,12 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.recommend import Targets, natural_rate, promised_rates, recommend
+from inference_econ.answers.subjects import under_load
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.serving.load import Loaded, loaded
-from inference_econ.serving.services import Deployments, Service
+from inference_econ.serving.services import Service, Services
 
 #: Kinds of tokens, each with a price of its own.
 KINDS = money.Bill._fields
@@ -65,6 +67,10 @@ class Sheet:
     def dollars_per_million_output_tokens(self) -> float:
         """The whole bill over output tokens [USD per 1e6 tokens]."""
         return float(money.dollars_per_million(self.dollars_per_hour, self.tokens_per_hour["output"]))
+
+    def subjects(self) -> tuple[Instances, ...]:
+        """An instance under its load."""
+        return under_load([(self.service, self.load)])
 
     def revenue_per_hour(self, prices: Mapping[str, float]) -> float:
         """What the traffic brings in at some prices by kind [USD/h]; prices are in USD per 1e6 tokens."""
@@ -132,7 +138,7 @@ def busy_seconds(service: Service, concurrency: float) -> tuple[float, float, fl
 
 
 def price(
-    layouts: Deployments,
+    layouts: Services,
     requests_per_second: float | None = None,
     *,
     targets: Targets | None = None,
@@ -143,7 +149,7 @@ def price(
 
     Parameters
     ----------
-    layouts : Deployments
+    layouts : Services
         To choose from (:func:`inference_econ.answers.offer.offer`).
     requests_per_second : float, optional
         The whole traffic [1/s]; by default :func:`inference_econ.answers.recommend.natural_rate`.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.serving.load import Loaded, loaded
-from inference_econ.serving.services import Deployments, Service
+from inference_econ.serving.services import Service, Services
 
 Array = npt.NDArray[np.float64]
 
@@ -99,7 +99,7 @@ class Choice:
 
 
 def recommend(
-    offers: Sequence[Deployments],
+    offers: Sequence[Services],
     requests_per_second: float | None,
     targets: Targets,
     *,
@@ -110,7 +110,7 @@ def recommend(
 
     Parameters
     ----------
-    offers : sequence of Deployments
+    offers : sequence of Services
         Layouts to choose from, of one kind of chip each (:func:`inference_econ.answers.offer.offer`).
     requests_per_second : float or None
         The whole traffic [1/s]; None for what fills one instance of the cheapest layout (:func:`natural_rate`).
@@ -175,7 +175,7 @@ def recommend(
     return sorted(listed, key=_rank)
 
 
-def natural_rate(offers: Sequence[Deployments], targets: Targets) -> float:
+def natural_rate(offers: Sequence[Services], targets: Targets) -> float:
     """What fills an instance of the layout whose requests are the cheapest, as far as is planned [1/s].
 
     The share is :data:`FILLED` of what it can do within the promises.
@@ -194,7 +194,7 @@ def _rank(choice: Choice) -> tuple[float, float]:
     return choice.dollars_per_hour, choice.load.tpot_seconds["mean"]
 
 
-def promised_rates(found: Deployments, targets: Targets) -> Array:
+def promised_rates(found: Services, targets: Targets) -> Array:
     """The largest steady rate of each layout whose mean latencies keep the promises; 0 if none does [1/s].
 
     Between two steady states as :meth:`inference_econ.serving.services.Service.at` reads them. A percentile of a loaded
@@ -235,7 +235,7 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
     return Choice(service, fewest, shared(fewest), fewest * hourly, broken)
 
 
-def _best_reachable(every: Sequence[Deployments], targets: Targets) -> str:
+def _best_reachable(every: Sequence[Services], targets: Targets) -> str:
     """One message: what the quickest layouts reach with a single request in flight."""
     best: list[str] = []
     for found in every:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -9,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, pareto
-from inference_econ.serving.services import Deployments
+from inference_econ.serving.services import Services
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +35,7 @@ class ServiceFrontier:
 
     Attributes
     ----------
-    deployments : Deployments
+    deployments : Services
         Where the points come from.
     plans : Plans
         Their layouts.
@@ -45,7 +47,7 @@ class ServiceFrontier:
         Completed by an instance [1/s]; in flight, and decoded together as one of them sees it [1].
     """
 
-    deployments: Deployments
+    deployments: Services
     plans: Plans
     tokens_per_second_per_user: Array
     ttft_seconds: Array
@@ -91,6 +93,21 @@ class ServiceFrontier:
             None
             if watts is None
             else _MEGAWATT / money.joules_per_token(watts, self.plans.accelerators, self.output_tokens_per_second)
+        )
+
+    def subjects(self, chosen: Sequence[int] | None = None) -> tuple[Instances]:
+        """Every point as an instance that may be unlike what was measured, or some of them, by position."""
+        at = np.arange(len(self)) if chosen is None else np.asarray(chosen)
+        requests = self.deployments.requests
+        return (
+            Instances(
+                self.deployments.setup,
+                self.plans.accelerators[at].tolist(),
+                self.concurrency[at].tolist(),
+                requests.isl.mean,
+                requests.osl.mean,
+                speculates=self.deployments.speculation is not None,
+            ),
         )
 
     def metric(self, name: Metric) -> Array:
@@ -140,12 +157,12 @@ class ServiceFrontier:
         return pd.DataFrame(self.columns())
 
 
-def service_frontier(layouts: Deployments) -> ServiceFrontier:
+def service_frontier(layouts: Services) -> ServiceFrontier:
     """The frontier over all layouts and batches of an offer, each in the steady state of continuous batching.
 
     Parameters
     ----------
-    layouts : Deployments
+    layouts : Services
         What a model on a chip can offer (:func:`inference_econ.answers.offer.offer`).
 
     Returns

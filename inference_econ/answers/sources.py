@@ -41,7 +41,7 @@ class UsedSource:
 
 def sources(front: Frontier) -> tuple[UsedSource, ...]:
     """Every source that a frontier rests on."""
-    draft = None if front.draft is None else front.draft.setup.model
+    draft = None if front.speculation is None else front.speculation.model
     return priced_sources(front.setup, front.dollars_per_accelerator_hour, draft)
 
 

@@ -1,32 +1,39 @@
-"""Speculation beside plain decoding on one deployment: from which load to which it pays."""
+"""Speculation beside plain decoding on one deployment: from which load to which it pays; and measured acceptance."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.answers import acceptance
+from inference_econ._types import Array, Indices
 from inference_econ.answers.offer import offer
 from inference_econ.engine import speculation as drafting
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.space import Space
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.speculation import Speculation
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
+from inference_econ.formulas import speculation as formulas
+from inference_econ.formulas.speculation import Acceptance
 from inference_econ.inputs.traffic import Requests
-from inference_econ.serving.services import At, Service, services, slots_of
+from inference_econ.serving.services import Service, services, slots_of
+from inference_econ.serving.steady import Steady
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Steady states, and numbers of requests in flight that are looked at.
 _STATES = 400
 #: Speed-ups below this are none [1].
 _NONE = 1e-6
+#: Columns of a file of log-probabilities.
+_TARGET, _DRAFT, _POSITION = "target_logprob", "draft_logprob", "position"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ class Speculated:
         [USD/h]
     concurrency : ndarray
         Requests in flight, ascending, whole numbers up to the slots of the second [1].
-    plain_state, state : At
+    plain_state, state : Steady
         Steady states of both at these.
     drafted : ndarray of int
         Best draft length of the batches of the second; 0 where plain decoding is fastest [1].
@@ -55,8 +62,8 @@ class Speculated:
     speculating: Service
     dollars_per_accelerator_hour: float
     concurrency: Array
-    plain_state: At
-    state: At
+    plain_state: Steady
+    state: Steady
     drafted: Indices
     tokens: Array
     propose_seconds: Array
@@ -71,22 +78,36 @@ class Speculated:
         """Where it is quicker per token."""
         return np.asarray(self.speedup > 1.0 + _NONE)
 
-    def dollars(self, state: At) -> Array:
+    def dollars(self, state: Steady) -> Array:
         """The bill of the instance over its output tokens [USD per 1e6 tokens]."""
         return _dollars(self.plain, state, self.dollars_per_accelerator_hour)
 
     def at(self, wanted: npt.ArrayLike) -> Speculated:
         """The same at some requests in flight, or the next number that was looked at."""
         chosen = np.searchsorted(self.concurrency, np.asarray(wanted, dtype=float).clip(1.0, self.concurrency[-1]))
+        concurrency = self.concurrency[chosen]
         return replace(
             self,
-            concurrency=self.concurrency[chosen],
-            plain_state=_picked(self.plain_state, chosen),
-            state=_picked(self.state, chosen),
+            concurrency=concurrency,
+            plain_state=self.plain.at(concurrency),
+            state=self.speculating.at(concurrency),
             drafted=self.drafted[chosen],
             tokens=self.tokens[chosen],
             propose_seconds=self.propose_seconds[chosen],
         )
+
+    def subjects(self) -> tuple[Instances]:
+        """Both deployments at some of the requests in flight, those of :attr:`powers`."""
+        requests, flights = self.plain.requests, self.powers
+        sizes = [float(self.plain.accelerators)] * len(flights)
+        return (Instances(self.plain.setup, sizes, flights, requests.isl.mean, requests.osl.mean, speculates=True),)
+
+    @property
+    def powers(self) -> list[float]:
+        """Requests in flight by powers of two, and the most that were looked at [1]."""
+        last = float(self.concurrency[-1])
+        powers = 2.0 ** np.arange(np.floor(np.log2(last)) + 1.0)
+        return [*powers[powers < last].tolist(), last]
 
     def full_dollars(self) -> tuple[float, float]:
         """With all slots taken, without speculation and with it [USD per 1e6 output tokens]."""
@@ -126,10 +147,10 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     if requests.decode_steps <= 0:
         raise InputError(f"answers of {requests.osl.mean:g} token need no decode step that speculation could speed up")
     layout = Pins() if pins is None else pins
-    whole = replace(layout, tp=layout.tp or 1, dp=layout.dp or 1, pp=layout.pp or 1)
-    layouts = offer(setup, requests, Space(whole))
+    pinned = replace(layout, tp=layout.tp or 1, dp=layout.dp or 1, pp=layout.pp or 1)
+    layouts = offer(setup, requests, Space(pinned))
     # The last has the most expert-parallel ranks.
-    plans, setup = layouts.plans.at((np.array([-1]),)), layouts.setup
+    plans, setup = layouts.plans.row(-1), layouts.setup
     slots = slots_of(setup, plans, speculation)
     if slots[0] < 1.0:
         needed = drafting.memory(setup, plans, speculation)
@@ -150,6 +171,90 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     return Speculated(plain, fast, rate, concurrency, plain.at(concurrency), state, length, rounds.tokens[length], each)
 
 
+def _dollars(service: Service, state: Steady, rate: float) -> Array:
+    tokens = state.requests_per_second * service.requests.osl.mean
+    return money.dollars_per_million_tokens(service.accelerators, 1.0, tokens, rate)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredAcceptance:
+    """How often a target model accepts what a draft model proposes.
+
+    Attributes
+    ----------
+    overall : Acceptance
+        Over all drafted tokens.
+    by_position : tuple of Acceptance
+        Of the first, second, .. proposal of a draft; empty if the positions are not known.
+    """
+
+    overall: Acceptance
+    by_position: tuple[Acceptance, ...] = ()
+
+    def expected_tokens(self, draft_length: int) -> Array:
+        """Expected tokens of a round with 0, 1, .. ``draft_length`` proposals, for ``best_draft_length``.
+
+        Returns
+        -------
+        ndarray, shape (draft_length + 1,)
+            By position where the positions are known, and otherwise as if all were alike [1].
+
+        Raises
+        ------
+        InputError
+            If the draft is longer than the known positions.
+        """
+        known = len(self.by_position)
+        if self.by_position and draft_length > known:
+            raise InputError(f"the acceptance of positions 1 to {known} is known, a draft of {draft_length} needs more")
+        rates = [position.rate for position in self.by_position[:draft_length]] or [self.overall.rate] * draft_length
+        return np.array([float(formulas.expected_tokens_by_position(rates[:n])) for n in range(draft_length + 1)])
+
+
+def read_acceptance(path: Path | str) -> MeasuredAcceptance:
+    """Acceptance rates from a CSV file with one line per drafted token.
+
+    Parameters
+    ----------
+    path : Path or str
+        With the columns ``target_logprob`` and ``draft_logprob`` (natural logarithms of the probability that each
+        model gives to the token) and, if known, ``position`` (1 for the first token of a draft). A position's rate is
+        meant for tokens whose predecessors were accepted, so leave out those after a rejection where that is known.
+
+    Returns
+    -------
+    MeasuredAcceptance
+        Overall, and by position.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, lacks a column or lines, or has an entry that cannot be.
+    """
+    frame = _frame(path)
+    target, draft = (_numbers(path, frame, name) for name in (_TARGET, _DRAFT))
+    try:
+        overall = formulas.acceptance_from_log_probabilities(target, draft)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    if _POSITION not in frame.columns:
+        return MeasuredAcceptance(overall)
+    positions = _numbers(path, frame, _POSITION)
+    known = np.unique(positions)
+    if known.tolist() != list(range(1, known.size + 1)):
+        raise InputError(
+            f"{path}: {_POSITION} must be 1 for the first token of a draft, 2 for the second, and so on without gaps; "
+            f"got {', '.join(f'{position:g}' for position in known[:8])}"
+        )
+    return MeasuredAcceptance(
+        overall,
+        tuple(
+            formulas.acceptance_from_log_probabilities(target[positions == position], draft[positions == position])
+            for position in known
+        ),
+    )
+
+
 def measured_acceptance(path: Path | str, longest: int | None) -> float | list[float]:
     """Acceptance from a file of log-probabilities: by position where it tells them, otherwise one for all [1].
 
@@ -158,10 +263,10 @@ def measured_acceptance(path: Path | str, longest: int | None) -> float | list[f
     InputError
         If the file cannot be used, or tells less positions than a draft may have.
     """
-    found = acceptance.read(path)
-    known = [one.rate for one in found.by_position]
+    measured = read_acceptance(path)
+    known = [position.rate for position in measured.by_position]
     if not known:
-        return found.overall.rate
+        return measured.overall.rate
     if longest is not None and longest > len(known):
         raise InputError(
             f"{path}: the acceptance of positions 1 to {len(known)} is known, a draft of {longest} needs more"
@@ -169,10 +274,35 @@ def measured_acceptance(path: Path | str, longest: int | None) -> float | list[f
     return known[:longest]
 
 
-def _dollars(service: Service, state: At, rate: float) -> Array:
-    tokens = state.requests_per_second * service.requests.osl.mean
-    return money.dollars_per_million_tokens(service.accelerators, 1.0, tokens, rate)
+def _frame(path: Path | str) -> pd.DataFrame:
+    """The lines of a file as text."""
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False, skipinitialspace=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except pd.errors.EmptyDataError as error:
+        raise InputError(f"{path}: the file is empty; needed are the columns {_TARGET} and {_DRAFT}") from error
+    except (pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is no CSV file: {error}") from error
+    missing = [name for name in (_TARGET, _DRAFT) if name not in frame.columns]
+    if missing:
+        raise InputError(
+            f"{path}: no column {' and no column '.join(missing)}; needed are {_TARGET} and {_DRAFT}, "
+            f"got {', '.join(map(str, frame.columns))}"
+        )
+    if frame.empty:
+        raise InputError(f"{path}: no drafted tokens below the head of the table; give at least one line")
+    return frame
 
 
-def _picked(state: At, chosen: Indices) -> At:
-    return At(*(np.asarray(getattr(state, one.name)[chosen]) for one in fields(At)))
+def _numbers(path: Path | str, frame: pd.DataFrame, name: str) -> Array:
+    values = []
+    # Line 1 is the head.
+    for line, text in enumerate(frame[name], start=2):
+        try:
+            values.append(float(text))
+        except ValueError as error:
+            raise InputError(f"{path}:{line}: {name} must be a number, got {text!r}") from error
+    return np.array(values)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,24 +28,6 @@ REASONS = (
     "heads, layers, experts or widths do not divide",
 )
 FITS, WEIGHTS, CACHE, DEPTH, NETWORK, DIVIDE = range(6)
-
-
-class Taken(NamedTuple):
-    """Memory of an instance that something else takes: a draft model.
-
-    Attributes
-    ----------
-    weight_bytes : float
-        Whatever the batch [B].
-    bytes_per_sequence : float
-        For each sequence [B].
-    """
-
-    weight_bytes: float = 0.0
-    bytes_per_sequence: float = 0.0
-
-
-NOTHING = Taken()
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +224,6 @@ def need(
     context: float,
     hbm_bytes: float,
     assumptions: Assumptions,
-    taken: Taken = NOTHING,
 ) -> Memory:
     """What plans need and have.
 
@@ -260,8 +240,6 @@ def need(
     assumptions : Assumptions
         ``kv_capacity`` says how many micro-batches are counted, ``kv_block`` in which portions, ``usable_memory``
         how much may be filled, and ``workspace_tokens`` what activations take of that.
-    taken : Taken
-        Memory that a draft model takes.
 
     Returns
     -------
@@ -272,8 +250,8 @@ def need(
     cache = _held_cache(model, precision, plans, context, assumptions).values()
     workspace = plans.accelerators * workspace_bytes(model, precision, plans, context, assumptions)
     return Memory(
-        np.asarray(sum(weights) + taken.weight_bytes),
-        (sum(cache) + taken.bytes_per_sequence) * _counted(plans, assumptions.capacity),
+        np.asarray(sum(weights)),
+        sum(cache) * _counted(plans, assumptions.capacity),
         plans.accelerators * (hbm_bytes * assumptions.capacity.usable_memory) - workspace,
         workspace,
     )
@@ -361,6 +339,6 @@ def reasons(
     if domain_limit is not None:
         code = np.where(plans.accelerators > domain_limit, NETWORK, code)
     if plans.whole:
-        for _, uneven in indivisible(model, plans, layout, assumptions, blocks):
-            code = np.where(uneven, DIVIDE, code)
+        for problem in indivisible(model, plans, layout, assumptions, blocks):
+            code = np.where(problem.where, DIVIDE, code)
     return code

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array, Indices
 from inference_econ.engine.collectives import Network, collective_seconds
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Collective
@@ -15,8 +16,6 @@ from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds
 from inference_econ.inputs import counting
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +39,10 @@ class Prefill:
     busy_seconds: Array
     chunks: int
     chip_share: Array
+
+    def take(self, index: int | Indices) -> Prefill:
+        """The prompts of some layouts, by their place on the first axis."""
+        return Prefill(self.seconds[index], self.busy_seconds[index], self.chunks, self.chip_share[index])
 
 
 def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> Prefill:
@@ -68,13 +71,13 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     limit = setup.assumptions.serving.prefill_chunk
     chunks = max(1, math.ceil(tokens / limit)) if limit else 1
     each = tokens / chunks
-    asked = replace(setup, context=cached + (tokens - each) / 2.0)
+    halfway = replace(setup, context=cached + (tokens - each) / 2.0)
     together, gathering = prompts_together(setup, plans), np.zeros(())
     if setup.assumptions.serving.prefill_split == "context":
         gathering, together = _gathering(setup, plans, each), plans.pp
     reading = replace(plans, batch=together, new_tokens=each, prefill=True)
-    step = fastest_cut(asked, reading) + gathering
-    share = (_chip_seconds(asked, reading, step - gathering) + gathering) / step
+    step = fastest_cut(halfway, reading) + gathering
+    share = (_chip_seconds(halfway, reading, step - gathering) + gathering) / step
     # Chunks follow each other through the stages of a pipeline.
     return Prefill(step * (1.0 + (chunks - 1.0) / plans.pp), step * (chunks / together), chunks, share)
 
@@ -110,6 +113,44 @@ def prompts_together(setup: Setup, plans: Plans) -> Array:
     if setup.assumptions.layout.attention_groups == "idle":
         return plans.pp
     return np.asarray(plans.accelerators / plans.attention_ranks)
+
+
+def prompts_of_a_step(setup: Setup, tokens: float) -> float:
+    """Prompts of so many new tokens that a group of attention ranks can read in one step, at least one [1].
+
+    Where decoding pauses (``prefill_chunk: 0``) they are read one after the other.
+    """
+    return max(setup.assumptions.serving.prefill_chunk // tokens, 1.0)
+
+
+def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompts: npt.ArrayLike) -> Array:
+    """Time that each of some prompts takes if they share steps, over that of a prompt by itself.
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how; its context does not count.
+    plans : Plans
+        Deployments, shape (...); their batch does not count.
+    tokens, cached : float
+        New tokens of each prompt, and tokens of it that are in the cache [tokens].
+    prompts : array_like, shape (...)
+        That wait at the same time [1]: each group of attention ranks, and each pipeline stage, takes an equal part, and
+        reads as many of them in a step as its tokens allow (:func:`prompts_of_a_step`).
+
+    Returns
+    -------
+    ndarray, shape (...)
+        At most 1: weights are read, kernels launched and messages sent once for all prompts of a step [1].
+    """
+    groups = prompts_together(setup, plans)
+    each = np.clip(np.asarray(prompts, dtype=float) / groups, 1.0, prompts_of_a_step(setup, tokens))
+    if np.all(each == 1.0):
+        return np.ones_like(each)
+    counts = np.concatenate([np.ones((*each.shape[:-1], 1)), each], axis=-1)
+    reading = replace(plans, batch=counts * groups, new_tokens=tokens, prefill=True)
+    steps = fastest_cut(replace(setup, context=cached), reading)
+    return np.where(each > 1.0, np.minimum(steps[..., 1:] / (each * steps[..., :1]), 1.0), 1.0)
 
 
 def fastest_cut(setup: Setup, plans: Plans) -> Array:

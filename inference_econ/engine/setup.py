@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.memory import NOTHING, Taken
+from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.table import Operator, OperatorKind
 from inference_econ.engine.operators.work import Work, decode_work
 from inference_econ.errors import InputError
@@ -232,10 +232,10 @@ class Setup:
         """Dense peak of every maths unit of the chip [FLOP/s]."""
         return cast("Mapping[str, float]", self.hardware.dense_flops_per_second)
 
-    def memory(self, plans: Plans, taken: Taken = NOTHING) -> memory.Memory:
+    def memory(self, plans: Plans) -> Memory:
         """What the plans need and have."""
         hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plans)
-        return memory.need(self.model, self.precision, plans, context, hbm, self.assumptions, taken)
+        return memory.need(self.model, self.precision, plans, context, hbm, self.assumptions)
 
     def memory_of_one_accelerator(self, plan: Plans) -> dict[str, float]:
         """What takes the memory of each accelerator of a single plan [B]."""
@@ -246,14 +246,13 @@ class Setup:
         """Tokens of a sequence in the cache after the step; a prompt that is read is kept [tokens]."""
         return self.context + (plans.new_tokens if plans.prefill else 0.0)
 
-    def could_fit(self, plans: Plans, taken: Taken = NOTHING) -> npt.NDArray[np.bool_]:
-        """Whether memory and depth allow the plans, whatever the layout; broadcastable to ``plans.shape``."""
-        return memory.could_fit(self.memory(plans, taken), plans)
+    def reasons(self, plans: Plans, layout: TensorLayout, needed: Memory | None = None) -> npt.NDArray[np.intp]:
+        """Why each plan cannot run: codes of :data:`inference_econ.engine.memory.REASONS`.
 
-    def reasons(self, plans: Plans, layout: TensorLayout, taken: Taken = NOTHING) -> npt.NDArray[np.intp]:
-        """Why each plan cannot run: codes of :data:`inference_econ.engine.memory.REASONS`."""
+        ``needed`` is what the plans need where that is more than the model: a draft model beside it.
+        """
         unreachable = self.hardware.nic_bytes_per_second_one_way is None
         unreachable = unreachable and not isinstance(self.assumptions.network.collectives, (Free, Mesh))
         limit = self.hardware.link_domain if unreachable else None
-        blocks = self.precision.blocks
-        return memory.reasons(self.model, self.memory(plans, taken), plans, layout, self.assumptions, limit, blocks)
+        needed = self.memory(plans) if needed is None else needed
+        return memory.reasons(self.model, needed, plans, layout, self.assumptions, limit, self.precision.blocks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +69,30 @@ def asked_subject(
         setup.model, setup.hardware, setup.precision.experts, isl, osl, accelerators, concurrency,
         context=context,
     )  # fmt: skip
+
+
+class Instances(NamedTuple):
+    """The instances of one setup that an answer shows; what they are unlike among those that were measured counts."""
+
+    setup: Setup
+    """What, on what, how."""
+    accelerators: Sequence[float] = ()
+    """Of each instance [1]."""
+    concurrency: Sequence[float] = ()
+    """Requests of each instance at a time [1]; empty if they are not known."""
+    isl: float | None = None
+    """[tokens]; if it is not known, the context of the setup counts."""
+    osl: float | None = None
+    """[tokens]"""
+    speculates: bool = False
+    """Tokens are proposed and verified."""
+    label: str = ""
+    """What it is called among several."""
+
+    @property
+    def subject(self) -> Subject:
+        """What they have in common."""
+        return asked_subject(self.setup, self.isl, self.osl)
 
 
 def interval(
@@ -197,7 +221,7 @@ def _changed(asked: Subject) -> Iterator[str]:
     for word, spec in (("hardware", asked.hardware), ("model", asked.model)):
         fields = [
             field for field, one in spec.sources.items()
-            if one.where.startswith("--set") and field.partition(".")[0] not in _NO_TIME
+            if one.kind == "what_if" and field.partition(".")[0] not in _NO_TIME
         ]  # fmt: skip
         if fields:
             yield f"the {word} is changed ({', '.join(fields)})"

@@ -105,6 +105,35 @@ def expected_tokens_by_position(acceptance: npt.ArrayLike) -> Array:
     return np.asarray(1.0 + np.cumprod(chances, axis=-1).sum(axis=-1))
 
 
+def round_seconds(verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike) -> Array:
+    """Rounds with 0, 1, .. k proposals.
+
+    Parameters
+    ----------
+    verify_seconds : array_like, shape (..., k + 1)
+        One pass of the target that checks 0, 1, .. k proposals; the first is a plain decode step [s].
+    draft_seconds : array_like, shape (...)
+        One pass of the draft model [s]; ``inf`` if it cannot run, which leaves plain decoding.
+
+    Returns
+    -------
+    ndarray, shape (..., k + 1)
+        t_P(n) + n t_Q [s].
+
+    Notes
+    -----
+    The numerator of eq. (46) of Erdil (2025).
+
+    Examples
+    --------
+    >>> round_seconds([0.5, 0.5, 0.75], 0.25).tolist(), round_seconds([1.0, 2.0], np.inf).tolist()
+    ([0.5, 0.75, 1.25], [1.0, inf])
+    """
+    verify, draft = np.asarray(verify_seconds, dtype=float), np.asarray(draft_seconds, dtype=float)
+    lengths = np.arange(1, verify.shape[-1])
+    return np.concatenate([verify[..., :1], verify[..., 1:] + lengths * draft[..., None]], axis=-1)
+
+
 class BestDraft(NamedTuple):
     """The draft length with the shortest time per token; fields have the shape of the leading axes."""
 
@@ -159,8 +188,7 @@ def best_draft_length(verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLik
         )
     if not (gained >= 1.0).all():
         raise InputError(f"a round yields at least 1 token, got {_first(gained, gained < 1.0)}")
-    lengths = np.arange(verify.shape[-1])
-    seconds = (verify + lengths * np.asarray(draft_seconds, dtype=float)[..., None]) / gained
+    seconds = round_seconds(verify, draft_seconds) / gained
     best = np.argmin(seconds, axis=-1)
     least = np.take_along_axis(seconds, best[..., None], axis=-1)[..., 0]
     return BestDraft(best, least, np.asarray(seconds[..., 0] / least))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from inference_econ.inputs._base import BytesPerSecond, Count, DollarsPerHour, FlopsPerSecond, Seconds, Size, Spec
 from inference_econ.inputs._yaml import scalar
@@ -14,9 +14,20 @@ from inference_econ.inputs.traffic import Tokens
 
 Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]
+#: One for all, or a list.
+Acceptance = Annotated[
+    Annotated[Probability, Tag("one")]
+    | Annotated[tuple[Probability, ...], Field(min_length=1, strict=False), Tag("several")],
+    Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),
+]
 GridName = Literal["paper", "whole"]
 #: A published number with its digits, ``"0.50"``.
 Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
+
+
+ProposerName = Literal["draft", "mtp", "eagle", "ngram"]
+#: Settings that say who proposes tokens.
+PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)
 
 
 class SamplingSpec(Spec):
@@ -74,11 +85,20 @@ class Settings(Spec):
     accelerators: Positive | None = None
     """Pinned: size of an instance [1]."""
     draft: str | None = None
-    """Model that proposes tokens."""
-    acceptance: Probability | None = None
-    """Probability that a proposed token is accepted [1]."""
+    """Model that proposes tokens; of this and the three below, one."""
+    mtp: bool | None = None
+    """The target's multi-token-prediction layers propose tokens."""
+    eagle: bool | None = None
+    """An EAGLE head proposes tokens: one more layer of the target."""
+    ngram: bool | None = None
+    """The tokens that followed the last ones before are proposed, at no cost."""
+    draft_weights: Dtype | None = None
+    """Number format of the draft model or head; as published, or as the target's, by default."""
+    acceptance: Acceptance | None = None
+    """Probability that a proposed token is accepted: one for all, or of the first, second, .. proposal, given that
+    those before it were [1]; 0.8 by default."""
     max_draft: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Longest draft [tokens]."""
+    """Longest draft [tokens]; as many as have a probability, or 5, by default."""
     sampling: SamplingSpec | None = None
     """Scan of the frontier; exact if absent."""
 
@@ -86,6 +106,13 @@ class Settings(Spec):
     def _one_way_to_give_lengths(self) -> Self:
         if self.context is not None and (self.isl is not None or self.osl is not None):
             raise ValueError("give either context, or isl and osl, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _one_proposer(self) -> Self:
+        proposers = [name for name in PROPOSERS if getattr(self, name)]
+        if len(proposers) > 1:
+            raise ValueError(f"give one of {', '.join(PROPOSERS)}, got {' and '.join(proposers)}")
         return self
 
     @classmethod
@@ -109,6 +136,9 @@ class Settings(Spec):
             given = {"isl": None, "osl": None, **given}
         elif self.isl is not None or self.osl is not None:
             given = {"context": None, **given}
+        # A proposer replaces another.
+        if any(getattr(self, name) for name in PROPOSERS):
+            given = {**dict.fromkeys(PROPOSERS), **given}
         return common.replace(**given)
 
 
@@ -191,7 +221,8 @@ _NOT_OF_A_SERVER = (
     "max_accelerators",
     "max_tokens_per_second",
     "batch",
-    "draft",
+    *PROPOSERS,
+    "draft_weights",
     "acceptance",
     "max_draft",
     "sampling",

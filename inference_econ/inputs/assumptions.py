@@ -214,6 +214,9 @@ class ServingAssumptions(Spec):
     gather keys and values in every layer (context parallelism)."""
     expected_tokens: Literal["draft_length", "draft_length_plus_one"]
     """Series of accepted tokens: over the drafted ones (the study), or one more (Leviathan et al. 2023)."""
+    draft_placement: Literal["own_layout", "attention_ranks"]
+    """A draft model runs on all chips of the instance in the layout that is fastest for it, or is cut like the
+    target's attention: groups of so many chips each hold a copy and work on a part of the batch."""
     verify_context: Literal["start", "mean"]
     """Context seen by the proposed tokens of one verification: as at its start, or on average."""
 

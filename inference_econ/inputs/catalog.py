@@ -294,7 +294,7 @@ def _apply(document: Document, change: str, word: str) -> None:
     if isinstance(sources, dict):
         for stale in [key for key in sources if key.startswith(f"{path}.")]:
             del sources[stale]
-        sources[path] = {"ref": "user", "where": origin, "kind": "assumed"}
+        sources[path] = {"ref": "user", "where": origin, "kind": "what_if"}
     if _yaml.value_at(document, path.split(".")) is None and isinstance(sources, dict):
         del sources[path]  # nothing is left that would need one
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from inference_econ.inputs._spec import Spec
 
-SourceKind = Literal["measured", "published", "derived", "assumed"]
+SourceKind = Literal["measured", "published", "derived", "assumed", "what_if"]
 
 
 class Source(Spec):
@@ -19,4 +19,5 @@ class Source(Spec):
     where: str = Field(min_length=1)
     """Page, table, field or file inside the reference, and how the value was derived from it."""
     kind: SourceKind
-    """How sure it is: measured by somebody, published by the vendor, derived by a formula, or assumed."""
+    """How sure it is: measured by somebody, published by the vendor, derived by a formula, or assumed;
+    or a what-if, set for one question."""

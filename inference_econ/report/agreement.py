@@ -105,9 +105,12 @@ def _agreement(
     """Measured to the right, predicted upwards, with lines where both are equal and where one is twice the other."""
     for index, name in enumerate(series):
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index // len(COLOURS) % len(MARKERS)]
-        some = [point for point in points if point.series == name]
+        of_series = [point for point in points if point.series == name]
         for fitted, fill in ((False, "full"), (True, "none")):
-            x, y = ([getattr(one, key) for one in some if one.fitted == fitted] for key in ("measured", "predicted"))
+            x, y = (
+                [getattr(point, key) for point in of_series if point.fitted == fitted]
+                for key in ("measured", "predicted")
+            )
             if x:
                 axes.plot(x, y, marker, color=colour, markersize=size, fillstyle=fill, label=name, zorder=2.0)
     numbers = [number for point in points for number in (point.measured, point.predicted) if number is not None]

@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from inference_econ.answers.assess import Assessment, Gap, StepPart
 from inference_econ.answers.sources import sources
-from inference_econ.report import caveats, frontier
+from inference_econ.report import caveats
 from inference_econ.report.frontier import frontier_title
-from inference_econ.report.table import PART_NAMES, Table, dollars, layout_label, size, source_records
+from inference_econ.report.page import Page
+from inference_econ.report.record import HEAD, facts, source_records
+from inference_econ.report.table import PART_NAMES, Table, dollars, layout_label, size
 from inference_econ.search.frontier import Point
 from inference_econ.studies.exhibits import Chart, Line
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: A smaller share of the measured time is not worth a sentence [1].
 _NOTABLE = 0.02
 
 
-def assessment_table(found: Assessment) -> Table:
+@dataclass(frozen=True)
+class AssessmentPage(Page):
+    """A measured deployment beside what could be, ready to be shown."""
+
+    assessment: Assessment
+
+    def tables(self) -> Sequence[Table]:
+        """The point among deployments, and its step."""
+        return assessment_tables(self.assessment)
+
+    def record(self) -> object:
+        """Gaps, parts of the step, and findings."""
+        return assessment_record(self.assessment)
+
+    def frame(self) -> pd.DataFrame:
+        """The measured point and every deployment beside it."""
+        return assessment_frame(self.assessment)
+
+    def draw(self, path: str) -> None:
+        """Draw the frontiers and the measured point."""
+        from inference_econ.report import figures
+
+        figures.draw_chart(assessment_chart(self.assessment), path)
+
+
+def assessment_table(assessment: Assessment) -> Table:
     """The measured point, what is predicted for it, and the deployments that are faster or cheaper."""
-    measured = found.measured
+    measured = assessment.measured
     rows: list[tuple[str, ...]] = [
         (
             "measured",
@@ -31,27 +63,27 @@ def assessment_table(found: Assessment) -> Table:
             f"{100 * measured.mfu:.1f}",
         )
     ]
-    if found.predicted is not None:
-        speed = found.predicted.tokens_per_second_per_user / measured.tokens_per_second_per_user
-        rows.append(("predicted for it", *_cells(found.predicted, f"{speed:.2f} x speed")))
-    for name, gap in _gaps(found).items():
+    if assessment.predicted is not None:
+        speed = assessment.predicted.tokens_per_second_per_user / measured.tokens_per_second_per_user
+        rows.append(("predicted for it", *_cells(assessment.predicted, f"{speed:.2f} x speed")))
+    for name, gap in _gaps(assessment).items():
         speed_ratio = "none is as cheap" if gap.speed_factor is None else f"{gap.speed_factor:.2f} x speed"
         cost_ratio = "none is as fast" if gap.cost_factor is None else f"{1 / gap.cost_factor:.2f} x cost"
         for kind, point, ratio in (("cost", gap.faster, speed_ratio), ("speed", gap.cheaper, cost_ratio)):
-            rows.append((f"{name}, equal {kind}", *_cells(point, ratio, bound=gap is found.ideal)))
+            rows.append((f"{name}, equal {kind}", *_cells(point, ratio, bound=gap is assessment.ideal)))
     columns = ("deployment", "tokens/s", "$/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
-    return Table(frontier_title(found.anywhere.frontier), columns, tuple(rows), findings(found))
+    return Table(frontier_title(assessment.anywhere.frontier), columns, tuple(rows), findings(assessment))
 
 
-def every_table(found: Assessment) -> tuple[Table, ...]:
+def assessment_tables(assessment: Assessment) -> tuple[Table, ...]:
     """The point among deployments, and its step."""
-    step = step_table(found)
-    return (assessment_table(found),) if step is None else (assessment_table(found), step)
+    step = step_table(assessment)
+    return (assessment_table(assessment),) if step is None else (assessment_table(assessment), step)
 
 
-def _gaps(found: Assessment) -> dict[str, Gap]:
-    chips = _chips(found.measured.accelerators)
-    return {"any size": found.anywhere, chips: found.same_size, f"ideal, {chips}": found.ideal}
+def _gaps(assessment: Assessment) -> dict[str, Gap]:
+    chips = _chips(assessment.measured.accelerators)
+    return {"any size": assessment.anywhere, chips: assessment.same_size, f"ideal, {chips}": assessment.ideal}
 
 
 def _chips(count: float) -> str:
@@ -72,11 +104,11 @@ def _cells(point: Point | None, ratio: str, *, bound: bool = False) -> tuple[str
     )
 
 
-def step_table(found: Assessment) -> Table | None:
+def step_table(assessment: Assessment) -> Table | None:
     """The predicted step by part, with what each part alone could close of the gaps; None without a prediction."""
-    if found.predicted is None:
+    if assessment.predicted is None:
         return None
-    gaps = {"frontier": found.anywhere, "ideal": found.ideal}
+    gaps = {"frontier": assessment.anywhere, "ideal": assessment.ideal}
     rows = [
         (
             PART_NAMES.get(part.name, part.name),
@@ -84,14 +116,14 @@ def step_table(found: Assessment) -> Table | None:
             f"{1e3 * part.ideal_seconds:.3f}",
             *(f"{100 * part.closes(gap):.0f}" if gap.seconds > 0 else "-" for gap in gaps.values()),
         )
-        for part in found.parts
+        for part in assessment.parts
     ]
-    totals = (found.measured.seconds, sum(part.ideal_seconds for part in found.parts))
+    totals = (assessment.measured.seconds, sum(part.ideal_seconds for part in assessment.parts))
     rows.append(("in all", *(f"{1e3 * seconds:.3f}" for seconds in totals), "", ""))
     columns = ("part", "ms", "ideal ms", *(f"% of the gap to the {name}" for name in gaps))
-    predicted = found.predicted
+    predicted = assessment.predicted
     title = (
-        f"Time per token as {found.setup.assumptions.name} has it: {layout_label(predicted.layout)} on "
+        f"Time per token as {assessment.setup.assumptions.name} has it: {layout_label(predicted.layout)} on "
         f"{_chips(predicted.accelerators)}, batch {size(predicted.batch)}"
     )
     notes = (
@@ -101,33 +133,33 @@ def step_table(found: Assessment) -> Table | None:
     return Table(title, columns, tuple(rows), notes)
 
 
-def findings(found: Assessment) -> tuple[str, ...]:
+def findings(assessment: Assessment) -> tuple[str, ...]:
     """The answer in sentences."""
-    measured = found.measured
+    measured = assessment.measured
     point = (
         f"Measured: {measured.tokens_per_second_per_user:g} tokens/s per user with a batch of "
         f"{size(round(measured.batch, 1))} on {_chips(measured.accelerators)}: {measured.throughput:,.0f} tokens/s in "
         f"all, {100 * measured.mfu:.1f} % of the peak, ${dollars(measured.dollars_per_million_output_tokens)} per "
         "million output tokens."
     )
-    said = [point, *_impossible(found), _beside_frontier(found), *_certain(found), *_alike(found), _beside_ideal(found)]
-    said += [text for text in (_unexplained(found), _lever(found), _prompts(found)) if text]
-    largest = found.anywhere.frontier.grid.accelerators[-1]
-    said.append(f"Assumptions: {found.setup.assumptions.name}. Any size: deployments of up to {largest:g} GPUs.")
-    return (*said, *caveats.remarks(_asked(found)))
+    said = [
+        point,
+        *_impossible(assessment),
+        _beside_frontier(assessment),
+        *_certain(assessment),
+        *_alike(assessment),
+        _beside_ideal(assessment),
+    ]
+    said += [text for text in (_unexplained(assessment), _lever(assessment), _prompts(assessment)) if text]
+    largest = assessment.anywhere.frontier.grid.accelerators[-1]
+    said.append(f"Assumptions: {assessment.setup.assumptions.name}. Any size: deployments of up to {largest:g} GPUs.")
+    return (*said, *caveats.remarks(assessment.subjects()))
 
 
-def _asked(found: Assessment) -> caveats.Asked:
-    """The measured deployment, to be told how far off its prediction may be."""
-    subject = found.anywhere.subject
-    assert subject.accelerators is not None and subject.concurrency is not None
-    return caveats.Asked(found.setup, [subject.accelerators], [subject.concurrency], subject.isl, subject.osl)
-
-
-def _certain(found: Assessment) -> list[str]:
+def _certain(assessment: Assessment) -> list[str]:
     """Whether the gap to the frontier is larger than errors of predictions are."""
-    gap, likely = found.anywhere, found.anywhere.likely_seconds
-    if likely is None or gap.verdict == "on" or found.shortage is not None:
+    gap, likely = assessment.anywhere, assessment.anywhere.likely_seconds
+    if likely is None or gap.verdict == "on" or assessment.shortage is not None:
         return []
     around = (
         f"with these GPUs and batch {100 * caveats.LEVEL:.0f} % of servers on the frontier of any size would "
@@ -139,27 +171,28 @@ def _certain(found: Assessment) -> list[str]:
     return [f"The profile itself is uncertain by more than that: {around}."]
 
 
-def _impossible(found: Assessment) -> list[str]:
-    said, shortage, chips = [], found.shortage, _chips(found.measured.accelerators)
-    if found.measured.mfu > 1.0:
+def _impossible(assessment: Assessment) -> list[str]:
+    said, shortage, chips = [], assessment.shortage, _chips(assessment.measured.accelerators)
+    if assessment.measured.mfu > 1.0:
         said.append(
-            f"That is {100 * found.measured.mfu:.0f} % of what the arithmetic units of {chips} can do: the speed, the "
+            f"That is {100 * assessment.measured.mfu:.0f} % of what the arithmetic units of {chips} can do: the "
+            "speed, the "
             "batch or throughput, the number format or the number of GPUs is not what it seems."
         )
     if shortage is not None:
-        precision = found.setup.precision
+        precision = assessment.setup.precision
         said.append(
             f"A batch of {size(round(shortage.batch, 1))} needs {shortage.needed_bytes / 1e9:.0f} GB, and {chips} have "
             f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} sequences fit, and there is no prediction for "
             f"more. A cache narrower than {precision.kv}, weights narrower than {precision.weights}, shared prefixes "
-            f"or a context shorter than {found.setup.context:g} would explain it, or waiting requests that were "
+            f"or a context shorter than {assessment.setup.context:g} would explain it, or waiting requests that were "
             "counted."
         )
     return said
 
 
-def _beside_frontier(found: Assessment) -> str:
-    gap, name = found.anywhere, found.setup.assumptions.name
+def _beside_frontier(assessment: Assessment) -> str:
+    gap, name = assessment.anywhere, assessment.setup.assumptions.name
     if gap.verdict == "on":
         return f"It lies on the frontier of {name}, within 2 %."
     if gap.verdict == "behind":
@@ -172,10 +205,10 @@ def _beside_frontier(found: Assessment) -> str:
     )
 
 
-def _alike(found: Assessment) -> list[str]:
+def _alike(assessment: Assessment) -> list[str]:
     """How the point does among deployments of its size, where that is a better verdict."""
-    gap, chips = found.same_size, _chips(found.measured.accelerators)
-    if gap.verdict == found.anywhere.verdict:
+    gap, chips = assessment.same_size, _chips(assessment.measured.accelerators)
+    if gap.verdict == assessment.anywhere.verdict:
         return []
     if gap.verdict == "on":
         return [
@@ -184,8 +217,8 @@ def _alike(found: Assessment) -> list[str]:
     return [f"Among deployments on {chips} it is ahead of all: {_worse(gap)}."]
 
 
-def _beside_ideal(found: Assessment) -> str:
-    gap, chips = found.ideal, _chips(found.measured.accelerators)
+def _beside_ideal(assessment: Assessment) -> str:
+    gap, chips = assessment.ideal, _chips(assessment.measured.accelerators)
     if gap.verdict == "behind":
         return f"The ideal bound for {chips} (full peaks, free communication, no launches): {_better(gap)}."
     if gap.verdict == "on":
@@ -223,13 +256,13 @@ def _worse(gap: Gap) -> str:
     return f"{at_cost}, {at_speed}"
 
 
-def _unexplained(found: Assessment) -> str | None:
-    left = found.unexplained_seconds
+def _unexplained(assessment: Assessment) -> str | None:
+    left = assessment.unexplained_seconds
     if left is None:
         return None
-    measured = found.measured.seconds
+    measured = assessment.measured.seconds
     predicted = f"Of {1e3 * measured:.2f} ms per token the profile predicts {1e3 * (measured - left):.2f} ms"
-    likely = found.likely_seconds
+    likely = assessment.likely_seconds
     if likely is not None:
         predicted += f" ({1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms in {100 * caveats.LEVEL:.0f} % of cases)"
     if abs(left) < _NOTABLE * measured:
@@ -239,10 +272,14 @@ def _unexplained(found: Assessment) -> str | None:
     return f"{predicted}; {1e3 * left:.2f} ms are unexplained: scheduler, sampling, prompts of other requests, kernels."
 
 
-def _lever(found: Assessment) -> str | None:
+def _lever(assessment: Assessment) -> str | None:
     """The parts that close most of the gap to what can be reached, and else to the bound."""
-    name, gap = ("frontier", found.anywhere) if found.anywhere.verdict == "behind" else ("ideal bound", found.ideal)
-    levers = sorted(found.parts, key=lambda part: -part.closes(gap))[:2]
+    name, gap = (
+        ("frontier", assessment.anywhere)
+        if assessment.anywhere.verdict == "behind"
+        else ("ideal bound", assessment.ideal)
+    )
+    levers = sorted(assessment.parts, key=lambda part: -part.closes(gap))[:2]
     named = [_closing(part, gap) for part in levers if part.closes(gap) >= _NOTABLE]
     if not named:
         return None
@@ -254,34 +291,32 @@ def _closing(part: StepPart, gap: Gap) -> str:
     return f"{what} ({100 * part.closes(gap):.0f} %)"
 
 
-def _prompts(found: Assessment) -> str | None:
-    if found.prompt_seconds is None:
+def _prompts(assessment: Assessment) -> str | None:
+    if assessment.prompt_seconds is None:
         return None
-    share = found.prompt_seconds / found.measured.seconds
+    traffic, milliseconds = assessment.traffic, 1e3 * assessment.prompt_seconds
+    share = assessment.prompt_seconds / assessment.measured.seconds
     return (
-        f"Prompts of {found.traffic.isl:g} tokens for every {found.traffic.osl:g} of output are not in the step: read "
-        f"on the same GPUs they would take {1e3 * found.prompt_seconds:.2f} ms per token, {100 * share:.0f} % of the "
+        f"Prompts of {traffic.isl:g} tokens for every {traffic.osl:g} of output are not in the step: read "
+        f"on the same GPUs they would take {milliseconds:.2f} ms per token, {100 * share:.0f} % of the "
         "measured time."
     )
 
 
-def assessment_record(found: Assessment) -> dict[str, object]:
+def assessment_record(assessment: Assessment) -> dict[str, object]:
     """An assessment as plain data."""
-    setup, front = found.setup, found.anywhere.frontier
-    gaps = {"any_size": found.anywhere, "same_size": found.same_size, "ideal": found.ideal}
+    front = assessment.anywhere.frontier
+    gaps = {"any_size": assessment.anywhere, "same_size": assessment.same_size, "ideal": assessment.ideal}
     return {
-        "model": setup.model.name,
-        "hardware": setup.hardware.name,
-        "assumptions": setup.assumptions.name,
-        "calibration": caveats.calibration_record(_asked(found)),
-        "weights": setup.precision.weights,
-        "activations": setup.precision.activations,
-        "kv": setup.precision.kv,
-        "context": setup.context,
+        **facts(
+            assessment.setup,
+            *(*HEAD, "calibration", "weights", "activations", "kv", "context"),
+            calibration=caveats.calibration_record(*assessment.subjects()),
+        ),
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
-        "measured": asdict(found.measured),
-        "frontiers": {name: _gap_record(gap, fits=found.shortage is None) for name, gap in gaps.items()},
-        "predicted": _point_record(found.predicted, found.same_size),
+        "measured": asdict(assessment.measured),
+        "frontiers": {name: _gap_record(gap, fits=assessment.shortage is None) for name, gap in gaps.items()},
+        "predicted": _point_record(assessment.predicted, assessment.same_size),
         "parts": [
             {
                 "name": part.name,
@@ -289,12 +324,12 @@ def assessment_record(found: Assessment) -> dict[str, object]:
                 "ideal_seconds": part.ideal_seconds,
                 **{f"closes_of_{name}": part.closes(gap) for name, gap in gaps.items()},
             }
-            for part in found.parts
+            for part in assessment.parts
         ],
-        "unexplained_seconds": found.unexplained_seconds,
-        "prompt_seconds": found.prompt_seconds,
-        "shortage": asdict(found.shortage) if found.shortage else None,
-        "findings": list(findings(found)),
+        "unexplained_seconds": assessment.unexplained_seconds,
+        "prompt_seconds": assessment.prompt_seconds,
+        "shortage": asdict(assessment.shortage) if assessment.shortage else None,
+        "findings": list(findings(assessment)),
         "sources": source_records(sources(front)),
     }
 
@@ -320,18 +355,22 @@ def _gap_record(gap: Gap, *, fits: bool) -> dict[str, object]:
 def _point_record(point: Point | None, gap: Gap) -> dict[str, object] | None:
     if point is None:
         return None
-    return caveats.bounded(point.record(), caveats.ends(frontier.asked(gap.frontier, [point]), caveats.STEP))
+    return caveats.bounded(point.record(), caveats.ends(*gap.frontier.subjects([point]), caveats.STEP))
 
 
-def assessment_csv(found: Assessment) -> str:
-    """The measured point and every deployment beside it as CSV, one row each, seconds by part included."""
+def assessment_frame(assessment: Assessment) -> pd.DataFrame:
+    """The measured point and every deployment beside it, one row each, seconds by part included."""
     import pandas as pd
 
-    measured = asdict(found.measured)
-    measured |= {"unexplained_seconds": found.unexplained_seconds}
+    measured = asdict(assessment.measured)
+    measured |= {"unexplained_seconds": assessment.unexplained_seconds}
     rows: list[dict[str, object]] = [{"deployment": "measured", **measured}]
-    points = {"predicted": found.predicted}
-    for name, gap in (("any_size", found.anywhere), ("same_size", found.same_size), ("ideal", found.ideal)):
+    points = {"predicted": assessment.predicted}
+    for name, gap in (
+        ("any_size", assessment.anywhere),
+        ("same_size", assessment.same_size),
+        ("ideal", assessment.ideal),
+    ):
         points |= {f"{name}_equal_cost": gap.faster, f"{name}_equal_speed": gap.cheaper}
     for name, point in points.items():
         if point is None:
@@ -341,14 +380,18 @@ def assessment_csv(found: Assessment) -> str:
         parts = {f"{part}_seconds": seconds for part, seconds in point.parts.items()}
         throughput = point.batch * point.tokens_per_second_per_user
         rows.append({"deployment": name, **row, "throughput": throughput, **point.layout, **parts})
-    return str(pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"))
+    return pd.DataFrame(rows)
 
 
-def assessment_chart(found: Assessment) -> Chart:
+def assessment_chart(assessment: Assessment) -> Chart:
     """The frontiers and the measured point, to be drawn."""
-    measured, name = found.measured, found.setup.assumptions.name
+    measured, name = assessment.measured, assessment.setup.assumptions.name
     chips = _chips(measured.accelerators)
-    gaps = {f"{name}, any size": found.anywhere, f"{name}, {chips}": found.same_size, f"ideal, {chips}": found.ideal}
+    gaps = {
+        f"{name}, any size": assessment.anywhere,
+        f"{name}, {chips}": assessment.same_size,
+        f"ideal, {chips}": assessment.ideal,
+    }
     lines = [
         Line(label, gap.frontier.tokens_per_second.tolist(), gap.frontier.dollars.tolist())
         for label, gap in gaps.items()
@@ -356,7 +399,7 @@ def assessment_chart(found: Assessment) -> Chart:
     speed, cost = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
     point = Line(f"measured: {speed:g} tokens/s, ${dollars(cost)}", [speed], [cost], points=True)
     return Chart(
-        frontier_title(found.anywhere.frontier),
+        frontier_title(assessment.anywhere.frontier),
         "tokens per second per user",
         "US dollars per million output tokens",
         (*lines, point),

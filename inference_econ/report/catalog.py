@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from inference_econ.inputs import catalog
 from inference_econ.inputs.assumptions import Assumptions
@@ -11,7 +12,39 @@ from inference_econ.inputs.catalog import Kind
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.scenario import Scenario
+from inference_econ.report.page import Page
 from inference_econ.report.table import Table
+
+
+@dataclass(frozen=True)
+class ListingPage(Page):
+    """All entries of a kind."""
+
+    kind: Kind
+
+    def tables(self) -> Sequence[Table]:
+        """One row per entry."""
+        return (listing_table(self.kind, listing(self.kind)),)
+
+    def record(self) -> object:
+        """One record per entry."""
+        return listing(self.kind)
+
+
+@dataclass(frozen=True)
+class EntryPage(Page):
+    """One entry, by its name or path."""
+
+    kind: Kind
+    name: str
+
+    def tables(self) -> Sequence[Table]:
+        """One line per number, with its source."""
+        return (detail_table(self.kind, self.name, detail(self.kind, self.name)),)
+
+    def record(self) -> object:
+        """Every field, derived counts included."""
+        return detail(self.kind, self.name)
 
 
 def listing(kind: Kind) -> list[dict[str, object]]:
@@ -96,9 +129,9 @@ def _leaves(value: object, path: str) -> list[tuple[str, object]]:
 def _source(path: str, sources: Mapping[object, object]) -> str:
     parts = path.split(".")
     for end in range(len(parts), 0, -1):
-        found = sources.get(".".join(parts[:end]))
-        if isinstance(found, Mapping):
-            return f"{found['kind']}: {found['ref']}, {found['where']}"
+        source = sources.get(".".join(parts[:end]))
+        if isinstance(source, Mapping):
+            return f"{source['kind']}: {source['ref']}, {source['where']}"
     return ""
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.uncertainty import Interval, Subject, asked_subject, error_spread, interval, outside
+from inference_econ.engine.uncertainty import Instances, Interval, Subject, error_spread, interval, outside
 from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.inputs.calibration import Calibration, Quantity, Range
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Probability of the intervals that are shown [1].
 LEVEL = 0.8
@@ -53,32 +55,13 @@ FULL: Follows = {
 }
 
 
-class Asked(NamedTuple):
-    """A question, and the instances that are shown as its answer."""
-
-    setup: Setup
-    """What, on what, how."""
-    accelerators: Sequence[float] = ()
-    """Of each instance [1]."""
-    concurrency: Sequence[float] = ()
-    """Requests of each instance at a time [1]; empty if they are not known."""
-    isl: float | None = None
-    """[tokens]; if it is not known, the context of the question counts."""
-    osl: float | None = None
-    """[tokens]"""
-    speculates: bool = False
-    """Tokens are proposed and verified."""
-    label: str = ""
-    """What it is called among several."""
-
-
-def remarks(every: Asked | Iterable[Asked], quantities: Sequence[Quantity] = ("tpot",)) -> list[str]:
+def remarks(subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tpot",)) -> list[str]:
     """What a reader must know about the errors of what is shown.
 
     Parameters
     ----------
-    every : Asked or iterable of Asked
-        What is shown; several with their labels.
+    subjects : iterable of Instances
+        What an answer shows; several with their labels.
     quantities : sequence of str
         What is predicted.
 
@@ -88,13 +71,12 @@ def remarks(every: Asked | Iterable[Asked], quantities: Sequence[Quantity] = ("t
         For each set of assumptions where measured values lie around its predictions, or that nobody knows; for each
         question that is unlike the measurements, why.
     """
-    found = [every] if isinstance(every, Asked) else list(every)
     spreads: dict[str, list[str]] = {}
     reasons: dict[str, list[str]] = {}
-    for one in found:
-        spreads.setdefault(spread(one, quantities), []).append(one.label)
-        for text in extrapolations(one):
-            reasons.setdefault(text, []).append(one.label)
+    for instances in subjects:
+        spreads.setdefault(spread(instances, quantities), []).append(instances.label)
+        for text in extrapolations(instances):
+            reasons.setdefault(text, []).append(instances.label)
     # Where all have the same errors, they need not be listed.
     known = _labelled(spreads) if len(spreads) > 1 else list(spreads)
     return [*known, *_labelled(reasons)]
@@ -104,95 +86,86 @@ def _labelled(texts: Mapping[str, Sequence[str]]) -> list[str]:
     return [f"{', '.join(labels)}: {text}" if any(labels) else text for text, labels in texts.items()]
 
 
-def spread(asked: Asked, quantities: Sequence[Quantity]) -> str:
+def spread(instances: Instances, quantities: Sequence[Quantity]) -> str:
     """Where measured values lie around predictions, or that nobody knows."""
     parts: list[str] = []
-    for quantity, (around, rows) in _errors(asked, quantities).items():
+    for quantity, (around, rows) in _errors(instances, quantities).items():
         verb, beside = ("lie ", " around such predictions") if not parts else ("", "")
         parts.append(f"{_NAMES[quantity]} {verb}{percent(around)}{beside} ({rows:,} rows)")
-    name = name_of(asked.setup.assumptions)
+    name = name_of(instances.setup.assumptions)
     if not parts:
         return f"No interval: {name} was fitted to no measured server."
     return f"{100 * LEVEL:.0f} % of measured {', of '.join(parts)}: {name}."
 
 
-def around(asked: Asked, quantity: Quantity) -> Interval | None:
+def around(instances: Instances, quantity: Quantity) -> Interval | None:
     """Where a measured value of any instance that is shown probably lies, over the predicted one [1]."""
-    return interval(1.0, asked.setup.assumptions, quantity, level=LEVEL, subject=_alike(asked))
+    return interval(1.0, instances.setup.assumptions, quantity, level=LEVEL, subject=_alike(instances))
 
 
-def _alike(asked: Asked) -> Subject | None:
-    """What is asked, if no instance of it is unlike what was measured."""
-    return None if any(outside_of(asked)) else _subject(asked)
+def _alike(instances: Instances) -> Subject | None:
+    """What the instances have in common, if none is unlike what was measured."""
+    return None if any(outside_of(instances)) else instances.subject
 
 
-def _errors(asked: Asked, quantities: Iterable[Quantity]) -> dict[Quantity, tuple[Interval, int]]:
+def _errors(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, tuple[Interval, int]]:
     """The intervals that are known, and the rows behind them."""
-    found: dict[Quantity, tuple[Interval, int]] = {}
-    assumptions, subject = asked.setup.assumptions, _alike(asked)
+    errors: dict[Quantity, tuple[Interval, int]] = {}
+    assumptions, subject = instances.setup.assumptions, _alike(instances)
     for quantity in quantities:
-        one = interval(1.0, assumptions, quantity, level=LEVEL, subject=subject)
+        likely = interval(1.0, assumptions, quantity, level=LEVEL, subject=subject)
         spread = error_spread(assumptions, quantity, subject)
-        if one is not None and spread is not None:
-            found[quantity] = one, spread.rows
-    return found
+        if likely is not None and spread is not None:
+            errors[quantity] = likely, spread.rows
+    return errors
 
 
 def name_of(assumptions: Assumptions) -> str:
     """What assumptions are called; what-ifs are said to."""
-    changed = any(source.where.startswith("--set") for source in assumptions.sources.values())
+    changed = any(source.kind == "what_if" for source in assumptions.sources.values())
     return f"{assumptions.name} with what-ifs" if changed else assumptions.name
 
 
-def percent(one: Interval) -> str:
+def percent(interval: Interval) -> str:
     """An interval around 1 as percentages."""
-    return f"from {100 * (one.low - 1):+.0f} % to {100 * (one.high - 1):+.0f} %"
+    return f"from {100 * (interval.low - 1):+.0f} % to {100 * (interval.high - 1):+.0f} %"
 
 
-def extrapolations(asked: Asked) -> list[str]:
-    """Why a question is unlike the measurements behind its assumptions, in one sentence; empty if it is like them."""
-    always, sometimes = outside_of(asked)
+def extrapolations(instances: Instances) -> list[str]:
+    """Why instances are unlike the measurements behind their assumptions, in one sentence; empty if they are not."""
+    always, sometimes = outside_of(instances)
     if not always and not sometimes:
         return []
     text = "; ".join([*always, *([f"among the rows, {'; '.join(sometimes)}"] if sometimes else [])])
-    return [f"Unlike what {asked.setup.assumptions.name} was fitted to, so that errors may be larger: {text}."]
+    return [f"Unlike what {instances.setup.assumptions.name} was fitted to, so that errors may be larger: {text}."]
 
 
-def outside_of(asked: Asked) -> tuple[list[str], list[str]]:
-    """Why a question is unlike the measurements behind its assumptions: whatever the instance, and for some of them."""
-    setup = asked.setup
-    calibration = setup.assumptions.calibration
+def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
+    """Why instances are unlike the measurements behind their assumptions: all of them, and some of them."""
+    assumptions = instances.setup.assumptions
+    calibration = assumptions.calibration
     if calibration is None:
         return [], []
-    whole = _subject(asked)
-    always = outside(whole, setup.assumptions)
-    if asked.speculates:
+    always = outside(instances.subject, assumptions)
+    if instances.speculates:
         always.append("no server that speculates was measured")
-    found = [
-        {reason for reason in outside(one, setup.assumptions) if reason not in always}
-        for one in _sizes(asked, whole, calibration)
-    ]
-    every = sorted(set().union(*found))
-    if len(asked.accelerators) == 1:
-        return [*always, *every], []
-    return always, every
+    of_extremes = [outside(subject, assumptions) for subject in _extremes(instances, calibration)]
+    sometimes = sorted({reason for reasons in of_extremes for reason in reasons if reason not in always})
+    if len(instances.accelerators) == 1:
+        return [*always, *sometimes], []
+    return always, sometimes
 
 
-def _subject(asked: Asked) -> Subject:
-    """What is asked, whatever the instance."""
-    return asked_subject(asked.setup, asked.isl, asked.osl)
-
-
-def _sizes(asked: Asked, whole: Subject, known: Calibration) -> Iterator[Subject]:
+def _extremes(instances: Instances, known: Calibration) -> Iterator[Subject]:
     """The instances that are the most unlike those that were measured, by size and by the load of an accelerator."""
-    for size in _beyond(asked.accelerators, known.accelerators):
-        yield whole._replace(accelerators=size)
-    pairs = zip(asked.concurrency, asked.accelerators, strict=True) if asked.concurrency else ()
+    for size in _beyond(instances.accelerators, known.accelerators):
+        yield instances.subject._replace(accelerators=size)
+    pairs = zip(instances.concurrency, instances.accelerators, strict=True) if instances.concurrency else ()
     loads = [flight / size for flight, size in pairs]
     # A size that was measured, so that the load alone counts.
     usual = float(known.accelerators.low)
     for load in _beyond(loads, known.requests_per_accelerator):
-        yield whole._replace(accelerators=usual, concurrency=load * usual)
+        yield instances.subject._replace(accelerators=usual, concurrency=load * usual)
 
 
 def _beyond(values: Sequence[float], known: Range) -> list[float]:
@@ -203,29 +176,28 @@ def _beyond(values: Sequence[float], known: Range) -> list[float]:
     return [*([low] if low < known.low else []), *([high] if high > known.high else [])]
 
 
-def calibration_record(asked: Asked, quantities: Sequence[Quantity] = ("tpot",)) -> dict[str, object] | None:
+def calibration_record(instances: Instances, quantities: Sequence[Quantity] = ("tpot",)) -> dict[str, object] | None:
     """What :func:`remarks` says as plain data; None if the assumptions were not fitted."""
-    assumptions = asked.setup.assumptions
-    if assumptions.calibration is None:
+    if instances.setup.assumptions.calibration is None:
         return None
     errors = {
-        quantity: {"rows": rows, "low": one.low, "high": one.high}
-        for quantity, (one, rows) in _errors(asked, quantities).items()
+        quantity: {"rows": rows, "low": likely.low, "high": likely.high}
+        for quantity, (likely, rows) in _errors(instances, quantities).items()
     }
-    always, sometimes = outside_of(asked)
+    always, sometimes = outside_of(instances)
     return {"level": LEVEL, "measured_over_predicted": errors, "outside": [*always, *sometimes]}
 
 
-def ends(asked: Asked, follows: Follows) -> Ends:
+def ends(instances: Instances, follows: Follows) -> Ends:
     """Factors from columns to where measured values probably lie [1]; None where nobody knows."""
-    found: dict[str, tuple[float | None, float | None]] = {}
+    factors: dict[str, tuple[float | None, float | None]] = {}
     for name, (quantity, power) in follows.items():
-        one = around(asked, quantity)
-        found[name] = (None, None)
-        if one is not None:
-            low, high = sorted(end**power for end in one)
-            found[name] = low, high
-    return found
+        likely = around(instances, quantity)
+        factors[name] = (None, None)
+        if likely is not None:
+            low, high = sorted(end**power for end in likely)
+            factors[name] = low, high
+    return factors
 
 
 def bounded(columns: Mapping[str, Any], factors: Ends) -> dict[str, Any]:
@@ -243,15 +215,22 @@ def bounded(columns: Mapping[str, Any], factors: Ends) -> dict[str, Any]:
     dict
         With ``NAME_low`` and ``NAME_high`` after each; None where the assumptions were not fitted to such a quantity.
     """
-    found: dict[str, Any] = {}
+    beside: dict[str, Any] = {}
     for name, value in columns.items():
-        found[name] = value
+        beside[name] = value
         if name in factors:
-            found[f"{name}_low"], found[f"{name}_high"] = (_times(value, end) for end in factors[name])
-    return found
+            beside[f"{name}_low"], beside[f"{name}_high"] = (_times(value, end) for end in factors[name])
+    return beside
+
+
+def bounded_frame(frame: pd.DataFrame, factors: Ends) -> pd.DataFrame:
+    """A frame with columns beside others for where measured values lie."""
+    import pandas as pd
+
+    return pd.DataFrame(bounded({str(name): column for name, column in frame.items()}, factors))
 
 
 def _times(value: Any, factor: float | None) -> Any:
     if isinstance(value, Mapping):
-        return {name: _times(one, factor) for name, one in value.items()}
+        return {name: _times(number, factor) for name, number in value.items()}
     return None if value is None or factor is None else value * factor

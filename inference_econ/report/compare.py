@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,10 @@ import numpy.typing as npt
 
 from inference_econ.report import caveats
 from inference_econ.report.frontier import assumed, ends, frontier_record
-from inference_econ.report.table import Table, bounded_frame, curve_frame, dollars, layout_label, size, source_records
+from inference_econ.report.page import Page
+from inference_econ.report.record import source_records
+from inference_econ.report.scenario import curve_frame
+from inference_econ.report.table import Table, dollars, layout_label, size
 from inference_econ.studies.results import Curve, Result
 
 if TYPE_CHECKING:
@@ -21,12 +25,55 @@ _ROUND = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 _MOST_SPEEDS = 5
 
 
+@dataclass(frozen=True)
+class ComparisonPage(Page):
+    """Several frontiers, ready to be shown.
+
+    Attributes
+    ----------
+    result : Result
+        From :func:`inference_econ.studies.compare.compare`.
+    wanted_speeds : sequence of float
+        Columns of the table, ascending [tokens/s per user]; round ones if none is given.
+    """
+
+    result: Result
+    wanted_speeds: Sequence[float] = ()
+
+    @property
+    def speeds(self) -> Sequence[float]:
+        """Columns of the table [tokens/s per user]."""
+        return self.wanted_speeds or common_speeds(self.result.curves)
+
+    def tables(self) -> Sequence[Table]:
+        """One row per series."""
+        return (comparison_table(self.result, self.speeds),)
+
+    def record(self) -> object:
+        """Every series with its points."""
+        return comparison_record(self.result, self.speeds)
+
+    def frame(self) -> pd.DataFrame:
+        """Every point of every series."""
+        return comparison_frame(self.result)
+
+    def markdown(self) -> str:
+        """The table, and why series are missing."""
+        return super().markdown() + "".join(f"\n{label}: {reason}\n" for label, reason in self.result.missing.items())
+
+    def draw(self, path: str) -> None:
+        """Draw the frontiers."""
+        from inference_econ.report import figures, scenario_figure
+
+        figures.save(scenario_figure.draw(self.result), [path])
+
+
 def common_speeds(curves: Sequence[Curve]) -> list[float]:
     """Round speeds from the slowest to the fastest point of some frontiers [tokens/s per user]."""
     low = min(float(curve.tokens_per_second[0]) for curve in curves)
     high = max(float(curve.tokens_per_second[-1]) for curve in curves)
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    between = [speed for decade in decades for one in _ROUND if low <= (speed := one * 10.0**decade) <= high]
+    between = [speed for decade in decades for digit in _ROUND if low <= (speed := digit * 10.0**decade) <= high]
     if not between:
         return [high]
     chosen = np.linspace(0, len(between) - 1, min(_MOST_SPEEDS, len(between))).round().astype(int)
@@ -118,17 +165,18 @@ def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, obje
     return {"title": _title(result), "series": series, "sources": source_records(result.sources)}
 
 
-def _curve_frame(curve: Curve) -> pd.DataFrame:
-    assert curve.frontier is not None
-    return bounded_frame(curve_frame([curve]), ends(curve.frontier))
-
-
-def comparison_csv(result: Result) -> str:
-    """All points of all series as CSV, one row each, and one row with the reason for a series that fits nowhere."""
+def comparison_frame(result: Result) -> pd.DataFrame:
+    """All points of all series, one row each, and one row with the reason for a series that fits nowhere."""
     import pandas as pd
 
-    frame = pd.concat([_curve_frame(curve) for curve in result.curves], ignore_index=True).assign(reason="")
-    if result.missing:
-        missing = pd.DataFrame({"series": list(result.missing), "reason": list(result.missing.values())})
-        frame = pd.concat([frame, missing], ignore_index=True)
-    return str(frame.to_csv(index=False, lineterminator="\n"))
+    frame = pd.concat([_bounded(curve) for curve in result.curves], ignore_index=True).assign(reason="")
+    if not result.missing:
+        return frame
+    missing = pd.DataFrame({"series": list(result.missing), "reason": list(result.missing.values())})
+    return pd.concat([frame, missing], ignore_index=True)
+
+
+def _bounded(curve: Curve) -> pd.DataFrame:
+    """Points of a curve, and how far off they may be."""
+    assert curve.frontier is not None
+    return caveats.bounded_frame(curve_frame(curve), ends(curve.frontier))

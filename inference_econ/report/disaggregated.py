@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.answers.disaggregated.compare import NOTICED, Comparison, Frontier
+from inference_econ.answers.disaggregated.compare import NOTICED, Comparison, PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.recommend import Choice
 from inference_econ.report import caveats
+from inference_econ.report.page import Page
+from inference_econ.report.record import facts
 from inference_econ.report.service import SEEN, bounded_load, layout_of, load_record
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 from inference_econ.studies.results import Curve
@@ -21,6 +24,39 @@ Array = npt.NDArray[np.float64]
 
 #: Of the columns of a point, its speed alone comes from one pool.
 _POINT = {"tokens_per_second_per_user": caveats.FULL["tokens_per_second_per_user"]}
+
+
+@dataclass(frozen=True)
+class DisaggregatedPage(Page):
+    """Both ways of serving, ready to be shown.
+
+    Attributes
+    ----------
+    compared : Comparison
+        The frontiers.
+    fleet : Fleet or None
+        Whole numbers of prefill and decode instances for a traffic, or for a number of chips.
+    together : Choice or None
+        The best aggregated fleet for the same traffic.
+    """
+
+    compared: Comparison
+    fleet: Fleet | None = None
+    together: Choice | None = None
+
+    def tables(self) -> Sequence[Table]:
+        """Both frontiers at common speeds."""
+        return (comparison_table(self.compared, self.fleet, self.together),)
+
+    def record(self) -> object:
+        """Every point of both frontiers, and the fleets."""
+        return comparison_record(self.compared, self.fleet, self.together)
+
+    def draw(self, path: str) -> None:
+        """Draw the frontiers."""
+        from inference_econ.report import figures
+
+        figures.draw_curves(curves(self.compared), path, _title(self.compared.pools))
 
 
 def comparison_table(
@@ -39,56 +75,59 @@ def comparison_table(
     rows : int
         Speeds to show at most [1].
     """
-    pools, apart = compared.pools, compared.disaggregated
     columns = (
         "tokens/s per user", "$/M aggregated", "layout", "$/M disagg.", "factor", "prefill", "decode", "P : D",
         "TTFT ms",
     )  # fmt: skip
-    lines = []
-    for speed in common_speeds(compared, rows):
-        both, index = _cheapest(compared, speed), int(apart.cheapest(speed))
-        cost = float(compared.aggregated_dollars(speed))
-        found = float(apart.dollars_at(speed))
-        lines.append(
-            (
-                f"{speed:g}",
-                dollars(cost) if both is not None else "-",
-                _label(*both, kind=len(pools.aggregated) > 1) if both is not None else "",
-                dollars(found) if index >= 0 else "-",
-                f"{cost / found:.2f}" if both is not None and index >= 0 else "",
-                _label(pools.prefill, int(apart.prefill[index])) if index >= 0 else "",
-                _label(pools.decode, int(apart.layout[index])) if index >= 0 else "",
-                _ratio(float(apart.ratio[index])) if index >= 0 else "",
-                f"{1e3 * apart.ttft_seconds[index]:.0f}" if index >= 0 else "",
-            )
-        )
+    lines = tuple(_row(compared, speed) for speed in common_speeds(compared, rows))
     notes = (
         verdict(compared),
         transfer_note(compared),
         _assumed(compared),
         *_fleet_notes(fleet, together),
-        *caveats.remarks(_asked(compared), SEEN),
+        *caveats.remarks(compared.subjects(), SEEN),
     )
-    return Table(_title(pools), columns, tuple(lines), notes)
+    return Table(_title(compared.pools), columns, lines, notes)
+
+
+def _row(compared: Comparison, speed: float) -> tuple[str, ...]:
+    """The cheapest of both ways at or above a speed."""
+    pools, apart = compared.pools, compared.disaggregated
+    together, index = _cheapest(compared, speed), int(apart.cheapest(speed))
+    cost, apart_cost = float(compared.aggregated_dollars(speed)), float(apart.dollars_at(speed))
+    aggregated = ("-", "")
+    if together is not None:
+        aggregated = dollars(cost), _label(*together, kind=len(pools.aggregated) > 1)
+    if index < 0:
+        return (f"{speed:g}", *aggregated, "-", "", "", "", "", "")
+    return (
+        f"{speed:g}",
+        *aggregated,
+        dollars(apart_cost),
+        f"{cost / apart_cost:.2f}" if together is not None else "",
+        _label(pools.prefill, int(apart.prefill[index])),
+        _label(pools.decode, int(apart.layout[index])),
+        _ratio(float(apart.ratio[index])),
+        f"{1e3 * apart.ttft_seconds[index]:.0f}",
+    )
 
 
 def common_speeds(compared: Comparison, most: int) -> list[float]:
     """Round speeds over both frontiers, ascending [tokens/s]."""
-    every = compared.speeds()
-    step = (every[-1] - every[0]) / most
+    speeds = compared.speeds()
+    step = (speeds[-1] - speeds[0]) / most
     unit = 10.0 ** math.floor(math.log10(step)) if step > 0 else 1.0
-    step = (
-        next(unit * one for one in (1.0, 2.0, 2.5, 5.0, 10.0) if unit * one >= step * (1 - 1e-9)) if step > 0 else 1.0
-    )
-    found = np.arange(math.ceil(every[0] / step), math.floor(every[-1] / step) + 1) * step
-    return [float(f"{speed:.6g}") for speed in found] or [float(every[-1])]
+    steps = (unit * factor for factor in (1.0, 2.0, 2.5, 5.0, 10.0))
+    step = next(size for size in steps if size >= step * (1 - 1e-9)) if step > 0 else 1.0
+    multiples = np.arange(math.ceil(speeds[0] / step), math.floor(speeds[-1] / step) + 1) * step
+    return [float(f"{speed:.6g}") for speed in multiples] or [float(speeds[-1])]
 
 
 def verdict(compared: Comparison) -> str:
     """Where disaggregated serving is cheaper, and by how much."""
     ranges = compared.cheaper()
     apart = compared.disaggregated.tokens_per_second.max()
-    reach = max((float(one.tokens_per_second.max()) for one in compared.aggregated if len(one)), default=0.0)
+    reach = max((float(front.tokens_per_second.max()) for front in compared.aggregated if len(front)), default=0.0)
     if not ranges:
         text = f"Disaggregated serving is nowhere more than {100 * NOTICED:.0f} % cheaper"
     else:
@@ -136,23 +175,6 @@ def _assumed(compared: Comparison) -> str:
         f"$/M output tokens carry the whole bill; instances are full, P : D their ratio as a real number. {prices}."
         f"{promised} Assumptions: {assumptions_label(pool.setup for pool in pools.aggregated)}."
     )
-
-
-def _asked(compared: Comparison) -> list[caveats.Asked]:
-    """The frontiers by kind of chip, to be told how far off they may be."""
-    pools, apart = compared.pools, compared.disaggregated
-    found, several = [], len(pools.aggregated) > 1
-    for pool, front in zip(pools.aggregated, compared.aggregated, strict=True):
-        sizes, batches = pool.accelerators[front.layout].tolist(), front.batch.tolist()
-        if pool is pools.decode:
-            sizes, batches = sizes + pool.accelerators[apart.layout].tolist(), batches + apart.batch.tolist()
-        found.append(_of_pool(pool, sizes, batches, pool.setup.hardware.name if several else ""))
-    return found
-
-
-def _of_pool(pool: Pool, sizes: Sequence[float] = (), batches: Sequence[float] = (), label: str = "") -> caveats.Asked:
-    requests = pool.found.requests
-    return caveats.Asked(pool.setup, sizes, batches, requests.isl.mean, requests.osl.mean, label=label)
 
 
 def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...]:
@@ -207,7 +229,7 @@ def _cheapest(compared: Comparison, speed: float) -> tuple[Pool, int] | None:
 
 
 def _label(pool: Pool, index: int, *, kind: bool = False) -> str:
-    label = layout_label(layout_of(pool.found.service(index)))
+    label = layout_label(layout_of(pool.services.service(index)))
     return f"{pool.setup.hardware.name.split()[1]} {label}" if kind else label
 
 
@@ -241,7 +263,7 @@ def curves(compared: Comparison) -> list[Curve]:
     ]
 
 
-def _curve(label: str, pool: Pool, front: Frontier) -> Curve:
+def _curve(label: str, pool: Pool, front: PoolFrontier) -> Curve:
     sizes = pool.accelerators[front.layout]
     return Curve(label, front.tokens_per_second[::-1], front.dollars[::-1], sizes[::-1], front.batch[::-1])
 
@@ -251,20 +273,19 @@ def comparison_record(
 ) -> dict[str, object]:
     """The frontiers and the fleets as plain data."""
     pools, apart = compared.pools, compared.disaggregated
-    asked, requests = pools.decode.setup, pools.requests
+    reading, decoding = pools.prefill.setup, pools.decode.setup
     factor, speed = compared.best()
     return {
-        "model": asked.model.name,
-        "prefill_hardware": pools.prefill.setup.hardware.name,
-        "decode_hardware": asked.hardware.name,
-        "assumptions": asked.assumptions.name,
-        "prefill_assumptions": pools.prefill.setup.assumptions.name,
-        "calibration": {one.setup.hardware.name: caveats.calibration_record(one, SEEN) for one in _asked(compared)},
-        "weights": asked.precision.weights,
-        "kv": asked.precision.kv,
-        "isl": requests.isl.mean,
-        "osl": requests.osl.mean,
-        "cached": requests.cached,
+        "model": decoding.model.name,
+        "prefill_hardware": reading.hardware.name,
+        "decode_hardware": decoding.hardware.name,
+        "assumptions": decoding.assumptions.name,
+        "prefill_assumptions": reading.assumptions.name,
+        "calibration": {
+            instances.setup.hardware.name: caveats.calibration_record(instances, SEEN)
+            for instances in compared.subjects()
+        },
+        **facts(decoding, "weights", "kv", "isl", "osl", "cached", requests=pools.requests),
         "ttft_seconds_promised": None if math.isinf(compared.ttft_seconds) else compared.ttft_seconds,
         "bytes_per_prompt": pools.bytes_per_prompt,
         "layer_by_layer": pools.layer_by_layer,
@@ -277,43 +298,45 @@ def comparison_record(
             }
             for pool, front in zip(pools.aggregated, compared.aggregated, strict=True)
         ],
-        "cheaper_from_to_tokens_per_second": [list(one) for one in compared.cheaper()],
+        "cheaper_from_to_tokens_per_second": [list(span) for span in compared.cheaper()],
         "largest_factor": factor,
         "largest_factor_at_tokens_per_second": speed,
         "fleet": None if fleet is None else fleet_record(fleet),
-        "aggregated_fleet": None
-        if together is None
-        else {
-            "hardware": together.service.setup.hardware.name,
-            "layout": layout_of(together.service),
-            "replicas": together.replicas,
-            "accelerators": together.accelerators,
-            "dollars_per_hour": together.dollars_per_hour,
-            **bounded_load(together.service, together.load, together.replicas),
-        },
+        "aggregated_fleet": None if together is None else _together_record(together),
     }
 
 
-def _point(pool: Pool, front: Frontier, index: int) -> dict[str, object]:
+def _together_record(together: Choice) -> dict[str, object]:
+    return {
+        "hardware": together.service.setup.hardware.name,
+        "layout": layout_of(together.service),
+        "replicas": together.replicas,
+        "accelerators": together.accelerators,
+        "dollars_per_hour": together.dollars_per_hour,
+        **bounded_load(together.service, together.load, together.replicas),
+    }
+
+
+def _point(pool: Pool, front: PoolFrontier, index: int) -> dict[str, object]:
     layout = int(front.layout[index])
     point = {
         "tokens_per_second_per_user": float(front.tokens_per_second[index]),
         "dollars_per_million_output_tokens": float(front.dollars[index]),
         "ttft_seconds": float(front.ttft_seconds[index]),
         "accelerators": int(pool.accelerators[layout]),
-        "layout": layout_of(pool.found.service(layout)),
+        "layout": layout_of(pool.services.service(layout)),
         "batch": float(front.batch[index]),
     }
-    asked = _of_pool(pool, [float(pool.accelerators[layout])], [float(front.batch[index])])
-    return caveats.bounded(point, caveats.ends(asked, _POINT))
+    instances = pool.instances([float(pool.accelerators[layout])], [float(front.batch[index])])
+    return caveats.bounded(point, caveats.ends(instances, _POINT))
 
 
-def _apart(pools: Pools, front: Frontier, index: int) -> dict[str, object]:
+def _apart(pools: Pools, front: PoolFrontier, index: int) -> dict[str, object]:
     pair = int(front.prefill[index]), int(front.layout[index])
     return {
         **_point(pools.decode, front, index),
         "prefill_accelerators": int(pools.prefill.accelerators[pair[0]]),
-        "prefill_layout": layout_of(pools.prefill.found.service(pair[0])),
+        "prefill_layout": layout_of(pools.prefill.services.service(pair[0])),
         "prefill_instances_per_decode_instance": float(front.ratio[index]),
         **_transfer(pools, *pair),
     }
@@ -334,11 +357,11 @@ def fleet_record(fleet: Fleet) -> dict[str, object]:
     return {
         "prefill_instances": fleet.prefill_instances,
         "prefill_accelerators_per_instance": int(pools.prefill.accelerators[fleet.prefill]),
-        "prefill_layout": layout_of(pools.prefill.found.service(fleet.prefill)),
+        "prefill_layout": layout_of(pools.prefill.services.service(fleet.prefill)),
         "prefill_utilization": fleet.prefill_utilization,
         "decode_instances": fleet.decode_instances,
         "decode_accelerators_per_instance": int(pools.decode.accelerators[fleet.decode]),
-        "decode_layout": layout_of(pools.decode.found.service(fleet.decode)),
+        "decode_layout": layout_of(pools.decode.services.service(fleet.decode)),
         "decode_utilization": fleet.decode_utilization,
         "accelerators": sum(fleet.accelerators),
         "dollars_per_hour": fleet.dollars_per_hour,
@@ -352,7 +375,7 @@ def _bounded_load(fleet: Fleet) -> dict[str, object]:
     """Where each latency comes from, there its errors do."""
     answers = fleet.pools.requests.osl.mean
     factors = {
-        name: caveats.ends(_of_pool(pool)._replace(osl=answers), {name: caveats.LOAD[name]})[name]
+        name: caveats.ends(pool.instances()._replace(osl=answers), {name: caveats.LOAD[name]})[name]
         for name, pool in (("ttft_seconds", fleet.pools.prefill), ("tpot_seconds", fleet.pools.decode))
     }
     return caveats.bounded(load_record(fleet.load, 1), factors)

@@ -41,7 +41,8 @@ class Slice(NamedTuple):
 
 
 _TPOT, _REQUEST, _OUTPUT = (
-    next(one for one in QUANTITIES if one.name == name) for name in ("tpot", "request_latency", "output_rate")
+    next(quantity for quantity in QUANTITIES if quantity.name == name)
+    for name in ("tpot", "request_latency", "output_rate")
 )
 _SLICES = (
     Slice(
@@ -101,7 +102,9 @@ _UNKNOWN = (
 _CONSTANTS = "Constants that the rows of some profiles do not determine, whose value is mostly that of the base:"
 
 
-def document(report: Servers, others: Sequence[Servers], found: Sequence[Violation], picture: str, command: str) -> str:
+def document(
+    report: Servers, others: Sequence[Servers], violations: Sequence[Violation], picture: str, command: str
+) -> str:
     """The report as Markdown.
 
     Parameters
@@ -110,7 +113,7 @@ def document(report: Servers, others: Sequence[Servers], found: Sequence[Violati
         Every shipped file under the usual assumptions.
     others : sequence of Servers
         The same under others.
-    found : sequence of Violation
+    violations : sequence of Violation
         What beats the bound.
     picture : str
         Where the figure is, seen from the document.
@@ -160,7 +163,7 @@ def document(report: Servers, others: Sequence[Servers], found: Sequence[Violati
         "## Faster than the bound",
         "The preset `ideal` has full peaks, no launches and free communication. What beats it by more than 3 % is a "
         "wrong fact, a wrong row, or something that the row does not record.",
-        *_shown(beyond(found)),
+        *_shown(beyond(violations)),
     ]
     return "\n".join(_spaced(parts)).rstrip() + "\n"
 
@@ -195,22 +198,22 @@ def _ours(report: Servers) -> Table:
     """Mean absolute percentage errors where other tools give theirs: of all rows, and of those not fitted."""
     lines = []
     parts = report.split()
-    for one in _SLICES:
-        for quantity in one.quantities:
-            cells = [_shares(parts.get(which, ()), one, quantity) for which in ("all", "not fitted")]
+    for subset in _SLICES:
+        for quantity in subset.quantities:
+            cells = [_shares(parts.get(which, ()), subset, quantity) for which in ("all", "not fitted")]
             if int(cells[0][0] or 0) >= ENOUGH:
-                lines.append((one.title, one.beside, quantity.title, *cells[0], *cells[1]))
+                lines.append((subset.title, subset.beside, quantity.title, *cells[0], *cells[1]))
     heads = ("rows", "mean absolute error", "median")
     columns = ("here", "beside", "quantity", *heads, *(f"{head}, not fitted" for head in heads))
     return Table("", columns, tuple(lines))
 
 
-def _shares(rows: Iterable[Row], one: Slice, quantity: Quantity) -> tuple[str, str, str]:
+def _shares(rows: Iterable[Row], subset: Slice, quantity: Quantity) -> tuple[str, str, str]:
     """Number, mean and median of |predicted / measured - 1| [1]."""
     pairs = [
         (row.measured(quantity), row.predicted(quantity))
         for row in rows
-        if row.measurement is not None and one.takes(row.measurement)
+        if row.measurement is not None and subset.takes(row.measurement)
     ]
     shares = [abs(guess / real - 1.0) for real, guess in pairs if real is not None and guess is not None]
     if not shares:
@@ -220,7 +223,7 @@ def _shares(rows: Iterable[Row], one: Slice, quantity: Quantity) -> tuple[str, s
 
 def _brief(table: Table) -> list[str]:
     """Without the sentences that say the same."""
-    return [table.text("markdown"), LEGEND]
+    return [table.markdown(), LEGEND]
 
 
 def _filled(table: Table) -> list[str]:
@@ -229,7 +232,7 @@ def _filled(table: Table) -> list[str]:
 
 def _shown(table: Table) -> list[str]:
     notes = [note for note in table.notes if note != LEGEND or "quantity" in table.columns]
-    return [table.text("markdown"), *notes]
+    return [table.markdown(), *notes]
 
 
 def _spaced(parts: Iterable[str]) -> Iterator[str]:

@@ -1,9 +1,11 @@
-"""One explained step as a table and as data."""
+"""One explained step as tables, as data and as a bar."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,17 +15,58 @@ from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import StepCosts
 from inference_econ.inputs.calibration import Quantity
 from inference_econ.report import caveats
+from inference_econ.report.page import Bar, Block, Page
+from inference_econ.report.record import HEAD, facts
 from inference_econ.report.table import PART_NAMES, Table, dollars, formats_label, layout_label, remarks
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class ExplanationPage(Page):
+    """One step, ready to be shown.
+
+    Attributes
+    ----------
+    explanation : Explanation
+        The answer.
+    operators : bool or None
+        Whether operators are shown; by default in tables, but not as rows.
+    """
+
+    explanation: Explanation
+    operators: bool | None = None
+
+    def tables(self) -> Sequence[Table]:
+        """The parts of the step; its operators and what takes the memory, unless they are not wanted."""
+        parts = explain_table(self.explanation)
+        if self.operators is False:
+            return (parts,)
+        return parts, operator_table(self.explanation), memory_table(self.explanation)
+
+    def record(self) -> object:
+        """All of the step."""
+        return explain_record(self.explanation)
+
+    def frame(self) -> pd.DataFrame:
+        """The parts of the step, or its operators if they are wanted."""
+        return operator_frame(self.explanation) if self.operators else explain_table(self.explanation).frame()
+
+    def blocks(self) -> Sequence[Block]:
+        """The tables, with a bar of the parts below the first."""
+        parts, *others = self.tables()
+        return parts, Bar(named_parts(self.explanation)), *others
 
 
 def explain_table(explanation: Explanation) -> Table:
     """The parts of one step, largest first."""
     costs = explanation.costs
     total = float(costs.seconds.ravel()[0])
-    found = sorted(_single(costs).items(), key=lambda item: -item[1])
+    parts = sorted(_single(costs).items(), key=lambda item: -item[1])
     rows = tuple(
         (PART_NAMES[name], f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}")
-        for name, seconds in found
+        for name, seconds in parts
         if seconds > 0
     )
     rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
@@ -57,16 +100,9 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
         + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else "."),
         _interval(explanation),
-        *caveats.extrapolations(asked(explanation)),
+        *caveats.extrapolations(*explanation.subjects()),
         *remarks(setup),
     )
-
-
-def asked(explanation: Explanation) -> caveats.Asked:
-    """A step, to be told how far off it may be."""
-    setup, prompt = explanation.setup, explanation.prompt
-    isl = None if prompt is None else setup.context + prompt
-    return caveats.Asked(setup, [explanation.accelerators], [explanation.batch], isl)
 
 
 def _quantities(explanation: Explanation) -> tuple[Quantity, ...]:
@@ -75,12 +111,13 @@ def _quantities(explanation: Explanation) -> tuple[Quantity, ...]:
 
 
 def _interval(explanation: Explanation) -> str:
-    setup, quantities, ms = asked(explanation), _quantities(explanation), 1e3 * explanation.seconds
-    if not quantities and setup.setup.assumptions.calibration is not None:
+    (instances,), quantities = explanation.subjects(), _quantities(explanation)
+    if not quantities and explanation.setup.assumptions.calibration is not None:
         return "No interval: TTFTs were measured under load, and their errors are not those of a prefill step alone."
-    around, spread = caveats.around(setup, "tpot"), caveats.spread(setup, quantities)
+    around, spread = caveats.around(instances, "tpot"), caveats.spread(instances, quantities)
     if around is None:
         return spread
+    ms = 1e3 * explanation.seconds
     return f"Step {ms:.4g} ms, {ms * around.low:.4g} to {ms * around.high:.4g} ms with such errors: {spread}"
 
 
@@ -93,17 +130,17 @@ def operator_table(explanation: Explanation) -> Table:
     setup = explanation.setup
     rows = tuple(
         (
-            one.name,
-            f"{one.repeats:g}",
-            _amount(one.flop / 1e9),
-            _amount(one.moved_bytes / 1e6),
-            _amount(one.flop / one.moved_bytes) if one.moved_bytes else "-",
-            f"{ridge(setup, one.unit):.0f} {one.unit}",
-            *(f"{seconds * 1e3:.3f}" for seconds in (one.seconds, one.network_seconds, one.launch_seconds)),
-            one.bound,
-            f"{100 * one.achieved:.0f}",
+            row.name,
+            f"{row.repeats:g}",
+            _amount(row.flop / 1e9),
+            _amount(row.moved_bytes / 1e6),
+            _amount(row.flop / row.moved_bytes) if row.moved_bytes else "-",
+            f"{ridge(setup, row.unit):.0f} {row.unit}",
+            *(f"{seconds * 1e3:.3f}" for seconds in (row.seconds, row.network_seconds, row.launch_seconds)),
+            row.bound,
+            f"{100 * row.achieved:.0f}",
         )
-        for one in explanation.operators
+        for row in explanation.operators
     )
     columns = (
         *("operator", "times", "GFLOP", "MB", "FLOP/B", "ridge", "ms", "net", "launch"),
@@ -114,7 +151,7 @@ def operator_table(explanation: Explanation) -> Table:
         "ms: the longer of arithmetic and memory traffic, then network and launches; bound: the longest of the four.",
         "Peak %: arithmetic or memory traffic, whichever is nearer to what the chip could do in the row's time.",
     ]
-    apart = sum(one.seconds for one in explanation.operators)
+    apart = sum(row.seconds for row in explanation.operators)
     if not math.isclose(apart, explanation.seconds, rel_tol=1e-9):
         notes.append(
             f"One after the other the rows take {1e3 * apart:.3f} ms, and the step {1e3 * explanation.seconds:.3f} ms: "
@@ -147,19 +184,19 @@ def memory_table(explanation: Explanation) -> Table:
     return Table("Memory of an accelerator", ("what", "GB", "share %"), rows, notes)
 
 
-def operator_csv(explanation: Explanation) -> str:
-    """The operator table as CSV: the fields of :class:`OperatorCosts` in base units, and what follows from them."""
-    records = [_operator_record(one) for one in explanation.operators]
-    rows = (tuple("" if value is None else str(value) for value in record.values()) for record in records)
-    return Table("Operators", tuple(records[0]), tuple(rows)).text("csv")
+def operator_frame(explanation: Explanation) -> pd.DataFrame:
+    """The operator table, one row each: the fields of :class:`OperatorCosts` in base units, and what follows."""
+    import pandas as pd
+
+    return pd.DataFrame([_operator_record(row) for row in explanation.operators])
 
 
-def _operator_record(one: OperatorCosts) -> dict[str, object]:
+def _operator_record(row: OperatorCosts) -> dict[str, object]:
     return {
-        **asdict(one),
-        "flop_per_byte": one.flop / one.moved_bytes if one.moved_bytes else None,
-        "seconds": one.seconds,
-        "bound": one.bound,
+        **asdict(row),
+        "flop_per_byte": row.flop / row.moved_bytes if row.moved_bytes else None,
+        "seconds": row.seconds,
+        "bound": row.bound,
     }
 
 
@@ -174,19 +211,16 @@ def ridge(setup: Setup, unit: str) -> float:
 
 def explain_record(explanation: Explanation) -> dict[str, object]:
     """One explained step as plain data."""
-    costs = explanation.costs
+    costs, (instances,) = explanation.costs, explanation.subjects()
     weights, cache, available = explanation.memory.of_one_plan()
-    units = dict.fromkeys(one.unit for one in explanation.operators)
-    ends = caveats.PREFILL if explanation.prompt is not None else caveats.ends(asked(explanation), caveats.STEP)
+    units = dict.fromkeys(row.unit for row in explanation.operators)
+    ends = caveats.PREFILL if explanation.prompt is not None else caveats.ends(instances, caveats.STEP)
     record = {
-        "model": explanation.setup.model.name,
-        "hardware": explanation.setup.hardware.name,
-        "assumptions": explanation.setup.assumptions.name,
-        "weights": explanation.setup.precision.weights,
-        "formats": asdict(explanation.setup.precision),
-        "math_unit": explanation.setup.unit(explanation.setup.precision.weights),
-        "calibration": caveats.calibration_record(asked(explanation), _quantities(explanation)),
-        "context": explanation.setup.context,
+        **facts(
+            explanation.setup,
+            *(*HEAD, "weights", "formats", "math_unit", "calibration", "context"),
+            calibration=caveats.calibration_record(instances, _quantities(explanation)),
+        ),
         "batch": explanation.batch,
         "prompt": explanation.prompt,
         "layout": dict(explanation.layout),
@@ -194,7 +228,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "seconds_by_part": _single(costs),
         "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
         "limited_by": explanation.limited_by,
-        "operators": [_operator_record(one) for one in explanation.operators],
+        "operators": [_operator_record(row) for row in explanation.operators],
         "tokens_per_second_per_user": explanation.tokens_per_second,
         f"dollars_per_million_{'output' if explanation.prompt is None else 'input'}_tokens": explanation.dollars,
         "ridge_flop_per_byte": {unit: ridge(explanation.setup, unit) for unit in units},

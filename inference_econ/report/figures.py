@@ -13,12 +13,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from inference_econ.errors import InputError
-from inference_econ.report.assess import assessment_chart
-from inference_econ.report.files import whole_file
+from inference_econ.report.files import check_picture, whole_file
 from inference_econ.search.frontier import Frontier
 from inference_econ.studies.exhibits import Chart
-from inference_econ.studies.results import Curve, Result, SquareRootLaw
+from inference_econ.studies.results import Curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,25 +37,9 @@ STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # a label may hold two dollar signs
 }
 _TITLE_WIDTH = 76
-_CORNER_ENTRIES = 5
 _CHARTS_BESIDE = 3
-_SUFFIXES = (".svg", ".png", ".pdf")
 #: A date in the file would make it another file every time.
 _UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-
-
-def check_path(path: Path | str) -> Path:
-    """The path if a picture can be written to it by its suffix.
-
-    Raises
-    ------
-    InputError
-        If the suffix is no picture's.
-    """
-    target = Path(path)
-    if target.suffix.lower() not in _SUFFIXES:
-        raise InputError(f"{target}: a picture's name must end in {', '.join(_SUFFIXES)}")
-    return target
 
 
 def draw_frontier(front: Frontier, path: Path | str, title: str) -> None:
@@ -83,7 +65,7 @@ def draw_frontier(front: Frontier, path: Path | str, title: str) -> None:
     with rc_context(STYLE):
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
         axes = figure.add_subplot()
-        _frontiers(axes, [curve], textwrap.fill(title, _TITLE_WIDTH))
+        plot_frontiers(axes, [curve], textwrap.fill(title, _TITLE_WIDTH))
         axes.plot(curve.tokens_per_second, curve.dollars, ".", color=COLOURS[0], markersize=4)
         best = front.preferred_index()
         axes.plot(curve.tokens_per_second[best], curve.dollars[best], "o", color="black", label="largest speed³ / cost")
@@ -111,7 +93,7 @@ def draw_curves(curves: Sequence[Curve], path: Path | str, title: str) -> None:
     with rc_context(STYLE):
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
         axes = figure.add_subplot()
-        _frontiers(axes, curves, textwrap.fill(title, _TITLE_WIDTH))
+        plot_frontiers(axes, curves, textwrap.fill(title, _TITLE_WIDTH))
         axes.legend()
         save(figure, [Path(path)])
 
@@ -132,61 +114,16 @@ def draw_chart(chart: Chart, path: Path | str) -> None:
         If the path cannot be written.
     """
     with rc_context(STYLE):
-        save(_single(chart, chart.title), [Path(path)])
+        save(chart_figure(chart, chart.title), [Path(path)])
 
 
-def _single(chart: Chart, title: str) -> Figure:
+def chart_figure(chart: Chart, title: str) -> Figure:
+    """One chart under a title."""
     figure = Figure(figsize=(7.2, 4.6), layout="constrained")
     axes = figure.add_subplot()
     drawn = _chart(axes, chart, [line.label for line in chart.lines])
     axes.set_title(textwrap.fill(title, _TITLE_WIDTH))
     axes.legend(drawn.values(), drawn.keys())
-    return figure
-
-
-def draw(result: Result) -> Figure:
-    """Draw the figure of a scenario.
-
-    Parameters
-    ----------
-    result : Result
-        The answer to a scenario.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        For :func:`save`.
-    """
-    spec = result.scenario.figure
-    title = spec.title if spec is not None else result.scenario.name
-    with rc_context(STYLE):
-        if result.assessment is not None:
-            return _single(assessment_chart(result.assessment), title)
-        if result.charts:
-            return _charts(result.charts, title)
-        if result.panels:
-            figure = Figure(figsize=(12.5, 5.2), layout="constrained")
-            places = figure.subplots(1, len(result.panels), sharey=True, squeeze=False)[0]
-            for axes, panel in zip(places, result.panels, strict=True):
-                inner = panel.scenario.figure
-                _frontiers(axes, panel.curves, inner.title if inner is not None else panel.scenario.name)
-                axes.legend(fontsize=8.5)
-            return figure
-        figure = Figure(figsize=(7.6, 5.2), layout="constrained")
-        axes = figure.add_subplot()
-        if result.comparison is not None:
-            _comparison(axes, result.comparison, title)
-        else:
-            _frontiers(axes, result.curves, title)
-            # Many series leave no empty corner: their legend goes below the axes.
-            if len(result.curves) > _CORNER_ENTRIES:
-                figure.legend(loc="outside lower center", ncols=3, fontsize=8.5)
-            else:
-                axes.legend()
-        if spec is not None and spec.x is not None:
-            axes.set_xlim(spec.x)
-        if spec is not None and spec.y is not None:
-            axes.set_ylim(spec.y)
     return figure
 
 
@@ -208,14 +145,14 @@ def draw_charts(charts: Sequence[Chart], path: Path | str, title: str) -> None:
         If the path cannot be written.
     """
     with rc_context(STYLE):
-        figure = _charts(charts, textwrap.fill(title, _TITLE_WIDTH * min(len(charts), _CHARTS_BESIDE) // 2))
+        figure = charts_figure(charts, textwrap.fill(title, _TITLE_WIDTH * min(len(charts), _CHARTS_BESIDE) // 2))
         for axes in figure.axes:
             if axes.get_yscale() == "log":
                 axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if _decades(axes) < 3 else (1.0,)))
         save(figure, [path])
 
 
-def _charts(charts: Sequence[Chart], title: str) -> Figure:
+def charts_figure(charts: Sequence[Chart], title: str) -> Figure:
     """Charts side by side under one legend; equal labels have equal colours."""
     columns = min(len(charts), _CHARTS_BESIDE)
     rows = -(-len(charts) // columns)
@@ -266,13 +203,13 @@ def save(figure: Figure, paths: Sequence[Path | str]) -> None:
     """
     FigureCanvasAgg(figure)
     with rc_context(STYLE):
-        for path in map(check_path, paths):
+        for path in map(check_picture, paths):
             undated = _UNDATED.get(path.suffix.lower())
             with whole_file(path) as temporary:
                 figure.savefig(temporary, dpi=130, metadata=undated)
 
 
-def _frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
+def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     """Speed to the right, cost upwards: curves further right and down are better."""
     for index, curve in enumerate(curves):
         colour, dash = COLOURS[index % len(COLOURS)], _DASHES[index // 4 % len(_DASHES)]
@@ -297,24 +234,3 @@ def _dollar_axis(axes: Axes) -> None:
 def _decades(axes: Axes) -> float:
     low, high = axes.get_ylim()
     return float(np.log10(high / low))
-
-
-def _comparison(axes: Axes, comparison: SquareRootLaw, title: str) -> None:
-    parameters, milliseconds = comparison.parameters / 1e9, comparison.measured * 1e3
-    line = np.geomspace(parameters.min() / 1.5, parameters.max() * 1.5, 50)
-    law = milliseconds[0] * np.sqrt(line / parameters[0])
-    axes.plot(line, law, color=COLOURS[0], label="square-root law (19) through the smallest model")
-    axes.plot(parameters, milliseconds, "o", color=COLOURS[1], label="measured (Pope et al. 2022)")
-    for label, x, y in zip(comparison.labels, parameters, milliseconds, strict=True):
-        axes.annotate(f"{label}: {y:g} ms", (x, y), xytext=(-8, 6), textcoords="offset points", fontsize=9, ha="right")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlim(left=line.min() / 4)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("parameters (billions)")
-    axes.set_ylabel("milliseconds per token")
-    axes.set_title(title)
-    axes.legend(loc="lower right")

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from inference_econ.errors import InputError
 
+#: How names of pictures end.
+_PICTURES = (".svg", ".png", ".pdf")
+
 
 @contextmanager
 def whole_file(path: Path | str) -> Iterator[Path]:
@@ -24,30 +27,30 @@ def whole_file(path: Path | str) -> Iterator[Path]:
     """
     if not str(path):
         raise InputError("the name of the file to write is empty")
-    given = Path(path)
+    wanted = Path(path)
     try:
         with suppress(FileNotFoundError):
-            given.stat()  # a circle of links shows here; a missing file may be made
-        target = given.resolve()
+            wanted.stat()  # a circle of links shows here; a missing file may be made
+        target = wanted.resolve()
         if target.is_dir():
-            raise InputError(f"{given}: cannot be written: Is a directory")
-        if given.exists() and not given.is_file():
-            yield given
+            raise InputError(f"{wanted}: cannot be written: Is a directory")
+        if wanted.exists() and not wanted.is_file():
+            yield wanted
             return
         if target.exists() and not target.stat().st_mode & 0o222:
-            raise InputError(f"{given}: cannot be written: the file is read-only")
+            raise InputError(f"{wanted}: cannot be written: the file is read-only")
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
         os.close(handle)
         umask = os.umask(0)
         os.umask(umask)
         Path(name).chmod(0o666 & ~umask)
     except OSError as error:
-        raise InputError(f"{given}: cannot be written: {error.strerror or error}") from error
+        raise InputError(f"{wanted}: cannot be written: {error.strerror or error}") from error
     try:
         yield Path(name)
         Path(name).replace(target)
     except OSError as error:
-        raise InputError(f"{given}: cannot be written: {error.strerror or error}") from error
+        raise InputError(f"{wanted}: cannot be written: {error.strerror or error}") from error
     finally:
         Path(name).unlink(missing_ok=True)
 
@@ -62,6 +65,20 @@ def check_place(path: Path | str) -> None:
     """
     with suppress(_Unused), whole_file(path):
         raise _Unused
+
+
+def check_picture(path: Path | str) -> Path:
+    """The path if a picture can be written to it by its suffix.
+
+    Raises
+    ------
+    InputError
+        If the suffix is no picture's.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in _PICTURES:
+        raise InputError(f"{target}: a picture's name must end in {', '.join(_PICTURES)}")
+    return target
 
 
 class _Unused(Exception):  # noqa: N818 - no error: nothing is to be written

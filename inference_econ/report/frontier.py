@@ -1,27 +1,64 @@
-"""Frontiers as tables and records."""
+"""Frontiers as tables, records, rows and pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from inference_econ.answers.sources import sources
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.report import caveats
-from inference_econ.report.table import (
-    PART_NAMES,
-    Table,
-    bounded_frame,
-    dollars,
-    formats_label,
-    layout_label,
-    remarks,
-    size,
-    source_records,
-)
+from inference_econ.report.page import Block, Page, Sketch
+from inference_econ.report.record import HEAD, facts, source_records
+from inference_econ.report.table import PART_NAMES, Table, dollars, formats_label, layout_label, remarks, size
 from inference_econ.search.every_plan import PlanTable
 from inference_econ.search.frontier import Frontier, Point
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class FrontierPage(Page):
+    """A frontier, ready to be shown.
+
+    Attributes
+    ----------
+    front : Frontier
+        The answer.
+    plans : PlanTable or None
+        Every plan of its grid, dominated ones included, if they are wanted.
+    """
+
+    front: Frontier
+    plans: PlanTable | None = None
+
+    def tables(self) -> Sequence[Table]:
+        """Some points; how many plans there are, if they are wanted."""
+        points = frontier_table(self.front)
+        return (points,) if self.plans is None else (points, plans_table(self.plans))
+
+    def record(self) -> object:
+        """Every point, and every plan."""
+        return frontier_record(self.front, self.plans)
+
+    def frame(self) -> pd.DataFrame:
+        """Every point, or every plan."""
+        return frontier_frame(self.front, self.plans)
+
+    def blocks(self) -> Sequence[Block]:
+        """The tables, and the frontier drawn with characters."""
+        speed, cost = self.front.tokens_per_second.tolist(), self.front.dollars.tolist()
+        return (*self.tables(), Sketch(speed, cost, "tokens/s per user", "$/M output tokens"))
+
+    def draw(self, path: str) -> None:
+        """Draw the frontier."""
+        from inference_econ.report import figures
+
+        figures.draw_frontier(self.front, path, frontier_title(self.front))
 
 
 def frontier_table(front: Frontier, rows: int = 14) -> Table:
@@ -36,7 +73,7 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
     """
     speed = front.tokens_per_second
     wanted = np.linspace(speed[0], speed[-1], rows)
-    shown = sorted({int(np.argmin(np.abs(speed - one))) for one in wanted} | {front.preferred_index()})
+    shown = sorted({int(np.argmin(np.abs(speed - value))) for value in wanted} | {front.preferred_index()})
     best = front.preferred_index()
     lines, points = [], front.points(shown)
     for index, point in zip(shown, points, strict=True):
@@ -68,9 +105,7 @@ def frontier_title(front: Frontier) -> str:
 
 
 def _drafted(front: Frontier) -> str:
-    if front.draft is None:
-        return ""
-    return f", draft {front.draft.setup.model.name} ({front.draft.acceptance:.0%} accepted)"
+    return "" if front.speculation is None else f", {front.speculation.label}"
 
 
 def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
@@ -84,30 +119,21 @@ def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
             "dp: groups of tp accelerators with sequences of their own; feed-forward blocks and experts are cut over "
             "all tp x dp of them: over ep ranks, and each expert over the rest."
         )
-    return (*notes, *caveats.remarks(asked(front, points)), *remarks(setup))
-
-
-def asked(front: Frontier, points: Sequence[Point], label: str = "") -> caveats.Asked:
-    """Some points of a frontier, to be told how far off they may be."""
-    return _asked(front, [point.accelerators for point in points], [point.batch for point in points], label)
-
-
-def _asked(front: Frontier, sizes: Sequence[float], batches: Sequence[float], label: str = "") -> caveats.Asked:
-    isl, osl = (None, None) if front.traffic is None else (front.traffic.isl, front.traffic.osl)
-    return caveats.Asked(front.setup, sizes, batches, isl, osl, speculates=front.draft is not None, label=label)
-
-
-def _listed(front: Frontier, plans: PlanTable | None) -> caveats.Asked:
-    """Every point of a frontier, or every plan that is listed instead."""
-    sizes, batches = (front.accelerators, front.batch)
-    if plans is not None:
-        sizes, batches = plans.plans.accelerators, plans.plans.batch
-    return _asked(front, sizes.tolist(), batches.tolist())
+    return (*notes, *caveats.remarks(front.subjects(points)), *remarks(setup))
 
 
 def ends(front: Frontier, plans: PlanTable | None = None) -> caveats.Ends:
     """How far off the points of a frontier may be, or every plan that is listed instead."""
     return caveats.ends(_listed(front, plans), caveats.STEP)
+
+
+def _listed(front: Frontier, plans: PlanTable | None) -> Instances:
+    """Every point of a frontier, or every plan that is listed instead."""
+    (points,) = front.subjects()
+    if plans is None:
+        return points
+    sizes, batches = plans.plans.accelerators.tolist(), plans.plans.batch.tolist()
+    return points._replace(accelerators=sizes, concurrency=batches)
 
 
 def assumed(fronts: Mapping[str, Frontier]) -> list[str]:
@@ -118,47 +144,37 @@ def assumed(fronts: Mapping[str, Frontier]) -> list[str]:
         for name in dict.fromkeys(named.values())
     ]
     text = next(iter(named.values())) if len(shown) == 1 else ", ".join(shown)
-    found = [asked(front, [front.preferred()], label if len(fronts) > 1 else "") for label, front in fronts.items()]
-    return [f"Assumptions: {text}.", *caveats.remarks(found)]
+    subjects = [
+        instances._replace(label=label if len(fronts) > 1 else "")
+        for label, front in fronts.items()
+        for instances in front.subjects([front.preferred()])
+    ]
+    return [f"Assumptions: {text}.", *caveats.remarks(subjects)]
 
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; with every plan of its grid, if they are given."""
-    setup, factors = front.setup, ends(front, plans)
+    factors = ends(front, plans)
     record: dict[str, object] = {
-        "model": setup.model.name,
-        "hardware": setup.hardware.name,
-        "assumptions": setup.assumptions.name,
-        "weights": setup.precision.weights,
-        "expert_weights": setup.precision.experts,
-        "activations": setup.precision.activations,
-        "kv": setup.precision.kv,
-        "formats": asdict(setup.precision),
-        "math_unit": setup.unit(setup.precision.weights),
-        "context": setup.context,
+        **facts(
+            front.setup, *HEAD, "weights", "expert_weights", "activations", "kv", "formats", "math_unit", "context"
+        ),
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
-        "draft": None
-        if front.draft is None
-        else {
-            "model": front.draft.setup.model.name,
-            "acceptance": front.draft.acceptance,
-            "max_draft": front.draft.longest,
-        },
+        "speculation": None if front.speculation is None else front.speculation.record(),
         "calibration": caveats.calibration_record(_listed(front, plans)),
         "points": [caveats.bounded(point.record(), factors) for point in front.points()],
         "sources": source_records(sources(front)),
     }
     if plans is not None:
-        every = [caveats.bounded(one, factors) for one in plans.records()]
-        record |= {"plans": every, "infeasible": dict(plans.infeasible)}
+        listed = [caveats.bounded(plan, factors) for plan in plans.records()]
+        record |= {"plans": listed, "infeasible": dict(plans.infeasible)}
     return record
 
 
-def frontier_csv(front: Frontier, plans: PlanTable | None = None) -> str:
-    """Every point of a frontier as CSV, or every plan of its grid, if they are given."""
+def frontier_frame(front: Frontier, plans: PlanTable | None = None) -> pd.DataFrame:
+    """Every point of a frontier, one row each, or every plan of its grid, if they are given."""
     frame = front.to_frame() if plans is None else plans.to_frame()
-    frame = bounded_frame(frame, ends(front, plans))
-    return str(frame.to_csv(index=False, lineterminator="\n"))
+    return caveats.bounded_frame(frame, ends(front, plans))
 
 
 def plans_table(plans: PlanTable) -> Table:

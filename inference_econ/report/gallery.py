@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from inference_econ._types import Progress
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
-from inference_econ.report import figures, files
-from inference_econ.report import scenario as scenario_tables
+from inference_econ.report import figures, files, scenario_figure
+from inference_econ.report.page import Page, csv_text
+from inference_econ.report.scenario import cells, result_frame
 from inference_econ.report.table import Table
-from inference_econ.search.frontier import Progress
 from inference_econ.studies.exhibits import Cell
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
@@ -37,33 +39,46 @@ class Reproduction:
     files: tuple[Path, ...]
     seconds: float
 
-    def record(self) -> dict[str, object]:
-        """Plain data, for JSON."""
-        return {"cells": [cell.record() for cell in self.cells], "seconds": round(self.seconds, 3)}
 
-    def table(self) -> Table:
-        """The report for people."""
+@dataclass(frozen=True)
+class ReproductionPage(Page):
+    """What was made, ready to be shown."""
+
+    reproduction: Reproduction
+
+    def record(self) -> dict[str, object]:
+        """Every cell, and the time it took."""
+        made = self.reproduction
+        return {"cells": [cell.record() for cell in made.cells], "seconds": round(made.seconds, 3)}
+
+    def tables(self) -> Sequence[Table]:
+        """Every published cell beside ours."""
+        made = self.reproduction
         rows = tuple(
-            (one.item, one.row, one.column, one.printed, f"{one.ours:.5g}", "yes" if one.match else "NO", one.note)
-            for one in self.cells
+            (
+                cell.item,
+                cell.row,
+                cell.column,
+                cell.printed,
+                f"{cell.ours:.5g}",
+                "yes" if cell.match else "NO",
+                cell.note,
+            )
+            for cell in made.cells
         )
-        matched = sum(cell.match for cell in self.cells)
+        matched = sum(cell.match for cell in made.cells)
         notes = (
-            f"{matched} of {len(self.cells)} printed cells match.",
-            f"{len(self.files)} files written in {self.seconds:.1f} s.",
+            f"{matched} of {len(made.cells)} printed cells match.",
+            f"{len(made.files)} files written in {made.seconds:.1f} s.",
         )
-        return Table(
-            "Reproduction of Erdil (2025), Tables 1-6",
-            ("item", "row", "column", "printed", "ours", "match", "note"),
-            rows,
-            notes,
-        )
+        columns = ("item", "row", "column", "printed", "ours", "match", "note")
+        return (Table("Reproduction of Erdil (2025), Tables 1-6", columns, rows, notes),)
 
 
 def scenario_names() -> list[str]:
     """Scenarios of the study, tables before figures, in the order of their numbers."""
-    found = [name for name in catalog.names("scenarios") if name.startswith("paper/")]
-    return sorted(found, key=lambda name: (name.startswith("paper/figure"), int(name.rsplit("_", 1)[1])))
+    names = [name for name in catalog.names("scenarios") if name.startswith("paper/")]
+    return sorted(names, key=lambda name: (name.startswith("paper/figure"), int(name.rsplit("_", 1)[1])))
 
 
 def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reproduction:
@@ -92,7 +107,7 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{target}: cannot be made: {error.strerror or error}") from error
-    cells: list[Cell] = []
+    compared: list[Cell] = []
     written: list[Path] = []
     names = scenario_names()
     # Drawing takes about as long as computing, so that a second process draws what has been computed.
@@ -102,19 +117,19 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
             if progress is not None:
                 progress(index / len(names), name.removeprefix("paper/"))
             result = run(name)
-            cells += scenario_tables.cells(result)
+            compared += cells(result)
             drawings.append(artist.submit(write, result, target / name.removeprefix("paper/")))
         for drawing in drawings:
             written += drawing.result()
-    return Reproduction(tuple(cells), tuple(written), time.perf_counter() - start)
+    return Reproduction(tuple(compared), tuple(written), time.perf_counter() - start)
 
 
 def write(result: Result, stem: Path) -> list[Path]:
     """Write the figure (SVG and PNG) of a scenario if it has one, and the data behind figure or table as CSV."""
     data = stem.with_suffix(".csv")
-    files.write_text(data, scenario_tables.result_csv(result))
+    files.write_text(data, csv_text(result_frame(result)))
     if result.scenario.figure is None:
         return [data]
     pictures = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
-    figures.save(figures.draw(result), pictures)
+    figures.save(scenario_figure.draw(result), pictures)
     return [*pictures, data]

@@ -58,12 +58,17 @@ def reached(report: Servers) -> Table:
     lines = list(_left_out_errors())
     for name, which, median, p90 in _AIMS:
         quantity = _BY_NAME[name]
-        some = [row for row in rows if which == "all" or _near(row) is (which == _NEAR)]
-        found = next(iter(scores(some, quantity).values()), None)
-        if found is None or found.median is None or found.p90 is None:
+        part = [row for row in rows if which == "all" or _near(row) is (which == _NEAR)]
+        accuracy = next(iter(scores(part, quantity).values()), None)
+        if accuracy is None or accuracy.median is None or accuracy.p90 is None:
             continue
         aim = f"{median:.0f} %" + ("" if p90 is None else f", {p90:.0f} %")
-        numbers = (str(found.predicted), percent(found.median), percent(found.p90), share_inside(some, quantity))
+        numbers = (
+            str(accuracy.predicted),
+            percent(accuracy.median),
+            percent(accuracy.p90),
+            share_inside(part, quantity),
+        )
         lines.append((quantity.title, seen if which == "all" else f"{seen}, {which}", *numbers, aim))
     counted = report.coverage()
     if counted.plain:
@@ -92,12 +97,12 @@ def _left_out_errors() -> Iterator[tuple[str, ...]]:
             (known.measured_errors, "without the traffic", "7 %, 20 %"),
         )
         for spreads, which, aim in parts:
-            for one in ("tpot", "throughput"):
-                spread = spreads.get(one)
+            for quantity in ("tpot", "throughput"):
+                spread = spreads.get(quantity)
                 if spread is not None and spread.median is not None and spread.p90 is not None:
                     covered = "-" if spread.covered is None else f"{100 * spread.covered:.0f} %"
                     numbers = (str(spread.rows), percent(spread.median), percent(spread.p90), covered)
-                    yield (_TITLES[one], f"fits of {chips} {which}", *numbers, aim)
+                    yield (_TITLES[quantity], f"fits of {chips} {which}", *numbers, aim)
 
 
 def unseen(report: Servers) -> tuple[str, list[Row]]:
@@ -115,16 +120,16 @@ def alike(report: Servers) -> Table:
     _, rows = unseen(report)
     parts = {kind: [row for row in rows if _kind(row) == kind] for kind in _KINDS}
     lines = []
-    for kind, some in parts.items():
+    for kind, part in parts.items():
         cells = []
         for quantity in (_BY_NAME[name] for name in MAIN):
-            found = next(iter(scores(some, quantity).values()), None)
-            if found is None or found.median is None or found.p90 is None:
+            accuracy = next(iter(scores(part, quantity).values()), None)
+            if accuracy is None or accuracy.median is None or accuracy.p90 is None:
                 cells.append("")
                 continue
-            held = share_inside(some, quantity)
+            held = share_inside(part, quantity)
             inside = "" if held == "-" else f", {held} in"
-            cells.append(f"{found.predicted}: {percent(found.median)}, {percent(found.p90)}{inside}")
+            cells.append(f"{accuracy.predicted}: {percent(accuracy.median)}, {percent(accuracy.p90)}{inside}")
         if any(cells):
             lines.append((kind, *cells))
     return Table("", ("rows", *(_BY_NAME[name].title for name in MAIN)), tuple(lines))
@@ -138,9 +143,11 @@ def left_out() -> Table:
     for group in groups:
         if group.by == "subject" and group.rows < _MANY:
             continue
-        errors = (percent(group.medians[one]) if one in group.medians else "" for one in _FITTED)
+        errors = (percent(group.medians[quantity]) if quantity in group.medians else "" for quantity in _FITTED)
         lines.append((group.by, group.name, str(group.rows), *errors))
-    return Table("", ("without", "which", "rows", *(f"{_TITLES[one]}, median" for one in _FITTED)), tuple(lines))
+    return Table(
+        "", ("without", "which", "rows", *(f"{_TITLES[quantity]}, median" for quantity in _FITTED)), tuple(lines)
+    )
 
 
 def intervals() -> Table:
@@ -150,26 +157,26 @@ def intervals() -> Table:
         known = profile.calibration
         if known is None:
             continue
-        spreads = [each.get(one) for each in (known.errors, known.measured_errors) for one in _FITTED]
+        spreads = [errors.get(quantity) for errors in (known.errors, known.measured_errors) for quantity in _FITTED]
         if any(spread is not None and spread.covered is not None for spread in spreads):
             lines.append((name.removeprefix(_PROFILE), *(_covered(spread) for spread in spreads)))
-    new = (f"{_TITLES[one]}, {what}" for what in ("new", "traffic") for one in _FITTED)
+    new = (f"{_TITLES[quantity]}, {what}" for what in ("new", "traffic") for quantity in _FITTED)
     return Table("", ("profile", *new), tuple(lines))
 
 
 def worst(report: Servers) -> Table:
     """Engines, chips and models whose rows, not fitted, are farthest off, and what is known of the reason."""
-    found = []
+    ranked = []
     _, rows = unseen(report)
     for name in MAIN:
         for group, errors in scores(rows, _BY_NAME[name], ("engine", "hardware", "model")).items():
             if errors.predicted >= ENOUGH and errors.median is not None:
-                found.append((errors.median * math.sqrt(errors.predicted), name, group, errors))
+                ranked.append((errors.median * math.sqrt(errors.predicted), name, group, errors))
     lines = []
-    for _, name, group, errors in sorted(found, key=lambda one: -one[0])[:_WORST]:
-        some = [row for row in rows if _subject(row) == group and row.measured(_BY_NAME[name])]
+    for _, name, group, errors in sorted(ranked, key=lambda entry: -entry[0])[:_WORST]:
+        group_rows = [row for row in rows if _subject(row) == group and row.measured(_BY_NAME[name])]
         cells = (str(errors.predicted), percent(errors.median or 0.0), percent(errors.bias or 0.0, sign=True))
-        lines.append((" ".join(group), _BY_NAME[name].title, *cells, _reason(some)))
+        lines.append((" ".join(group), _BY_NAME[name].title, *cells, _reason(group_rows)))
     return Table("", ("engine, chip, model", "quantity", "rows", "median", "bias", "what is not known"), tuple(lines))
 
 
@@ -182,8 +189,8 @@ def undetermined() -> list[str]:
             where.setdefault(constant, []).append(name.removeprefix(_PROFILE))
     ordered = sorted(where.items(), key=lambda item: -len(item[1]))
     return [
-        f"{name} ({', '.join(some) if len(some) <= _NAMED else f'{len(some)} of {len(profiles)} profiles'})"
-        for name, some in ordered
+        f"{name} ({', '.join(affected) if len(affected) <= _NAMED else f'{len(affected)} of {len(profiles)} profiles'})"
+        for name, affected in ordered
     ]
 
 
@@ -196,10 +203,14 @@ def side_by_side(parts: Mapping[str, Sequence[Row]], key: str, names: Iterable[s
     columns = [
         (quantity, which, scores(rows, quantity, (key,))) for quantity in quantities for which, rows in parts.items()
     ]
-    groups = {group for _, _, found in columns for group, one in found.items() if one.predicted >= ENOUGH}
-    total = {group: sum(found[group].predicted for _, _, found in columns if group in found) for group in groups}
+    groups = {
+        group for _, _, by_group in columns for group, accuracy in by_group.items() if accuracy.predicted >= ENOUGH
+    }
+    total = {
+        group: sum(by_group[group].predicted for _, _, by_group in columns if group in by_group) for group in groups
+    }
     lines = [
-        (group[0], *(_cell(found.get(group)) for _, _, found in columns))
+        (group[0], *(_cell(by_group.get(group)) for _, _, by_group in columns))
         for group in sorted(groups, key=lambda group: (-total[group], group))
     ]
     several = len(parts) > 1
@@ -207,10 +218,10 @@ def side_by_side(parts: Mapping[str, Sequence[Row]], key: str, names: Iterable[s
     return Table("", (key, *heads), tuple(lines))
 
 
-def _cell(found: Accuracy | None) -> str:
-    if found is None or found.median is None or found.bias is None:
+def _cell(accuracy: Accuracy | None) -> str:
+    if accuracy is None or accuracy.median is None or accuracy.bias is None:
         return ""
-    return f"{found.predicted}: {percent(found.median)}, {percent(found.bias, sign=True)}"
+    return f"{accuracy.predicted}: {percent(accuracy.median)}, {percent(accuracy.bias, sign=True)}"
 
 
 def _covered(spread: ErrorSpread | None) -> str:
@@ -232,8 +243,8 @@ def _family(hardware: str) -> str:
 
 
 def _subject(row: Row) -> tuple[str, ...]:
-    one = row.measurement
-    return () if one is None else (one.engine or "not recorded", one.hardware, one.model)
+    measured = row.measurement
+    return () if measured is None else (measured.engine or "not recorded", measured.hardware, measured.model)
 
 
 def _kind(row: Row) -> str:

@@ -1,17 +1,19 @@
-"""Loads and frontiers of services as tables, data and charts."""
+"""Loads of a fleet as tables, data and charts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.load import Point
 from inference_econ.answers.recommend import Targets
+from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
+from inference_econ.report.page import Page
 from inference_econ.report.service import (
     SEEN,
-    asked,
     bounded_load,
     finite,
     fleet_label,
@@ -23,10 +25,48 @@ from inference_econ.report.table import Table, dollars
 from inference_econ.serving.simulation.trace import Trace
 from inference_econ.studies.exhibits import Chart, Line
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _PERCENTILES = ("p50", "p99")
 
 
-def load_table(points: Sequence[Point], targets: Targets, dollars_per_accelerator_hour: float) -> Table:
+@dataclass(frozen=True)
+class LoadPage(Page):
+    """A fleet under some loads, ready to be shown.
+
+    Attributes
+    ----------
+    points : sequence of Point
+        One per load.
+    targets : Targets
+        What is promised.
+    """
+
+    points: Sequence[Point]
+    targets: Targets
+
+    def tables(self) -> Sequence[Table]:
+        """One row per load; the same loads in the simulation, if they were played."""
+        loads = load_table(self.points, self.targets)
+        return (loads,) if self.points[0].simulated is None else (loads, simulation_table(self.points))
+
+    def record(self) -> object:
+        """The fleet and its loads."""
+        return load_sweep_record(self.points, self.targets)
+
+    def frame(self) -> pd.DataFrame:
+        """Every load, unrounded."""
+        return load_frame(self.points)
+
+    def draw(self, path: str) -> None:
+        """Draw latencies and cost against the load."""
+        from inference_econ.report import figures
+
+        figures.draw_charts(load_charts(self.points), path, self.tables()[0].title)
+
+
+def load_table(points: Sequence[Point], targets: Targets) -> Table:
     """What users see and what tokens cost, one row per load."""
     promised = points[0].kept is not None
     columns = [
@@ -46,17 +86,17 @@ def load_table(points: Sequence[Point], targets: Targets, dollars_per_accelerato
             row += [f"{100 * point.kept:.1f}", f"{point.good_per_second:.3g}"]
         row += [dollars(point.sheet.dollars_per_million_tokens), dollars(point.dollars_per_million_output_tokens)]
         rows.append(tuple(row))
-    first = points[0]
-    fleet = fleet_label(first.sheet.service, first.sheet.replicas)
+    sheet = points[0].sheet
+    setup, fleet = sheet.service.setup, fleet_label(sheet.service, sheet.replicas)
     notes = [
-        f"{fleet}, at ${dollars_per_accelerator_hour:g} per GPU-hour: ${first.sheet.dollars_per_hour:,.2f} per hour, "
-        f"idle or not. Assumptions: {first.sheet.service.setup.assumptions.name}.",
+        f"{fleet}, at ${setup.dollars_per_accelerator_hour:g} per GPU-hour: ${sheet.dollars_per_hour:,.2f} per hour, "
+        f"idle or not. Assumptions: {setup.assumptions.name}.",
         *_saturation(points),
     ]
     if promised:
         notes.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
-    notes += caveats.remarks(asked([(point.sheet.service, point.load) for point in points]), SEEN)
-    return Table(service_title(first.sheet.service), tuple(columns), tuple(rows), tuple(notes))
+    notes += caveats.remarks(under_load((point.sheet.service, point.load) for point in points), SEEN)
+    return Table(service_title(sheet.service), tuple(columns), tuple(rows), tuple(notes))
 
 
 def _saturation(points: Sequence[Point]) -> list[str]:
@@ -95,14 +135,13 @@ def simulation_table(points: Sequence[Point]) -> Table:
     for point in points:
         load, trace = point.load, point.simulated
         assert trace is not None
-        found = trace.summary()
+        summary = trace.summary()
         row = [f"{point.requests_per_second:.4g}", f"{load.in_flight:.1f}", f"{trace.in_flight:.1f}"]
-        for ours, simulated in ((load.ttft_seconds, found["ttft"]), (load.tpot_seconds, found["tpot"])):
+        for ours, simulated in ((load.ttft_seconds, summary["ttft"]), (load.tpot_seconds, summary["tpot"])):
             if math.isfinite(ours["mean"]):
                 mean, tail = simulated["mean"], simulated["p99"]
-                row += [
-                    _shown(1e3 * one) for one in (ours["mean"], mean.value, mean.half_width, ours["p99"], tail.value)
-                ]
+                times = ours["mean"], mean.value, mean.half_width, ours["p99"], tail.value
+                row += [_shown(1e3 * seconds) for seconds in times]
             else:
                 row += ["grows", "grows", "", "grows", "grows"]
         rows.append(tuple(row))
@@ -121,14 +160,12 @@ def _shown(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.4g}"
 
 
-def load_sweep_record(
-    points: Sequence[Point], targets: Targets, dollars_per_accelerator_hour: float
-) -> dict[str, object]:
+def load_sweep_record(points: Sequence[Point], targets: Targets) -> dict[str, object]:
     """A fleet and its loads as plain data; latencies without end are null."""
     first = points[0].sheet
     return {
         **service_record(first.service, first.replicas, *(point.load for point in points)),
-        "dollars_per_accelerator_hour": dollars_per_accelerator_hour,
+        "dollars_per_accelerator_hour": first.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": first.dollars_per_hour,
         "targets": finite({"ttft_seconds": targets.ttft_seconds, "tpot_seconds": targets.tpot_seconds}),
         "points": [_point_record(point) for point in points],
@@ -159,10 +196,10 @@ def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
     for name in ("ttft", "tpot"):
         endless = saturated and name == "ttft"
         record[f"{name}_seconds"] = {
-            statistic: None if endless else _plain(found.value) for statistic, found in summary[name].items()
+            statistic: None if endless else _plain(estimate.value) for statistic, estimate in summary[name].items()
         }
         record[f"{name}_half_widths"] = {
-            statistic: None if endless else _plain(found.half_width) for statistic, found in summary[name].items()
+            statistic: None if endless else _plain(estimate.half_width) for statistic, estimate in summary[name].items()
         }
     return record
 
@@ -171,22 +208,19 @@ def _plain(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def load_csv(points: Sequence[Point]) -> str:
-    """Every load as CSV, one row each, unrounded."""
-    flat = [_flat(_point_record(point)) for point in points]
-    columns = tuple(flat[0])
-    return Table("", columns, tuple(tuple(row[column] for column in columns) for row in flat)).text("csv")
+def load_frame(points: Sequence[Point]) -> pd.DataFrame:
+    """Every load, one row each, unrounded; what has no end is empty."""
+    import pandas as pd
+
+    return pd.DataFrame([_flat(_point_record(point)) for point in points])
 
 
-def _flat(record: Mapping[str, Any], before: str = "") -> dict[str, str]:
-    """Nested names joined by underscores; null is empty."""
-    found: dict[str, str] = {}
+def _flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested names joined by underscores."""
+    flat: dict[str, Any] = {}
     for name, value in record.items():
-        if isinstance(value, Mapping):
-            found |= _flat(value, f"{before}{name}_")
-        else:
-            found[f"{before}{name}"] = "" if value is None else str(value)
-    return found
+        flat |= _flat(value, f"{before}{name}_") if isinstance(value, Mapping) else {f"{before}{name}": value}
+    return flat
 
 
 def load_charts(points: Sequence[Point]) -> list[Chart]:
@@ -211,11 +245,11 @@ def _latencies(points: Sequence[Point], rates: Sequence[float], name: str) -> It
         seconds = [getattr(point.load, f"{name}_seconds")[statistic] for point in points]
         yield Line(statistic, rates, [1e3 * value if math.isfinite(value) else math.nan for value in seconds])
     for statistic in _PERCENTILES:
-        found = [
+        simulated = [
             1e3 * point.simulated.summary()[name][statistic].value
             if point.simulated is not None and not (point.load.saturated and name == "ttft")
             else math.nan
             for point in points
         ]
-        if not all(map(math.isnan, found)):
-            yield Line(f"{statistic}, simulated", rates, found, points=True)
+        if not all(map(math.isnan, simulated)):
+            yield Line(f"{statistic}, simulated", rates, simulated, points=True)

@@ -1,8 +1,9 @@
-"""Answers to scenarios as tables and as data."""
+"""Answers to scenarios as tables, as data and as pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,9 @@ from inference_econ.engine.layouts.grids import WholeLayouts
 from inference_econ.inputs.scenario import TableSpec
 from inference_econ.report import assess, caveats
 from inference_econ.report.frontier import assumed, ends
-from inference_econ.report.table import Table, curve_frame, source_records
+from inference_econ.report.page import Page
+from inference_econ.report.record import source_records
+from inference_econ.report.table import Table
 from inference_econ.studies.exhibits import Cell, CellTable, like
 from inference_econ.studies.results import Curve, Result
 
@@ -19,13 +22,44 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@dataclass(frozen=True)
+class ScenarioPage(Page):
+    """The answer to a scenario, ready to be shown."""
+
+    result: Result
+
+    def tables(self) -> Sequence[Table]:
+        """Every table, in the order of reading."""
+        return scenario_tables(self.result)
+
+    def record(self) -> object:
+        """Rows, curves, published cells and sources."""
+        return result_record(self.result)
+
+    def frame(self) -> pd.DataFrame:
+        """The numbers behind the table or the figure."""
+        return result_frame(self.result)
+
+    def markdown(self) -> str:
+        """The tables; with their titles where several are no panels of one figure."""
+        tables = self.tables()
+        titled = len(tables) > 1 and not self.result.panels
+        return "\n".join((f"**{table.title}**\n\n" if titled else "") + table.markdown() for table in tables)
+
+    def draw(self, path: str) -> None:
+        """Draw the figure."""
+        from inference_econ.report import figures, scenario_figure
+
+        figures.save(scenario_figure.draw(self.result), [path])
+
+
 def scenario_tables(result: Result) -> tuple[Table, ...]:
     """Every table of a scenario, in the order of reading."""
     if result.assessment is not None:
-        return assess.every_table(result.assessment)
+        return assess.assessment_tables(result.assessment)
     if result.tables:
-        return tuple(_beside_printed(one) for one in result.tables)
-    return tuple(scenario_table(one) for one in result.panels or (result,))
+        return tuple(_beside_printed(table) for table in result.tables)
+    return tuple(scenario_table(panel) for panel in result.panels or (result,))
 
 
 def scenario_table(result: Result) -> Table:
@@ -36,13 +70,10 @@ def scenario_table(result: Result) -> Table:
     shown = spec if spec is not None else _default_table()
     lines = []
     for curve in result.curves:
-        found = values(curve, shown)
+        ours = values(curve, shown)
         printed = shown.printed.get(curve.label, {})
-        lines.append((curve.label, *(like(found[column.key], printed.get(column.key)) for column in shown.columns)))
-    compared = cells(result)
-    notes = [f"{one.row}, {one.column}: printed {one.printed}. {one.note}" for one in compared if not one.match]
-    if compared:
-        notes.append(f"{sum(one.match for one in compared)} of {len(compared)} printed cells match.")
+        lines.append((curve.label, *(like(ours[column.key], printed.get(column.key)) for column in shown.columns)))
+    notes = _matches(cells(result))
     point = "fastest point" if shown.point == "fastest" else f"point that maximises speed^{shown.exponent:g} / cost"
     fronts = {curve.label: curve.frontier for curve in result.curves if curve.frontier is not None and _whole(curve)}
     notes += assumed(fronts) if fronts else []
@@ -63,12 +94,16 @@ def _bounded(curve: Curve, columns: Mapping[str, object]) -> dict[str, object]:
 
 
 def _beside_printed(answer: CellTable) -> Table:
-    notes = list(answer.notes)
-    compared = answer.cells("")
-    if compared and not answer.errors:
-        notes += [f"{one.row}, {one.column}: printed {one.printed}. {one.note}" for one in compared if not one.match]
-        notes.append(f"{sum(one.match for one in compared)} of {len(compared)} printed cells match.")
+    notes = answer.notes if answer.errors else (*answer.notes, *_matches(answer.cells("")))
     return Table(answer.title, answer.heads(), tuple(answer.lines()), tuple(notes))
+
+
+def _matches(compared: Sequence[Cell]) -> list[str]:
+    """Which printed cells are not met, and how many are."""
+    notes = [f"{cell.row}, {cell.column}: printed {cell.printed}. {cell.note}" for cell in compared if not cell.match]
+    if compared:
+        notes.append(f"{sum(cell.match for cell in compared)} of {len(compared)} printed cells match.")
+    return notes
 
 
 def _default_table() -> TableSpec:
@@ -86,12 +121,12 @@ def _default_table() -> TableSpec:
 
 
 def _comparison_table(result: Result) -> Table:
-    found = result.comparison
-    assert found is not None
+    comparison = result.comparison
+    assert comparison is not None
     rows = tuple(
         (label, f"{parameters / 1e9:.4g}", f"{measured * 1e3:.1f}", f"{predicted * 1e3:.1f}")
         for label, parameters, measured, predicted in zip(
-            found.labels, found.parameters, found.measured, found.predicted, strict=True
+            comparison.labels, comparison.parameters, comparison.measured, comparison.predicted, strict=True
         )
     )
     columns = ("model", "parameters (10^9)", "measured ms/token", "square-root law ms/token")
@@ -103,14 +138,14 @@ def cells(result: Result) -> list[Cell]:
     spec = result.scenario.table
     item = result.scenario.name.lower().replace(" ", "_")
     if spec is None:
-        return [cell for one in result.tables for cell in one.cells(item)]
+        return [cell for table in result.tables for cell in table.cells(item)]
     titles = {column.key: column.title for column in spec.columns}
-    found = []
+    compared = []
     for curve in result.curves:
         ours = values(curve, spec)
         for key, printed in spec.printed.get(curve.label, {}).items():
-            found.append(Cell.of(item, curve.label, titles[key], printed, ours[key]))
-    return found
+            compared.append(Cell.of(item, curve.label, titles[key], printed, ours[key]))
+    return compared
 
 
 def values(curve: Curve, spec: TableSpec) -> dict[str, float]:
@@ -142,8 +177,8 @@ def result_record(result: Result) -> dict[str, object]:
             {"series": curve.label, **_lists(_bounded(curve, _columns(curve)))} for curve in result.curves
         ]
     if result.tables:
-        record["tables"] = [one.record() for one in result.tables]
-        record["charts"] = [one.record() for one in result.charts]
+        record["tables"] = [table.record() for table in result.tables]
+        record["charts"] = [chart.record() for chart in result.charts]
     if result.assessment is not None:
         record["assessment"] = assess.assessment_record(result.assessment)
     if result.panels:
@@ -154,8 +189,8 @@ def result_record(result: Result) -> dict[str, object]:
 
 
 def _row(curve: Curve, spec: TableSpec) -> dict[str, float]:
-    found = values(curve, spec)
-    return {column.key: found[column.key] for column in spec.columns}
+    ours = values(curve, spec)
+    return {column.key: ours[column.key] for column in spec.columns}
 
 
 def _columns(curve: Curve) -> dict[str, object]:
@@ -171,21 +206,29 @@ def _lists(columns: Mapping[str, object]) -> dict[str, object]:
     return {name: None if value is None else np.asarray(value).tolist() for name, value in columns.items()}
 
 
-def result_csv(result: Result) -> str:
-    """The numbers behind the table or the figure of a scenario, as CSV."""
+def result_frame(result: Result) -> pd.DataFrame:
+    """The numbers behind the table or the figure of a scenario, with ten digits."""
     if result.assessment is not None:
-        return assess.assessment_csv(result.assessment)
+        return assess.assessment_frame(result.assessment)
     if result.tables:
-        frame = _cells_frame(result.tables)
-    elif result.panels:
-        frame = _panels_frame(result.panels)
-    elif result.scenario.figure is None:
-        return scenario_table(result).text("csv")
-    elif result.comparison is not None:
-        frame = comparison_frame(result)
-    else:
-        frame = _curves_frame(result.curves)
-    return str(frame.to_csv(index=False, lineterminator="\n", float_format="%.10g"))
+        return _ten_digits(_cells_frame(result.tables))
+    if result.panels:
+        return _ten_digits(_panels_frame(result.panels))
+    if result.scenario.figure is None:
+        return scenario_table(result).frame()
+    if result.comparison is not None:
+        return _ten_digits(comparison_frame(result))
+    return _ten_digits(_curves_frame(result.curves))
+
+
+def _ten_digits(frame: pd.DataFrame) -> pd.DataFrame:
+    """Numbers as text: the last digits of a computer's numbers are not those of another."""
+    numbers = frame.select_dtypes("float")
+    return frame.assign(**{str(name): [_digits(value) for value in numbers[name]] for name in numbers})
+
+
+def _digits(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.10g}"
 
 
 def comparison_frame(result: Result) -> pd.DataFrame:
@@ -204,11 +247,19 @@ def comparison_frame(result: Result) -> pd.DataFrame:
     )
 
 
+def curve_frame(curve: Curve) -> pd.DataFrame:
+    """All points of a curve, one row each: the data behind a figure."""
+    import pandas as pd
+
+    return pd.DataFrame({"series": curve.label, **_columns(curve)})
+
+
 def _curves_frame(curves: Sequence[Curve]) -> pd.DataFrame:
     """Points of some curves, and how far off they may be."""
     import pandas as pd
 
-    return pd.concat([pd.DataFrame(_bounded(one, dict(curve_frame([one])))) for one in curves], ignore_index=True)
+    frames = [pd.DataFrame(_bounded(curve, dict(curve_frame(curve)))) for curve in curves]
+    return pd.concat(frames, ignore_index=True)
 
 
 def _panels_frame(panels: Sequence[Result]) -> pd.DataFrame:
@@ -224,9 +275,9 @@ def _cells_frame(answers: Sequence[CellTable]) -> pd.DataFrame:
     import pandas as pd
 
     lines = [
-        (one.title, row.label, column, value, row.printed.get(column, ""))
-        for one in answers
-        for row in one.rows
-        for column, value in zip(one.columns, row.values, strict=True)
+        (table.title, row.label, column, value, row.printed.get(column, ""))
+        for table in answers
+        for row in table.rows
+        for column, value in zip(table.columns, row.values, strict=True)
     ]
     return pd.DataFrame(lines, columns=["table", "row", "column", "ours", "printed"])

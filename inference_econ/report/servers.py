@@ -72,9 +72,17 @@ def coverage(report: Servers) -> Table:
         names.append(None)
     rows = []
     for name in names:
-        one = report.coverage(name)
-        numbers = (one.read, one.mapped, one.repeats, one.speculative, one.plain, one.predicted, one.assumed)
-        share = f"{100 * one.predicted / one.plain:.0f}" if one.plain else "-"
+        counts = report.coverage(name)
+        numbers = (
+            counts.read,
+            counts.mapped,
+            counts.repeats,
+            counts.speculative,
+            counts.plain,
+            counts.predicted,
+            counts.assumed,
+        )
+        share = f"{100 * counts.predicted / counts.plain:.0f}" if counts.plain else "-"
         rows.append((name or "all", *map(str, numbers), share))
     columns = (
         "dataset", "rows", "understood", "repeats", "with speculation", "counted", "predicted", "of these assumed",
@@ -86,12 +94,14 @@ def coverage(report: Servers) -> Table:
 def errors(report: Servers) -> Table:
     """Errors of all that count, by quantity, and of those that the assumptions were and were not fitted to."""
     rows = [
-        (quantity.title, which, *_numbers(found), share_inside(some, quantity))
+        (quantity.title, which, *_numbers(accuracy), share_inside(part, quantity))
         for quantity in QUANTITIES
-        for which, some in report.split().items()
-        for found in scores(some, quantity).values()
+        for which, part in report.split().items()
+        for accuracy in scores(part, quantity).values()
     ]
-    notes = tuple(_reading(title, found) for title, found in _overall(report.counted()) if found.median is not None)
+    notes = tuple(
+        _reading(title, accuracy) for title, accuracy in _overall(report.counted()) if accuracy.median is not None
+    )
     columns = ("quantity", "which", *_ERRORS, "in 80 % interval")
     return Table(f"Errors under {_named(report)}", columns, tuple(rows), (*notes, LEGEND))
 
@@ -127,9 +137,9 @@ def share_inside(rows: Iterable[Row], quantity: Quantity) -> str:
 def grouped(report: Servers, key: str, quantities: Iterable[Quantity] = QUANTITIES) -> Table:
     """Errors by the values of one key, quantity after quantity."""
     rows = [
-        (value, quantity.title, *_numbers(found))
+        (value, quantity.title, *_numbers(accuracy))
         for quantity in quantities
-        for (value,), found in scores(report.counted(), quantity, (key,)).items()
+        for (value,), accuracy in scores(report.counted(), quantity, (key,)).items()
     ]
     return Table(f"Errors by {key} under {_named(report)}", (key, "quantity", *_ERRORS), tuple(rows))
 
@@ -137,44 +147,52 @@ def grouped(report: Servers, key: str, quantities: Iterable[Quantity] = QUANTITI
 def missing(report: Servers) -> Table:
     """Why rows have no prediction."""
     rows = []
-    for reason, some in report.reasons().items():
-        ids = [row.id for row in some]
+    for reason, skipped in report.reasons().items():
+        ids = [row.id for row in skipped]
         which = ", ".join(ids) if len(ids) <= _NAMED else f"{ids[0]} to {ids[-1]}"
-        rows.append((str(len(some)), reason, ", ".join(dict.fromkeys(row.dataset for row in some)), which))
+        rows.append((str(len(skipped)), reason, ", ".join(dict.fromkeys(row.dataset for row in skipped)), which))
     return Table("Not predicted", ("rows", "because", "dataset", "which"), tuple(rows))
 
 
-def beyond(found: Sequence[Violation]) -> Table:
+def beyond(violations: Sequence[Violation]) -> Table:
     """Measurements that beat the bound, and why."""
     rows = tuple(
-        (one.row.id, one.row.dataset, one.quantity.title, f"{one.measured:.4g}", f"{one.bound:.4g}",
-         f"{one.factor:.2f}", one.why)
-        for one in found
-    )  # fmt: skip
+        (
+            violation.row.id,
+            violation.row.dataset,
+            violation.quantity.title,
+            f"{violation.measured:.4g}",
+            f"{violation.bound:.4g}",
+            f"{violation.factor:.2f}",
+            violation.why,
+        )
+        for violation in violations
+    )
     columns = ("row", "dataset", "quantity", "measured", "bound", "factor", "diagnosis")
-    reading = f"{len({one.row.id for one in found})} rows are faster than the preset ideal lets them be."
+    ids = {violation.row.id for violation in violations}
+    reading = f"{len(ids)} rows are faster than the preset ideal lets them be."
     return Table("Beyond the bound", columns, rows, (reading, "In seconds and tokens/s per accelerator."))
 
 
 def record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]:
     """A report as plain data."""
     groups = [
-        {key: value, "quantity": quantity.name, **_record(found)}
+        {key: value, "quantity": quantity.name, **_record(accuracy)}
         for key in by
         for quantity in QUANTITIES
-        for (value,), found in scores(report.counted(), quantity, (key,)).items()
+        for (value,), accuracy in scores(report.counted(), quantity, (key,)).items()
     ]
     return {
         "dataset": "servers",
         "assumptions": report.assumptions,
         "datasets": {name: asdict(report.coverage(name)) for name in report.datasets},
         "coverage": asdict(report.coverage()),
-        "errors": {quantity.name: _record(found) for quantity, found in _by_quantity(report.counted())},
+        "errors": {quantity.name: _record(accuracy) for quantity, accuracy in _by_quantity(report.counted())},
         "parts": {
-            which: {quantity.name: _part(some, quantity, found) for quantity, found in _by_quantity(some)}
-            for which, some in report.split().items()
+            which: {quantity.name: _part(part, quantity, accuracy) for quantity, accuracy in _by_quantity(part)}
+            for which, part in report.split().items()
         },
-        "speculative": {quantity.name: _record(found) for quantity, found in _by_quantity(report.speculative())},
+        "speculative": {quantity.name: _record(accuracy) for quantity, accuracy in _by_quantity(report.speculative())},
         "groups": groups,
         "skipped": {reason: len(rows) for reason, rows in report.reasons().items()},
         "rows": list(_lines(report)),
@@ -182,16 +200,21 @@ def record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]:
     }
 
 
-def bound_record(found: Sequence[Violation]) -> dict[str, object]:
+def bound_record(violations: Sequence[Violation]) -> dict[str, object]:
     """Measurements that beat the bound as plain data."""
+    return {"dataset": "bound", "beyond": [_violation_record(violation) for violation in violations]}
+
+
+def _violation_record(violation: Violation) -> dict[str, object]:
     return {
-        "dataset": "bound",
-        "beyond": [
-            {"id": one.row.id, "dataset": one.row.dataset, "quantity": one.quantity.name, "measured": one.measured,
-             "bound": one.bound, "factor": one.factor, "diagnosis": one.why}
-            for one in found
-        ],
-    }  # fmt: skip
+        "id": violation.row.id,
+        "dataset": violation.row.dataset,
+        "quantity": violation.quantity.name,
+        "measured": violation.measured,
+        "bound": violation.bound,
+        "factor": violation.factor,
+        "diagnosis": violation.why,
+    }
 
 
 def predictions(reports: Sequence[Servers]) -> Table:
@@ -254,10 +277,10 @@ def _value(row: Row, cell: dict[str, str]) -> dict[str, float | None]:
         if not (field.endswith("_seconds") and cell["unit"].lower().startswith("tok")):
             return _cells(row, "value", field, value / measured)
         # The speed of one user: tokens per second, of a time per token; the slowest is the longest.
-        found = _cells(row, "value", field, 1.0 / (value * measured))
+        times = _cells(row, "value", field, 1.0 / (value * measured))
         low, high = "predicted_value_low", "predicted_value_high"
-        found[low], found[high] = found[high], found[low]
-        return {name: None if time is None else 1.0 / time for name, time in found.items()}
+        times[low], times[high] = times[high], times[low]
+        return {name: None if time is None else 1.0 / time for name, time in times.items()}
     return _empty("value")
 
 
@@ -279,46 +302,51 @@ def _outside(report: Servers, row: Row) -> list[str]:
 
 def _by_quantity(rows: Sequence[Row]) -> Iterator[tuple[Quantity, Accuracy]]:
     for quantity in QUANTITIES:
-        for found in scores(rows, quantity).values():
-            yield quantity, found
+        for accuracy in scores(rows, quantity).values():
+            yield quantity, accuracy
 
 
 def _overall(rows: Sequence[Row]) -> list[tuple[str, Accuracy]]:
-    return [(quantity.title, found) for quantity, found in _by_quantity(rows)]
+    return [(quantity.title, accuracy) for quantity, accuracy in _by_quantity(rows)]
 
 
 def _speculative(report: Servers) -> Table:
-    rows = [(title, *_numbers(found)) for title, found in _overall(report.speculative())]
+    rows = [(title, *_numbers(accuracy)) for title, accuracy in _overall(report.speculative())]
     reading = "Predicted without speculation: how far that is off is what speculation gains, and not counted above."
     return Table(f"Rows with speculation under {_named(report)}", ("quantity", *_ERRORS), tuple(rows), (reading,))
 
 
 def _assumed(report: Servers) -> Table:
-    some = [row for row in report.counted() if row.assumed]
-    rows = [(title, *_numbers(found)) for title, found in _overall(some)]
+    assumed = [row for row in report.counted() if row.assumed]
+    rows = [(title, *_numbers(accuracy)) for title, accuracy in _overall(assumed)]
     reading = "Their rows do not say how many workers there were, or how they shared the work; they count above too."
     title = f"Rows with an assumed layout or numbers of workers under {_named(report)}"
     return Table(title, ("quantity", *_ERRORS), tuple(rows), (reading,))
 
 
-def _reading(title: str, found: Accuracy) -> str:
-    half = percent(found.median or 0.0)
-    which = "the prediction is" if found.predicted == 1 else f"half of the {found.predicted} predictions are"
+def _reading(title: str, accuracy: Accuracy) -> str:
+    half = percent(accuracy.median or 0.0)
+    which = "the prediction is" if accuracy.predicted == 1 else f"half of the {accuracy.predicted} predictions are"
     return f"{title[0].upper()}{title[1:]}: {which} within {half}."
 
 
-def _numbers(found: Accuracy) -> tuple[str, ...]:
-    sizes = ("-" if value is None else f"{value:.3f}" for value in (found.median, found.mean, found.p90))
-    return (str(found.rows), str(found.predicted), *sizes, "-" if found.bias is None else f"{found.bias:+.3f}")
+def _numbers(accuracy: Accuracy) -> tuple[str, ...]:
+    sizes = ("-" if value is None else f"{value:.3f}" for value in (accuracy.median, accuracy.mean, accuracy.p90))
+    return (
+        str(accuracy.rows),
+        str(accuracy.predicted),
+        *sizes,
+        "-" if accuracy.bias is None else f"{accuracy.bias:+.3f}",
+    )
 
 
-def _record(found: Accuracy) -> dict[str, object]:
-    return {**found._asdict(), "coverage": found.coverage}
+def _record(accuracy: Accuracy) -> dict[str, object]:
+    return {**accuracy._asdict(), "coverage": accuracy.coverage}
 
 
-def _part(rows: Sequence[Row], quantity: Quantity, found: Accuracy) -> dict[str, object]:
+def _part(rows: Sequence[Row], quantity: Quantity, accuracy: Accuracy) -> dict[str, object]:
     held, known = inside(rows, quantity)
-    return {**_record(found), "with_interval": known, "inside": held}
+    return {**_record(accuracy), "with_interval": known, "inside": held}
 
 
 def _named(report: Servers) -> str:

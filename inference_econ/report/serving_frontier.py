@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
+from inference_econ.engine.layouts.degrees import layout_record
 from inference_econ.report import caveats
+from inference_econ.report.page import Block, Page, Sketch
+from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import SERVED, milliseconds
-from inference_econ.report.table import Table, bounded_frame, dollars, layout_label, size
-from inference_econ.search.fastest import Chosen
-from inference_econ.search.frontier import layout_record
+from inference_econ.report.table import Table, dollars, layout_label, size
 from inference_econ.studies.exhibits import Chart, Line
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What a metric is called: in a table, and on an axis.
 NAMES: dict[Metric, tuple[str, str]] = {
@@ -22,10 +28,49 @@ NAMES: dict[Metric, tuple[str, str]] = {
 }
 
 
+@dataclass(frozen=True)
+class ServingFrontierPage(Page):
+    """A frontier of services, ready to be shown.
+
+    Attributes
+    ----------
+    front : ServiceFrontier
+        The answer.
+    y : str
+        What is held against speed.
+    """
+
+    front: ServiceFrontier
+    y: Metric
+
+    def tables(self) -> Sequence[Table]:
+        """Some points."""
+        return (service_frontier_table(self.front, self.y),)
+
+    def record(self) -> object:
+        """Every point."""
+        return service_frontier_record(self.front)
+
+    def frame(self) -> pd.DataFrame:
+        """Every point."""
+        return service_frontier_frame(self.front)
+
+    def blocks(self) -> Sequence[Block]:
+        """The table, and the frontier drawn with characters."""
+        speed, metric = self.front.tokens_per_second_per_user.tolist(), self.front.metric(self.y).tolist()
+        return (*self.tables(), Sketch(speed, metric, "tokens/s per user", NAMES[self.y][0]))
+
+    def draw(self, path: str) -> None:
+        """Draw what is held against speed, and the time to first token."""
+        from inference_econ.report import figures
+
+        figures.draw_charts(service_frontier_charts(self.front, self.y), path, service_frontier_title(self.front))
+
+
 def layout_of(front: ServiceFrontier, index: int) -> dict[str, float | str]:
     """The degrees of a point, under the names that people use."""
-    setup = front.deployments.setup
-    return layout_record(setup, Chosen(front.plan(index), setup.assumptions.layout.tensor_layouts[0]))
+    layout = front.deployments.setup.assumptions.layout
+    return layout_record(front.plan(index), layout.tensor_layouts[0], layout)
 
 
 def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) -> Table:
@@ -47,7 +92,7 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     """
     speed, metric = front.tokens_per_second_per_user, front.metric(y)
     wanted = np.linspace(speed[0], speed[-1], rows)
-    shown = sorted({int(np.argmin(np.abs(speed - one))) for one in wanted})
+    shown = sorted({int(np.argmin(np.abs(speed - value))) for value in wanted})
     columns = ["tokens/s per user", NAMES[y][0], "$/M output", "TTFT ms", "TPOT ms", "GPUs", "layout", "in flight"]
     lines = [
         (
@@ -66,27 +111,14 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
         f"{len(shown)} of {len(front)} points. Continuous batching with so many requests in flight all the time; the "
         "prefill of others is in TTFT and TPOT, a queue is not: see 'inference-econ load'. Assumptions: "
         f"{front.deployments.setup.assumptions.name}.",
-        *caveats.remarks(_asked(front, shown), SERVED),
+        *caveats.remarks(front.subjects(shown), SERVED),
     )
     return Table(service_frontier_title(front), tuple(columns), tuple(lines), notes)
 
 
-def _asked(front: ServiceFrontier, shown: Sequence[int]) -> caveats.Asked:
-    found = front.deployments
-    return caveats.Asked(
-        found.setup,
-        [float(front.plans.accelerators[index]) for index in shown],
-        [float(front.concurrency[index]) for index in shown],
-        found.requests.isl.mean,
-        found.requests.osl.mean,
-        speculates=found.speculation is not None,
-    )
-
-
 def service_frontier_title(front: ServiceFrontier) -> str:
     """Model, hardware, lengths and formats in one line."""
-    found = front.deployments
-    setup, requests = found.setup, found.requests
+    setup, requests = front.deployments.setup, front.deployments.requests
     cached = f", {requests.cached:g} of it cached" if requests.cached else ""
     return (
         f"{setup.model.name} on {setup.hardware.name}: {requests.isl.mean:g} input tokens{cached}, "
@@ -97,23 +129,16 @@ def service_frontier_title(front: ServiceFrontier) -> str:
 
 def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; null where the hardware file has no watts."""
-    found = front.deployments
-    setup, requests = found.setup, found.requests
-    every = _asked(front, range(len(front)))
-    columns = caveats.bounded(front.columns(), caveats.ends(every, caveats.FULL))
+    (instances,) = front.subjects()
+    columns = caveats.bounded(front.columns(), caveats.ends(instances, caveats.FULL))
     return {
-        "model": setup.model.name,
-        "hardware": setup.hardware.name,
-        "assumptions": setup.assumptions.name,
-        "weights": setup.precision.weights,
-        "expert_weights": setup.precision.experts,
-        "activations": setup.precision.activations,
-        "kv": setup.precision.kv,
-        "isl": requests.isl.mean,
-        "osl": requests.osl.mean,
-        "cached": requests.cached,
+        **facts(
+            front.deployments.setup,
+            *(*HEAD, "weights", "expert_weights", "activations", "kv", "isl", "osl", "cached"),
+            requests=front.deployments.requests,
+        ),
         "dollars_per_accelerator_hour": front.deployments.setup.dollars_per_accelerator_hour,
-        "calibration": caveats.calibration_record(every, SERVED),
+        "calibration": caveats.calibration_record(instances, SERVED),
         "points": [
             {
                 **{name: None if values is None else float(values[index]) for name, values in columns.items()},
@@ -124,12 +149,12 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
     }
 
 
-def service_frontier_csv(front: ServiceFrontier) -> str:
-    """Every point as CSV."""
-    frame = front.to_frame()
-    frame = bounded_frame(frame, caveats.ends(_asked(front, range(len(front))), caveats.FULL))
+def service_frontier_frame(front: ServiceFrontier) -> pd.DataFrame:
+    """Every point, one row each."""
+    (instances,) = front.subjects()
+    frame = caveats.bounded_frame(front.to_frame(), caveats.ends(instances, caveats.FULL))
     frame["layout"] = [layout_label(layout_of(front, index)) for index in range(len(front))]
-    return str(frame.to_csv(index=False, lineterminator="\n"))
+    return frame
 
 
 def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from inference_econ.answers.sources import UsedSource, setup_sources
+from inference_econ.answers.sources import setup_sources
 from inference_econ.engine.setup import Setup
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 from inference_econ.inputs.precision import Precision
-from inference_econ.report import caveats
-from inference_econ.studies.results import Curve
 
 if TYPE_CHECKING:
     import pandas as pd
-
-TextFormat = Literal["csv", "markdown"]
 
 #: What each part of a step is called.
 PART_NAMES = {
@@ -64,10 +59,8 @@ class Table:
 
         return pd.DataFrame([list(row) for row in self.rows], columns=list(self.columns))
 
-    def text(self, form: TextFormat) -> str:
-        """The table as CSV or Markdown."""
-        if form == "csv":
-            return str(self.frame().to_csv(index=False, lineterminator="\n"))
+    def markdown(self) -> str:
+        """The table in Markdown, without its title and notes."""
         lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
         return "".join(f"| {' | '.join(map(_markdown_cell, line))} |\n" for line in lines)
 
@@ -135,7 +128,7 @@ def remarks(setup: Setup) -> list[str]:
             notes.append(f"{dtype} {name} run on the {unit} units of this chip.")
     if model.max_context is not None and setup.context > model.max_context:
         notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
-    changed = [used.source.where for used in setup_sources(setup) if used.source.where.startswith("--set")]
+    changed = [used.source.where for used in setup_sources(setup) if used.source.kind == "what_if"]
     if changed:
         notes.append(f"What if: {', '.join(changed)}.")
     if model.rumoured:
@@ -145,10 +138,10 @@ def remarks(setup: Setup) -> list[str]:
 
 def assumptions_label(setups: Iterable[Setup]) -> str:
     """Write the assumptions of some questions, by chip if they differ."""
-    found = {setup.hardware.name: setup.assumptions.name for setup in setups}
-    if len(set(found.values())) == 1:
-        return next(iter(found.values()))
-    return ", ".join(f"{name} ({chip})" for chip, name in found.items())
+    names = {setup.hardware.name: setup.assumptions.name for setup in setups}
+    if len(set(names.values())) == 1:
+        return next(iter(names.values()))
+    return ", ".join(f"{name} ({chip})" for chip, name in names.items())
 
 
 def size(value: float) -> str:
@@ -159,39 +152,3 @@ def size(value: float) -> str:
 def dollars(value: float) -> str:
     """Write an amount with three digits, and cents from ten dollars on."""
     return f"{value:.2f}" if value >= 10 else f"{value:#.3g}"
-
-
-def source_records(used: Sequence[UsedSource]) -> list[dict[str, str]]:
-    """Sources as plain data."""
-    return [one.record() for one in used]
-
-
-def curve_frame(curves: Sequence[Curve]) -> pd.DataFrame:
-    """All points of some curves, one row each: the data behind a figure."""
-    import pandas as pd
-
-    frames = [
-        pd.DataFrame(
-            {
-                "series": curve.label,
-                "tokens_per_second_per_user": curve.tokens_per_second,
-                "dollars_per_million_output_tokens": curve.dollars,
-                "accelerators": curve.accelerators,
-                "batch": curve.batch,
-            }
-        )
-        for curve in curves
-    ]
-    return pd.concat(frames, ignore_index=True)
-
-
-def bounded_frame(frame: pd.DataFrame, factors: caveats.Ends) -> pd.DataFrame:
-    """A frame with columns beside others for where measured values lie."""
-    import pandas as pd
-
-    return pd.DataFrame(caveats.bounded({str(name): column for name, column in frame.items()}, factors))
-
-
-def to_json(record: object) -> str:
-    """Plain data as JSON text; NaN and infinity never appear in results."""
-    return json.dumps(record, indent=2, allow_nan=False) + "\n"

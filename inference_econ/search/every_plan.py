@@ -11,23 +11,22 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array, Indices
 from inference_econ.engine import memory
-from inference_econ.engine.layouts.grids import Grid, WholeLayouts
+from inference_econ.engine import speculation as drafting
+from inference_econ.engine.layouts.degrees import layout_columns
+from inference_econ.engine.layouts.grids import Grid, Layouts, WholeLayouts
 from inference_econ.engine.layouts.plans import Plans, indivisible
-from inference_econ.engine.memory import NOTHING, Taken
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.speculation import Speculation
 from inference_econ.engine.step import step_seconds
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.formulas import money, pareto, speculation
+from inference_econ.formulas import money, pareto
 from inference_econ.inputs.assumptions import TensorLayout
-from inference_econ.search.fastest import fastest
-from inference_econ.search.speculative import Draft, memory_taken
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 #: Instances laid out together.
 _CHUNK = 2048
@@ -77,7 +76,7 @@ class PlanTable:
     def records(self) -> list[dict[str, object]]:
         """Plain data, one entry per plan, for JSON."""
         columns = self._columns()
-        layout = layout_columns(self.setup, self.plans, self.cut)
+        layout = layout_columns(self.plans, self.cut, self.setup.assumptions.layout)
         rows: list[dict[str, object]] = []
         for index, (drafted, dominated) in enumerate(zip(self.drafted.tolist(), self.dominated.tolist(), strict=True)):
             record: dict[str, object] = {name: values[index] for name, values in layout.items()}
@@ -91,7 +90,7 @@ class PlanTable:
         """One row per plan."""
         import pandas as pd
 
-        columns = {**self._columns(), **layout_columns(self.setup, self.plans, self.cut)}
+        columns = {**self._columns(), **layout_columns(self.plans, self.cut, self.setup.assumptions.layout)}
         if self.drafted.any():
             columns["draft_tokens"] = self.drafted.tolist()
         return pd.DataFrame({**columns, "dominated": self.dominated})
@@ -110,7 +109,7 @@ def every_plan(
     grid: Grid,
     dollars_per_accelerator_hour: float,
     *,
-    draft: Draft | None = None,
+    speculation: Speculation | None = None,
     max_tokens_per_second: float | None = None,
 ) -> PlanTable:
     """Evaluate every plan of a whole-number grid.
@@ -123,8 +122,8 @@ def every_plan(
         Instances and layouts to consider.
     dollars_per_accelerator_hour : float
         Price [USD/h].
-    draft : Draft, optional
-        Speculate with this model where it helps.
+    speculation : Speculation, optional
+        Speculate where it helps.
     max_tokens_per_second : float, optional
         Demand: instances that would sell more in their fastest layout are left out [tokens/s].
 
@@ -142,13 +141,11 @@ def every_plan(
     """
     if not isinstance(grid.layouts, WholeLayouts):
         raise InputError("plans can be listed on the grid 'whole'; the study's has millions of them")
-    taken = memory_taken(setup, draft)
-    proposing = None if draft is None else _proposing(draft, grid)
     infeasible: Counter[str] = Counter()
     parts: list[_Part] = []
-    for some in candidates(setup, grid, taken):
-        infeasible += some.infeasible()
-        parts.append(_evaluated(setup, some, draft, proposing))
+    for portion in candidates(setup, grid, speculation):
+        infeasible += portion.infeasible()
+        parts.append(_evaluated(setup, portion, speculation, grid.layouts.unpinned()))
         if sum(part.seconds.size for part in parts) > _MOST_PLANS:
             raise InputError(
                 f"more than {_MOST_PLANS:,} plans are feasible; pin a degree (tp, dp, pp, ep, batch, accelerators) or "
@@ -159,11 +156,11 @@ def every_plan(
         for part in parts:
             np.minimum.at(quickest, part.instances, part.seconds)
         sold = [part.plans.batch <= max_tokens_per_second * quickest[part.instances] for part in parts]
-        infeasible[too_much(max_tokens_per_second)] = sum(int((~some).sum()) for some in sold)
-        parts = [part.at(np.flatnonzero(some)) for part, some in zip(parts, sold, strict=True)]
+        infeasible[too_much(max_tokens_per_second)] = sum(int((~kept).sum()) for kept in sold)
+        parts = [part.at(np.flatnonzero(kept)) for part, kept in zip(parts, sold, strict=True)]
     seconds = np.concatenate([np.empty(0), *(part.seconds for part in parts)])
     if seconds.size == 0:
-        raise NothingFitsError(why_nothing_fits(setup, grid, max_tokens_per_second, taken))
+        raise NothingFitsError(why_nothing_fits(setup, grid, max_tokens_per_second, speculation))
     plans = Plans.joined([part.plans for part in parts])
     dollars = money.dollars_per_million_tokens(plans.accelerators, seconds, plans.batch, dollars_per_accelerator_hour)
     return PlanTable(
@@ -204,7 +201,7 @@ class Candidates(NamedTuple):
         return Counter({memory.REASONS[code]: n for code, n in enumerate(counts) if n and code != memory.FITS})
 
 
-def candidates(setup: Setup, grid: Grid, taken: Taken = NOTHING) -> Iterator[Candidates]:
+def candidates(setup: Setup, grid: Grid, speculation: Speculation | None = None) -> Iterator[Candidates]:
     """Every plan of a grid, some instances of one pipeline depth at a time.
 
     Parameters
@@ -213,8 +210,8 @@ def candidates(setup: Setup, grid: Grid, taken: Taken = NOTHING) -> Iterator[Can
         What, on what, how.
     grid : Grid
         Instances and layouts.
-    taken : Taken
-        Memory that a draft model takes.
+    speculation : Speculation, optional
+        Who takes memory beside the model.
 
     Yields
     ------
@@ -230,8 +227,9 @@ def candidates(setup: Setup, grid: Grid, taken: Taken = NOTHING) -> Iterator[Can
             part = index[start : start + _CHUNK]
             size, batch, pp = (np.broadcast_to(axis, shape).ravel()[part] for axis in (sizes, batches, depth))
             plans = grid.layouts.variants(model, assumptions, Plans.of(size, batch, pp))
+            needed = drafting.memory(setup, plans, speculation)
             for cut in assumptions.layout.tensor_layouts:
-                codes = np.broadcast_to(setup.reasons(plans, cut, taken), plans.shape)
+                codes = np.broadcast_to(setup.reasons(plans, cut, needed), plans.shape)
                 yield Candidates(part, plans, cut, codes)
 
 
@@ -248,72 +246,42 @@ class _Part(NamedTuple):
         return _Part(self.instances[index], self.plans.at((index,)), self.cut, self.seconds[index], self.drafted[index])
 
 
-def _evaluated(setup: Setup, some: Candidates, draft: Draft | None, proposing: Array | None) -> _Part:
+def _evaluated(setup: Setup, portion: Candidates, speculation: Speculation | None, layouts: Layouts) -> _Part:
     """Time per token of the feasible ones among some plans, speculating where that helps."""
-    feasible = np.nonzero(some.codes == memory.FITS)
-    instances = some.instances[feasible[-1]]
-    plans, cut = some.plans.at(feasible), setup.assumptions.layout.tensor_layouts.index(some.cut)
-    seconds = np.array(step_seconds(setup, plans)[cut])
-    drafted = np.zeros(seconds.shape, dtype=np.intp)
-    if draft is not None and proposing is not None and draft.acceptance > 0.0:
-        proposal = proposing[instances]
-        for one in draft.rounds():
-            verify = step_seconds(setup, plans.verifying(one.verified))[cut]
-            speculated = speculation.seconds_per_token(verify, proposal, one.drafted, one.tokens)
-            better = speculated < seconds
-            seconds[better], drafted[better] = speculated[better], one.drafted
-    return _Part(instances, plans, some.cut, seconds, drafted)
-
-
-def _proposing(draft: Draft, grid: Grid) -> Array:
-    """Time of a step of the draft model on every instance of a grid, flat [s]."""
-    sizes, batches = grid.pairs()
-    return fastest(draft.setup, sizes, batches, grid.layouts.unpinned()).seconds.ravel()
-
-
-def layout_columns(setup: Setup, plans: Plans, cut: npt.NDArray[np.str_]) -> dict[str, list[float] | list[str]]:
-    """The degrees of n plans, under the names that pins have, so that a layout can be given back.
-
-    A stage has tp x dp = moe_tp x ep chips; in the published study only tp of them work on attention and the others
-    wait, so that moe_tp x ep is more.
-    """
-    parallel = setup.assumptions.layout.attention_groups == "data_parallel"
-    stage, ranks, ep = plans.stage, plans.attention_ranks, plans.ep
-    groups = stage / ranks if parallel else np.ones(plans.shape)
-    columns = {"tp": ranks, "dp": groups, "pp": plans.pp}
-    if ep is not None:
-        columns |= {"ep": ep, "moe_tp": stage / ep}
-    return {**{name: values.tolist() for name, values in columns.items()}, "stage": stage.tolist(), "cut": cut.tolist()}
+    feasible = np.nonzero(portion.codes == memory.FITS)
+    plans, instances = portion.plans.at(feasible), portion.instances[feasible[-1]]
+    if speculation is None:
+        seconds = step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(portion.cut)]
+        return _Part(instances, plans, portion.cut, seconds, np.zeros(seconds.shape, dtype=np.intp))
+    best = drafting.rounds(setup, plans, speculation, cut=portion.cut, layouts=layouts).best()
+    return _Part(instances, plans, portion.cut, best.seconds, best.length)
 
 
 def why_nothing_fits(
-    setup: Setup, grid: Grid, max_tokens_per_second: float | None = None, taken: Taken = NOTHING
+    setup: Setup, grid: Grid, max_tokens_per_second: float | None = None, speculation: Speculation | None = None
 ) -> str:
-    """One message: how often each reason applies, and how many accelerators would do.
-
-    ``taken`` is memory that a draft model takes.
-    """
+    """One message: how often each reason applies, and how many accelerators would do."""
     infeasible: Counter[str] = Counter()
     fitting = 0
-    for some in candidates(setup, grid, taken):
-        infeasible += some.infeasible()
-        fitting += int((some.codes == memory.FITS).sum())
+    for portion in candidates(setup, grid, speculation):
+        infeasible += portion.infeasible()
+        fitting += int((portion.codes == memory.FITS).sum())
     listed = [f"{reason}: {infeasible[reason]}" for reason in memory.REASONS if infeasible[reason]]
     if max_tokens_per_second is not None and fitting:
         listed.append(f"{too_much(max_tokens_per_second)}: {fitting}")
     ones = np.ones(1)
-    needed = setup.memory(Plans.of(ones, ones, ones), taken)
+    needed = drafting.memory(setup, Plans.of(ones, ones, ones), speculation)
     weights, cache, available = needed.of_one_plan()
-    found = (
+    message = (
         f"nothing fits: {setup.model.name} ({setup.precision.weights}) on {setup.hardware.name}, "
         f"{infeasible.total() + fitting} plans considered; {'; '.join(listed) or 'the grid is empty'}. "
     )
     if fitting:
-        return f"{found}Every deployment that fits in memory produces more than is asked for"
+        return f"{message}Every deployment that fits in memory produces more than is asked for"
     if available <= 0:
-        return found + no_room(setup, needed, 1)
+        return message + no_room(setup, needed, 1)
     return (
-        f"{found}Weights need {weights / 1e9:.1f} GB, a sequence of {setup.context:g} tokens {cache / 1e9:.2f} GB, "
+        f"{message}Weights need {weights / 1e9:.1f} GB, a sequence of {setup.context:g} tokens {cache / 1e9:.2f} GB, "
         f"an accelerator has {available / 1e9:.1f} GB for them: at least {int(np.ceil((weights + cache) / available))} "
         "accelerators are needed"
     )
@@ -351,15 +319,15 @@ def common_problems(setup: Setup, grid: Grid) -> list[str]:
         What all plans have in common, or else the most frequent problem.
     """
     total, counts = 0, Counter[str]()
-    for some in candidates(setup, grid):
+    for portion in candidates(setup, grid):
         problems: dict[str, npt.NDArray[np.bool_]] = {}
-        for text, uneven in indivisible(setup.model, some.plans, some.cut, setup.assumptions, setup.precision.blocks):
-            problems[text] = uneven | problems.get(text, np.zeros((), dtype=bool))
-        if not np.all(np.broadcast_to(functools.reduce(np.logical_or, problems.values()), some.codes.shape)):
+        for problem in indivisible(setup.model, portion.plans, portion.cut, setup.assumptions, setup.precision.blocks):
+            problems[problem.text] = problem.where | problems.get(problem.text, np.zeros((), dtype=bool))
+        if not np.all(np.broadcast_to(functools.reduce(np.logical_or, problems.values()), portion.codes.shape)):
             return []
-        total += some.codes.size
+        total += portion.codes.size
         for text, uneven in problems.items():
-            counts[text] += int(np.broadcast_to(uneven, some.codes.shape).sum())
+            counts[text] += int(np.broadcast_to(uneven, portion.codes.shape).sum())
     if not total:
         return [f"no number of stages divides the {setup.model.layers} layers, the accelerators and the batch"]
     return [text for text, count in counts.items() if count == total] or [counts.most_common(1)[0][0]]

@@ -1,54 +1,35 @@
-"""The fastest layout of an instance, found without looking at most of them."""
+"""The fastest layout of instances for a step, and for an output token where rounds of speculation take its place."""
 
 from __future__ import annotations
 
-import functools
-from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from inference_econ.engine import memory
+from inference_econ._types import Array, Indices
 from inference_econ.engine.layouts.grids import Layouts
-from inference_econ.engine.layouts.plans import DEPTH_TOLERANCE, Plans, has_experts
-from inference_econ.engine.memory import NOTHING, Taken
-from inference_econ.engine.operators.feed_forward import expert_thresholds
+from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import step_seconds
-from inference_econ.inputs.assumptions import TensorLayout
-from inference_econ.search.bounds import attention_floor, lower_bound, range_bound
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
-
-#: Instances evaluated together: their arrays stay in the processor's cache.
-_CHUNK = 2048
-#: Plans from which on a table of bounds is quicker than to bound each of them.
-_TABLE_FROM = 20000
-#: Ranges of the table per doubling, of stages and of micro-batches.
-_STAGES_PER_DOUBLING, _BATCHES_PER_DOUBLING = 8, 4
-#: Rounding that bounds allow for [1].
-_ROUNDING = 1e-12
+from inference_econ.engine.speculation import Proposer, Speculation
+from inference_econ.formulas import speculation as formulas
+from inference_econ.search._search import Fastest as Fastest
+from inference_econ.search._search import Search
 
 
 @dataclass(frozen=True, slots=True)
-class Fastest:
-    """The fastest layout of each instance.
+class TokenTimes:
+    """Time between two tokens of one user.
 
     Attributes
     ----------
     seconds : ndarray, shape (...)
-        Time of a step [s]; ``inf`` where nothing fits or everything exceeds the ceiling.
-    cut : ndarray, shape (...)
-        How its matrices are cut, by position in ``assumptions.layout.tensor_layouts``.
-    plans : Plans
-        The layouts themselves, flat; they mean nothing where the time is infinite.
+        [s]; ``inf`` where nothing fits or everything exceeds the ceiling.
+    drafted : ndarray, shape (...)
+        Best draft length; 0 without speculation [1].
     """
 
     seconds: Array
-    cut: Indices
-    plans: Plans
+    drafted: Indices
 
 
 def fastest(
@@ -59,7 +40,6 @@ def fastest(
     *,
     new_tokens: int = 1,
     ceiling: Array | float = np.inf,
-    taken: Taken = NOTHING,
 ) -> Fastest:
     """The fastest feasible layout of each instance.
 
@@ -75,219 +55,143 @@ def fastest(
         Tokens per sequence and step [1].
     ceiling : ndarray, broadcastable to (...)
         Slower than this does not matter [s]: such layouts may be skipped.
-    taken : Taken
-        Memory that a draft model takes.
 
     Returns
     -------
     Fastest
         Exact wherever ``seconds`` is at most the ceiling.
     """
-    return Search(setup, accelerators, batch, layouts, taken).fastest(new_tokens, ceiling)
+    return Search(setup, accelerators, batch, layouts).fastest(new_tokens, ceiling)
 
 
-class Search:
-    """The plans of some instances, one array of them per pipeline depth.
+def token_seconds(
+    setup: Setup,
+    accelerators: Array,
+    batch: Array,
+    layouts: Layouts,
+    *,
+    speculation: Speculation | None = None,
+    ceiling: Array | float = np.inf,
+) -> TokenTimes:
+    """Time per output token of each instance in its fastest layout, speculating where that helps.
 
-    Time depends on stage T and micro-batch u but for the hand-offs, so one table over ranges of (T, u) bounds
-    the plans of all depths, and each plan costs a look-up. What the table lets pass meets a bound of its own,
-    and what is left is evaluated in all variants and cuts.
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how.
+    accelerators, batch : ndarray
+        Instances [1], broadcastable to a common shape (...).
+    layouts : Layouts
+        What to choose from, for the target and, where it has a layout of its own, apart from it for a draft model.
+    speculation : Speculation, optional
+        Who proposes tokens.
+    ceiling : ndarray, broadcastable to (...)
+        Slower than this does not matter [s].
+
+    Returns
+    -------
+    TokenTimes
+        Exact wherever ``seconds`` is at most the ceiling.
+
+    Raises
+    ------
+    InputError
+        If the speculation does not go with the model.
+
+    Notes
+    -----
+    Eq. (46) of Erdil (2025) with the best draft length per instance, and the best layout for it: the rounds of
+    :func:`inference_econ.engine.speculation.rounds`.
     """
-
-    def __init__(self, setup: Setup, accelerators: Array, batch: Array, layouts: Layouts, taken: Taken) -> None:
-        self.setup, self.layouts, self.taken = setup, layouts, taken
-        self.accelerators, self.batch = accelerators, batch
-        self.shape = np.broadcast_shapes(accelerators.shape, batch.shape)
-        self.depths = layouts.depths(setup.model, setup.assumptions, accelerators, batch)
-        self.tables: dict[int, _Table] = {}
-        one = np.ones(1)
-        # Bounds follow the assumptions' rule for expert parallelism; layouts with their own do not obey them.
-        ruled = layouts.variants(setup.model, setup.assumptions, Plans.of(one, one, one)).ep is None
-        # Bounds take attention on every chip for the least work; groups with sequences and caches of their own
-        # may have less.
-        assumed = setup.assumptions
-        together = assumed.layout.kv_placement == "spread" and assumed.layout.attention_groups == "idle"
-        together &= (
-            assumed.experts.parallel_counts == "requests" and assumed.experts.all_to_all_traffic == "as_all_reduce"
-        )
-        together &= assumed.network.two_batch_overlap == "never" and assumed.experts.replicated_tokens == "exchanged"
-        together &= assumed.experts.imbalance == 1 and assumed.experts.spread == "even"
-        self.bounded = together and (ruled or not has_experts(setup.model))
-        self.tabled = self.bounded and len(self.depths) * int(np.prod(self.shape)) >= _TABLE_FROM
-        if self.tabled:
-            largest = accelerators.max(), batch.max()
-            self.edges = _stage_edges(setup, largest[0]), _batch_edges(setup, largest[1])
-            self.cells = [self._cells(depth) for depth in self.depths]
-
-    def _cells(self, depth: Array) -> Indices:
-        """Which range of the table each plan of one depth is in; 0 if it is too deep."""
-        with np.errstate(divide="ignore"):
-            stage = np.searchsorted(self.edges[0], self.accelerators / depth, side="right")
-            micro_batch = np.searchsorted(self.edges[1], self.batch / depth, side="right")
-        cells = np.where(micro_batch > 0, stage * (self.edges[1].size + 1) + micro_batch, 0)
-        return np.broadcast_to(np.where((stage > 0) & (depth > 0), cells, 0), self.shape)
-
-    def _table(self, new_tokens: int) -> _Table:
-        if new_tokens not in self.tables:
-            self.tables[new_tokens] = _Table(self.setup, self.layouts, *self.edges, new_tokens)
-        return self.tables[new_tokens]
-
-    def least(self, new_tokens: int, ceiling: Array) -> Array:
-        """A time that no plan of an instance beats [s]; 0 if bounds are not worth the effort."""
-        if not self.tabled:
-            return np.zeros(self.shape)
-        table = self._table(new_tokens)
-        for cells in self.cells:
-            table.refine(cells[table.bound[cells] <= ceiling])
-        return functools.reduce(np.minimum, (table.bound[cells] for cells in self.cells))
-
-    def fastest(self, new_tokens: int, ceiling: Array | float) -> Fastest:
-        """The fastest plan of each instance, exact where it is at most the ceiling."""
-        # The bound of what is too deep is infinite, and not to be looked at even without a ceiling.
-        limit = np.minimum(np.broadcast_to(ceiling, self.shape).ravel(), np.finfo(float).max)
-        best = np.full(limit.size, np.inf)
-        cuts = np.zeros(limit.size, dtype=np.intp)
-        ones = np.ones(limit.size)
-        layouts, chosen = Plans.of(ones, ones, ones, new_tokens), defaultdict[str, Array](ones.copy)
-        for level, depth in enumerate(self.depths):
-            index, plans = self._promising(level, depth, new_tokens, limit)
-            for start in range(0, index.size, _CHUNK):
-                part = np.arange(start, min(start + _CHUNK, index.size))
-                found, cut, layouts = self._evaluate(plans.at((part,)))
-                better = np.flatnonzero(found < best[index[part]])
-                improved = index[part][better]
-                best[improved], cuts[improved] = found[better], cut[better]
-                for name, array in layouts.at((better,)).arrays().items():
-                    chosen[name][improved] = array
-        found_plans = replace(layouts, **chosen)  # type: ignore[arg-type]
-        return Fastest(best.reshape(self.shape), cuts.reshape(self.shape), found_plans)
-
-    def _promising(self, level: int, depth: Array, new_tokens: int, limit: Array) -> tuple[Indices, Plans]:
-        """The plans of one depth that fit and may be as fast as the limit, and which instances they are of."""
-        floors: Array | float = 0.0
-        if self.tabled:
-            table, cells = self._table(new_tokens), self.cells[level].ravel()
-            index = np.flatnonzero(table.bound[cells] <= limit)
-            table.refine(cells[index])
-            index = index[table.bound[cells[index]] <= limit[index]]
-            floors = table.floors[:, cells[index]]
-        else:
-            index = np.flatnonzero(np.broadcast_to(depth > 0, self.shape).ravel() & (limit > 0.0))
-        size, batch, pp = (
-            np.broadcast_to(array, self.shape).ravel()[index] for array in (self.accelerators, self.batch, depth)
-        )
-        plans = Plans.of(size, batch, pp, new_tokens)
-        if not self.bounded:
-            return index, plans
-        wanted = self.setup.could_fit(plans, self.taken)
-        if (limit < np.finfo(float).max).any():
-            wanted &= lower_bound(self.setup, plans, floors) * (1.0 - _ROUNDING) <= limit[index]
-        kept = np.flatnonzero(wanted)
-        return index[kept], plans.at((kept,))
-
-    def _evaluate(self, instances: Plans) -> tuple[Array, Indices, Plans]:
-        """Time, cut and layout of some instances."""
-        setup = self.setup
-        plans = self.layouts.variants(setup.model, setup.assumptions, instances)
-        cuts = setup.assumptions.layout.tensor_layouts
-        codes = (setup.reasons(plans, cut, self.taken) for cut in cuts)
-        possible = np.stack([np.broadcast_to(code == memory.FITS, plans.shape) for code in codes])
-        if possible.all():
-            seconds = np.stack(step_seconds(setup, plans))
-        else:
-            # Most whole-number variants do not divide, and are not worth their arithmetic.
-            seconds = np.full(possible.shape, np.inf)
-            where = np.nonzero(possible.any(axis=0))
-            evaluated = np.stack(step_seconds(setup, plans.at(where)))
-            flat = np.ravel_multi_index(where, plans.shape)
-            of_cuts = seconds.reshape(len(cuts), -1)
-            of_cuts[:, flat] = np.where(possible.reshape(len(cuts), -1)[:, flat], evaluated, np.inf)
-        seconds = seconds.reshape(-1, *instances.shape)
-        first = seconds.argmin(axis=0)
-        cut, *variant = np.unravel_index(first, (len(cuts), *plans.shape[:-1]))
-        each = np.arange(first.size)
-        return seconds[first, each], cut, plans.at((*variant, each))
+    if speculation is None:
+        seconds = Search(setup, accelerators, batch, layouts).fastest(1, ceiling).seconds
+        return TokenTimes(seconds, np.zeros(seconds.shape, dtype=np.intp))
+    search = _RoundSearch(setup, accelerators, batch, layouts, speculation)
+    best = search.target.fastest(1, ceiling).seconds
+    drafted = np.zeros(best.shape, dtype=np.intp)
+    limit = np.minimum(ceiling, best)
+    proposing = search.proposing(limit) if search.lengths else None
+    for length in search.lengths:
+        seconds = search.seconds(length, limit, proposing)
+        better = seconds < best
+        best[better], drafted[better] = seconds[better], length
+        limit = np.minimum(limit, best)
+    return TokenTimes(best, drafted)
 
 
-class _Table:
-    """Bounds by ranges of stage and micro-batch; row and column 0 are below one chip or one sequence.
+def fastest_round(
+    setup: Setup, accelerators: Array, batch: Array, layouts: Layouts, speculation: Speculation | None, drafted: int
+) -> Fastest:
+    """The layouts that instances have in rounds of ``drafted`` proposals, as :func:`token_seconds` finds them.
+
+    Its ``seconds`` are those of a round without the proposals of a draft model that has a layout of its own.
+    """
+    if speculation is None:
+        return fastest(setup, accelerators, batch, layouts)
+    return _RoundSearch(setup, accelerators, batch, layouts, speculation).fastest(drafted, np.inf)
+
+
+class _RoundSearch:
+    """Rounds of speculation on some instances, by draft length.
 
     Attributes
     ----------
-    bound : ndarray, shape (ranges,)
-        No plan in the range is faster [s].
-    floors : ndarray, shape (sums, ranges)
-        Of attention [s]; 0 as long as nobody asked.
+    target : Search
+        The target's plans; they leave room for the proposer.
+    lengths : list of int
+        Draft lengths that may help [1]: rounds of others give no more tokens than a step.
     """
 
-    def __init__(self, setup: Setup, layouts: Layouts, stage_edges: Array, batch_edges: Array, new_tokens: int) -> None:
-        self.setup, self.layouts, self.new_tokens = setup, layouts, new_tokens
-        self.stage_edges, self.batch_edges = stage_edges, batch_edges
-        ends = np.append(stage_edges, stage_edges[-1] * 2.0)
-        self.least, self.most = ends[:-1] * (1.0 - _ROUNDING), ends[1:] * (1.0 + _ROUNDING)
-        bound = np.full((stage_edges.size + 1, batch_edges.size + 1), np.inf)
-        smallest, largest = (self._plans(end[:, None], batch_edges[None, :]) for end in (self.least, self.most))
-        bound[1:, 1:] = range_bound(setup, smallest, largest) * (1.0 - _ROUNDING)
-        self.bound = bound.ravel()
-        self.known = np.isinf(self.bound)
-        self.floors = np.zeros((2 if setup.assumptions.chip.overlap == "step" else 1, self.bound.size))
+    def __init__(
+        self, setup: Setup, accelerators: Array, batch: Array, layouts: Layouts, speculation: Speculation
+    ) -> None:
+        self.proposer = Proposer.of(setup, speculation)
+        self.target = Search(setup, accelerators, batch, layouts, self.proposer.memory)
+        serving = setup.assumptions.serving
+        self.verified, self.tokens = speculation.verified(serving), speculation.tokens(serving).tolist()
+        self.lengths = [length for length, tokens in enumerate(self.tokens) if tokens > 1.0]
 
-    def _plans(self, stage: Array, micro_batch: Array) -> Plans:
-        return Plans.of(stage, micro_batch, np.ones((1,) * stage.ndim), self.new_tokens)
+    def fastest(self, length: int, ceiling: Array | float) -> Fastest:
+        """The fastest plans for a round, with its proposals where they depend on the plan."""
+        added = None
+        if length and not self.proposer.independent:
 
-    def refine(self, cells: Indices) -> None:
-        """Take attention into account in some ranges."""
-        asked = np.zeros(self.bound.size, dtype=bool)
-        asked[cells] = True
-        asked &= ~self.known
-        self.known |= asked
-        new = np.flatnonzero(asked)
-        for start in range(0, new.size, _CHUNK):
-            self._refine(new[start : start + _CHUNK])
+            def added(plans: Plans) -> Array:
+                return np.asarray(length * self.proposer.seconds(plans))
 
-    def _refine(self, cells: Indices) -> None:
-        setup = self.setup
-        row, column = np.divmod(cells, self.batch_edges.size + 1)
-        ends, batch = np.stack([self.least[row - 1], self.most[row - 1]]), self.batch_edges[column - 1]
-        ranks = self.layouts.attention_ranks(setup.model, setup.assumptions, ends)
-        smallest, largest = (self._plans(end, batch) for end in ends)
-        first, last = ranks[:, 0], ranks[:, 1]
-        floors = attention_floor(
-            setup, replace(smallest, attention_ranks=first), replace(largest, attention_ranks=last)
-        )
-        self.floors[:, cells] = floors
-        self.bound[cells] = range_bound(setup, smallest, largest, floors) * (1.0 - _ROUNDING)
+        return self.target.fastest(self.verified[length], ceiling, added)
 
+    def seconds(self, length: int, limit: Array, proposing: Array | None) -> Array:
+        """Time per token of rounds with so many proposals, exact where it is at most the limit [s]."""
+        if proposing is None:
+            return np.asarray(self.fastest(length, self.tokens[length] * limit).seconds / self.tokens[length])
+        verify = self.fastest(length, self._spare(length, limit, proposing)).seconds
+        return formulas.seconds_per_token(verify, proposing, length, self.tokens[length])
 
-def _stage_edges(setup: Setup, largest: float) -> Array:
-    """Ranges in equal ratios, and around the whole link domains, where collectives change."""
-    steps = int(np.ceil(np.log2(max(largest, 1.0)) * _STAGES_PER_DOUBLING)) + 1
-    # From the smallest stage that the tolerance of the depth allows.
-    regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) / _STAGES_PER_DOUBLING)
-    domains = setup.hardware.link_domain * np.arange(1.0, 9.0)
-    around = np.concatenate([domains * (1.0 - 1e-9), domains * (1.0 + 1e-9)])
-    return np.unique(np.concatenate([regular, around]))
+    def proposing(self, limit: Array) -> Array | None:
+        """Time of a proposal where it does not depend on the target's plan [s]: exact where it may help any round."""
+        target, setup = self.target, self.proposer.setup
+        if not self.proposer.independent:
+            return None
+        if setup is None:
+            return np.zeros(limit.shape)
+        # Whether both have room together is checked with the target.
+        own = Search(setup, target.accelerators, target.batch, target.layouts.unpinned())
+        return own.fastest(1, self._useful(own, limit)).seconds
 
+    def _spare(self, length: int, limit: Array, proposing: Array) -> Array:
+        """Time that is left to verify a round's proposals [s]."""
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isfinite(proposing), self.tokens[length] * limit - length * proposing, -np.inf)
 
-def _batch_edges(setup: Setup, largest: float) -> Array:
-    """Ranges in equal ratios, and where expert parallelism starts."""
-    steps = int(np.ceil(np.log2(max(largest, 1.0)) * _BATCHES_PER_DOUBLING)) + 1
-    regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) / _BATCHES_PER_DOUBLING)
-    starts = [start for start in expert_thresholds(setup.model, setup.assumptions.experts) if start >= 1.0]
-    return np.unique(np.concatenate([regular, starts]))
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """One plan, cut in one way."""
-
-    plans: Plans
-    """Of shape (1,)."""
-    layout: TensorLayout
-    """How its matrices are cut."""
-
-
-def chosen_plans(setup: Setup, found: Fastest) -> list[Chosen]:
-    """The plan that :func:`fastest` chose for each of its instances, in flat order."""
-    cuts = setup.assumptions.layout.tensor_layouts
-    return [Chosen(found.plans.at((np.array([i]),)), cuts[cut]) for i, cut in enumerate(np.ravel(found.cut).tolist())]
+    def _useful(self, own: Search, limit: Array) -> Array:
+        """Time above which a proposal is no help to any round, whatever the plans [s]."""
+        quickest = own.least(1, limit * max(self.tokens[length] / length for length in self.lengths))
+        useful = np.full(limit.shape, -np.inf)
+        for length in self.lengths:
+            # No round is shorter than the step of one token, and that is at least the limit.
+            verify = self.target.least(self.verified[length], self._spare(length, limit, quickest))
+            with np.errstate(invalid="ignore"):
+                spare = self.tokens[length] * limit - np.maximum(verify, limit)
+                useful = np.fmax(useful, spare / length)
+        return useful

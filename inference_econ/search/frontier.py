@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array, Indices, Progress
+from inference_econ.engine.layouts.degrees import layout_columns
 from inference_econ.engine.layouts.grids import Grid
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.speculation import Speculation
 from inference_econ.engine.step import evaluate, mfu
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs.traffic import Traffic
-from inference_econ.search.every_plan import PlanTable, every_plan, layout_columns, why_nothing_fits
-from inference_econ.search.fastest import Chosen, fastest
-from inference_econ.search.speculative import Draft, memory_taken, token_seconds
+from inference_econ.search.every_plan import PlanTable, every_plan, why_nothing_fits
+from inference_econ.search.fastest import fastest_round, token_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
-#: Called with the share of the work done, 0 to 1, and what is being done.
-Progress = Callable[[float, str], None]
 
 #: Largest exponent of the preference rule; beyond, speed^a leaves the range of numbers.
 _LARGEST_EXPONENT = 100
@@ -107,8 +105,8 @@ class Frontier:
     ----------
     setup : Setup
         What, on what, how.
-    draft : Draft or None
-        The speculation, if any.
+    speculation : Speculation or None
+        Who proposes tokens, if anybody.
     grid : Grid
         Where the points come from.
     dollars_per_accelerator_hour : float
@@ -124,7 +122,7 @@ class Frontier:
     """
 
     setup: Setup
-    draft: Draft | None
+    speculation: Speculation | None
     grid: Grid
     dollars_per_accelerator_hour: float
     seconds: Array
@@ -191,13 +189,21 @@ class Frontier:
             )
         return self.point(int(fast_enough[0]))
 
+    def subjects(self, points: Sequence[Point] | None = None) -> tuple[Instances]:
+        """Every point as an instance that may be unlike what was measured, or some points of it."""
+        sizes, batches = self.accelerators.tolist(), self.batch.tolist()
+        if points is not None:
+            sizes, batches = [point.accelerators for point in points], [point.batch for point in points]
+        isl, osl = (None, None) if self.traffic is None else (self.traffic.isl, self.traffic.osl)
+        return (Instances(self.setup, sizes, batches, isl, osl, speculates=self.speculation is not None),)
+
     def plans(self) -> PlanTable:
-        """Every feasible plan of the grid, dominated ones included; see :func:`alternatives.every_plan`."""
+        """Every feasible plan of the grid, dominated ones included: :func:`inference_econ.search.every_plan`."""
         return every_plan(
             self.setup,
             self.grid,
             self.dollars_per_accelerator_hour,
-            draft=self.draft,
+            speculation=self.speculation,
             max_tokens_per_second=self.max_tokens_per_second,
         )
 
@@ -219,7 +225,7 @@ def compute(
     grid: Grid,
     dollars_per_accelerator_hour: float,
     *,
-    draft: Draft | None = None,
+    speculation: Speculation | None = None,
     max_tokens_per_second: float | None = None,
     sampling: Sampling | None = None,
     traffic: Traffic | None = None,
@@ -235,8 +241,8 @@ def compute(
         Instances and layouts to consider.
     dollars_per_accelerator_hour : float
         Price [USD/h].
-    draft : Draft, optional
-        Speculate with this model where it helps.
+    speculation : Speculation, optional
+        Speculate where it helps.
     max_tokens_per_second : float, optional
         Demand: instances that would sell more are left out [tokens/s].
     sampling : Sampling, optional
@@ -253,6 +259,8 @@ def compute(
 
     Raises
     ------
+    InputError
+        If the speculation does not go with the model.
     NothingFitsError
         If no instance is feasible, with the counts of the reasons.
 
@@ -263,7 +271,7 @@ def compute(
     are not evaluated. The result is the same as without.
     """
     sizes, batches = grid.pairs()
-    search = _FrontierSearch(setup, grid, dollars_per_accelerator_hour, draft, max_tokens_per_second)
+    search = _FrontierSearch(setup, grid, dollars_per_accelerator_hour, speculation, max_tokens_per_second)
     for share, what, step in ((0.0, "a coarse grid", _COARSE), (0.1, "all instances", 1)):
         if progress is not None:
             progress(share, what)
@@ -271,15 +279,14 @@ def compute(
     if progress is not None:
         progress(1.0, "done")
     if search.seconds.size == 0:
-        taken = memory_taken(setup, draft)
-        raise NothingFitsError(why_nothing_fits(setup, grid, max_tokens_per_second, taken))
+        raise NothingFitsError(why_nothing_fits(setup, grid, max_tokens_per_second, speculation))
     chosen = np.arange(search.seconds.size)
     if sampling is not None:
         chosen = pareto.sampled(search.seconds, sampling.points, sampling.decades)
     chosen = chosen[::-1]
     return Frontier(
         setup,
-        draft,
+        speculation,
         grid,
         dollars_per_accelerator_hour,
         search.seconds[chosen],
@@ -299,10 +306,10 @@ class _FrontierSearch:
         setup: Setup,
         grid: Grid,
         dollars_per_accelerator_hour: float,
-        draft: Draft | None,
+        speculation: Speculation | None,
         max_tokens_per_second: float | None,
     ) -> None:
-        self.setup, self.grid, self.draft = setup, grid, draft
+        self.setup, self.grid, self.speculation = setup, grid, speculation
         self.price, self.demand = dollars_per_accelerator_hour, max_tokens_per_second
         self.seconds = self.dollars = self.accelerators = self.batch = np.empty(0)
 
@@ -312,7 +319,7 @@ class _FrontierSearch:
         # A hair above, so that rounding never drops a point of the frontier itself.
         ceiling = pareto.ceiling(self.seconds, self.dollars, rate) * (1.0 + 1e-12)
         seconds = token_seconds(
-            self.setup, accelerators, batch, self.grid.layouts, draft=self.draft, ceiling=ceiling
+            self.setup, accelerators, batch, self.grid.layouts, speculation=self.speculation, ceiling=ceiling
         ).seconds
         kept = np.isfinite(seconds)
         if self.demand is not None:
@@ -327,30 +334,31 @@ class _FrontierSearch:
 
 def _describe(front: Frontier, chosen: Indices) -> list[Point]:
     """Layouts and parts of some points: the same search again, on these instances only."""
-    setup, layouts = front.setup, front.grid.layouts
     sizes, batches = front.accelerators[chosen], front.batch[chosen]
-    drafted = token_seconds(setup, sizes, batches, layouts, draft=front.draft).drafted
-    taken = memory_taken(setup, front.draft)
-    rounds = {one.drafted: one for one in front.draft.rounds()} if front.draft is not None else {}
-    cuts, useful = setup.assumptions.layout.tensor_layouts, front.mfu
-    points: list[Point | None] = [None] * chosen.size
-    for length in np.unique(drafted):
-        part = np.flatnonzero(drafted == length)
-        one = rounds.get(int(length))
-        new_tokens, tokens = (1, 1.0) if one is None else (one.verified, one.tokens)
-        found = fastest(setup, sizes[part], batches[part], layouts, new_tokens=new_tokens, taken=taken)
-        for number in np.unique(found.cut):
-            cut, these = cuts[number], np.flatnonzero(found.cut == number)
-            plans = found.plans.at((these,))
-            parts = {name: seconds / tokens for name, seconds in evaluate(setup, plans, cut).parts.items()}
-            read = _read_seconds(setup, plans) / tokens
-            degrees = layout_columns(setup, plans, np.full(these.shape, cut))
-            for row, index in enumerate(part[these]):
-                of_row = {name: float(seconds[row]) for name, seconds in parts.items()}
-                layout: dict[str, float | str] = {name: values[row] for name, values in degrees.items()}
-                at = int(chosen[index])
-                points[index] = _point(front, at, of_row, layout, int(length), float(useful[at]), float(read[row]))
-    return [point for point in points if point is not None]
+    drafted = token_seconds(front.setup, sizes, batches, front.grid.layouts, speculation=front.speculation).drafted
+    points: dict[int, Point] = {}
+    for length in np.unique(drafted).tolist():
+        points |= _rounds(front, chosen[drafted == length], length)
+    return [points[index] for index in chosen.tolist()]
+
+
+def _rounds(front: Frontier, chosen: Indices, drafted: int) -> Iterator[tuple[int, Point]]:
+    """Those of the points that draft so many tokens, by position."""
+    setup, speculation, tokens = front.setup, front.speculation, 1.0
+    if speculation is not None:
+        tokens = float(speculation.tokens(setup.assumptions.serving)[drafted])
+    sizes, batches = front.accelerators[chosen], front.batch[chosen]
+    best, useful = fastest_round(setup, sizes, batches, front.grid.layouts, speculation, drafted), front.mfu
+    for number in np.unique(best.cut):
+        cut, these = setup.assumptions.layout.tensor_layouts[number], np.flatnonzero(best.cut == number)
+        plans = best.plans.at((these,))
+        parts = {name: seconds / tokens for name, seconds in evaluate(setup, plans, cut).parts.items()}
+        read = _read_seconds(setup, plans) / tokens
+        degrees = layout_columns(plans, np.full(these.shape, cut), setup.assumptions.layout)
+        for row, index in enumerate(chosen[these].tolist()):
+            seconds_of = {name: float(seconds[row]) for name, seconds in parts.items()}
+            layout: dict[str, float | str] = {name: values[row] for name, values in degrees.items()}
+            yield index, _point(front, index, seconds_of, layout, drafted, float(useful[index]), float(read[row]))
 
 
 def _read_seconds(setup: Setup, plans: Plans) -> Array:
@@ -384,9 +392,3 @@ def _point(
         limited_by=max(parts, key=parts.__getitem__),
         parts=parts,
     )
-
-
-def layout_record(setup: Setup, chosen: Chosen) -> dict[str, float | str]:
-    """The degrees of a single plan, under the names that people use."""
-    columns = layout_columns(setup, chosen.plans, np.array([chosen.layout]))
-    return {name: values[0] for name, values in columns.items()}

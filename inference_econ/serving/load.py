@@ -1,19 +1,18 @@
-"""A service under a stream of requests: how full it is, and what users wait."""
+"""A service under a stream of requests: how full it is, what users wait, and how many see what was promised."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array, Indices
 from inference_econ.errors import InputError
 from inference_econ.formulas import queueing
-from inference_econ.serving.services import At, Service
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
+from inference_econ.serving.services import Service
+from inference_econ.serving.steady import Steady
 
 #: Percentiles that are reported, as shares [1].
 SHARES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -83,24 +82,72 @@ def loaded(service: Service, requests_per_second: float, *, arrival_scv: float =
     See :func:`occupancy`. The TTFT of a request is that of the steady state which it finds; with bursty arrivals the
     prompts before it take (ca2 + cs2) / (1 + cs2) times as long: Allen and Cunneen in Allen (1990).
     """
-    found, state = occupancy(service, requests_per_second, arrival_scv)
-    saturated = bool(found.saturated)
+    queue, state = occupancy(service, requests_per_second, arrival_scv)
+    saturated = bool(queue.saturated)
     first = dict.fromkeys(("mean", *SHARES), np.inf)
     if not saturated:
-        first = _summary(*first_tokens(service, found, state, arrival_scv))
+        first = summary(*_first_tokens(service, queue, state, arrival_scv))
     return Loaded(
         requests_per_second,
         saturated,
-        float(found.offered),
+        float(queue.offered),
         min(requests_per_second, service.most_requests_per_second),
-        float(found.in_flight),
-        float(found.waiting),
+        float(queue.in_flight),
+        float(queue.waiting),
         first,
-        _summary(state.tpot_seconds, found.work),
+        summary(state.tpot_seconds, queue.work),
     )
 
 
-def occupancy(service: Service, requests_per_second: float, arrival_scv: float) -> tuple[queueing.Load, At]:
+def kept_share(
+    service: Service,
+    requests_per_second: float,
+    *,
+    ttft_seconds: float = math.inf,
+    tpot_seconds: float = math.inf,
+    arrival_scv: float = 1.0,
+) -> float:
+    """Share of the requests whose TTFT and TPOT both keep their promises [1].
+
+    Parameters
+    ----------
+    service : Service
+        One instance.
+    requests_per_second : float
+        Arrivals at this instance [1/s].
+    ttft_seconds, tpot_seconds : float
+        Promises [s]; ``inf`` if there is none.
+    arrival_scv : float
+        See :func:`loaded` [1].
+
+    Returns
+    -------
+    float
+        Of what the instance completes. Of a saturated one no request keeps a promised TTFT.
+
+    Raises
+    ------
+    InputError
+        If a rate or promise is not positive.
+
+    Notes
+    -----
+    A request has the TPOT of the steady state that it finds, so that promises of both kinds are broken by the same
+    requests: those that come when many are in flight.
+    """
+    for name, value in (("ttft", ttft_seconds), ("tpot", tpot_seconds)):
+        if not value > 0:
+            raise InputError(f"a promised {name} must be positive, got {value:g} s")
+    queue, state = occupancy(service, requests_per_second, arrival_scv)
+    quick = np.where(state.tpot_seconds <= tpot_seconds, 1.0, 0.0)
+    by_tokens = float(quick @ queue.work)
+    if queue.saturated:
+        return by_tokens if math.isinf(ttft_seconds) else 0.0
+    times, shares = _first_tokens(service, queue, state, arrival_scv, quick)
+    return min(float(shares[times <= ttft_seconds].sum()), by_tokens, 1.0)
+
+
+def occupancy(service: Service, requests_per_second: float, arrival_scv: float) -> tuple[queueing.Load, Steady]:
     """How many requests are in flight, and the steady states with 1, 2, .. slots of them.
 
     Notes
@@ -108,8 +155,8 @@ def occupancy(service: Service, requests_per_second: float, arrival_scv: float) 
     The instance completes mu(n) requests per second with n in flight, its closed-loop rate; see
     :func:`inference_econ.formulas.queueing.load` for the chain, and its validity.
 
-    Prefill goes before decoding. Where it takes the share r of the time, prompts begin to decode in bunches, as many
-    as follow each other without a pause: 1 / (1 - r) on average, the customers of a busy period. A stream of
+    Prefill goes before decoding. Where r others come while a prompt is read, prompts begin to decode in bunches, as
+    many as follow each other without a pause: 1 / (1 - r) on average, the customers of a busy period. A stream of
     bunches of m is m times as variable, for the part of their time that requests decode. An approximation, held
     against the simulation.
     """
@@ -117,17 +164,17 @@ def occupancy(service: Service, requests_per_second: float, arrival_scv: float) 
         raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
     state = service.at(np.arange(1.0, service.slots + 1.0))
     # A server with more in flight completes no less; interpolation may say so by a rounding.
-    rates = np.maximum.accumulate(state.requests_per_second)
-    share = float(np.interp(requests_per_second, [0.0, *rates], [0.0, *state.prefill_share]))
+    rates = np.minimum(np.maximum.accumulate(state.requests_per_second), state.requests_per_second[-1])
+    share = float(np.interp(requests_per_second, [0.0, *rates], [0.0, *state.follow_share]))
     decoding = service.requests.decode_steps * float(state.tpot_seconds[0])
     bunching = share / max(1.0 - share, 1e-9) * decoding / (float(state.ttft_seconds[0]) + decoding)
     scv = service.requests.osl.scv
-    found = queueing.load(requests_per_second, rates, arrival_scv=arrival_scv, service_scv=scv, bunching=bunching)
-    return found, state
+    queue = queueing.load(requests_per_second, rates, arrival_scv=arrival_scv, service_scv=scv, bunching=bunching)
+    return queue, state
 
 
-def first_tokens(
-    service: Service, found: queueing.Load, state: At, arrival_scv: float, counted: Array | float = 1.0
+def _first_tokens(
+    service: Service, queue: queueing.Load, state: Steady, arrival_scv: float, counted: Array | float = 1.0
 ) -> tuple[Array, Array]:
     """Times to first token of requests that find a slot and of those that wait for one, with their shares [s], [1].
 
@@ -136,13 +183,13 @@ def first_tokens(
     scv = service.requests.isl.scv
     bursts = (arrival_scv + scv) / (1.0 + scv)
     # Who finds n in flight makes it n + 1; who finds all slots taken waits, and starts with all of them taken.
-    free, chance = found.probabilities[:-1], float(found.waiting)
+    free, chance = queue.probabilities[:-1], float(queue.waiting)
     seen = np.append(free * ((1.0 - chance) / max(float(free.sum()), 1e-300)), chance)
     seen[:-1] *= counted
     seen[-1] *= np.ravel(counted)[-1]
     chosen, weights = _representatives(seen[:-1])
     values = _spread(state, chosen, bursts)
-    waits = float(found.wait_scale) * -np.log1p(-_LEVELS)
+    waits = float(queue.wait_scale) * -np.log1p(-_LEVELS)
     full = _spread(state, np.array([state.ttft_seconds.size - 1]), bursts)[0] + waits
     everything = np.concatenate([values.ravel(), full])
     return everything, np.concatenate([np.repeat(weights / _ATOMS, _ATOMS), np.full(_ATOMS, seen[-1] / _ATOMS)])
@@ -158,22 +205,23 @@ def _representatives(weights: Array) -> tuple[Indices, Array]:
     return np.clip(np.rint(middle), 0, weights.size - 1).astype(np.intp), grouped
 
 
-def _spread(state: At, chosen: Indices, bursts: float) -> Array:
+def _spread(state: Steady, chosen: Indices, bursts: float) -> Array:
     """TTFT over its variation in some states, shape (states, atoms) [s].
 
     Prompts ahead: none, or an exponential time, as often as prefill is busy. The rest of the running step: anything
     from none to the whole, independent of that. Bursts lengthen the former.
     """
-    ttft, share, queue, running = (
+    ttft, share, prompts, running = (
         values[chosen][:, None]
         for values in (state.ttft_seconds, state.prefill_share, state.queue_seconds, state.running_seconds)
     )
     busy = np.clip(share, 1e-9, 1.0)
-    ahead = np.maximum(np.log(busy / (1.0 - _LEVELS)), 0.0) * bursts * queue / busy
-    return np.asarray(ttft - queue - running + ahead + running * 2.0 * _SHUFFLED)
+    ahead = np.maximum(np.log(busy / (1.0 - _LEVELS)), 0.0) * bursts * prompts / busy
+    return np.asarray(ttft - prompts - running + ahead + running * 2.0 * _SHUFFLED)
 
 
-def _summary(values: Array, weights: Array) -> dict[str, float]:
+def summary(values: Array, weights: Array) -> dict[str, float]:
+    """Mean and percentiles (:data:`SHARES`) of times [s] that occur with some weights [1]."""
     quantiles = queueing.mixture_quantiles(values, weights, list(SHARES.values()))
     mean = float(values @ weights / weights.sum())
     return {"mean": mean, **dict(zip(SHARES, (float(value) for value in quantiles), strict=True))}

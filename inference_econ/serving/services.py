@@ -1,4 +1,4 @@
-"""Deployments as services: every layout with its steady states, from one request to a full cache."""
+"""Layouts as services: each with its steady states, from one request to a full cache."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array, Indices
 from inference_econ.engine import memory
 from inference_econ.engine import speculation as drafting
 from inference_econ.engine.layouts.grids import Grid
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.prefill import Prefill, prompts_together
+from inference_econ.engine.prefill import Prefill, prompts_together, shared_steps
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs.traffic import Requests
-from inference_econ.serving.steady import Steady, steady, steady_rounds
-
-Array = npt.NDArray[np.float64]
+from inference_econ.serving.steady import Steady, steady
 
 #: Batches per layout, from one request to a full cache in equal ratios.
 _BATCHES = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Deployments:
+class Services:
     """Some layouts as services.
 
     Attributes
@@ -56,25 +55,13 @@ class Deployments:
 
     def service(self, index: int) -> Service:
         """One of them."""
-        states = self.states
-        return Service(
-            setup=self.setup,
-            requests=self.requests,
-            plans=self.plans.at((np.array([index]),)),
-            slots=int(self.slots[index]),
-            concurrency=states.concurrency[index],
-            batch=states.batch[index],
-            ttft_seconds=states.ttft_seconds[index],
-            tpot_seconds=states.tpot_seconds[index],
-            requests_per_second=states.requests_per_second[index],
-            prefill_share=states.prefill_share[index],
-            queue_seconds=states.queue_seconds[index],
-            running_seconds=states.running_seconds[index],
-            decode_seconds=states.decode_seconds[index],
-            prefill_seconds=float(states.prefill.seconds[index, 0]),
-            prefill_busy_seconds=float(states.prefill.busy_seconds[index, 0]),
-            speculation=self.speculation,
-        )
+        plans, slots = self.plans.at((np.array([index]),)), int(self.slots[index])
+        return Service(self.setup, self.requests, plans, slots, self.states.take(index), self.speculation)
+
+    def take(self, indices: Indices) -> Services:
+        """Some of them."""
+        states = self.states.take(indices)
+        return replace(self, plans=self.plans.at((indices,)), slots=self.slots[indices], states=states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +78,8 @@ class Service:
         The layout, of shape (1,).
     slots : int
         Requests whose cache fits [1].
-    concurrency, batch, ttft_seconds, tpot_seconds, requests_per_second : ndarray, shape (k,)
-        Steady states: requests in flight [1], those of a decode step [1], latencies [s] and rate [1/s].
-    prefill_share, queue_seconds, running_seconds, decode_seconds : ndarray, shape (k,)
-        See :class:`inference_econ.serving.steady.Steady` [1] and [s].
-    prefill_seconds, prefill_busy_seconds : float
-        One prompt by itself, and what it takes of the instance's time [s].
+    states : Steady
+        Arrays of shape (k,): steady states by batch, ascending.
     speculation : Speculation or None
         Who proposes tokens.
     """
@@ -105,17 +88,7 @@ class Service:
     requests: Requests
     plans: Plans
     slots: int
-    concurrency: Array
-    batch: Array
-    ttft_seconds: Array
-    tpot_seconds: Array
-    requests_per_second: Array
-    prefill_share: Array
-    queue_seconds: Array
-    running_seconds: Array
-    decode_seconds: Array
-    prefill_seconds: float
-    prefill_busy_seconds: float
+    states: Steady
     speculation: Speculation | None = None
 
     @property
@@ -124,52 +97,40 @@ class Service:
         return int(self.plans.accelerators[0])
 
     @property
+    def prefill_seconds(self) -> float:
+        """One prompt by itself [s]."""
+        return float(self.states.prefill.seconds[0])
+
+    @property
+    def prefill_busy_seconds(self) -> float:
+        """What one prompt by itself takes of the instance's time [s]."""
+        return float(self.states.prefill.busy_seconds[0])
+
+    @property
     def most_requests_per_second(self) -> float:
         """With all slots taken [1/s]."""
         return float(self.at(self.slots).requests_per_second)
+
+    def at(self, concurrency: npt.ArrayLike) -> Steady:
+        """The steady state with some requests in flight, shape (...); at most as many as there are slots."""
+        return self.states.at(np.clip(np.asarray(concurrency, dtype=float), 1.0, self.slots))
+
+    def step_seconds(self, batch: npt.ArrayLike) -> Array:
+        """A decode step without prefill for some requests, shape (...) [s]."""
+        return np.asarray(np.interp(np.asarray(batch, dtype=float), self.states.batch, self.states.decode_seconds))
 
     def reading(self, tokens: float, cached: float = 0.0) -> Prefill:
         """Time to read a prompt of so many new tokens after cached ones, by whoever proposes tokens as well."""
         return drafting.read_prompt(self.setup, self.plans, tokens, cached, self.speculation)
 
-    def at(self, concurrency: npt.ArrayLike) -> At:
-        """The steady state with some requests in flight, shape (...); at most as many as there are slots."""
-        wanted = np.log(np.clip(np.asarray(concurrency, dtype=float), 1.0, self.slots))
-        known = np.log(self.concurrency)
-
-        def read(values: Array) -> Array:
-            positive = bool(np.all(values > 0.0))
-            found = np.interp(wanted, known, np.log(values) if positive else values)
-            return np.asarray(np.exp(found) if positive else found)
-
-        columns = (
-            self.batch, self.ttft_seconds, self.tpot_seconds, self.requests_per_second,
-            self.prefill_share, self.queue_seconds, self.running_seconds,
-        )  # fmt: skip
-        return At(*(read(column) for column in columns))
+    def shared_prefill_seconds(self, prompts: npt.ArrayLike) -> Array:
+        """What each of some prompts takes of the instance's time if they are read together, shape (...) [s]."""
+        requests = self.requests
+        share = shared_steps(self.setup, self.plans, requests.new_tokens, requests.cached, prompts)
+        return np.reshape(self.prefill_busy_seconds * share, np.shape(prompts))
 
 
-@dataclass(frozen=True, slots=True)
-class At:
-    """A steady state; arrays of one shape."""
-
-    batch: Array
-    """Requests that a decode step works on [1]."""
-    ttft_seconds: Array
-    """[s]"""
-    tpot_seconds: Array
-    """[s]"""
-    requests_per_second: Array
-    """[1/s]"""
-    prefill_share: Array
-    """[1]"""
-    queue_seconds: Array
-    """[s]"""
-    running_seconds: Array
-    """[s]"""
-
-
-def deployments(setup: Setup, requests: Requests, grid: Grid, speculation: Speculation | None = None) -> Deployments:
+def every_service(setup: Setup, requests: Requests, grid: Grid, speculation: Speculation | None = None) -> Services:
     """Every layout of a grid that fits, as a service.
 
     Parameters
@@ -185,7 +146,7 @@ def deployments(setup: Setup, requests: Requests, grid: Grid, speculation: Specu
 
     Returns
     -------
-    Deployments
+    Services
         Smallest instances first.
 
     Raises
@@ -211,7 +172,7 @@ def services(
     *,
     batches: int = _BATCHES,
     speculation: Speculation | None = None,
-) -> Deployments:
+) -> Services:
     """Given layouts as services, whether they fit or not.
 
     Parameters
@@ -231,18 +192,8 @@ def services(
     """
     slots = np.minimum(slots, _begun(setup, requests, plans))
     shares = np.arange(batches) / (batches - 1.0)
-    rows = Plans(
-        plans.accelerators[:, None],
-        slots[:, None] ** shares,
-        plans.pp[:, None],
-        plans.attention_ranks[:, None],
-        None if plans.ep is None else plans.ep[:, None],
-        whole=True,
-    )
-    if speculation is not None:
-        states = steady_rounds(setup, rows, requests, speculation)
-        return Deployments(setup, requests, plans, slots, states, speculation)
-    return Deployments(setup, requests, plans, slots, steady(setup, rows, requests))
+    states = steady(setup, plans.column(slots[:, None] ** shares), requests, speculation)
+    return Services(setup, requests, plans, slots, states, speculation)
 
 
 def _begun(setup: Setup, requests: Requests, plans: Plans) -> Array | float:
@@ -256,7 +207,7 @@ def _begun(setup: Setup, requests: Requests, plans: Plans) -> Array | float:
 
 def layouts(setup: Setup, grid: Grid) -> Plans:
     """Every layout of a grid that divides what it must, with one sequence per group and stage; shape (n,)."""
-    found: list[Plans] = []
+    variants: list[Plans] = []
     sizes, model, assumed = grid.accelerators, setup.model, setup.assumptions
     for depth in grid.layouts.depths(model, assumed, sizes, np.zeros(1)):
         depth = np.broadcast_to(depth, sizes.shape)
@@ -267,9 +218,9 @@ def layouts(setup: Setup, grid: Grid) -> Plans:
         for cut in assumed.layout.tensor_layouts:
             codes = setup.reasons(plans, cut)
             possible |= (codes != memory.DIVIDE) & (codes != memory.NETWORK)
-        found.append(plans.at(np.nonzero(possible)))
+        variants.append(plans.at(np.nonzero(possible)))
     size, batch, pp, ranks, ep = (
-        np.concatenate([np.asarray(getattr(plans, name), dtype=float) for plans in found])
+        np.concatenate([np.asarray(getattr(plans, name), dtype=float) for plans in variants])
         for name in ("accelerators", "batch", "pp", "attention_ranks", "ep")
     )
     order = np.lexsort((ep, ranks, pp, size))
@@ -293,8 +244,8 @@ def _nothing(setup: Setup, plans: Plans, grid: Grid, speculation: Speculation | 
     sizes = f"{grid.accelerators.min():g} to {grid.accelerators.max():g} accelerators"
     if not plans.accelerators.size:
         return f"nothing fits: {subject}: no layout of {sizes} divides heads, layers, experts and widths"
-    one = plans.at((np.array([plans.accelerators.size - 1]),))
-    weights, cache, available = drafting.memory(setup, one, speculation).of_one_plan()
+    largest = plans.at((np.array([plans.accelerators.size - 1]),))
+    weights, cache, available = drafting.memory(setup, largest, speculation).of_one_plan()
     proposer = "" if speculation is None else f", those of the {drafting.PROPOSERS[speculation.proposer]} included"
     return (
         f"nothing fits: {subject}, {sizes}: on the largest, {weights / 1e9:.1f} GB of weights and "

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array, Indices
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.prefill import Prefill, fastest_cut, prefill, prompts_together
+from inference_econ.engine.prefill import (
+    Prefill,
+    fastest_cut,
+    prompts_of_a_step,
+    prompts_together,
+    shared_steps,
+    unhindered,
+)
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.speculation import Speculation, read_prompt, rounds
 from inference_econ.inputs.traffic import Requests
 
-Array = npt.NDArray[np.float64]
+#: Numbers of prompts in a step whose work is calculated; and so many that chance hardly matters [1].
+_SHARED, _MANY = 12, 40.0
+#: Fewer prompts in a step than this are none [1].
+_TINY = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,8 @@ class Steady:
         A decode step without prefill; of speculation a round over the tokens that it gives [s].
     prefill_share : ndarray
         Share of the instance's time that prefill takes [1].
+    follow_share : ndarray
+        Prompts that come on average while one is read, and make those who came before wait longer [1].
     queue_seconds, running_seconds : ndarray
         Parts of the TTFT that vary from request to request: prompts ahead, and the rest of the running step; means
         [s].
@@ -48,6 +63,7 @@ class Steady:
     requests_per_second: Array
     decode_seconds: Array
     prefill_share: Array
+    follow_share: Array
     queue_seconds: Array
     running_seconds: Array
     prefill: Prefill
@@ -58,8 +74,88 @@ class Steady:
         with np.errstate(divide="ignore"):
             return 1.0 / self.tpot_seconds
 
+    def take(self, index: int | Indices) -> Steady:
+        """The states of some layouts, by their place on the first axis."""
+        return replace(self._each(lambda values: values[index]), prefill=self.prefill.take(index))
 
-def steady(setup: Setup, plans: Plans, requests: Requests) -> Steady:
+    def joined(self, other: Steady) -> Steady:
+        """These states, shape (n, k), and others of the same layouts after them."""
+        return self._each(lambda *values: np.concatenate(values, axis=1), other)
+
+    def at(self, concurrency: npt.ArrayLike) -> Steady:
+        """The states of one layout with some requests in flight.
+
+        Parameters
+        ----------
+        concurrency : array_like, shape (...)
+            Requests in flight [1]; beyond the first and the last state, those are returned.
+
+        Returns
+        -------
+        Steady
+            Arrays of shape (...), from states of shape (k,) in ascending order. Between two of them, what is positive
+            is a power of the number in flight.
+        """
+        flight, known = np.log(np.asarray(concurrency, dtype=float)), np.log(self.concurrency)
+
+        def between(values: Array) -> Array:
+            positive = bool(np.all(values > 0.0))
+            read = np.interp(flight, known, np.log(values) if positive else values)
+            return np.asarray(np.exp(read) if positive else read)
+
+        return self._each(between)
+
+    def without_prompts(self, steps: float, taken_seconds: float = 0.0) -> Steady:
+        """The same batches on an instance that decodes what others have read.
+
+        Parameters
+        ----------
+        steps : float
+            Decode steps of an answer [1].
+        taken_seconds : float
+            Time of the instance that each request takes at least, such as that of its links [s].
+
+        Returns
+        -------
+        Steady
+            A request is in flight from its first step on.
+        """
+        none = np.zeros_like(self.decode_seconds)
+        working = np.maximum(steps * self.decode_seconds / self.batch, taken_seconds)
+        reading = replace(self.prefill, seconds=0.0 * self.prefill.seconds, busy_seconds=0.0 * self.prefill.seconds)
+        return Steady(
+            batch=self.batch,
+            concurrency=self.batch,
+            ttft_seconds=none,
+            tpot_seconds=self.decode_seconds,
+            requests_per_second=1.0 / working,
+            decode_seconds=self.decode_seconds,
+            prefill_share=none,
+            follow_share=none,
+            queue_seconds=none,
+            running_seconds=none,
+            prefill=reading,
+        )
+
+    def _each(self, change: Callable[..., Array], *others: Steady) -> Steady:
+        """With another array in the place of each, from that of these states and of others; the prompt stays."""
+        every = (self, *others)
+        return Steady(
+            batch=change(*(states.batch for states in every)),
+            concurrency=change(*(states.concurrency for states in every)),
+            ttft_seconds=change(*(states.ttft_seconds for states in every)),
+            tpot_seconds=change(*(states.tpot_seconds for states in every)),
+            requests_per_second=change(*(states.requests_per_second for states in every)),
+            decode_seconds=change(*(states.decode_seconds for states in every)),
+            prefill_share=change(*(states.prefill_share for states in every)),
+            follow_share=change(*(states.follow_share for states in every)),
+            queue_seconds=change(*(states.queue_seconds for states in every)),
+            running_seconds=change(*(states.running_seconds for states in every)),
+            prefill=self.prefill,
+        )
+
+
+def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculation | None = None) -> Steady:
     """Continuous batching in steady state, from the batch that decode steps work on.
 
     Parameters
@@ -71,68 +167,64 @@ def steady(setup: Setup, plans: Plans, requests: Requests) -> Steady:
         sequence per group and stage leave chips without work.
     requests : Requests
         Lengths and cached tokens.
+    speculation : Speculation, optional
+        Who proposes tokens: rounds of the best draft length for each batch take the place of steps.
 
     Returns
     -------
     Steady
-        What users see, and what the instance completes.
+        What users see, and what the instance completes. With speculation its ``decode_seconds`` are those of a round
+        over the tokens that it gives.
+
+    Raises
+    ------
+    InputError
+        If the speculation does not go with the model; see :func:`inference_econ.engine.speculation.rounds`.
 
     Notes
     -----
     While a request decodes, each of the B - 1 others ends once per ``decode_steps`` steps, and is followed by the
     prefill of a new one, for which decoding waits (or by which steps get longer, with chunks: the mean is the same). A
     step thus takes T(B) + (B - 1) / decode_steps x P. Where prompts share steps with decoding, P is what chips work
-    for it, or what is left of the time that the host launches it: see :func:`_beside`. The number in flight follows
-    from the share of its time that a request decodes, as an arriving one finds the others (Reiser and Lavenberg,
-    1980), but no instance is more than busy. A new prompt waits for the rest of the running step and for prompts
-    before it: see :func:`_waits`.
+    for it, or what is left of the time that the host launches it: see :func:`_beside`. Where more than one of them
+    begins per step, those of a step are read together, and each takes less
+    (:func:`inference_econ.engine.prefill.shared_steps`). The number in flight follows from the share of its time that a
+    request decodes, as an arriving one finds the others (Reiser and Lavenberg, 1980), but no instance is more than
+    busy. A new prompt waits for the rest of the running step and for prompts before it: see :func:`_waits`.
+
+    With speculation there are (osl - 1) / V rounds per answer in the place of osl - 1 steps, V tokens each on average.
+    Prefill is not made shorter by it, so that it weighs more: its share per token stays (B - 1) / (osl - 1) x P. The
+    proposer reads every prompt as well, whether a batch speculates or not, since it may have to propose as soon as the
+    batch is small again. A new prompt waits for the rest of a whole round. What the last round of an answer gives
+    beyond its end is not counted: answers are long beside drafts.
     """
-    together = prompts_together(setup, plans)
     batch = np.broadcast_to(plans.batch, plans.shape)
-    # The fullest group sets the pace: none has less than one sequence.
-    decode = fastest_cut(setup, replace(plans, batch=np.maximum(batch, together)))
-    return balanced(setup, requests, batch, decode, prefill(setup, plans, requests.new_tokens, requests.cached))
-
-
-def steady_rounds(setup: Setup, plans: Plans, requests: Requests, speculation: Speculation) -> Steady:
-    """Continuous batching in rounds of the best draft length for each batch.
-
-    Parameters
-    ----------
-    setup, plans, requests
-        See :func:`steady`.
-    speculation : Speculation
-        Who proposes.
-
-    Returns
-    -------
-    Steady
-        Its ``decode_seconds`` are those of a round over the tokens that it gives.
-
-    Raises
-    ------
-    InputError
-        See :func:`inference_econ.engine.speculation.rounds`.
-
-    Notes
-    -----
-    As in :func:`steady`, with (osl - 1) / V rounds per answer in the place of osl - 1 steps, V tokens each on
-    average. Each of the B - 1 others ends once in that many rounds, and is followed by a prefill for which rounds
-    wait. Prefill is not made shorter by speculation, so that it weighs more: its share per token stays (B - 1) /
-    (osl - 1) x P. The proposer reads every prompt as well, whether a batch speculates or not, since it may have to
-    propose as soon as the batch is small again. A new prompt waits for the rest of a whole round. What the last
-    round of an answer gives beyond its end is not counted: answers are long beside drafts.
-    """
-    found = rounds(setup, plans, speculation)
-    best = found.best()
-    seconds = np.take_along_axis(found.seconds, best.length[..., None], axis=-1)[..., 0]
+    decode, tokens = _decode(setup, replace(plans, batch=batch), speculation)
     reading = read_prompt(setup, plans, requests.new_tokens, requests.cached, speculation)
-    batch = np.broadcast_to(plans.batch, plans.shape)
-    return balanced(setup, requests, batch, seconds, reading, tokens=found.tokens[best.length])
+    shared = SharedWork.of(unhindered(setup), plans, requests)
+    return balanced(setup, requests, batch, decode, reading, tokens=tokens, shared=shared)
+
+
+def _decode(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
+    """Time of a decode step, or of a round of the best draft length [s], and the tokens that it gives a request [1]."""
+    if speculation is None:
+        # The fullest group sets the pace: none has less than one sequence.
+        batch = np.maximum(plans.batch, prompts_together(setup, plans))
+        return fastest_cut(setup, replace(plans, batch=batch)), np.ones(())
+    drafts = rounds(setup, plans, speculation)
+    length = drafts.best().length
+    return np.take_along_axis(drafts.seconds, length[..., None], axis=-1)[..., 0], drafts.tokens[length]
 
 
 def balanced(
-    setup: Setup, requests: Requests, batch: Array, decode: Array, reading: Prefill, tokens: Array | float = 1.0
+    setup: Setup,
+    requests: Requests,
+    batch: Array,
+    decode: Array,
+    reading: Prefill,
+    *,
+    tokens: Array | float = 1.0,
+    shared: SharedWork,
 ) -> Steady:
     """The steady state that follows from the times of a decode step and of a prompt; see :func:`steady`.
 
@@ -150,28 +242,32 @@ def balanced(
         Of one prompt.
     tokens : ndarray, shape (...), or float
         Tokens that a step gives each request on average [1].
+    shared : SharedWork
+        What prompts that begin in the same step are for the chips.
     """
-    steps, others = requests.decode_steps / tokens, batch - 1.0
-    own, prompt, idle = reading.seconds, reading.busy_seconds, np.zeros(())
+    steps, others = np.asarray(requests.decode_steps / tokens), batch - 1.0
+    own, idle, each = reading.seconds, np.zeros(()), Added(*(reading.busy_seconds,) * 4)
     if setup.assumptions.serving.prefill_chunk:
         # Decoding beside it is work for the chips while the host launches kernels.
         own = reading.chip_share * own + np.minimum(others, 1.0) * reading.chunks * decode
         idle = np.maximum(reading.seconds - own, 0.0)
-        waiting = prompt - decode * reading.chunks * prompt / reading.seconds
-        prompt = _beside(setup, requests, reading, waiting, others / np.maximum(steps, 1.0))
+        waiting = reading.busy_seconds * (1.0 - decode * reading.chunks / reading.seconds)
+        each = _beside(setup, requests, reading, waiting, others / np.maximum(steps, 1.0), shared)
+    prompt, several = each.mean, _several_fit(setup, requests)
     # All steps of an answer, and the prompts of others between them.
     answer = steps * decode + others * prompt
-    share = others * prompt / np.maximum(answer, np.finfo(float).tiny)
-    queue, step = _waits(setup, replace(reading, busy_seconds=prompt), decode, share, requests)
-    # Nobody waits for more than all others.
-    most = others * prompt
-    ahead, running = np.minimum(queue, most), np.minimum(others, 1.0) * np.minimum(step, decode + most) / 2.0
+    if several:
+        ahead, step = _in_shared_steps(setup, requests, reading, each, decode, steps, others)
+        # Nor does it wait for them while its own prompt waits for the host anyway.
+        ahead = np.maximum(ahead - idle, 0.0)
+    else:
+        share = others * prompt / np.maximum(answer, np.finfo(float).tiny)
+        ahead, step = _waits(setup, replace(reading, busy_seconds=prompt), decode, share, requests)
+        # Nobody waits for more than all others.
+        ahead = np.minimum(ahead, others * prompt)
+    running = np.minimum(others, 1.0) * np.minimum(step, decode + others * prompt) / 2.0
     # What prompts before it have in the steps that were prepared when it came: one after the other, that is counted.
-    prepared = decode
-    if _several_fit(setup, requests):
-        # Of prompts in the same step only the work of chips counts, and not while they wait for the host anyway.
-        ahead = np.maximum(ahead * reading.chip_share * reading.busy_seconds / prompt - idle, 0.0)
-        prepared = decode + others / np.maximum(steps, 1.0) * prompt
+    prepared = decode + others / np.maximum(steps, 1.0) * prompt if several else decode
     own = own + idle + setup.assumptions.host.request_overhead
     if requests.decode_steps > 0:
         own = own + setup.assumptions.host.steps_ahead * np.minimum(others, 1.0) * prepared
@@ -180,12 +276,95 @@ def balanced(
     rate = 1.0 / cycle + others / np.maximum(answer, np.finfo(float).tiny)
     rate = np.minimum(rate, batch / (steps * decode + batch * prompt))
     tpot = answer / requests.decode_steps if requests.decode_steps > 0 else np.zeros_like(answer)
-    busy = rate * prompt
-    return Steady(batch, rate * cycle, ttft, tpot, rate, decode / tokens, busy, ahead, running, reading)
+    return Steady(
+        batch=batch,
+        concurrency=rate * cycle,
+        ttft_seconds=ttft,
+        tpot_seconds=tpot,
+        requests_per_second=rate,
+        decode_seconds=decode / tokens,
+        prefill_share=rate * prompt,
+        follow_share=rate * (each.following if several else prompt),
+        queue_seconds=ahead,
+        running_seconds=running,
+        prefill=reading,
+    )
 
 
-def _beside(setup: Setup, requests: Requests, reading: Prefill, waiting: Array, prompts: Array) -> Array:
-    """What each prompt adds to the steps that it shares with decoding and with other prompts: a mean [s].
+@dataclass(frozen=True, slots=True)
+class SharedWork:
+    """What prompts that share a step are for the chips, over what one is.
+
+    Attributes
+    ----------
+    counts : ndarray, shape (m,)
+        Prompts of a group of attention ranks: 0, 1, .. and as many as a step has room for [1].
+    work : ndarray, shape (..., m)
+        Of so many [1].
+    """
+
+    counts: Array
+    work: Array
+
+    @classmethod
+    def of(cls, setup: Setup, plans: Plans, requests: Requests) -> SharedWork:
+        """Of the prompts of some requests, on plans of shape (...)."""
+        most = prompts_of_a_step(setup, requests.new_tokens)
+        counts = np.unique(np.rint(np.geomspace(1.0, most, _SHARED)))
+        prompts = counts * prompts_together(setup, plans)[..., None]
+        share = shared_steps(setup, plans.column(prompts), requests.new_tokens, requests.cached, prompts)
+        none = np.zeros((*share.shape[:-1], 1))
+        return cls(np.append(0.0, counts), np.concatenate([none, counts * share], axis=-1))
+
+    def at(self, prompts: Array) -> Array:
+        """Of other numbers of prompts, shape (..., k) [1]; what a step has no room for takes further steps."""
+        inside = np.minimum(prompts, self.counts[-1])
+        above = np.clip(np.searchsorted(self.counts, inside), 1, self.counts.size - 1)
+        shape = (*np.broadcast_shapes(self.work.shape[:-1], above.shape[:-1]), self.counts.size)
+        places = np.broadcast_to(above, (*shape[:-1], above.shape[-1]))
+        low, high = (np.take_along_axis(np.broadcast_to(self.work, shape), places - k, axis=-1) for k in (1, 0))
+        along = (inside - self.counts[above - 1]) / (self.counts[above] - self.counts[above - 1])
+        return np.asarray((low + along * (high - low)) * (np.maximum(prompts, inside) / np.maximum(inside, _TINY)))
+
+
+class Added(NamedTuple):
+    """What each prompt adds to the steps that it shares with decoding and with other prompts [s]."""
+
+    mean: Array
+    """All that come taken together, the waits of chips for the host included."""
+    chips: Array
+    """The same of the chips' work alone."""
+    following: Array
+    """Work for one that comes beside those that come anyway."""
+    joining: Array
+    """Work for each of the others in a prompt's own step."""
+
+
+def _in_shared_steps(
+    setup: Setup, requests: Requests, reading: Prefill, each: Added, decode: Array, steps: Array, others: Array
+) -> tuple[Array, Array]:
+    """As :func:`_waits`, of prompts that share steps: the work of those before one, and the step that it meets [s].
+
+    Notes
+    -----
+    Those that come while a step lasts make the next one longer by what chips work for one more of them; the rest of the
+    mean step is as if fixed. The host makes all steps longer alike.
+    """
+    share, working = (
+        others * added / np.maximum(steps * decode + others * added, np.finfo(float).tiny)
+        for added in (each.mean, each.chips)
+    )
+    mean, part = decode / np.maximum(1.0 - working, _TINY), working * each.following / each.chips
+    follows = replace(reading, busy_seconds=each.following)
+    queue, step = _waits(setup, follows, mean * (1.0 - part), part, requests)
+    ahead = np.minimum(queue, others * each.following) * each.joining / each.following
+    return ahead, step + decode / np.maximum(1.0 - share, _TINY) - mean
+
+
+def _beside(
+    setup: Setup, requests: Requests, reading: Prefill, waiting: Array, prompts: Array, shared: SharedWork
+) -> Added:
+    """What each prompt adds to the steps that it shares with decoding and with other prompts.
 
     Parameters
     ----------
@@ -199,30 +378,50 @@ def _beside(setup: Setup, requests: Requests, reading: Prefill, waiting: Array, 
         What a single prompt would add if only the host counted, which launches its kernels, W [s].
     prompts : ndarray, shape (...)
         That begin per step, on average [1].
+    shared : SharedWork
+        What the prompts of a step are for the chips, w [1].
 
     Notes
     -----
-    The host launches once for all prompts of a step, while each of N has work C for the chips: max(W, N C), or nothing
-    where N is 0. By chance N is Poisson-distributed; groups that read beside each other count as one.
+    The host launches once for all prompts of a step, in each of the G groups that read beside each other, while they
+    are work C G w(N / G) for the chips: the longer of that and min(N, G) W. By chance N is Poisson-distributed: one
+    prompt more on average is one more whatever N was. A prompt finds as many others in its step as there are on
+    average, and what they add for the chips is C less than what all take.
     """
-    from scipy.special import pdtr
-
     working = reading.chip_share * reading.busy_seconds
     if reading.chunks > 1:
-        return np.maximum(working, waiting)
-    mean = np.maximum(prompts * reading.busy_seconds / reading.seconds, 1e-6)
-    # So many have less work for the chips than for the host.
-    few = np.maximum(np.floor(waiting / working), 0.0)
-    launching = waiting * (pdtr(few, mean) - np.exp(-mean)) / mean
-    added = launching + working * np.where(few > 0.0, 1.0 - pdtr(np.maximum(few - 1.0, 0.0), mean), 1.0)
+        return Added(np.maximum(working, waiting), working, working, working)
+    groups, number = reading.seconds / reading.busy_seconds, np.maximum(prompts, _TINY)
+    usual = np.minimum(number, _MANY)
+    count = np.arange(np.ceil(usual.max() + 8.0 * np.sqrt(usual.max())) + 8.0)
+    chance = _poisson(usual, count)
+    work, more = (groups[..., None] * shared.at(some / groups[..., None]) for some in (count, count + 1.0))
+    taken = np.maximum(waiting[..., None] * np.minimum(count, groups[..., None]), working[..., None] * work)
+    # Of many, what all of them take, and what one more takes, are in proportion to those of their mean number.
+    (all_usual, one_usual), (all_now, one_now) = (
+        (shared.at(some)[..., 0], (shared.at(some + 1.0 / groups[..., None]) - shared.at(some))[..., 0])
+        for some in ((usual / groups)[..., None], (number / groups)[..., None])
+    )
+    grown = all_now / all_usual / number
+    mean, chips = ((chance * added).sum(axis=-1) * grown for added in (taken, working[..., None] * work))
+    following = working * (chance * (more - work)).sum(axis=-1) * one_now / one_usual
+    joining = working * ((chance * more).sum(axis=-1) - 1.0) * grown
     # No more of them than the tokens of a step allow.
     least = waiting * min(requests.new_tokens / setup.assumptions.serving.prefill_chunk, 1.0)
-    return np.asarray(np.maximum(added, least))
+    # One more takes no more than each of all does; formats of messages may change in between.
+    return Added(np.maximum(mean, least), chips, np.minimum(following, chips), np.minimum(joining, chips))
+
+
+def _poisson(mean: Array, count: Array) -> Array:
+    """Probability of each of some counts, shape (..., k), about means of shape (...) [1]."""
+    from scipy.special import gammaln
+
+    return np.asarray(np.exp(count * np.log(mean)[..., None] - mean[..., None] - gammaln(count + 1.0)))
 
 
 def _several_fit(setup: Setup, requests: Requests) -> bool:
     """Whether several prompts can be read in the same step, beside decoding."""
-    return 2.0 * requests.new_tokens <= setup.assumptions.serving.prefill_chunk
+    return prompts_of_a_step(setup, requests.new_tokens) >= 2.0
 
 
 def _waits(setup: Setup, reading: Prefill, decode: Array, share: Array, requests: Requests) -> tuple[Array, Array]:
@@ -235,7 +434,7 @@ def _waits(setup: Setup, reading: Prefill, decode: Array, share: Array, requests
     reading : Prefill
         Of one prompt: P.
     decode : ndarray, shape (...)
-        A decode step without prefill, D [s].
+        A step without what prompts add to it, D [s].
     share : ndarray, shape (...)
         Share of the time that prefill takes, r [1].
     requests : Requests

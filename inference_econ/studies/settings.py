@@ -6,11 +6,12 @@ from functools import lru_cache
 
 from inference_econ._types import Progress
 from inference_econ.answers.assess import Assessment, assess
-from inference_econ.answers.frontier import DraftModel, frontier
+from inference_econ.answers.frontier import frontier
 from inference_econ.answers.operating_point import Observation
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.space import Space
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.speculation import ACCEPTANCE, PROPOSERS, Speculation
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog, profiles
 from inference_econ.inputs.asks import AssessAsk, Settings
@@ -18,7 +19,7 @@ from inference_econ.inputs.traffic import Traffic
 from inference_econ.search.frontier import Frontier, Sampling
 
 #: What a scenario assumes where neither the caller nor its file says.
-DEFAULTS = Settings(grid="whole", pipeline=True, isl=2000, osl=500, acceptance=0.8, max_draft=5)
+DEFAULTS = Settings(grid="whole", pipeline=True, isl=2000, osl=500)
 
 
 def with_defaults(settings: Settings) -> Settings:
@@ -75,18 +76,32 @@ def frontier_of(settings: Settings, *, progress: Progress | None = None) -> Fron
     )
     space = Space(_pins(filled), filled.max_accelerators, filled.pipeline, filled.grid)
     sampling = None if filled.sampling is None else Sampling(filled.sampling.points, filled.sampling.decades)
-    return frontier(setup_of(filled), traffic, space, draft=_draft(filled), sampling=sampling, progress=progress)
+    speculation = speculation_of(filled)
+    return frontier(setup_of(filled), traffic, space, speculation=speculation, sampling=sampling, progress=progress)
 
 
 def _pins(filled: Settings) -> Pins:
     return Pins(filled.tp, filled.dp, filled.pp, filled.ep, filled.batch, filled.accelerators)
 
 
-def _draft(filled: Settings) -> DraftModel | None:
-    if filled.draft is None:
+def speculation_of(settings: Settings) -> Speculation | None:
+    """Who proposes tokens, if anybody.
+
+    Raises
+    ------
+    InputError
+        If a name cannot be used, or the longest draft and the list of probabilities differ in length.
+    """
+    proposer = next((name for name in PROPOSERS if getattr(settings, name)), None)
+    if proposer is None:
         return None
-    assert filled.acceptance is not None and filled.max_draft is not None
-    return DraftModel(catalog.model(filled.draft), filled.acceptance, filled.max_draft)
+    return Speculation.of(
+        proposer,
+        ACCEPTANCE if settings.acceptance is None else settings.acceptance,
+        settings.max_draft,
+        model=None if settings.draft is None else catalog.model(settings.draft),
+        weights=settings.draft_weights,
+    )
 
 
 _cached_frontier = lru_cache(maxsize=256)(frontier_of)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import inference_econ as ie
 from inference_econ.engine.step import mfu
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.report import assess as assessment_tables
+from inference_econ.report.assess import assessment_chart, assessment_record, findings, step_table
 from tests import asking
 
 SHORT = ie.Traffic(context=500)
@@ -76,7 +76,7 @@ def test_a_point_that_does_what_is_predicted_is_explained_and_not_ahead() -> Non
     assert found.unexplained_seconds == pytest.approx(0, abs=1e-12)
     assert found.same_size.verdict in ("on", "behind")
     assert found.same_size.speed_factor is not None and found.same_size.speed_factor >= 1 - 1e-9
-    assert "nothing is unexplained" in " ".join(assessment_tables.findings(found))
+    assert "nothing is unexplained" in " ".join(findings(found))
 
 
 def test_the_best_layout_is_taken_where_it_is_open() -> None:
@@ -122,7 +122,7 @@ def test_a_point_ahead_of_the_frontier_is_said_to_be() -> None:
     found = assess(tokens_per_second=80, batch=100)
     assert (found.anywhere.verdict, found.same_size.verdict, found.ideal.verdict) == ("ahead", "ahead", "behind")
     assert found.unexplained_seconds is not None and found.unexplained_seconds < 0
-    said = " ".join(assessment_tables.findings(found))
+    said = " ".join(findings(found))
     assert "It is better than every deployment under deployable" in said
     assert "speculates" in said
     assert "the server is faster than predicted by" in said
@@ -132,7 +132,7 @@ def test_a_point_ahead_of_the_ideal_bound_is_said_to_be() -> None:
     found = assess(tokens_per_second=250, batch=8)
     assert found.ideal.verdict == "ahead"
     assert (found.ideal.cheaper, found.ideal.cost_factor, found.ideal.dollars_lost) == (None, None, None)
-    said = " ".join(assessment_tables.findings(found))
+    said = " ".join(findings(found))
     assert "It is better than the ideal bound for 8 GPUs" in said
     assert "nothing is as fast" in said
     assert "Only speculation or shared prefixes allow that" in said
@@ -142,7 +142,7 @@ def test_more_arithmetic_than_the_chips_can_do_is_a_finding() -> None:
     found = assess(tokens_per_second=70, batch=2000)
     assert found.measured.mfu > 1
     assert (found.ideal.faster, found.ideal.speed_factor, found.ideal.speed_lost) == (None, None, None)
-    said = " ".join(assessment_tables.findings(found))
+    said = " ".join(findings(found))
     assert "That is 248 % of what the arithmetic units of 8 GPUs can do" in said
 
 
@@ -157,9 +157,9 @@ def test_a_batch_that_does_not_fit_is_a_finding() -> None:
     assert short.most == int((short.available_bytes - 141.1e9) / (8000 * 327680))
     fits = assess(ie.Traffic(context=8000), tokens_per_second=30, batch=short.most)
     assert fits.shortage is None
-    said = " ".join(assessment_tables.findings(found))
+    said = " ".join(findings(found))
     assert "A batch of 512 needs 1483 GB, and 8 GPUs have 609 GB: 178 sequences fit" in said
-    assert assessment_tables.step_table(found) is None
+    assert step_table(found) is None
 
 
 def test_prompts_take_time_that_no_part_counts() -> None:
@@ -168,9 +168,7 @@ def test_prompts_take_time_that_no_part_counts() -> None:
     # 64 answers of 500 tokens come with 64 prompts in 500 steps.
     prompt = asking.explain("llama_3_70b", "h100_sxm", tp=8, prompt=2000, assumptions="deployable").seconds
     assert found.prompt_seconds == pytest.approx(prompt * 64 / 500, rel=1e-6)
-    assert "Prompts of 2000 tokens for every 500 of output are not in the step" in " ".join(
-        assessment_tables.findings(found)
-    )
+    assert "Prompts of 2000 tokens for every 500 of output are not in the step" in " ".join(findings(found))
     assert assess(tokens_per_second=40, batch=64).prompt_seconds is None
 
 
@@ -183,7 +181,7 @@ def test_a_point_on_the_frontier_is_said_to_be() -> None:
     assert found.anywhere.verdict == "on"
     assert found.anywhere.speed_factor == pytest.approx(1)
     assert found.anywhere.cost_factor == pytest.approx(1)
-    assert "It lies on the frontier of deployable, within 2 %." in assessment_tables.findings(found)
+    assert "It lies on the frontier of deployable, within 2 %." in findings(found)
 
 
 def test_the_price_moves_costs_and_no_factor() -> None:
@@ -267,7 +265,7 @@ def test_a_model_that_does_not_fit_is_told_apart() -> None:
 
 def test_the_record_has_every_number() -> None:
     found = assess(ie.Traffic(isl=2000, osl=500), tokens_per_second=40, batch=64)
-    record: Any = assessment_tables.assessment_record(found)
+    record: Any = assessment_record(found)
     assert record["measured"]["throughput"] == 2560
     for name, gap in (("any_size", found.anywhere), ("same_size", found.same_size), ("ideal", found.ideal)):
         one = record["frontiers"][name]
@@ -284,7 +282,7 @@ def test_the_record_has_every_number() -> None:
 
 def test_the_chart_has_two_frontiers_and_the_bound_and_the_point() -> None:
     found = assess(tokens_per_second=40, batch=64)
-    chart = assessment_tables.assessment_chart(found)
+    chart = assessment_chart(found)
     labels = [line.label for line in chart.lines]
     assert labels == ["deployable, any size", "deployable, 8 GPUs", "ideal, 8 GPUs", "measured: 40 tokens/s, $2.56"]
     point = chart.lines[-1]
@@ -296,9 +294,7 @@ def test_another_verdict_among_deployments_of_the_same_size_is_said() -> None:
     subject = "gpt_oss_120b", "h100_sxm", SHORT
     found = asking.assess(*subject, tokens_per_second=100, batch=64, accelerators=2, assumptions="deployable")
     assert (found.anywhere.verdict, found.same_size.verdict) == ("behind", "ahead")
-    assert "Among deployments on 2 GPUs it is ahead of all: at this cost " in " ".join(
-        assessment_tables.findings(found)
-    )
+    assert "Among deployments on 2 GPUs it is ahead of all: at this cost " in " ".join(findings(found))
     # 2 GPUs of a model whose frontier asks for more.
     front = asking.frontier(*subject, accelerators=2, assumptions="deployable")
     point = front.preferred()
@@ -310,6 +306,4 @@ def test_another_verdict_among_deployments_of_the_same_size_is_said() -> None:
         assumptions="deployable",
     )
     assert (own.anywhere.verdict, own.same_size.verdict) == ("behind", "on")
-    assert "Among deployments on 2 GPUs it lies on the frontier, within 2 %" in " ".join(
-        assessment_tables.findings(own)
-    )
+    assert "Among deployments on 2 GPUs it lies on the frontier, within 2 %" in " ".join(findings(own))

@@ -14,7 +14,7 @@ from inference_econ.engine.step import PARTS
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.report import explain
-from inference_econ.report import table as tables
+from inference_econ.report.page import csv_text, json_text
 from tests import asking
 
 NO_NETWORK = catalog.hardware("l40s").model_copy(update={"nic_bytes_per_second_one_way": None})
@@ -194,7 +194,7 @@ def test_the_table_shows_every_part_and_their_sum() -> None:
 
 def test_the_record_is_json() -> None:
     found = asking.explain("mixtral_8x22b", "h100_sxm", tp=8, batch=32, context=2000)
-    record = json.loads(tables.to_json(explain.explain_record(found)))
+    record = json.loads(json_text(explain.explain_record(found)))
     assert record["model"] == "Mixtral 8x22B"
     assert {"tp": 8.0, "dp": 1.0, "pp": 1.0, "ep": 8.0, "moe_tp": 1.0, "cut": "1d"}.items() <= record["layout"].items()
     assert sum(record["seconds_by_part"].values()) == pytest.approx(record["step_seconds"], rel=1e-12)
@@ -256,7 +256,7 @@ def test_rows_that_do_not_follow_each_other_are_told_to() -> None:
 
 def test_the_operator_table_as_csv_is_in_base_units() -> None:
     found = asking.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, assumptions="deployable")
-    lines = list(csv.DictReader(io.StringIO(explain.operator_csv(found))))
+    lines = list(csv.DictReader(io.StringIO(csv_text(explain.operator_frame(found)))))
     assert [line["name"] for line in lines] == [one.name for one in found.operators]
     assert sum(float(line["seconds"]) for line in lines) == pytest.approx(found.seconds)
     assert float(lines[0]["flop"]) == pytest.approx(2 * 8192 * 10240 * 80 * 32 / 8)

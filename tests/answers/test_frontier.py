@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -214,14 +215,14 @@ def test_whole_instances_may_be_capped_between_two_whole_numbers() -> None:
 
 
 def test_a_draft_model_helps_or_is_left_out() -> None:
-    draft = ie.DraftModel(ie.model("llama_3_8b"), acceptance=0.8, longest=4)
+    speculation = ie.Speculation.of("draft", 0.8, 4, model=ie.model("llama_3_8b"))
     target = {"model": "llama_3_70b", "weights": "fp8"}
-    without, with_draft = _small(**target), _small(**target, draft=draft)
+    without, with_draft = _small(**target), _small(**target, speculation=speculation)
     assert with_draft.tokens_per_second[-1] > 1.2 * without.tokens_per_second[-1]
     fastest = with_draft.fastest()
     assert 1 <= float(fastest.layout["draft_tokens"]) <= 4
     assert fastest.parts["draft"] > 0
-    hopeless = _small(**target, draft=ie.DraftModel(ie.model("llama_3_8b"), acceptance=0.0))
+    hopeless = _small(**target, speculation=replace(speculation, acceptance=(0.0,)))
     # The draft's weights take memory all the same.
     assert hopeless.tokens_per_second[-1] == pytest.approx(without.tokens_per_second[-1], rel=1e-12)
 
@@ -251,11 +252,11 @@ def test_progress_is_told_shares_of_the_work() -> None:
         ({"sampling": Sampling(9, float("nan"))}, InputError, "a sampling needs points >= 1 and decades > 0"),
         ({"model": "llama_3"}, UnknownNameError, "unknown model 'llama_3'; did you mean llama_3_"),
         (
-            {"draft": ie.DraftModel(ie.model("qwen3_8b"), 1.5)},
+            {"speculation": "draft"},
             InputError,
-            "acceptance must be a probability .* got 1.5",
+            r"must be a Speculation, for example ie.Speculation.of\('draft', .*'draft'",
         ),
-        ({"draft": ie.DraftModel(ie.model("qwen3_8b"), longest=0)}, InputError, "longest draft must be from 1 to 64"),
+        ({"speculation": ie.Speculation.of("mtp", 0.8)}, InputError, "has no multi-token-prediction layers"),
         (
             {"model": "llama_3_405b"},
             NothingFitsError,

@@ -15,8 +15,9 @@ from inference_econ.answers.load import SHARES, Point, sweep, usual_service
 from inference_econ.answers.price import sheet
 from inference_econ.answers.recommend import Targets
 from inference_econ.errors import InputError
-from inference_econ.report.load import load_charts, load_csv, load_sweep_record, load_table, simulation_table
-from inference_econ.serving.goodput import kept_share
+from inference_econ.report.load import load_charts, load_frame, load_sweep_record, load_table, simulation_table
+from inference_econ.report.page import csv_text
+from inference_econ.serving.load import kept_share
 from tests.offered import offer_of, service_of
 
 PROMISED = Targets(ttft_seconds=0.1, tpot_seconds=0.02)
@@ -98,9 +99,9 @@ def test_the_usual_layout_completes_most_per_chip() -> None:
     found = offer
     each = found.states.requests_per_second[:, -1] / found.plans.accelerators
     free = usual_service(offer, Targets())
-    assert free.requests_per_second[-1] / free.accelerators == pytest.approx(each.max())
+    assert free.states.requests_per_second[-1] / free.accelerators == pytest.approx(each.max())
     quick = usual_service(offer, Targets(tpot_seconds=0.007))
-    assert quick.tpot_seconds[0] <= 0.007
+    assert quick.states.tpot_seconds[0] <= 0.007
     # Promises that nothing keeps leave the choice open: the sweep shows that none is kept.
     never = usual_service(offer, Targets(tpot_seconds=1e-6))
     assert never.accelerators == free.accelerators
@@ -110,7 +111,7 @@ def test_the_usual_layout_completes_most_per_chip() -> None:
 
 
 def test_the_table_says_what_is_saturated_and_kept() -> None:
-    table = load_table(points(), PROMISED, 2.0)
+    table = load_table(points(), PROMISED)
     assert table.columns == (
         *("requests/s", "busy %", "in flight", "TTFT p50 ms", "TTFT p99 ms", "TPOT p50 ms", "TPOT p99 ms"),
         *("kept %", "good/s", "$/M tokens", "$/M output"),
@@ -128,7 +129,7 @@ def test_the_table_says_what_is_saturated_and_kept() -> None:
 def test_a_table_without_saturation_and_promises() -> None:
     service = service_of()
     few = sweep(service, [1.0, 2.0])
-    table = load_table(few, Targets(), 2.0)
+    table = load_table(few, Targets())
     assert "kept %" not in table.columns
     assert f"It completes {service.most_requests_per_second:.4g} requests/s at most." in table.notes
     assert not any("SATURATED" in note for note in table.notes)
@@ -149,7 +150,7 @@ def test_the_simulation_stands_beside_the_closed_forms() -> None:
 
 
 def test_records_hold_all_that_is_known() -> None:
-    record = load_sweep_record(points(simulate=True), PROMISED, 2.0)
+    record = load_sweep_record(points(simulate=True), PROMISED)
     assert record["targets"] == {"ttft_seconds": 0.1, "tpot_seconds": 0.02}
     assert record["dollars_per_hour"] == 2.0
     found = record["points"]
@@ -169,7 +170,7 @@ def test_records_hold_all_that_is_known() -> None:
 
 
 def test_csv_is_flat_and_unrounded() -> None:
-    rows = list(csv.DictReader(io.StringIO(load_csv(points()))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(load_frame(points())))))
     assert len(rows) == len(SHARES)
     assert float(rows[0]["ttft_seconds_p99"]) == points()[0].load.ttft_seconds["p99"]
     assert rows[-1]["ttft_seconds_p99"] == ""

@@ -20,7 +20,7 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.traffic import Requests
-from inference_econ.report import prefix_cache as offload_tables
+from inference_econ.report.prefix_cache import offload_record, offload_table
 from tests import asking
 
 TIERS = [catalog.tier(name) for name in catalog.tier_names()]
@@ -108,9 +108,9 @@ def test_a_link_that_is_slow_enough_never_pays() -> None:
     chip = catalog.hardware("h100_sxm", changes=["host_link_bytes_per_second_one_way=0.01 GB/s"])
     one = found(hardware=chip)
     assert math.isinf(one.readings[1].break_even_tokens)
-    record: Any = offload_tables.offload_record(one)
+    record: Any = offload_record(one)
     assert record["tiers"][1]["break_even_tokens"] is None
-    assert offload_tables.offload_table(one).rows[2][6] == "never"
+    assert offload_table(one).rows[2][6] == "never"
 
 
 def test_a_faster_link_is_never_worse() -> None:

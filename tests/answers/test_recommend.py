@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inference_econ.answers.recommend import Choice, Targets, natural_rate, promised_rates, recommend
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.serving.load import loaded
-from inference_econ.serving.services import Deployments
+from inference_econ.serving.services import Services
 from tests.offered import offer_of
 
 #: Instances that are tried one by one at most.
@@ -26,7 +26,7 @@ OFFERS = {
 percentiles = st.sampled_from(("mean", "p50", "p90", "p99"))
 
 
-def cheapest(found: Deployments, rate: float, targets: Targets, scv: float) -> float:
+def cheapest(found: Services, rate: float, targets: Targets, scv: float) -> float:
     """Dollars per hour, by brute force; infinite if none of those tried keeps the promises."""
     best = math.inf
     for index in range(len(found)):

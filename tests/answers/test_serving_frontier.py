@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from inference_econ.answers.serving_frontier import METRICS, ServiceFrontier, service_frontier
 from inference_econ.errors import InputError
 from inference_econ.report import caveats
+from inference_econ.report.page import csv_text
 from inference_econ.report.serving_frontier import (
     service_frontier_charts,
-    service_frontier_csv,
+    service_frontier_frame,
     service_frontier_record,
     service_frontier_table,
 )
-from inference_econ.serving.services import Deployments
+from inference_econ.serving.services import Services
 from inference_econ.serving.steady import steady
 from tests import asking
 from tests.offered import offer_of
@@ -38,7 +39,7 @@ def front_of(name: str = "dense") -> ServiceFrontier:
     return service_frontier(OFFERS[name]())
 
 
-def without_watts(found: Deployments) -> Deployments:
+def without_watts(found: Services) -> Services:
     hardware = found.setup.hardware.model_copy(update={"watts": None})
     return replace(found, setup=replace(found.setup, hardware=hardware))
 
@@ -161,7 +162,7 @@ def test_records_and_rows_hold_every_metric() -> None:
     }
     names |= {f"{name}_{end}" for name in names & set(caveats.FULL) for end in ("low", "high")}
     assert all(set(point) == names for point in points)
-    rows = list(csv.DictReader(io.StringIO(service_frontier_csv(front))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(service_frontier_frame(front)))))
     assert len(rows) == len(front)
     assert set(rows[0]) == names
     assert float(rows[3]["tpot_seconds"]) == pytest.approx(points[3]["tpot_seconds"])

@@ -56,8 +56,10 @@ def test_what_ifs_are_the_users() -> None:
 
 
 def test_a_draft_model_is_named_too() -> None:
-    draft = ie.DraftModel(ie.model("qwen3_8b"))
-    used = sources(asking.frontier("qwen3_32b", "h100_sxm", ie.Traffic(context=100), max_accelerators=4, draft=draft))
+    draft = ie.Speculation.of("draft", 0.8, model=ie.model("qwen3_8b"))
+    used = sources(
+        asking.frontier("qwen3_32b", "h100_sxm", ie.Traffic(context=100), max_accelerators=4, speculation=draft)
+    )
     _known(used)
     assert "draft model: Qwen3 8B" in {one.file for one in used}
 

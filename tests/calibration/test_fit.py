@@ -39,7 +39,7 @@ from inference_econ.inputs import catalog
 from inference_econ.inputs.assumptions import Assumptions, field_names
 from inference_econ.inputs.calibration import ErrorSpread
 from inference_econ.inputs.yaml_writing import yaml_text
-from inference_econ.report.calibration import constants_table, errors_table, not_reproduced, record
+from inference_econ.report.calibrate import constants_table, errors_table, not_reproduced, record
 
 ROW = Measurement(
     id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h100_sxm",

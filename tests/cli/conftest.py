@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,20 @@ class Outcome:
 
 
 Command = Callable[..., Outcome]
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """A record from what was printed or written as JSON."""
+    record = json.loads(text)
+    assert isinstance(record, dict)
+    return record
+
+
+def record(command: Command, *arguments: object) -> dict[str, Any]:
+    """The record that a command prints without a remark."""
+    outcome = command(*arguments, "--format", "json")
+    assert (outcome.code, outcome.err) == (0, ""), outcome
+    return parsed(outcome.out)
 
 
 @pytest.fixture

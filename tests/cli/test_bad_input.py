@@ -70,8 +70,8 @@ def _what_if(change: str) -> list[str]:
         (_what_if("assumptions.chip.overlap=some"), r"overlap: got 'some'; allowed: 'step', 'operator' or 'none'"),
         ([*FRONTIER, "--price", "0"], r"'--price': 0.0 is not in the range x>0"),
         ([*FRONTIER, "--price", "-1"], r"'--price': -1.0 is not in the range x>0"),
-        ([*FRONTIER, "--price", "1e300"], r"price: 1e\+300 cannot be meant"),
-        ([*FRONTIER, "--price", "1e-300"], r"price: 1e-300 cannot be meant: 1e-300 USD/h"),
+        ([*FRONTIER, "--price", "1e300"], r"the price must be a positive number of USD per hour, .*got 1e\+300"),
+        ([*FRONTIER, "--price", "1e-300"], r"the price must be a positive number of USD per hour, .*got 1e-300"),
         ([*FRONTIER, "--price", "cheap"], r"'--price': 'cheap' is not a valid float"),
         ([*FRONTIER, "--context", "-1"], r"'--context': -1.0 is not in the range x>=0"),
         ([*FRONTIER, "--context", "1e15"], r"the context must be a number of tokens from 0 to 1e\+12, got 1e\+15"),
@@ -79,7 +79,15 @@ def _what_if(change: str) -> list[str]:
         ([*FRONTIER, "--context", "5", "--isl", "5"], r"give either --context, or --isl and --osl, not both"),
         ([*FRONTIER, "--max-accelerators", "0"], r"'--max-accelerators': 0.0 is not in the range x>0"),
         ([*FRONTIER, "--max-throughput", "0"], r"'--max-throughput': 0.0 is not in the range x>0"),
-        ([*FRONTIER, "--acceptance", "1.5"], r"'--acceptance': 1.5 is not in the range 0<=x<=1"),
+        ([*FRONTIER, "--ngram", "--acceptance", "1.5"], "acceptance: probabilities must be from 0 to 1, got 1.5"),
+        ([*FRONTIER, "--acceptance", "0.5"], "--acceptance says something of proposals; give --draft MODEL, --mtp"),
+        ([*FRONTIER, "--ngram", "--acceptance", "often"], "--acceptance 'often': write one probability for all"),
+        ([*FRONTIER, "--mtp", "--eagle"], "give one of --draft, --mtp, --eagle and --ngram, got --mtp and --eagle"),
+        ([*FRONTIER, "--mtp"], r"has no multi-token-prediction layers \(mtp_layers: 0\); give a draft model"),
+        (
+            [*FRONTIER, "--eagle", "--acceptance", "0.9,0.8", "--max-draft", "3"],
+            "the acceptance of 2 positions is given",
+        ),
         ([*FRONTIER, "--max-draft", "0"], r"'--max-draft': 0 is not in the range 1<=x<=64"),
         # Pins.
         ([*FRONTIER, "--tp", "0"], r"'--tp': 0 is not in the range x>=1"),
@@ -113,8 +121,15 @@ def _what_if(change: str) -> list[str]:
         # NaN and infinity.
         *(
             ([*FRONTIER, option, value], rf"'{option}': (nan|inf|1e999) is not (a finite number|in the range)")
-            for option in ("--price", "--context", "--isl", "--max-throughput", "--max-accelerators", "--acceptance")
+            for option in ("--price", "--context", "--isl", "--max-throughput", "--max-accelerators")
             for value in ("nan", "inf", "1e999")
+        ),
+        *(
+            (
+                [*FRONTIER, "--ngram", "--acceptance", value],
+                rf"acceptance: probabilities must be from 0 to 1, got {value}",
+            )
+            for value in ("nan", "inf")
         ),
         ([*EXPLAIN, "--batch", "nan"], r"'--batch': nan is not a finite number"),
         (_what_if("hardware.hbm_bytes=nan"), r"hbm_bytes: 'nan' is not a quantity"),

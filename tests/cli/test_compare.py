@@ -47,6 +47,14 @@ def test_what_is_repeated_is_compared(command: Command, options: list[str], labe
     assert all(one["points"] for one in series)
 
 
+def test_proposers_side_by_side(command: Command) -> None:
+    outcome = command(*SUBJECT, "--eagle", "--series", "n-grams: ngram=true, acceptance=0.2", "--format", "json")
+    assert outcome.code == 0, outcome.err
+    head, grams = json.loads(outcome.out)["series"]
+    fastest = [max(point["tokens_per_second_per_user"] for point in one["points"]) for one in (head, grams)]
+    assert fastest[0] > 1.2 * fastest[1]
+
+
 def test_models_side_by_side(command: Command) -> None:
     outcome = command(
         "compare", "llama_3_8b", "qwen3_8b", "--on", "h100_sxm", "--max-accelerators", 2, "--format", "csv"

@@ -14,7 +14,7 @@ import inference_econ as ie
 from inference_econ.engine.uncertainty import interval
 from inference_econ.inputs import catalog, profiles
 from tests import asking
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, record
 
 #: No server of it was measured, so that its intervals are the wide ones.
 MODEL = "falcon_7b"
@@ -39,12 +39,9 @@ def default(chip: str) -> ie.Assumptions:
     return profiles.for_hardware(chip)
 
 
-def record(command: Command, *arguments: object) -> dict[str, Any]:
-    outcome = command(*arguments, "--format", "json")
-    assert (outcome.code, outcome.err) == (0, ""), outcome
-    found = json.loads(outcome.out)
-    assert isinstance(found, dict)
-    return found["choices"][0] if "choices" in found else found
+def first_record(command: Command, *arguments: object) -> dict[str, Any]:
+    answer = record(command, *arguments)
+    return answer["choices"][0] if "choices" in answer else answer
 
 
 def asked(name: str, chip: str) -> tuple[object, ...]:
@@ -61,17 +58,17 @@ def test_the_generations_have_profiles_of_their_own() -> None:
 @pytest.mark.parametrize("chip", ["h100_sxm", "b200", "mi300x", "tpu_v6e"])
 @pytest.mark.parametrize("name", DOUBTED)
 def test_a_command_answers_under_the_profile_of_the_generation(command: Command, name: str, chip: str) -> None:
-    found = record(command, *asked(name, chip))
+    found = first_record(command, *asked(name, chip))
     assert found["assumptions"] == default(chip).name
 
 
 def test_a_cache_is_read_under_the_profile_of_the_generation(command: Command) -> None:
-    assert record(command, *asked("cache", "b200"))["assumptions"] == default("b200").name
+    assert first_record(command, *asked("cache", "b200"))["assumptions"] == default("b200").name
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_named_preset_replaces_the_profile(command: Command, name: str) -> None:
-    found = record(command, *asked(name, "h100_sxm"), "--assumptions", "deployable")
+    found = first_record(command, *asked(name, "h100_sxm"), "--assumptions", "deployable")
     assert found["assumptions"] == "deployable"
 
 
@@ -83,15 +80,15 @@ def test_a_bad_name_is_refused_in_one_message(refused: Command, name: str) -> No
 
 
 def test_what_ifs_change_the_profile(command: Command) -> None:
-    found = record(command, *asked("explain", "h100_sxm"), "--set", "assumptions.host.step_overhead=9 ms")
+    found = first_record(command, *asked("explain", "h100_sxm"), "--set", "assumptions.host.step_overhead=9 ms")
     by_hand = ie.assumptions("profiles/hopper", changes=["host.step_overhead=9 ms"])
     assert found["step_seconds"] == asking.explain(MODEL, "h100_sxm", tp=1, assumptions=by_hand).seconds
-    assert found["step_seconds"] > record(command, *asked("explain", "h100_sxm"))["step_seconds"] + 5e-3
+    assert found["step_seconds"] > first_record(command, *asked("explain", "h100_sxm"))["step_seconds"] + 5e-3
     assert (found["calibration"], found["step_seconds_low"]) == (None, None)
 
 
 def test_the_studys_grid_keeps_the_study(command: Command) -> None:
-    assert record(command, "frontier", MODEL, "h100_sxm", "--grid", "paper", *SMALL)["assumptions"] == "paper"
+    assert first_record(command, "frontier", MODEL, "h100_sxm", "--grid", "paper", *SMALL)["assumptions"] == "paper"
 
 
 def test_several_chips_have_their_own(command: Command) -> None:
@@ -110,10 +107,10 @@ def test_several_chips_have_their_own(command: Command) -> None:
 
 def test_pools_of_two_kinds_of_chips_have_their_own(command: Command) -> None:
     words = ("disaggregate", MODEL, "h100_sxm", "--decode-on", "b200", *SMALL)
-    found = record(command, *words)
+    found = first_record(command, *words)
     assert (found["prefill_assumptions"], found["assumptions"]) == (default("h100_sxm").name, default("b200").name)
     assert found["calibration"].keys() == {"NVIDIA H100 SXM5 80GB", "NVIDIA B200 SXM6 180GB"}
-    one = record(command, *words, "--assumptions", "deployable")
+    one = first_record(command, *words, "--assumptions", "deployable")
     assert (one["prefill_assumptions"], one["assumptions"]) == ("deployable", "deployable")
 
 
@@ -146,7 +143,7 @@ def test_what_is_unlike_the_measurements_is_told_once(command: Command, name: st
     assert text.count("no weights in int8 were measured") == 1
     quiet = command(*words, "--quiet").out
     assert not any(said in quiet for said in ("no weights in int8", "of measured TPOTs"))
-    assert any("no weights in int8 were measured" in reason for reason in _outside(record(command, *words)))
+    assert any("no weights in int8 were measured" in reason for reason in _outside(first_record(command, *words)))
 
 
 def _outside(found: dict[str, Any]) -> list[str]:
@@ -157,7 +154,7 @@ def _outside(found: dict[str, Any]) -> list[str]:
 
 
 def test_explain_shows_the_interval(command: Command) -> None:
-    found = record(command, *asked("explain", "h100_sxm"))
+    found = first_record(command, *asked("explain", "h100_sxm"))
     around = interval(found["step_seconds"], default("h100_sxm"))
     assert around is not None
     assert (found["step_seconds_low"], found["step_seconds_high"]) == pytest.approx(around)
@@ -176,7 +173,7 @@ def test_a_prefill_step_alone_has_no_interval(command: Command) -> None:
     assert text.count(said) == 1
     assert "with such errors" not in text
     assert "80 % of measured" not in text
-    found = record(command, *prefill)
+    found = first_record(command, *prefill)
     for name in ("step_seconds", "tokens_per_second_per_user", "dollars_per_million_input_tokens"):
         assert found[name] is not None
         assert (found[f"{name}_low"], found[f"{name}_high"]) == (None, None)
@@ -187,13 +184,13 @@ def test_a_prefill_step_alone_has_no_interval(command: Command) -> None:
 
 
 def test_a_prefix_that_is_computed_has_its_interval(command: Command) -> None:
-    found = record(command, *asked("cache", "h100_sxm"))
+    found = first_record(command, *asked("cache", "h100_sxm"))
     around = interval(found["computing_seconds"], default("h100_sxm"), "ttft")
     assert (found["computing_seconds_low"], found["computing_seconds_high"]) == pytest.approx(around)
     assert found["calibration"].keys() == {"level", "measured_over_predicted", "outside"}
     text = " ".join(command(*asked("cache", "h100_sxm")).out.split())
     assert "80 % of measured TTFTs lie" in text
-    unfitted = record(command, *asked("cache", "h100_sxm"), "--assumptions", "deployable")
+    unfitted = first_record(command, *asked("cache", "h100_sxm"), "--assumptions", "deployable")
     assert (unfitted["calibration"], unfitted["ttft_seconds_low"]) == (None, None)
 
 
@@ -204,15 +201,15 @@ def test_what_speculation_shows_has_both_intervals(command: Command) -> None:
 
 def test_lengths_are_told_by_their_names(command: Command) -> None:
     words = asked("frontier", "h100_sxm")
-    reasons = _outside(record(command, *words, "--isl", 1, "--osl", 100000))
+    reasons = _outside(first_record(command, *words, "--isl", 1, "--osl", 100000))
     assert [any(reason.startswith(f"{name} of ") for reason in reasons) for name in ("isl", "osl", "context")] == [
         True, True, False,
     ]  # fmt: skip
-    reasons = _outside(record(command, *words, "--context", 100000))
+    reasons = _outside(first_record(command, *words, "--context", 100000))
     assert [reason.split(" of ")[0] for reason in reasons if reason.startswith(("isl", "osl", "context"))] == [
         "context"
     ]
-    reasons = _outside(record(command, *asked("assess", "h100_sxm"), "--context", 0))
+    reasons = _outside(first_record(command, *asked("assess", "h100_sxm"), "--context", 0))
     assert not any(reason.startswith(("isl", "osl", "context")) for reason in reasons)
 
 
@@ -220,7 +217,7 @@ def test_points_have_their_intervals(command: Command) -> None:
     words = asked("frontier", "h100_sxm")
     around = interval(1.0, default("h100_sxm"))
     assert around is not None
-    for point in record(command, *words)["points"]:
+    for point in first_record(command, *words)["points"]:
         cost = point["dollars_per_million_output_tokens"]
         ends = [point[f"dollars_per_million_output_tokens_{end}"] for end in ("low", "high")]
         assert ends == pytest.approx([cost * around.low, cost * around.high])
@@ -236,17 +233,17 @@ def test_points_have_their_intervals(command: Command) -> None:
 
 @pytest.mark.parametrize("name", ["price", "recommend"])
 def test_latencies_have_their_intervals(command: Command, name: str) -> None:
-    found = record(command, *asked(name, "h100_sxm"))
+    found = first_record(command, *asked(name, "h100_sxm"))
     around = interval(1.0, default("h100_sxm"), "ttft")
     assert around is not None
     for which, value in found["ttft_seconds"].items():
         assert found["ttft_seconds_high"][which] == pytest.approx(value * around.high)
-    unknown = record(command, *asked(name, "tpu_v6e"))
+    unknown = first_record(command, *asked(name, "tpu_v6e"))
     assert set(unknown["tpot_seconds_low"].values()) == {None}
 
 
 def test_services_that_are_full_have_their_intervals(command: Command) -> None:
-    for point in record(command, *asked("frontier --serving", "h100_sxm"))["points"]:
+    for point in first_record(command, *asked("frontier --serving", "h100_sxm"))["points"]:
         assert point["tpot_seconds_low"] <= point["tpot_seconds"] <= point["tpot_seconds_high"]
     assert "tokens_per_second_per_user_low" in command(*asked("frontier --serving", "b200"), "--format", "csv").out
 

@@ -1,4 +1,4 @@
-"""speculate and speculate-check: tables, files, pictures, options on price and recommend, and what is refused."""
+"""The command that says where speculation pays, and the options that say who proposes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from tests.cli.conftest import Command
 from tests.cli.test_startup import HEAVY, TELLING
 
 DRAFTED = ("speculate", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--tp", "8", "--draft", "llama_3_8b")
+
+
 MTP = ("speculate", "deepseek_v3_nvfp4", "b200", "--tp", "8", "--mtp")
 
 
@@ -110,9 +112,6 @@ def test_the_picture(command: Command, suffix: str) -> None:
             assert words in content.decode(), words
 
 
-# On price and recommend
-
-
 def test_price_and_recommend_with_speculation(command: Command) -> None:
     layout = ("--weights", "fp8", "--tp", "8", "--dp", "1", "--pp", "1", "--request-rate", "1", "--format", "json")
     plain = json.loads(command("price", "llama_3_70b", "h100_sxm", *layout).out)
@@ -127,37 +126,6 @@ def test_price_and_recommend_with_speculation(command: Command) -> None:
     assert costs[1] < costs[0]
     assert "EAGLE head, acceptance 0.8" in command(*promised, "--eagle").out.replace("\n", " ")
 
-
-# The rule
-
-
-def test_the_check_of_the_rule(command: Command, tmp_path: Path) -> None:
-    outcome = command("speculate-check", "--rounds", 20000, "--seed", 3)
-    assert outcome.code == 0
-    for words in (
-        "20,000 rounds",
-        "agree with the target's",
-        "chi-square p-value",
-        "by formula",
-        "inside the interval",
-    ):
-        assert words in outcome.out.replace("\n", " "), words
-    path = tmp_path / "d.csv"
-    path.write_text("target,draft\n0.6,0.3\n0.4,0.7\n", encoding="utf-8")
-    record = json.loads(command("speculate-check", path, "--draft-length", 2, "--format", "json").out)
-    assert (record["vocabulary"], record["draft_length"], record["rounds"]) == (2, 2, 100_000)
-    assert record["p_value"] > 0.001
-    assert record["expected_tokens_per_round"] == pytest.approx(1 + 0.7 + 0.49)
-    difference = record["drawn_tokens_per_round"] - record["expected_tokens_per_round"]
-    assert abs(difference) < 2 * record["half_width_95"]
-    assert [one["position"] for one in record["positions"]] == [1, 2, 3]
-    text = command("speculate-check", path, "--rounds", 100, "--format", "csv").out
-    assert text.splitlines()[0].startswith("position,tokens,chi-square")
-    markdown = command("speculate-check", "--vocabulary", 5, "--rounds", 100, "--format", "markdown").out
-    assert markdown.startswith("| position | tokens |")
-
-
-# Bad input
 
 SMALL = ("speculate", "llama_3_8b", "h100_sxm")
 
@@ -190,14 +158,9 @@ SMALL = ("speculate", "llama_3_8b", "h100_sxm")
         ((*SMALL, "--ngram", "--plot", "a.gif"), "a.gif: a picture's name must end in"),
         (("price", "llama_3_8b", "h100_sxm", "--acceptance", "0.4"), "--acceptance says something of proposals"),
         (("recommend", "llama_3_8b", "h100_sxm", "--mtp"), "has no multi-token-prediction layers"),
-        (("speculate-check", "none.csv"), "none.csv: cannot be read: No such file"),
-        (("speculate-check", "sum.csv"), "sum.csv: the probabilities of target must sum to 1, got 0.9"),
-        (("speculate-check", "sum.csv", "--vocabulary", "5"), "--vocabulary is for random distributions"),
-        (("speculate-check", "--rounds", "1"), "1 is not in the range 2<=x<=100000000"),
     ],
 )
-def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    (tmp_path / "sum.csv").write_text("target,draft\n0.5,0.5\n0.4,0.5\n", encoding="utf-8")
+def test_bad_input_is_refused(refused: Command, arguments: tuple[str, ...], message: str) -> None:
     assert message in refused(*arguments).err
 
 

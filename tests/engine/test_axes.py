@@ -112,6 +112,7 @@ ELSEWHERE = {
     "layout.tensor_layouts",
     "capacity.draft",
     "serving.expected_tokens",
+    "serving.draft_placement",
     "serving.prefill_chunk",
     "host.request_overhead",
 }

@@ -15,11 +15,11 @@ from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import paper_grid
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.speculation import Speculation
 from inference_econ.engine.step import step_seconds
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
 from inference_econ.search.frontier import Frontier, Sampling, compute
-from inference_econ.search.speculative import Draft
 
 #: Experts over active experts, as the study's grids take it.
 SPARSITY = {"mixtral_8x22b": 4.0, "deepseek_v3": 28.0}
@@ -50,8 +50,9 @@ def _frontier(
     setup = _question(model, WEIGHTS.get(model), context, changes)
     smallest = memory.weight_bytes(setup.model, setup.precision) / setup.hardware.hbm_bytes
     grid = paper_grid(smallest, SPARSITY.get(model, 1.0), pipeline=False)
-    draft = Draft(_question("llama_3_8b", None, context, changes), 0.8, 5) if speculate else None
-    return compute(setup, grid, 2.1, draft=draft, sampling=Sampling(1000, 2.0) if sampled else None)
+    speculation = Speculation.of("draft", 0.8, 5, model=catalog.model("paper/llama_3_8b")) if speculate else None
+    sampling = Sampling(1000, 2.0) if sampled else None
+    return compute(setup, grid, 2.1, speculation=speculation, sampling=sampling)
 
 
 def _cost(front: Frontier, speed: float) -> float:

@@ -10,8 +10,8 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.errors import InputError
-from inference_econ.report import explain as explanation_tables
 from inference_econ.report import table
+from inference_econ.report.explain import explain_record, operator_table, ridge
 from tests import asking
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -219,11 +219,11 @@ def test_the_operator_table_adds_up_to_the_step(model: str) -> None:
     for one in rows:
         rate = explained.setup.hardware.dense_flops_per_second[one.unit]  # type: ignore[index]
         assert one.flop <= one.compute_seconds * rate * (1 + 1e-12)
-    shown = explanation_tables.operator_table(explained)
+    shown = operator_table(explained)
     assert [row[0] for row in shown.rows] == [one.name for one in rows]
-    assert shown.rows[0][5] == f"{explanation_tables.ridge(explained.setup, rows[0].unit):.0f} {rows[0].unit}"
+    assert shown.rows[0][5] == f"{ridge(explained.setup, rows[0].unit):.0f} {rows[0].unit}"
     assert len(shown.notes) == 3  # nothing hides behind anything else
-    record = explanation_tables.explain_record(explained)
+    record = explain_record(explained)
     assert len(json.loads(json.dumps(record))["operators"]) == len(rows)
 
 

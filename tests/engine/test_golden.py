@@ -15,11 +15,11 @@ from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import ContinuousLayouts
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.speculation import Speculation
 from inference_econ.engine.step import evaluate
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
-from inference_econ.search.fastest import chosen_plans, fastest
-from inference_econ.search.speculative import Draft, token_seconds
+from inference_econ.search.fastest import fastest, token_seconds
 
 Array = npt.NDArray[np.float64]
 
@@ -103,8 +103,8 @@ def test_parts_of_the_step(latency_row: dict[str, str]) -> None:
     if not math.isfinite(float(latency_row["new_nopp_s"])):
         assert math.isinf(float(found.seconds[0]))
         return
-    (chosen,) = chosen_plans(setup, found)
-    costs = evaluate(setup, chosen.plans, chosen.layout)
+    cut = setup.assumptions.layout.tensor_layouts[int(found.cut[0])]
+    costs = evaluate(setup, found.plans, cut)
     network = sum(float(costs.parts[name][0]) for name in costs.parts if name.startswith("all_"))
     traffic = sum(float(costs.busy[name][0]) for name in ("weights", "activations", "kv_cache"))
     # Communication, memory, arithmetic and launches of the layout that the published code chose.
@@ -113,7 +113,7 @@ def test_parts_of_the_step(latency_row: dict[str, str]) -> None:
     assert float(costs.busy["compute"][0]) == pytest.approx(float(latency_row["nopp_flop_s"]), rel=RELATIVE)
     assert float(costs.parts["launches"][0]) == pytest.approx(float(latency_row["nopp_kernel_s"]), rel=RELATIVE)
     if network > 0:
-        assert (chosen.layout == "2d") == (latency_row["nopp_two_d"] == "True")
+        assert (cut == "2d") == (latency_row["nopp_two_d"] == "True")
 
 
 @pytest.mark.parametrize(("pipeline", "column"), [(False, "nopp_s"), (True, "pp_tolerant_s")])
@@ -121,14 +121,15 @@ def test_speculation(specdec_row: dict[str, str], pipeline: bool, column: str) -
     context = float(specdec_row["input_len"])
     setup = _question(specdec_row["model"], specdec_row["gpu"], context)
     proposer = _question(specdec_row["approx_model"], specdec_row["gpu"], context)
-    draft = Draft(proposer, float(specdec_row["acceptance_prob"]), int(specdec_row["gamma_max"]))
+    longest, acceptance = int(specdec_row["gamma_max"]), float(specdec_row["acceptance_prob"])
+    speculation = Speculation.of("draft", acceptance, longest, model=proposer.model, weights=proposer.precision.weights)
     sizes, batches = _instance(specdec_row)
-    times = token_seconds(setup, sizes, batches, ContinuousLayouts(pipeline), draft=draft)
+    times = token_seconds(setup, sizes, batches, ContinuousLayouts(pipeline), speculation=speculation)
     found, expected = float(times.seconds[0]), float(specdec_row[column])
     assert _agrees(found, expected), (found, expected)
     drafted = int(times.drafted[0])
-    assert drafted == 0 or 2 <= drafted <= draft.longest
-    if draft.acceptance == 0.0 or not math.isfinite(expected):
+    assert drafted == 0 or 2 <= drafted <= longest
+    if acceptance == 0.0 or not math.isfinite(expected):
         assert drafted == 0
 
 

@@ -1,8 +1,9 @@
-"""Prefill steps against counts from first principles: arithmetic, cache traffic, memory, launches."""
+"""Prefill steps against counts from first principles: arithmetic, cache traffic, memory, launches, shared steps."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,8 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
+from inference_econ.engine import prefill as reading
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Operator
+from inference_econ.engine.prefill import fastest_cut, prompts_of_a_step, shared_steps
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import evaluate, step_seconds
 from inference_econ.inputs import catalog
@@ -223,3 +226,46 @@ def test_longer_prompts_and_more_of_them_are_never_quicker(
     )
     assert short <= long * (1 + 1e-12)
     assert long <= several * (1 + 1e-12)
+
+
+# Prompts that share steps.
+
+_SHORT = 512.0
+
+
+def _sharing(chunk: int = 8192) -> Setup:
+    spec, chip = catalog.model("qwen3_30b_a3b"), catalog.hardware("h100_sxm")
+    assumed = catalog.assumptions("deployable", changes=[f"serving.prefill_chunk={chunk}"])
+    return Setup(spec, chip, Precision.of(spec, "fp8", None, None), 0.0, assumed)
+
+
+def test_prompts_that_share_a_step_take_less_than_one_after_the_other() -> None:
+    share = shared_steps(_sharing(), _plan(), _SHORT, 0.0, [1.0, 2.0, 4.0, 16.0])
+    assert share[0] == 1.0
+    assert np.all(np.diff(share) < 0)
+
+
+def test_their_step_is_that_of_so_many_sequences() -> None:
+    share = shared_steps(_sharing(), _plan(), _SHORT, 0.0, [4.0])
+    one = _plan(_SHORT)
+    step, four = fastest_cut(_sharing(), one), replace(one, batch=np.full(1, 4.0))
+    assert step == pytest.approx(reading.prefill(_sharing(), _plan(), _SHORT).seconds)
+    assert share == pytest.approx(fastest_cut(_sharing(), four) / (4.0 * step))
+
+
+def test_a_step_holds_no_more_tokens_than_the_assumptions_say() -> None:
+    # 8192 tokens are 16 prompts of 512: more of them wait for the next step.
+    assert prompts_of_a_step(_sharing(), _SHORT) == 16.0
+    full, more = shared_steps(_sharing(), _plan(), _SHORT, 0.0, [16.0, 64.0])
+    assert more == full
+    assert shared_steps(_sharing(chunk=512), _plan(), _SHORT, 0.0, [64.0]) == 1.0
+    assert prompts_of_a_step(_sharing(chunk=512), 2000.0) == 1.0
+    # Where decoding pauses, they are read one after the other.
+    assert shared_steps(_sharing(chunk=0), _plan(), _SHORT, 0.0, [64.0]) == 1.0
+
+
+def test_groups_take_equal_parts_of_the_prompts() -> None:
+    # Two groups of two chips: two prompts are one for each.
+    share = shared_steps(_sharing(), _plan(tp=2.0, dp=2.0, ep=4.0), _SHORT, 0.0, [1.0, 2.0, 4.0, 32.0])
+    assert share[0] == share[1] == 1.0
+    assert np.all(np.diff(share[1:]) < 0)

@@ -25,9 +25,9 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.traffic import Requests
 from inference_econ.report import speculate as report
-from inference_econ.search import speculative
+from inference_econ.search.fastest import token_seconds
 from inference_econ.serving import steady
-from inference_econ.serving.services import Deployments
+from inference_econ.serving.services import Services
 from tests import asking
 
 Array = npt.NDArray[np.float64]
@@ -105,12 +105,9 @@ def test_acceptance_by_position_gives_products() -> None:
 def test_a_single_chip_agrees_with_the_search_of_the_published_study(assumptions: str, batch: float) -> None:
     """Both series of accepted tokens; on one chip there is one layout for either model."""
     target = setup("llama_3_8b", "h100_sxm", 1000.0, "fp8", assumptions)
-    helper = asking.setup("qwen3_0_6b", "h100_sxm", 1000.0, assumptions=assumptions)
-    one = np.ones(1)
-    expected = speculative.token_seconds(
-        target, one, one * batch, WholeLayouts(pipeline=False), draft=speculative.Draft(helper, 0.7, 6)
-    )
-    best = drafting.rounds(target, layout(1, [batch]), drafted_by("qwen3_0_6b", 0.7, 6)).best()
+    speculation, one = drafted_by("qwen3_0_6b", 0.7, 6), np.ones(1)
+    expected = token_seconds(target, one, one * batch, WholeLayouts(pipeline=False), speculation=speculation)
+    best = drafting.rounds(target, layout(1, [batch]), speculation).best()
     assert float(best.seconds[0]) == pytest.approx(float(expected.seconds[0]), rel=1e-9)
     assert int(best.length[0]) == int(expected.drafted[0])
 
@@ -181,6 +178,29 @@ def test_groups_of_data_parallel_attention_draft_for_themselves() -> None:
     np.testing.assert_allclose(found.propose_seconds, prefill.fastest_cut(helper, layout(1, [1.0, 8.0])), rtol=1e-12)
 
 
+def test_a_draft_model_may_have_a_layout_of_its_own() -> None:
+    """As in the published study: on all chips, with all sequences, in the fastest of its layouts that fit."""
+    own = catalog.assumptions("deployable", changes=["serving.draft_placement=own_layout"])
+    target, draft = replace(setup(), assumptions=own), drafted_by("qwen3_8b")
+    plans = layout(2, [8.0, 64.0], dp=4)
+    helper = asking.setup("qwen3_8b", "h100_sxm", 2250.0, assumptions="deployable")
+    helper = replace(helper, assumptions=helper.assumptions.changed({"host.step_overhead": 0.0}))
+    best = np.minimum.reduce([prefill.fastest_cut(helper, layout(tp, [8.0, 64.0], dp=8 // tp)) for tp in (1, 2, 4, 8)])
+    np.testing.assert_allclose(drafting.rounds(target, plans, draft).propose_seconds, best, rtol=1e-12)
+    # Held once, not once per group.
+    more = drafting.memory(target, plans, draft).weight_bytes - target.memory(plans).weight_bytes
+    assert more.tolist() == [capacity.weight_bytes(helper.model, helper.precision)]
+
+
+def test_a_draft_model_without_room_for_any_layout_is_left_out() -> None:
+    own = catalog.assumptions("deployable", changes=["serving.draft_placement=own_layout"])
+    found = drafting.rounds(replace(setup(), assumptions=own), layout(1, [1.0, 1000.0]), drafted_by("llama_3_8b"))
+    assert np.isfinite(found.propose_seconds[0])
+    assert np.isinf(found.propose_seconds[1])
+    assert (found.best().length > 0).tolist() == [True, False]
+    assert np.isfinite(found.best().seconds).all()
+
+
 def test_a_head_runs_on_one_stage_of_a_pipeline() -> None:
     eagle = PROPOSALS["eagle"]
     staged = drafting.rounds(setup(), layout(4, [16.0], pp=2), eagle).propose_seconds
@@ -246,7 +266,7 @@ def test_more_acceptance_is_never_slower(chance: float, more: float, kind: str) 
     low, high = sorted((chance, more))
     plans = layout(8, [1.0, 16.0, 200.0])
     slow, quick = (
-        steady.steady_rounds(setup(), plans, REQUESTS, replace(PROPOSALS[kind], acceptance=(rate,) * 5))
+        steady.steady(setup(), plans, REQUESTS, replace(PROPOSALS[kind], acceptance=(rate,) * 5))
         for rate in (low, high)
     )
     assert (quick.tpot_seconds <= slow.tpot_seconds * (1 + 1e-12)).all()
@@ -257,7 +277,7 @@ def test_proposals_that_are_never_accepted_never_help(kind: str) -> None:
     speculation = replace(PROPOSALS[kind], acceptance=(0.0,) * 5)
     assert not drafting.rounds(setup(), layout(8), speculation).best().length.any()
     plain = steady.steady(setup(), layout(8), REQUESTS)
-    found = steady.steady_rounds(setup(), layout(8), REQUESTS, speculation)
+    found = steady.steady(setup(), layout(8), REQUESTS, speculation)
     assert (found.tpot_seconds >= plain.tpot_seconds).all()
     if kind == "ngram":
         np.testing.assert_allclose(found.tpot_seconds, plain.tpot_seconds, rtol=1e-12)
@@ -289,18 +309,21 @@ def test_speculation_ends_where_arithmetic_bounds_a_step(assumptions: str) -> No
 
 def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
     plans, eagle = layout(8, [1.0, 10.0, 100.0]), PROPOSALS["eagle"]
-    found = steady.steady_rounds(setup(), plans, REQUESTS, eagle)
-    rounds = drafting.rounds(setup(), plans, eagle)
+    # No two prompts of 2000 tokens fit a step.
+    narrow = setup()
+    narrow = replace(narrow, assumptions=narrow.assumptions.changed({"serving.prefill_chunk": 2048}))
+    found = steady.steady(narrow, plans, REQUESTS, eagle)
+    rounds = drafting.rounds(narrow, plans, eagle)
     best = rounds.best()
-    read = drafting.read_prompt(setup(), plans, 2000.0, 0.0, eagle)
+    read = drafting.read_prompt(narrow, plans, 2000.0, 0.0, eagle)
     waiting = (plans.batch - 1.0) * read.busy_seconds / 499.0
     np.testing.assert_allclose(found.tpot_seconds, best.seconds + waiting, rtol=1e-12)
     np.testing.assert_allclose(found.decode_seconds, best.seconds, rtol=1e-12)
-    own = prefill.prefill(setup(), plans, 2000.0).busy_seconds
+    own = prefill.prefill(narrow, plans, 2000.0).busy_seconds
     assert (read.busy_seconds > own).all()
     assert (read.busy_seconds < 1.05 * own).all()  # one layer and a bit of 80
     # A new prompt waits for the rest of a whole round.
-    plain = steady.steady(setup(), plans, REQUESTS)
+    plain = steady.steady(narrow, plans, REQUESTS)
     step = np.take_along_axis(rounds.seconds, best.length[:, None], axis=-1)[:, 0]
     assert (step[1:] > plain.decode_seconds[1:]).all()
     assert (found.running_seconds[1:] > plain.running_seconds[1:]).all()
@@ -333,7 +356,7 @@ def test_an_offer_with_speculation_is_priced_to_the_cent() -> None:
     assert bill == pytest.approx(nothing_cached.dollars_per_hour, rel=1e-9)
 
 
-def with_requests(one: Deployments, asked: Requests) -> Deployments:
+def with_requests(one: Services, asked: Requests) -> Services:
     return asking.offer(
         one.setup.model,
         one.setup.hardware,
@@ -393,7 +416,7 @@ def test_where_a_draft_model_stops_paying() -> None:
     assert some.concurrency.tolist() == [1.0, 64.0, found.concurrency[-1]]
     assert some.speedup[0] == pytest.approx(
         float(steady.steady(setup(), layout(8, [1.0]), REQUESTS).tpot_seconds[0])
-        / float(steady.steady_rounds(setup(), layout(8, [1.0]), REQUESTS, PROPOSALS["draft"]).tpot_seconds[0])
+        / float(steady.steady(setup(), layout(8, [1.0]), REQUESTS, PROPOSALS["draft"]).tpot_seconds[0])
     )
     dollars = found.dollars(found.plain_state)
     expected = 8 * found.dollars_per_accelerator_hour / 3600 / (found.plain_state.requests_per_second * 500) * 1e6

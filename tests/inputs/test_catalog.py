@@ -100,7 +100,7 @@ def test_changes_override_fields_and_name_their_source() -> None:
     chip = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=6.7 TB/s", "watts = 1 kW"])
     assert (chip.hbm_bytes_per_second, chip.watts) == (6.7e12, 1000.0)
     source = chip.sources["hbm_bytes_per_second"]
-    assert (source.ref, source.kind) == ("user", "assumed")
+    assert (source.ref, source.kind) == ("user", "what_if")
     assert source.where == "--set hardware.hbm_bytes_per_second=6.7 TB/s"
     assert catalog.hardware("h100_sxm").hbm_bytes_per_second == 3.35e12
 

@@ -206,7 +206,8 @@ def test_the_files_without_mistakes_are_read(tmp_path: Path) -> None:
         (
             "year: {ref: nobody, where: nowhere, kind: assumed}",
             "year: {ref: nobody, where: nowhere, kind: guessed}",
-            "chip.yaml:18: sources.year.kind: got 'guessed'; allowed: 'measured', 'published', 'derived' or 'assumed'",
+            "chip.yaml:18: sources.year.kind: got 'guessed'; allowed: 'measured', 'published', 'derived', 'assumed' or "
+            "'what_if'",
         ),
         (
             "year: {ref: nobody, where: nowhere, kind: assumed}",
@@ -582,7 +583,7 @@ _NARROW = {"kind": "dense", "intermediate_size": -1}
         (
             Source,
             {"ref": "r", "where": "there", "kind": "sure"},
-            {"Source: kind: got 'sure'; allowed: 'measured', 'published', 'derived' or 'assumed'"},
+            {"Source: kind: got 'sure'; allowed: 'measured', 'published', 'derived', 'assumed' or 'what_if'"},
         ),
         (
             Block,  # nested parts are validated with the whole, so that every mistake has its path

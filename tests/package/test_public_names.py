@@ -27,7 +27,11 @@ assumed: ie.Assumptions = ie.assumptions("deployable")
 space: ie.Space = ie.Space(ie.Pins(tp=1), max_accelerators=2)
 traffic: ie.Traffic = ie.Traffic(isl=100, osl=10)
 front: ie.Frontier = ie.frontier(
-    setup, traffic, space, draft=ie.DraftModel(ie.model("qwen3_0_6b")), sampling=ie.Sampling(10, 1.0)
+    setup,
+    traffic,
+    space,
+    speculation=ie.Speculation.of("draft", 0.8, model=ie.model("qwen3_0_6b")),
+    sampling=ie.Sampling(10, 1.0),
 )
 point: ie.Point = front.fastest()
 step: ie.Explanation = ie.explain(setup, ie.Pins(tp=1), context=10.0)

@@ -9,10 +9,11 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.inputs import catalog
 from inference_econ.inputs.calibration import LEVELS, Calibration, ErrorSpread, Range
-from inference_econ.report import assess as assessment_tables
 from inference_econ.report import caveats
+from inference_econ.report.assess import assessment_record, findings
 from tests import asking
 
 #: Nine in ten within a factor of two, eight in ten from 0.8 to 1.25.
@@ -48,19 +49,19 @@ def setup(assumptions: ie.Assumptions | None = None, model: str = "llama_3_8b", 
 
 
 def test_where_measured_values_lie() -> None:
-    assert caveats.remarks(caveats.Asked(setup())) == [
+    assert caveats.remarks([Instances(setup())]) == [
         "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows): made up."
     ]
-    assert caveats.remarks(caveats.Asked(setup()), ("tpot", "ttft", "throughput")) == [
+    assert caveats.remarks([Instances(setup())], ("tpot", "ttft", "throughput")) == [
         "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows), of TTFTs from -36 % to "
         "+56 % (30 rows): made up."
     ]
 
 
 def test_nobody_knows() -> None:
-    known = caveats.remarks(caveats.Asked(setup(catalog.assumptions("ideal"))))
+    known = caveats.remarks([Instances(setup(catalog.assumptions("ideal")))])
     assert known == ["No interval: ideal was fitted to no measured server."]
-    said = caveats.spread(caveats.Asked(setup()), ("throughput",))
+    said = caveats.spread(Instances(setup()), ("throughput",))
     assert said == "No interval: made up was fitted to no measured server."
 
 
@@ -71,7 +72,7 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
     assert whole.calibration is not None
     assert changed.calibration is None
     assert "calibration" not in changed.sources
-    said = caveats.spread(caveats.Asked(setup(changed)), ("tpot",))
+    said = caveats.spread(Instances(setup(changed)), ("tpot",))
     assert said == f"No interval: {whole.name} with what-ifs was fitted to no measured server."
     mine = tmp_path / "mine.yaml"
     mine.write_text(
@@ -82,41 +83,41 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
 
 
 @pytest.mark.parametrize(
-    ("asked", "reasons"),
+    ("instances", "reasons"),
     [
-        (caveats.Asked(setup()), ""),
-        (caveats.Asked(setup(), [1, 8], [1, 512]), ""),
-        (caveats.Asked(setup(context=0)), ""),
-        (caveats.Asked(setup(context=5000)), ""),
-        (caveats.Asked(setup(context=9000)), "context of 9000 tokens (measured: 400 to 4500)"),
-        (caveats.Asked(setup(context=9000), isl=500, osl=500), ""),
-        (caveats.Asked(setup(), isl=50), "isl of 50 tokens (measured: 400 to 4000)"),
+        (Instances(setup()), ""),
+        (Instances(setup(), [1, 8], [1, 512]), ""),
+        (Instances(setup(context=0)), ""),
+        (Instances(setup(context=5000)), ""),
+        (Instances(setup(context=9000)), "context of 9000 tokens (measured: 400 to 4500)"),
+        (Instances(setup(context=9000), isl=500, osl=500), ""),
+        (Instances(setup(), isl=50), "isl of 50 tokens (measured: 400 to 4000)"),
         (
-            caveats.Asked(setup(), [1, 16, 64], [64, 16, 64], 500, 500),
+            Instances(setup(), [1, 16, 64], [64, 16, 64], 500, 500),
             "among the rows, 64 accelerators (measured: 1 to 8)",
         ),
-        (caveats.Asked(setup(), [64], [64]), "64 accelerators (measured: 1 to 8)"),
+        (Instances(setup(), [64], [64]), "64 accelerators (measured: 1 to 8)"),
         (
-            caveats.Asked(setup(), [4, 1], [1, 256]),
+            Instances(setup(), [4, 1], [1, 256]),
             "among the rows, 0.25 requests per accelerator (measured: 1 to 64); "
             "256 requests per accelerator (measured: 1 to 64)",
         ),
-        (caveats.Asked(setup(), speculates=True), "no server that speculates was measured"),
+        (Instances(setup(), speculates=True), "no server that speculates was measured"),
     ],
 )
-def test_what_is_unlike_the_measurements(asked: caveats.Asked, reasons: str) -> None:
+def test_what_is_unlike_the_measurements(instances: Instances, reasons: str) -> None:
     text = f"Unlike what made up was fitted to, so that errors may be larger: {reasons}."
-    assert caveats.extrapolations(asked) == ([text] if reasons else [])
-    record = caveats.calibration_record(asked)
+    assert caveats.extrapolations(instances) == ([text] if reasons else [])
+    record = caveats.calibration_record(instances)
     assert record is not None
     assert record["outside"] == ([one for one in reasons.removeprefix("among the rows, ").split("; ") if one])
 
 
 def test_several_are_told_apart_and_equal_ones_together() -> None:
     every = [
-        caveats.Asked(setup(), isl=50, label="one"),
-        caveats.Asked(setup(), isl=50, label="other"),
-        caveats.Asked(setup(fitted("also made up")), label="third"),
+        Instances(setup(), isl=50, label="one"),
+        Instances(setup(), isl=50, label="other"),
+        Instances(setup(fitted("also made up")), label="third"),
     ]
     said = caveats.remarks(every)
     around = "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows)"
@@ -132,22 +133,26 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
     assert known.calibration is not None
     changes = {"subjects": (f"vllm / NVIDIA H100 SXM5 80GB / {served.name}",), "measured_errors": {"tpot": narrow}}
     known = known.model_copy(update={"calibration": known.calibration.model_copy(update=changes)})
-    seen, unseen = caveats.Asked(setup(known), [1], [8]), caveats.Asked(setup(known, "qwen3_8b"), [1], [8])
-    for asked, rows, factor in ((seen, 77, math.sqrt(1.25)), (unseen, 1234, 1.25), (seen._replace(isl=9), 1234, 1.25)):
+    seen, unseen = Instances(setup(known), [1], [8]), Instances(setup(known, "qwen3_8b"), [1], [8])
+    for instances, rows, factor in (
+        (seen, 77, math.sqrt(1.25)),
+        (unseen, 1234, 1.25),
+        (seen._replace(isl=9), 1234, 1.25),
+    ):
         assert f"to {100 * factor - 100:+.0f} % around such predictions ({rows:,} rows)" in caveats.spread(
-            asked, ["tpot"]
+            instances, ["tpot"]
         )
-        record = caveats.calibration_record(asked)
+        record = caveats.calibration_record(instances)
         assert record is not None
         assert record["measured_over_predicted"]["tpot"]["rows"] == rows  # type: ignore[index]
-        (ends,) = caveats.ends(asked, {"tpot_seconds": ("tpot", 1)}).values()
+        (ends,) = caveats.ends(instances, {"tpot_seconds": ("tpot", 1)}).values()
         assert ends == pytest.approx((1 / factor, factor))
 
 
 def test_columns_have_their_ends_beside_them() -> None:
     columns = {"name": "x", "tpot_seconds": 2.0, "ttft_seconds": {"p50": 1.0, "p90": None}}
-    asked = caveats.Asked(setup())
-    found = caveats.bounded(columns, caveats.ends(asked, caveats.LOAD))
+    instances = Instances(setup())
+    found = caveats.bounded(columns, caveats.ends(instances, caveats.LOAD))
     assert list(found) == [
         "name",
         *(f"tpot_seconds{end}" for end in ("", "_low", "_high")),
@@ -155,10 +160,12 @@ def test_columns_have_their_ends_beside_them() -> None:
     ]
     assert (found["tpot_seconds_low"], found["tpot_seconds_high"]) == pytest.approx((1.6, 2.5))
     assert found["ttft_seconds_low"] == {"p50": pytest.approx(0.64), "p90": None}
-    speeds = caveats.bounded({"tokens_per_second_per_user": np.array([10.0, 20.0])}, caveats.ends(asked, caveats.STEP))
+    speeds = caveats.bounded(
+        {"tokens_per_second_per_user": np.array([10.0, 20.0])}, caveats.ends(instances, caveats.STEP)
+    )
     assert speeds["tokens_per_second_per_user_low"] == pytest.approx([8, 16])
     assert speeds["tokens_per_second_per_user_high"] == pytest.approx([12.5, 25])
-    bound = caveats.Asked(setup(catalog.assumptions("ideal")))
+    bound = Instances(setup(catalog.assumptions("ideal")))
     unknown = caveats.bounded({"tpot_seconds": 2.0}, caveats.ends(bound, caveats.LOAD))
     assert unknown == {"tpot_seconds": 2.0, "tpot_seconds_low": None, "tpot_seconds_high": None}
     assert caveats.calibration_record(bound) is None
@@ -187,12 +194,12 @@ def test_a_gap_is_held_against_the_errors_of_the_profile(factor: float, verdict:
     likely = found.anywhere.likely_seconds
     assert likely is not None
     assert likely == pytest.approx((0.8 * found.anywhere.on_it_seconds, 1.25 * found.anywhere.on_it_seconds))
-    said = " ".join(assessment_tables.findings(found))
+    said = " ".join(findings(found))
     assert ("That is more than the profile itself is uncertain by: with these GPUs and batch" in said) == certain
     doubted = "The profile itself is uncertain by more than that: with these GPUs and batch 80 % of servers" in said
     assert doubted == (verdict != "on" and not certain)
     assert ("of servers on the frontier of any size would take " in said) == (verdict != "on")
-    record = assessment_tables.assessment_record(found)
+    record = assessment_record(found)
     gap = record["frontiers"]["any_size"]  # type: ignore[index]
     assert gap["beyond_uncertainty"] is certain
     assert (gap["on_it_seconds_low"], gap["on_it_seconds_high"]) == pytest.approx(likely)
@@ -203,6 +210,6 @@ def test_a_gap_to_a_bound_or_to_unfitted_assumptions_has_no_errors() -> None:
     assert assess(1.4, fitted()).ideal.certain is None
     found = assess(1.4, catalog.assumptions("deployable"))
     assert (found.anywhere.certain, found.anywhere.likely_seconds, found.likely_seconds) == (None, None, None)
-    said = " ".join(assessment_tables.findings(found))
+    said = " ".join(findings(found))
     assert "uncertain by" not in said
     assert "in 80 % of cases" not in said

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.errors import InputError
-from inference_econ.report.files import whole_file, write_text
+from inference_econ.report.files import check_picture, whole_file, write_text
 
 
 def test_a_file_appears_when_the_block_ends_well(tmp_path: Path) -> None:
@@ -113,3 +113,9 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 def test_text_is_utf_8(tmp_path: Path) -> None:
     write_text(tmp_path / "a.txt", "µ³\n")
     assert (tmp_path / "a.txt").read_bytes() == "µ³\n".encode()
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a", "a.svg.txt", ".svg", "a.jpeg"])
+def test_pictures_need_a_suffix_that_says_how(name: str) -> None:
+    with pytest.raises(InputError, match=rf"{name}: a picture's name must end in \.svg, \.png, \.pdf"):
+        check_picture(name)

@@ -12,10 +12,11 @@ from benchmarks import naive
 from benchmarks import run as benchmark
 from inference_econ.engine.layouts.grids import ContinuousLayouts, Grid, Layouts, WholeLayouts
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.speculation import Speculation
 from inference_econ.formulas import pareto
 from inference_econ.inputs import catalog
+from inference_econ.search.fastest import token_seconds
 from inference_econ.search.frontier import compute
-from inference_econ.search.speculative import Draft, token_seconds
 from tests import asking
 
 Array = npt.NDArray[np.float64]
@@ -48,14 +49,16 @@ def test_the_frontier_is_what_trying_everything_leaves(
     setup = _question(model, whole=whole, context=context)
     # Sixteen chips hold any of the models.
     grid = Grid(np.array(sorted([*sizes, 16.0])), np.array([1.0, *sorted(batches)]), layouts)
-    draft = None
+    speculation = None
     if data.draw(st.booleans()):
-        helper = _question("paper/llama_3_8b", whole=whole, context=context, weights="bf16")
-        draft = Draft(helper, data.draw(st.floats(0.3, 1.0)), data.draw(st.integers(1, 6)))
+        helper = catalog.model("paper/llama_3_8b")
+        speculation = Speculation.of(
+            "draft", data.draw(st.floats(0.3, 1.0)), data.draw(st.integers(1, 6)), model=helper
+        )
     demand = data.draw(st.sampled_from([None, 3000.0]))
 
     size, batch = grid.pairs()
-    seconds = token_seconds(setup, size, batch, layouts, draft=draft).seconds
+    seconds = token_seconds(setup, size, batch, layouts, speculation=speculation).seconds
     allowed = np.isfinite(seconds)
     if demand is not None:
         allowed &= batch / seconds <= demand
@@ -64,7 +67,7 @@ def test_the_frontier_is_what_trying_everything_leaves(
     dollars = size * seconds / batch * PRICE / 3600 * 1e6
     best = pareto.undominated(seconds, dollars)[::-1]
 
-    front = compute(setup, grid, PRICE, draft=draft, max_tokens_per_second=demand)
+    front = compute(setup, grid, PRICE, speculation=speculation, max_tokens_per_second=demand)
     # Equal costs but for rounding may keep either of two points, so the curves are compared and not the plans.
     assert front.seconds[-1] == pytest.approx(seconds.min(), rel=1e-12)
     assert front.dollars[0] == pytest.approx(dollars.min(), rel=1e-12)
@@ -120,7 +123,8 @@ def test_speculation_equals_a_second_program(model: str) -> None:
         acceptance=0.7,
         longest=4,
     )
-    found = token_seconds(setup, sizes, batches, ContinuousLayouts(pipeline=True), draft=Draft(helper, 0.7, 4))
+    speculation = Speculation.of("draft", 0.7, 4, model=helper.model)
+    found = token_seconds(setup, sizes, batches, ContinuousLayouts(pipeline=True), speculation=speculation)
     np.testing.assert_allclose(found.seconds, theirs, rtol=TOLERANCE)
     # Both outcomes are among them: speculation helps some instances and not others.
     assert set(np.unique(found.drafted[np.isfinite(theirs)])) > {0}

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ from inference_econ.engine.layouts.grids import whole_grid
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs.calibration import Range
 from inference_econ.report import frontier
-from inference_econ.report import table as tables
+from inference_econ.report.page import csv_text, json_text
 from inference_econ.search import every_plan
 from tests import asking
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)
+DRAFT = ie.Speculation.of("draft", 0.8, 3, model=ie.model("llama_3_8b"))
 
 
 def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: Any) -> ie.Frontier:
@@ -35,12 +37,28 @@ def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: An
         {},
         {"model": "gpt_oss_120b"},
         {"tp": 8},
-        {"draft": ie.DraftModel(ie.model("llama_3_8b"), 0.8, 3)},
-        {"draft": ie.DraftModel(ie.model("llama_3_8b"), 0.0, 3)},
+        {"speculation": DRAFT},
+        {"speculation": DRAFT, "assumptions": "paper"},
+        {"model": "deepseek_v3", "speculation": ie.Speculation.of("mtp", (0.9, 0.7)), "weights": "fp8"},
+        {"speculation": ie.Speculation.of("eagle", 0.7)},
+        {"speculation": ie.Speculation.of("ngram", 0.3, 2)},
+        {"speculation": ie.Speculation.of("draft", 0.0, 3, model=ie.model("llama_3_8b"))},
         {"traffic": ie.Traffic(isl=2000, osl=500, max_tokens_per_second=2000)},
         {"assumptions": "paper"},
     ],
-    ids=["dense", "experts", "pinned", "draft", "hopeless draft", "demand", "two cuts"],
+    ids=[
+        "dense",
+        "experts",
+        "pinned",
+        "draft",
+        "draft as in the study",
+        "mtp",
+        "eagle",
+        "n-grams",
+        "hopeless draft",
+        "demand",
+        "two cuts",
+    ],
 )
 def test_what_no_plan_dominates_is_the_frontier(changes: dict[str, object]) -> None:
     front = _front(**changes)  # type: ignore[arg-type]
@@ -116,7 +134,7 @@ def test_demand_is_a_reason() -> None:
 
 
 def test_drafts_are_written_down_where_they_help() -> None:
-    plans = _front(draft=ie.DraftModel(ie.model("llama_3_8b"), 0.8, 3)).plans()
+    plans = _front(speculation=replace(DRAFT, acceptance=(0.6,) * 3)).plans()
     records = plans.records()
     lengths = [dict(record["layout"]).get("draft_tokens", 0) for record in records]  # type: ignore[call-overload]
     assert lengths == plans.drafted.tolist()
@@ -128,14 +146,14 @@ def test_drafts_are_written_down_where_they_help() -> None:
 def test_records_rows_and_the_summary_agree() -> None:
     front = _front("llama_3_8b", max_accelerators=2)
     plans = front.plans()
-    record = json.loads(tables.to_json(frontier.frontier_record(front, plans)))
+    record = json.loads(json_text(frontier.frontier_record(front, plans)))
     assert len(record["plans"]) == len(plans)
     assert record["infeasible"] == dict(plans.infeasible)
     assert {"plans", "infeasible"} & frontier.frontier_record(front).keys() == set()
     frame = plans.to_frame()
     assert frame["dominated"].tolist() == [one["dominated"] for one in record["plans"]] == plans.dominated.tolist()
     assert frame["accelerators"].tolist() == [one["accelerators"] for one in record["plans"]]
-    lines = list(csv.DictReader(io.StringIO(frontier.frontier_csv(front, plans))))
+    lines = list(csv.DictReader(io.StringIO(csv_text(frontier.frontier_frame(front, plans)))))
     for name in ("tokens_per_second_per_user_low", "dollars_per_million_output_tokens_high"):
         assert [float(line[name]) for line in lines] == pytest.approx([one[name] for one in record["plans"]])
 
@@ -159,7 +177,7 @@ def test_what_is_listed_is_what_is_held_against_the_measurements() -> None:
 def test_the_summary_counts_all_plans() -> None:
     front = _front("llama_3_8b", max_accelerators=2)
     plans = front.plans()
-    assert frontier.frontier_csv(front, plans).count("\n") == len(plans) + 1
+    assert csv_text(frontier.frontier_frame(front, plans)).count("\n") == len(plans) + 1
     summary = frontier.plans_table(plans)
     counts = {row[0]: int(row[1].replace(",", "")) for row in summary.rows}
     assert counts["feasible, on the frontier"] == (~plans.dominated).sum()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -9,13 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inference_econ.engine import memory
+from inference_econ.engine import speculation as drafting
 from inference_econ.engine.layouts.grids import ContinuousLayouts, Layouts, WholeLayouts, whole_grid
+from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.speculation import Speculation
 from inference_econ.engine.step import step_seconds
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
-from inference_econ.search.fastest import Search, chosen_plans, fastest
+from inference_econ.search._search import Search
+from inference_econ.search.fastest import fastest, token_seconds
+from inference_econ.serving.services import slots_of
 
 Array = npt.NDArray[np.float64]
 
@@ -62,7 +69,7 @@ def _agree(found: Array, expected: Array, ceiling: Array) -> None:
 
 def _check(setup: Setup, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int, *, tabled: bool) -> None:
     rows, columns = sizes[:, None], batches[None, :]
-    assert Search(setup, rows, columns, layouts, memory.NOTHING).tabled == tabled
+    assert Search(setup, rows, columns, layouts).tabled == tabled
     expected = _try_everything(setup, rows, columns, layouts, new_tokens)
     # Limits a hair above, at, and below the truth, and none at all.
     factors = np.resize([1 + 1e-9, 1.0, 0.9, 3.0, 10.0], expected.shape)
@@ -146,16 +153,77 @@ def test_the_chosen_plan_takes_the_time_that_was_found() -> None:
     for layouts in (ContinuousLayouts(pipeline=True), WholeLayouts(pipeline=True)):
         found = fastest(setup, sizes, batches, layouts)
         assert np.isfinite(found.seconds).any()
-        each = zip(chosen_plans(setup, found), found.seconds, strict=True)
-        for chosen, seconds in each:
+        for index, (cut, seconds) in enumerate(zip(found.cut, found.seconds, strict=True)):
             if np.isfinite(seconds):
-                cut = setup.assumptions.layout.tensor_layouts.index(chosen.layout)
-                assert step_seconds(setup, chosen.plans)[cut][0] == pytest.approx(seconds, rel=ROUNDING)
+                plan = found.plans.row(index)
+                assert step_seconds(setup, plan)[cut][0] == pytest.approx(seconds, rel=ROUNDING)
 
 
 def test_less_memory_for_the_model_where_some_is_taken() -> None:
     setup = _question("paper/llama_3_70b", "paper/h100", 0.0, "paper")
     size, one = np.array([2.0]), np.ones(1)
     # 141 GB of 160.
-    assert np.isfinite(fastest(setup, size, one, ContinuousLayouts(False), taken=memory.Taken(18e9)).seconds[0])
-    assert np.isinf(fastest(setup, size, one, ContinuousLayouts(False), taken=memory.Taken(20e9)).seconds[0])
+    for taken, fits in ((18e9, True), (20e9, False)):
+
+        def needed(plans: Plans, taken: float = taken) -> memory.Memory:
+            own = setup.memory(plans)
+            return replace(own, weight_bytes=np.asarray(own.weight_bytes + taken))
+
+        found = Search(setup, size, one, ContinuousLayouts(False), needed).fastest(1, np.inf)
+        assert bool(np.isfinite(found.seconds[0])) is fits
+
+
+# Rounds of speculation: those of services, whoever searches for them
+
+PROPOSALS = {
+    "draft": Speculation.of("draft", 0.7, 4, model=catalog.model("qwen3_0_6b")),
+    "mtp": Speculation.of("mtp", (0.9, 0.7, 0.5)),
+    "eagle": Speculation.of("eagle", 0.6, 3, weights="bf16"),
+    "ngram": Speculation.of("ngram", (0.5, 0.2)),
+}
+PLACEMENTS = ("serving.draft_placement=own_layout", "serving.draft_placement=attention_ranks")
+
+
+@pytest.mark.parametrize("proposer", sorted(PROPOSALS))
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("preset", ["profiles/hopper", "deployable", "paper"])
+def test_a_frontier_has_the_rounds_and_the_memory_of_services(preset: str, placement: str, proposer: str) -> None:
+    """On a pinned layout: the frontier's time per token, and its largest batch, are those of services."""
+    speculation = PROPOSALS[proposer]
+    setup = _question("deepseek_v3", "h200_sxm", 2250.0, preset, (placement, "capacity.draft=true"))
+    pins = Pins(tp=4, dp=4, pp=1, ep=16) if setup.assumptions.layout.attention_groups != "idle" else Pins(tp=16, ep=16)
+    size, layouts = np.array([16.0]), WholeLayouts(pipeline=False, pins=pins)
+    plan = Plans(size, size, np.ones(1), np.array([float(pins.tp or 0)]), np.array([16.0]), whole=True)
+    slots = float(slots_of(setup, plan, speculation)[0])
+    assert 16 < slots < float(slots_of(setup, plan)[0]) or proposer == "ngram"
+    batches = np.array([16.0, 64.0, 16.0 * (slots // 16.0)])
+    for batch in batches:
+        found = token_seconds(setup, size, np.array([batch]), layouts, speculation=speculation)
+        best = drafting.rounds(setup, replace(plan, batch=np.array([batch])), speculation).best()
+        assert found.seconds[0] == pytest.approx(best.seconds[0], rel=1e-12)
+        assert found.drafted[0] == best.length[0]
+    more = token_seconds(setup, size, batches[-1:] + 16.0, layouts, speculation=speculation)
+    assert np.isinf(more.seconds[0])
+
+
+@pytest.mark.parametrize("proposer", sorted(PROPOSALS))
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("preset", ["paper", "deployable"])
+def test_rounds_are_searched_like_steps(preset: str, placement: str, proposer: str) -> None:
+    """Every layout of a grid, with bounds where they hold: no layout has a quicker token."""
+    speculation = PROPOSALS[proposer]
+    setup = _question("deepseek_v3", "h200_sxm", 1000.0, preset, (placement,))
+    layouts = WholeLayouts(pipeline=False)
+    sizes, batches = np.array([8.0, 16.0, 32.0]), np.array([1.0, 32.0, 256.0])
+    found = token_seconds(setup, sizes[:, None], batches[None, :], layouts, speculation=speculation)
+    for row, size in enumerate(sizes):
+        for column, batch in enumerate(batches):
+            instance = Plans.of(np.array([size]), np.array([batch]), np.ones(1))
+            plans = layouts.variants(setup.model, setup.assumptions, instance)
+            needed = drafting.memory(setup, plans, speculation)
+            best = np.inf
+            for cut in setup.assumptions.layout.tensor_layouts:
+                seconds = drafting.rounds(setup, plans, speculation, cut=cut).best().seconds
+                fits = np.broadcast_to(setup.reasons(plans, cut, needed) == memory.FITS, plans.shape)
+                best = min(best, float(np.where(fits, seconds, np.inf).min()))
+            assert found.seconds[row, column] == pytest.approx(best, rel=ROUNDING)

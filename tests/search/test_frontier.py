@@ -12,12 +12,13 @@ import pytest
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.grids import Grid, paper_grid, whole_grid
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.speculation import Speculation
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import pareto
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
+from inference_econ.search.fastest import token_seconds
 from inference_econ.search.frontier import Sampling, compute
-from inference_econ.search.speculative import Draft, token_seconds
 
 Array = npt.NDArray[np.float64]
 
@@ -31,10 +32,10 @@ def _question(
     return Setup(spec, catalog.hardware(chip), Precision.of(spec, weights), context, assumed)
 
 
-def _every_pair(setup: Setup, grid: Grid, draft: Draft | None = None) -> tuple[Array, Array, Array, Array]:
+def _every_pair(setup: Setup, grid: Grid, speculation: Speculation | None = None) -> tuple[Array, Array, Array, Array]:
     """Seconds, dollars, sizes and batches of all feasible pairs, without any shortcut over the grid."""
     sizes, batches = grid.pairs()
-    seconds = token_seconds(setup, sizes, batches, grid.layouts, draft=draft).seconds
+    seconds = token_seconds(setup, sizes, batches, grid.layouts, speculation=speculation).seconds
     kept = np.isfinite(seconds)
     size, batch = (np.broadcast_to(axis, seconds.shape)[kept] for axis in (sizes, batches))
     return seconds[kept], size * seconds[kept] / batch * (PRICE / 3600 * 1e6), size, batch
@@ -73,12 +74,12 @@ def test_frontier_equals_brute_force(
 ) -> None:
     setup = _question(model, weights, context, preset)
     grid = _grid(setup, whole=whole, pipeline=pipeline)
-    draft = Draft(_question("paper/llama_3_8b", None, context, preset), 0.8, 4) if speculate else None
-    seconds, dollars, size, batch = _every_pair(setup, grid, draft)
+    speculation = Speculation.of("draft", 0.8, 4, model=catalog.model("paper/llama_3_8b")) if speculate else None
+    seconds, dollars, size, batch = _every_pair(setup, grid, speculation)
     if demand is not None:
         sold = batch / seconds <= demand
         seconds, dollars, size, batch = seconds[sold], dollars[sold], size[sold], batch[sold]
-    front = compute(setup, grid, PRICE, draft=draft, max_tokens_per_second=demand)
+    front = compute(setup, grid, PRICE, speculation=speculation, max_tokens_per_second=demand)
     # Fastest last.
     assert (np.diff(front.seconds) < 0).all()
     assert (np.diff(front.dollars) > 0).all()

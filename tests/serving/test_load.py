@@ -1,9 +1,9 @@
 """A service under load: what grows with it, saturation, promises kept, and the simulation as a second oracle.
 
-Closed forms over the simulation, as measured over the configurations below with three seeds at 30, 60, 80 and 90 % of
-capacity: mean TPOT from -5 to 0 %, mean TTFT from -3 to +2 %, number in flight from -4 to +2 %; with varied lengths -7,
--5 and -6 % at 90 %. TPOT p99 is within 10 %, TTFT p50 from -16 to +22 %, TTFT p99 from -21 to +43 %. Up to 60 % of
-capacity the means agree within the confidence of the simulation.
+Closed forms over the simulation, as measured over the configurations below at 30, 60 and 80 % of capacity: mean TPOT,
+mean TTFT and number in flight of mixtures of experts within 1 %; of dense models within 3 % up to 60 %, and up to +6 %
+at 80 %, where prompts that share a step make fewer bunches than are counted. At the number in flight of the simulation
+the steady states have its TPOT within 1 %, its rate and its TTFT within 3 %.
 
 Under profiles/servers, whose hosts launch short prompts for longer than chips read them and prepare steps ahead, for
 prompts of 200 to 8000 tokens and answers of 200 and 500 of Llama 3.1 70B, gpt-oss 120b and DeepSeek-V3 at 30 and 60 %:
@@ -26,8 +26,7 @@ from hypothesis import strategies as st
 
 from inference_econ.errors import InputError
 from inference_econ.inputs.traffic import Length
-from inference_econ.serving.goodput import kept_share
-from inference_econ.serving.load import Loaded, loaded
+from inference_econ.serving.load import Loaded, kept_share, loaded
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation.play import law, rehearse, server
 from tests.offered import EIGHT_CHIPS, ONE_CHIP, service_of
@@ -80,7 +79,7 @@ def test_one_load(name: str, share: float, scv: float) -> None:
         assert times["p50"] <= times["p90"] <= times["p99"]
         assert times["p50"] <= 2.0 * times["mean"]
     assert found.ttft_seconds["p50"] >= one.prefill_seconds * (1.0 - 1e-9)
-    assert found.tpot_seconds["p50"] >= float(one.tpot_seconds[0]) * (1.0 - 1e-9)
+    assert found.tpot_seconds["p50"] >= float(one.states.tpot_seconds[0]) * (1.0 - 1e-9)
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -105,9 +104,9 @@ def test_an_empty_service_is_that_of_a_single_request() -> None:
     one = service("short")
     found = loaded(one, 1e-6)
     assert found.ttft_seconds["p99"] == pytest.approx(one.prefill_seconds)
-    assert found.tpot_seconds["p99"] == pytest.approx(float(one.tpot_seconds[0]))
+    assert found.tpot_seconds["p99"] == pytest.approx(float(one.states.tpot_seconds[0]))
     # Little's law, alone in the house.
-    alone = one.prefill_seconds + one.requests.decode_steps * float(one.tpot_seconds[0])
+    alone = one.prefill_seconds + one.requests.decode_steps * float(one.states.tpot_seconds[0])
     assert found.in_flight == pytest.approx(1e-6 * alone, rel=1e-3)
 
 
@@ -213,6 +212,8 @@ CONFIGURATIONS = {
 #: Slack beside the confidence of the simulation, in mean TPOT, mean TTFT and number in flight; the last has none.
 USUAL = (0.02, 0.03, 0.05)
 WEAKER = {
+    # Prompts that share a step make fewer bunches than those that are read one by one.
+    "dense": (0.02, 0.03, 0.07),
     # Prompts of two chunks that take a third to a half of the time come in bunches, which is a rule of thumb here.
     "long prompts": (0.02, 0.06, 0.07),
     # Long prompts take longer than in proportion, which the prefill of the mean prompt does not know.
@@ -256,7 +257,9 @@ def test_means_under_a_fitted_profile_are_those_of_the_simulation(name: str, sha
     one = FITTED[name]()
     assert one.setup.assumptions.host.launch > 0.0
     expected = at(one, share)
-    found = rehearse(one, expected.requests_per_second, count=12_000, seed=1).summary()
+    # Where thousands are in flight it takes as many until they are.
+    count = max(12_000, min(10 * round(expected.in_flight), 40_000))
+    found = rehearse(one, expected.requests_per_second, count=count, seed=1).summary()
     assert found["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=0.07)
     assert found["ttft"]["mean"].agrees(expected.ttft_seconds["mean"], slack=0.05)
 
@@ -269,7 +272,7 @@ def test_bursts_and_clocks_against_the_simulation(scv: float) -> None:
     trace = rehearse(one, expected.requests_per_second, arrival_scv=scv, count=20_000, seed=2)
     found = trace.summary()
     assert found["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=0.03)
-    assert trace.in_flight == pytest.approx(expected.in_flight, rel=0.05)
+    assert trace.in_flight == pytest.approx(expected.in_flight, rel=0.06)
     added = trace.ttft.mean() - poisson.ttft_seconds["mean"]
     closed = expected.ttft_seconds["mean"] - poisson.ttft_seconds["mean"]
     assert 0.3 <= closed / added <= 1.2
@@ -305,17 +308,33 @@ def test_a_saturated_service_in_the_simulation() -> None:
     assert trace.backlog > 500
 
 
+def test_prompts_share_steps_in_both() -> None:
+    """Many short prompts of a mixture of experts: one after the other they would take several times as long."""
+    one = service_of("qwen3_30b_a3b", isl="128", osl="32")
+    simulated, prompts = server(one, np.array([128])), np.array([1.0, 4.0, 16.0])
+    assert simulated.together is not None
+    shares = [simulated.together(count) for count in prompts]
+    # Hosts launch nothing here, so that chips work all the time.
+    np.testing.assert_allclose(shares, one.shared_prefill_seconds(prompts) / one.prefill_busy_seconds)
+    assert shares[2] < 0.5
+    expected = at(one, 0.6)
+    assert expected.requests_per_second * one.prefill_busy_seconds > 1.0
+    trace = rehearse(one, expected.requests_per_second, seed=1).summary()
+    assert trace["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=0.05)
+    assert trace["ttft"]["mean"].agrees(expected.ttft_seconds["mean"], slack=0.1)
+
+
 def test_the_simulated_server_has_the_steps_of_the_engine() -> None:
     one = CONFIGURATIONS["cached"]()
-    simulated = server(one, 500)
+    simulated = server(one, np.array([500]))
     assert simulated.slots == one.slots
     assert (simulated.policy, simulated.chunk) == ("chunked", 8192)
     assert simulated.prefill_seconds(500, 0) == pytest.approx(one.prefill_busy_seconds)
     context = one.requests.mean_context - one.requests.cached
     steps = [simulated.decode_step_seconds(batch, context) for batch in (1, 17, 60)]
-    np.testing.assert_allclose(steps, np.interp([1, 17, 60], one.batch, one.decode_seconds), rtol=0.01)
+    np.testing.assert_allclose(steps, np.interp([1, 17, 60], one.states.batch, one.states.decode_seconds), rtol=0.01)
     whole = service_of(isl="2000", osl="200", changes=("serving.prefill_chunk=0",))
-    assert server(whole, 2000).policy == "prefill_first"
+    assert server(whole, np.array([2000])).policy == "prefill_first"
 
 
 def test_lengths_are_drawn_as_they_are_given() -> None:

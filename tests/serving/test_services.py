@@ -14,7 +14,7 @@ from inference_econ.engine.prefill import prompts_together
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.traffic import Length, Requests
-from inference_econ.serving.services import deployments, services, slots_of
+from inference_econ.serving.services import every_service, services, slots_of
 from inference_econ.serving.steady import steady
 from tests import asking
 from tests.offered import EIGHT_CHIPS, offer_of, service_of
@@ -63,21 +63,21 @@ def test_one_of_them() -> None:
         one = found.service(index)
         assert one.accelerators == found.plans.accelerators[index]
         assert one.slots == found.slots[index]
-        np.testing.assert_array_equal(one.tpot_seconds, found.states.tpot_seconds[index])
-        again = steady(found.setup, replace(one.plans, batch=one.batch), found.requests)
-        np.testing.assert_allclose(one.ttft_seconds, again.ttft_seconds)
-        np.testing.assert_allclose(one.requests_per_second, again.requests_per_second)
+        np.testing.assert_array_equal(one.states.tpot_seconds, found.states.tpot_seconds[index])
+        again = steady(found.setup, replace(one.plans, batch=one.states.batch), found.requests)
+        np.testing.assert_allclose(one.states.ttft_seconds, again.ttft_seconds)
+        np.testing.assert_allclose(one.states.requests_per_second, again.requests_per_second)
 
 
 def test_states_in_between() -> None:
     one = service_of("llama_3_8b")
-    possible = one.concurrency <= one.slots
-    known = one.at(one.concurrency[possible])
-    np.testing.assert_allclose(known.tpot_seconds, one.tpot_seconds[possible])
-    np.testing.assert_allclose(known.requests_per_second, one.requests_per_second[possible])
-    between = one.at(np.sqrt(one.concurrency[:-1] * one.concurrency[1:]))
-    assert (between.tpot_seconds >= one.tpot_seconds[:-1]).all()
-    assert (between.tpot_seconds <= one.tpot_seconds[1:]).all()
+    possible = one.states.concurrency <= one.slots
+    known = one.at(one.states.concurrency[possible])
+    np.testing.assert_allclose(known.tpot_seconds, one.states.tpot_seconds[possible])
+    np.testing.assert_allclose(known.requests_per_second, one.states.requests_per_second[possible])
+    between = one.at(np.sqrt(one.states.concurrency[:-1] * one.states.concurrency[1:]))
+    assert (between.tpot_seconds >= one.states.tpot_seconds[:-1]).all()
+    assert (between.tpot_seconds <= one.states.tpot_seconds[1:]).all()
     # Compared with the engine itself.
     batch = one.at(100.0).batch
     exact = steady(one.setup, replace(one.plans, batch=np.atleast_1d(batch)), one.requests)
@@ -90,14 +90,14 @@ def test_no_more_in_flight_than_slots_and_no_less_than_one() -> None:
     for given, meant in ((0.0, 1.0), (10.0 * one.slots, one.slots)):
         assert one.at(given).tpot_seconds == one.at(meant).tpot_seconds
     assert one.most_requests_per_second == one.at(one.slots).requests_per_second
-    assert one.most_requests_per_second == pytest.approx(one.requests_per_second[-1], rel=0.02)
+    assert one.most_requests_per_second == pytest.approx(one.states.requests_per_second[-1], rel=0.02)
 
 
 def test_layouts_that_are_given() -> None:
     setup, plan = service_of("llama_3_8b").setup, np.ones(1)
     found = services(setup, REQUESTS, Plans(plan, plan, plan, plan, plan, whole=True), np.array([32.0]), batches=5)
     assert found.states.batch.shape == (1, 5)
-    assert found.service(0).batch == pytest.approx([32.0 ** (k / 4) for k in range(5)])
+    assert found.service(0).states.batch == pytest.approx([32.0 ** (k / 4) for k in range(5)])
 
 
 def test_what_does_not_fit_is_told() -> None:
@@ -106,9 +106,9 @@ def test_what_does_not_fit_is_told() -> None:
     with pytest.raises(
         NothingFitsError, match=r"nothing fits: Llama 3\.1 70B \(bf16\) on NVIDIA H100 SXM5 80GB, 1 to 1"
     ):
-        deployments(big, REQUESTS, whole_grid(1.0, pipeline=False, largest=1))
+        every_service(big, REQUESTS, whole_grid(1.0, pipeline=False, largest=1))
     with pytest.raises(NothingFitsError, match=r"no layout of 3 to 3 accelerators divides heads"):
-        deployments(setup, REQUESTS, whole_grid(1.0, pipeline=False, pins=Pins(tp=3, dp=1, pp=1)))
+        every_service(setup, REQUESTS, whole_grid(1.0, pipeline=False, pins=Pins(tp=3, dp=1, pp=1)))
 
 
 def test_long_contexts_leave_less_room() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.prefill import fastest_cut, prefill, prompts_together
+from inference_econ.engine.prefill import fastest_cut, prefill, prompts_together, shared_steps
 from inference_econ.engine.setup import Setup
 from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
@@ -62,9 +62,12 @@ def test_littles_law_and_a_busy_machine(
     cycle = found.ttft_seconds + asked.decode_steps * found.tpot_seconds
     np.testing.assert_allclose(found.concurrency, found.requests_per_second * cycle, rtol=1e-9)
     # Prefill and decode steps together take no more than all of the time.
-    work = found.prefill.busy_seconds + asked.decode_steps * found.decode_seconds / found.batch
-    assert (found.requests_per_second * work <= 1.0 + 1e-9).all()
-    np.testing.assert_allclose(found.prefill_share, found.requests_per_second * found.prefill.busy_seconds)
+    decoding = found.requests_per_second * asked.decode_steps * found.decode_seconds / found.batch
+    assert (found.prefill_share + decoding <= 1.0 + 1e-9).all()
+    # Prompts that share steps take less than one by itself.
+    assert (found.prefill_share <= found.requests_per_second * found.prefill.busy_seconds * (1.0 + 1e-9)).all()
+    if 2 * isl > float(chunk.partition("=")[2]):
+        np.testing.assert_allclose(found.prefill_share, found.requests_per_second * found.prefill.busy_seconds)
     assert (found.concurrency >= found.batch * (1.0 - 1e-9)).all() or asked.decode_steps < 10
     parts = found.prefill.seconds + found.queue_seconds + found.running_seconds
     assert (found.ttft_seconds >= parts * (1.0 - 1e-12)).all()
@@ -226,15 +229,25 @@ def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
 
 @pytest.mark.parametrize("batch", [40.0, 300.0, 2000.0])
 def test_prompts_that_begin_in_the_same_step_are_launched_once(batch: float) -> None:
-    """As many as chance has it: the longer of one launch and the work of all, over all numbers of them."""
+    """As many as chance has it: the longer of one launch and the work of all, over all numbers of them.
+
+    Chips work on all prompts of a step together, which takes less than one after the other.
+    """
     asked = requests(100, 200)
     slow, _ = state("llama_3_8b", (1, 1, 1, 1), batch, asked, "host.launch=80 us")
     mean = (batch - 1.0) / asked.decode_steps
     working = float((slow.prefill.chip_share * slow.prefill.busy_seconds)[0])
     waiting = float((slow.prefill.busy_seconds - slow.decode_seconds)[0])
     chances = [math.exp(count * math.log(mean) - mean - math.lgamma(count + 1)) for count in range(1, 100)]
-    added = sum(chance * max(waiting, count * working) for count, chance in enumerate(chances, start=1))
-    assert float(slow.tpot_seconds[0]) == pytest.approx(float(slow.decode_seconds[0]) + added, rel=1e-6)
+    free = setup("llama_3_8b", asked.mean_context, "host.launch=0 us")
+    counts = np.arange(1.0, 100.0)
+    shares = shared_steps(free, plans(), 100.0, 0.0, counts)
+    assert shares[-1] < 0.9
+    works = working * counts * shares
+    added = sum(chance * max(waiting, work) for chance, work in zip(chances, works, strict=True))
+    # Work of 6, 8, 9, 11 .. prompts is read between others.
+    rel = 1e-6 if batch < 100.0 else 2e-3
+    assert float(slow.tpot_seconds[0]) == pytest.approx(float(slow.decode_seconds[0]) + added, rel=rel)
 
 
 @settings(max_examples=30, deadline=None)

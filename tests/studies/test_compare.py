@@ -14,8 +14,9 @@ import inference_econ as ie
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.asks import Settings
-from inference_econ.report import compare, figures
-from inference_econ.report.table import dollars, layout_label, to_json
+from inference_econ.report import compare, figures, scenario_figure
+from inference_econ.report.page import csv_text, json_text
+from inference_econ.report.table import dollars, layout_label
 from inference_econ.studies.scenario import run
 from tests import asking
 
@@ -110,10 +111,10 @@ def test_a_series_that_fits_nowhere_is_reported() -> None:
     assert [row[0] for row in table.rows] == ["l4", "h100_sxm"]
     assert "nothing fits" in table.rows[0]
     assert f"l4: {result.missing['l4']}" in table.notes
-    record = json.loads(to_json(compare.comparison_record(result, [20.0])))
+    record = json.loads(json_text(compare.comparison_record(result, [20.0])))
     assert [one["label"] for one in record["series"]] == ["l4", "h100_sxm"]
     assert record["series"][0] == {"label": "l4", "points": [], "reason": result.missing["l4"]}
-    rows = list(csv.DictReader(io.StringIO(compare.comparison_csv(result))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(compare.comparison_frame(result)))))
     assert rows[-1]["series"] == "l4"
     assert rows[-1]["reason"] == result.missing["l4"]
     assert {row["reason"] for row in rows[:-1]} == {""}
@@ -159,7 +160,7 @@ def test_a_single_point_has_a_speed_to_show() -> None:
 
 def test_the_record_has_the_points_of_every_series() -> None:
     result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], **SMALL)
-    record = json.loads(to_json(compare.comparison_record(result, [50.0])))
+    record = json.loads(json_text(compare.comparison_record(result, [50.0])))
     for one, curve in zip(record["series"], result.curves, strict=True):
         assert [point["tokens_per_second_per_user"] for point in one["points"]] == curve.tokens_per_second.tolist()
         assert one["costs"] == [{"tokens_per_second_per_user": 50.0, "dollars": compare.cost_at(curve, 50.0)}]
@@ -170,7 +171,7 @@ def test_the_record_has_the_points_of_every_series() -> None:
 
 def test_the_figure_overlays_the_series(tmp_path: Path) -> None:
     result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], **SMALL)
-    figures.save(figures.draw(result), [tmp_path / "a.svg"])
+    figures.save(scenario_figure.draw(result), [tmp_path / "a.svg"])
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     for words in ("h100_sxm", "h200_sxm", "llama_3_8b, fp8"):
         assert words in text

@@ -12,9 +12,9 @@ import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
-from inference_econ.report import figures
-from inference_econ.report.scenario import cells, result_csv, result_record, scenario_tables
-from inference_econ.report.table import to_json
+from inference_econ.report import figures, scenario_figure
+from inference_econ.report.page import csv_text, json_text
+from inference_econ.report.scenario import cells, result_frame, result_record, scenario_tables
 from inference_econ.studies import kv_runahead
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
@@ -145,7 +145,7 @@ def test_searched_parts_are_best_and_later_ones_are_smaller() -> None:
 
 
 def test_the_figure_shows_methods_over_prompts(tmp_path: Path) -> None:
-    figure = figures.draw(published())
+    figure = scenario_figure.draw(published())
     assert len(figure.axes) == 6
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[:5] == list(kv_runahead.METHODS.values())
@@ -157,11 +157,11 @@ def test_the_figure_shows_methods_over_prompts(tmp_path: Path) -> None:
 
 
 def test_plain_data() -> None:
-    rows = list(csv.DictReader(result_csv(published()).splitlines()))
+    rows = list(csv.DictReader(csv_text(result_frame(published())).splitlines()))
     assert {"table", "row", "column", "ours", "printed"} == set(rows[0])
     assert sum(row["printed"] != "" for row in rows) == 41
     record = result_record(published())
-    assert to_json(record)
+    assert json_text(record)
     files = {used.file for used in published().sources}
     assert files == {"model: Llama 2 7B", "model: Falcon 7B", "scenario: KV-Runahead"}
 

@@ -15,8 +15,9 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.asks import LatentVariantsAsk
 from inference_econ.inputs.scenario import Scenario
-from inference_econ.report import figures, table
-from inference_econ.report.scenario import cells, result_csv, result_record, scenario_tables
+from inference_econ.report import figures, scenario_figure
+from inference_econ.report.page import csv_text, json_text
+from inference_econ.report.scenario import cells, result_frame, result_record, scenario_tables
 from inference_econ.studies import latent_attention
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
@@ -164,7 +165,7 @@ def test_drafts_are_short_enough_for_absorbed_projections_and_chunks_of_prompts_
 
 
 def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
-    figure = figures.draw(result)
+    figure = scenario_figure.draw(result)
     places = figure.axes
     assert [axes.get_title() for axes in places] == [
         "Batch 1",
@@ -187,7 +188,7 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
 
 
 def test_the_other_forms_say_the_same(result: Result) -> None:
-    record = json.loads(table.to_json(result_record(result)))
+    record = json.loads(json_text(result_record(result)))
     assert len(record["cells"]) == 8
     assert [len(one["rows"]) for one in record["tables"]] == [4, 16, 9, 4, 9]
     assert record["tables"][1]["rows"][0]["batch"] == 1
@@ -196,15 +197,15 @@ def test_the_other_forms_say_the_same(result: Result) -> None:
     files = {one["file"] for one in record["sources"]}
     assert {"scenario: MLA notes", "model: DeepSeek-V2", "hardware: NVIDIA A100 SXM4 40GB"} <= files
     assert any(one["ref"] == "madsys2024mla" and "deepseekv2-profile" in one["url"] for one in record["sources"])
-    rows = list(csv.DictReader(result_csv(result).splitlines()))
+    rows = list(csv.DictReader(csv_text(result_frame(result)).splitlines()))
     assert len(rows) == 4 * 2 + 16 * 4 + 9 * 4 + 4 * 3 + 9 * 4
     assert (rows[2]["column"], rows[2]["ours"], rows[2]["printed"]) == ("kB", "1.152", "1.152")
-    markdown = [one.text("markdown") for one in scenario_tables(result)]
+    markdown = [one.markdown() for one in scenario_tables(result)]
     assert "| CacheCompressed (CC) | per step | 1.152 | 1.152 | 33.64 | 33.64 | yes |" in markdown[0]
 
 
 def test_the_command_line_titles_several_tables() -> None:
-    command = importlib.import_module("inference_econ_cli.paper").table
+    command = importlib.import_module("inference_econ_cli.scenario").table
     outcome = CliRunner().invoke(command, ["seeds/mla_notes", "--format", "markdown"])
     assert outcome.exit_code == 0
     assert outcome.output.startswith("**DeepSeek-V2: cache (10^3 B) and arithmetic of a decode step")

@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
+from inference_econ.engine.speculation import Speculation
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
 from inference_econ.inputs import catalog
 from inference_econ.inputs.asks import FrontierAsk, Settings
 from inference_econ.inputs.traffic import Traffic
-from inference_econ.report import caveats, figures
-from inference_econ.report.scenario import result_csv, result_record, scenario_table, scenario_tables
+from inference_econ.report import caveats, scenario_figure
+from inference_econ.report.page import csv_text
+from inference_econ.report.scenario import result_frame, result_record, scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
+from inference_econ.studies.settings import speculation_of
 from tests import asking
 
 SCENARIO = """\
@@ -102,7 +106,7 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     assert len(table.rows) == 2
     assert table.notes[0] == "Assumptions: profiles/hopper."
     assert any("of measured TPOTs lie" in note for note in table.notes)
-    spread = caveats.ends(caveats.Asked(wide.frontier.setup, isl=100, osl=20), caveats.STEP)["milliseconds"]
+    spread = caveats.ends(Instances(wide.frontier.setup, isl=100, osl=20), caveats.STEP)["milliseconds"]
     record: Any = result_record(result)
     assert record["assumptions"] == dict.fromkeys(("16 bits", "8 bits"), "profiles/hopper")
     speeds = [record["rows"][0][f"tokens_per_second_per_user{end}"] for end in ("_high", "", "_low")]
@@ -112,7 +116,7 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     shown: Any = result_record(drawn)
     line = shown["curves"][0]
     assert len(line["tokens_per_second_per_user_low"]) == len(line["batch"])
-    assert "tokens_per_second_per_user_low" in result_csv(drawn).splitlines()[0]
+    assert "tokens_per_second_per_user_low" in csv_text(result_frame(drawn)).splitlines()[0]
 
 
 def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
@@ -121,8 +125,22 @@ def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
     )
     result = run(write(text))
     assert scenario_table(result).notes == ()
-    assert "low" not in result_csv(result).splitlines()[0]
+    assert "low" not in csv_text(result_frame(result)).splitlines()[0]
     assert "low" not in str(result_record(result)["curves"])
+
+
+def test_series_may_speculate_in_every_way(write: Write) -> None:
+    text = _edited(
+        SCENARIO,
+        ("max_accelerators: 4}", "max_accelerators: 4, eagle: true, acceptance: [0.9, 0.7], draft_weights: fp8}"),
+        ("{label: 8 bits, settings: {weights: fp8}}", "{label: n-grams, settings: {ngram: true, draft_weights: null}}"),
+    )
+    fronts = [curve.frontier for curve in run(write(text)).curves]
+    said = [None if front is None or front.speculation is None else front.speculation for front in fronts]
+    assert said == [Speculation.of("eagle", (0.9, 0.7), weights="fp8"), Speculation.of("ngram", (0.9, 0.7))]
+    settings = Settings(model="llama_3_8b", draft="qwen3_0_6b")
+    assert speculation_of(settings) == Speculation.of("draft", 0.8, 5, model=catalog.model("qwen3_0_6b"))
+    assert speculation_of(Settings(acceptance=0.5)) is None
 
 
 def test_series_override_what_is_common(write: Write) -> None:
@@ -239,6 +257,11 @@ def test_progress_names_the_series(write: Write) -> None:
         ([("weights: fp8", "price: 0")], "mine.yaml:7: ask.series.1.settings.price must be > 0, got 0"),
         ([("weights: fp8", "price: 2 USD")], "'2 USD' has the dimension .*, but USD/h .* is needed"),
         ([("weights: fp8", "acceptance: 1.5")], "ask.series.1.settings.acceptance must be <= 1, got 1.5"),
+        ([("weights: fp8", "acceptance: [1, -1]")], "ask.series.1.settings.acceptance.1 must be >= 0, got -1"),
+        (
+            [("weights: fp8", "mtp: true, eagle: true")],
+            "ask.series.1.settings: give one of draft, mtp, eagle, ngram, got mtp and eagle",
+        ),
         ([("weights: fp8", "max_draft: 0")], "ask.series.1.settings.max_draft must be >= 1, got 0"),
         ([("weights: fp8", "sampling: {points: 0, decades: 2}")], "settings.sampling.points must be > 0, got 0"),
         ([("weights: fp8", "grid: hole")], "ask.series.1.settings.grid: got 'hole'; allowed: 'paper' or 'whole'"),
@@ -442,8 +465,8 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     record = result_record(result)
     assert record["assessment"]["measured"]["batch"] == 8  # type: ignore[index]
     assert "curves" not in record
-    assert result_csv(result).splitlines()[1].startswith("measured,")
-    assert figures.draw(result).axes[0].get_title() == "Mine"
+    assert csv_text(result_frame(result)).splitlines()[1].startswith("measured,")
+    assert scenario_figure.draw(result).axes[0].get_title() == "Mine"
 
 
 @pytest.mark.parametrize(

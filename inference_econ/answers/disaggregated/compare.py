@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.pools import Pool, Pools
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import pareto
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
+from inference_econ.formulas.money import dollars_per_million_tokens
 
 _MILLION = 1e6
 #: Disaggregated serving is said to be cheaper where it is by more than this share [1].
@@ -23,7 +23,7 @@ _STEPS = 1.05
 
 
 @dataclass(frozen=True, slots=True)
-class Frontier:
+class PoolFrontier:
     """Cost against speed, the quickest first; arrays of shape (n,).
 
     Attributes
@@ -80,20 +80,31 @@ class Comparison:
         The choices.
     ttft_seconds : float
         Longest time to first token allowed [s].
-    disaggregated : Frontier
+    disaggregated : PoolFrontier
         With the best prefill layout and ratio at every speed.
-    aggregated : tuple of Frontier
+    aggregated : tuple of PoolFrontier
         One per kind of chip, as in ``pools.aggregated``; empty arrays if none keeps the time to first token.
     """
 
     pools: Pools
     ttft_seconds: float
-    disaggregated: Frontier
-    aggregated: tuple[Frontier, ...]
+    disaggregated: PoolFrontier
+    aggregated: tuple[PoolFrontier, ...]
+
+    def subjects(self) -> tuple[Instances, ...]:
+        """The points of the frontiers by kind of chip; of disaggregated serving the instances that decode."""
+        pools, apart = self.pools, self.disaggregated
+        shown, several = [], len(pools.aggregated) > 1
+        for pool, front in zip(pools.aggregated, self.aggregated, strict=True):
+            sizes, batches = pool.accelerators[front.layout].tolist(), front.batch.tolist()
+            if pool is pools.decode:
+                sizes, batches = sizes + pool.accelerators[apart.layout].tolist(), batches + apart.batch.tolist()
+            shown.append(pool.instances(sizes, batches, pool.setup.hardware.name if several else ""))
+        return tuple(shown)
 
     def aggregated_dollars(self, tokens_per_second: npt.ArrayLike) -> Array:
         """Cost of the cheapest aggregated serving of any chip at or above some speeds [USD per 1e6 tokens]."""
-        costs: Array = np.minimum.reduce([one.dollars_at(tokens_per_second) for one in self.aggregated])
+        costs: Array = np.minimum.reduce([front.dollars_at(tokens_per_second) for front in self.aggregated])
         return costs
 
     def factor(self, tokens_per_second: npt.ArrayLike) -> Array:
@@ -102,7 +113,7 @@ class Comparison:
 
     def speeds(self) -> Array:
         """Every speed at which a cost changes, ascending [tokens/s]."""
-        every = [one.tokens_per_second for one in (self.disaggregated, *self.aggregated)]
+        every = [front.tokens_per_second for front in (self.disaggregated, *self.aggregated)]
         return np.unique(np.concatenate(every))
 
     def cheaper(self) -> list[tuple[float, float]]:
@@ -114,13 +125,13 @@ class Comparison:
         speeds = self.speeds()
         speeds = speeds[speeds <= self.disaggregated.tokens_per_second.max()]
         lower = np.concatenate([[0.0], speeds])
-        found: list[tuple[float, float]] = []
+        ranges: list[tuple[float, float]] = []
         for index in np.flatnonzero(self.factor(speeds) > 1.0 + NOTICED):
             low, high = float(lower[index]), float(speeds[index])
-            if found and low <= found[-1][1] * _STEPS:
-                low = found.pop()[0]
-            found.append((low, high))
-        return found
+            if ranges and low <= ranges[-1][1] * _STEPS:
+                low = ranges.pop()[0]
+            ranges.append((low, high))
+        return ranges
 
     def best(self) -> tuple[float, float]:
         """The largest finite factor, and the speed at which it is reached [1] and [tokens/s]; (0, 0) if none is."""
@@ -155,19 +166,20 @@ def compare(pools: Pools, ttft_seconds: float = math.inf) -> Comparison:
 
     Notes
     -----
-    Per request a prefill instance is taken up for P seconds, and one that decodes with batch B for steps x T(B) / B
-    seconds; both at least for what their links need. Rates match at the quotient of the two, a real number of
-    prefill instances for each one that decodes; for whole numbers see
-    :mod:`inference_econ.answers.disaggregated.fleets`. TPOT is T(B), TTFT the request's overhead, the prefill and
-    what is left of the transfer then. Neglected is the rest of the step during which a cache arrives, half a step
-    per answer. Splitting the phases in this way is due to Patel et al. (2024) and Zhong et al. (2024).
+    Per request a prefill instance is taken up for P seconds, prompts that fit a step read together, and one that
+    decodes with batch B for steps x T(B) / B seconds; both at least for what their links need. Rates match at the
+    quotient of the two, a real number of prefill instances for each one that decodes; for whole numbers see
+    :mod:`inference_econ.answers.disaggregated.fleets`. TPOT is T(B), TTFT the request's overhead, the prefill of a
+    prompt by itself and what is left of the transfer then. Neglected is the rest of the step during which a cache
+    arrives, half a step per answer. Splitting the phases in this way is due to Patel et al. (2024) and Zhong et al.
+    (2024).
 
     Such pairs are never worse than aggregated serving if the transfer is free, the chips are the same and each
     pool may use the same layouts. Proof: an aggregated instance of batch B has a time per request of at least
-    P + steps x T(B) / B (no instance is more than busy, :func:`inference_econ.serving.steady.steady`), a TPOT of
-    T(B) + (B - 1) / steps x P, and a TTFT of the prefill with what is ahead of it. Give both pools its layout and the
-    decode pool its batch, for which it has memory: time per request, TPOT and TTFT are the same or less. The best
-    pair is no worse.
+    P + steps x T(B) / B (no instance is more than busy, :func:`inference_econ.serving.steady.steady`, and no prompt is
+    read together with more others than a step has room for), a TPOT of T(B) + (B - 1) / steps x P, and a TTFT of the
+    prefill with what is ahead of it. Give both pools its layout and the decode pool its batch, for which it has memory:
+    time per request, TPOT and TTFT are the same or less. The best pair is no worse.
     """
     if not ttft_seconds > 0:
         raise InputError(f"a promised ttft must be positive, got {ttft_seconds:g} s")
@@ -175,19 +187,22 @@ def compare(pools: Pools, ttft_seconds: float = math.inf) -> Comparison:
     return Comparison(pools, ttft_seconds, _disaggregated(pools, ttft_seconds), together)
 
 
-def _aggregated(pool: Pool, ttft_seconds: float) -> Frontier:
+def _aggregated(pool: Pool, ttft_seconds: float) -> PoolFrontier:
     """Instances that do both."""
-    found, requests = pool.found, pool.found.requests
-    rate = pool.column("requests_per_second")
-    ttft = pool.column("ttft_seconds")
-    fits = pool.column("concurrency") <= found.slots[:, None] * (1.0 + 1e-9)
+    states, services = pool.states, pool.services
+    fits = states.concurrency <= services.slots[:, None] * (1.0 + 1e-9)
     fits[:, -1] = True
-    dollars = pool.dollars_per_second[:, None] / rate * (_MILLION / requests.osl.mean)
-    row, column = np.nonzero(fits & (ttft <= ttft_seconds))
-    seconds = pool.column("tpot_seconds")
+    seconds_per_token = 1.0 / (states.requests_per_second * services.requests.osl.mean)
+    dollars = dollars_per_million_tokens(
+        pool.accelerators[:, None], seconds_per_token, 1.0, pool.setup.dollars_per_accelerator_hour
+    )
+    row, column = np.nonzero(fits & (states.ttft_seconds <= ttft_seconds))
+    seconds = states.tpot_seconds
     best = pareto.undominated(seconds[row, column], dollars[row, column])
     at = row[best], column[best]
-    return Frontier(seconds[at], dollars[at], ttft[at], row[best], pool.batch[at], row[best], np.zeros(best.size))
+    return PoolFrontier(
+        seconds[at], dollars[at], states.ttft_seconds[at], row[best], states.batch[at], row[best], np.zeros(best.size)
+    )
 
 
 def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
@@ -212,7 +227,7 @@ def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
         return busy, np.where(in_time, busy * reading.dollars_per_second[:, None], np.inf)
 
 
-def _disaggregated(pools: Pools, ttft_seconds: float) -> Frontier:
+def _disaggregated(pools: Pools, ttft_seconds: float) -> PoolFrontier:
     """The best prefill layout for every decode layout, over either kind of link; then the best of all states."""
     decoding, moved, requests = pools.decode, pools.transfer, pools.requests
     busy, cost = prefill_costs(pools, ttft_seconds)
@@ -221,7 +236,7 @@ def _disaggregated(pools: Pools, ttft_seconds: float) -> Frontier:
         raise NothingFitsError(
             f"no pair of layouts keeps a TTFT of {1e3 * ttft_seconds:g} ms; best reachable: {1e3 * soonest:.4g} ms"
         )
-    every = np.arange(len(decoding.found))
+    every = np.arange(len(decoding.services))
     working = requests.decode_steps * decoding.step_seconds / decoding.batch
     total, chosen, taken = np.full(working.shape, np.inf), np.zeros(working.shape, np.intp), working
     for fast in (True, False):
@@ -238,7 +253,7 @@ def _disaggregated(pools: Pools, ttft_seconds: float) -> Frontier:
     kept = pareto.undominated(seconds[row, column], total[row, column])
     at, row = (row[kept], column[kept]), row[kept]
     partner = chosen[at]
-    return Frontier(
+    return PoolFrontier(
         seconds[at],
         total[at] * (_MILLION / requests.osl.mean),
         pools.first_token_seconds[partner, row],

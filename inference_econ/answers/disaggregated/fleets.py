@@ -8,17 +8,15 @@ from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.answers.disaggregated.compare import prefill_costs
-from inference_econ.answers.disaggregated.load import Fleet, decode_load, prefill_queue, together, under_load
+from inference_econ.answers.disaggregated.load import Decoder, Fleet, decoder, prefill_queue, together, under_load
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.recommend import FILLED, Choice, Targets, recommend
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import queueing
 from inference_econ.serving.load import Loaded
-
-Array = npt.NDArray[np.float64]
 
 #: No fleet has more instances of one kind [1].
 _MOST = 10**7
@@ -59,13 +57,13 @@ def smallest(pools: Pools, requests_per_second: float, targets: Targets, *, arri
         raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
     search = _Search(pools, requests_per_second, targets, arrival_scv)
     best: Fleet | None = None
-    for bound, reader, decoder in search.pairs():
+    for bound, reader, writer in search.pairs():
         limit = math.inf if best is None else best.dollars_per_hour
         if bound >= limit:
             break
-        for found in search.fleets(reader, decoder, limit):
-            if best is None or found.dollars_per_hour < best.dollars_per_hour:
-                best = found
+        for fleet in search.fleets(reader, writer, limit):
+            if best is None or fleet.dollars_per_hour < best.dollars_per_hour:
+                best = fleet
     if best is None:
         raise NothingFitsError(_unreachable(pools, targets))
     return best
@@ -110,7 +108,7 @@ def largest(pools: Pools, accelerators: int, targets: Targets, *, arrival_scv: f
         )
     pairs = np.nonzero(possible)
     busy, working, most = busy[pairs], working[pairs], most[pairs]
-    size_p, size_d = (np.broadcast_to(one, possible.shape)[pairs] for one in (size_p, size_d))
+    size_p, size_d = (np.broadcast_to(size, possible.shape)[pairs] for size in (size_p, size_d))
 
     def decoders(count: Array) -> Array:
         return np.floor((accelerators - count * size_p) / size_d)
@@ -158,7 +156,7 @@ def aggregated(
     Choice or None
         None if no layout keeps the promises.
     """
-    offers = [pool.found for pool in pools.aggregated]
+    offers = [pool.services for pool in pools.aggregated]
     try:
         return recommend(offers, requests_per_second, targets, arrival_scv=arrival_scv, most=1)[0]
     except NothingFitsError:
@@ -184,53 +182,57 @@ class _Search:
         self.decoding = pools.decode.dollars_per_second * 3600.0
         self.least = np.floor(rate * self.busy) + 1.0
         self.alone, self.queue, self.answers = cache(self._alone), cache(self._queue), cache(self._answers)
+        self.decoder = cache(self._decoder)
 
     def pairs(self) -> Iterator[tuple[float, int, int]]:
         """Bounds on the cost of pairs of layouts, ascending, and the pairs [USD/h]."""
         bound = self.least * self.reading[:, None] + np.ceil(self.rate * self.working) * self.decoding[None, :]
         for index in np.argsort(bound, axis=None, kind="stable"):
-            reader, decoder = np.unravel_index(index, bound.shape)
-            if not np.isfinite(bound[reader, decoder]):
+            reader, writer = np.unravel_index(index, bound.shape)
+            if not np.isfinite(bound[reader, writer]):
                 return
-            yield float(bound[reader, decoder]), int(reader), int(decoder)
+            yield float(bound[reader, writer]), int(reader), int(writer)
 
-    def fleets(self, reader: int, decoder: int, limit: float) -> Iterator[Fleet]:
+    def fleets(self, reader: int, writer: int, limit: float) -> Iterator[Fleet]:
         """Fleets of a pair that keep the promises, each cheaper than the limit [USD/h]."""
-        least = int(self.least[reader, decoder])
-        receiving = float(self.pools.transfer.receiving_seconds[reader, decoder])
-        groups = self.alone(decoder, receiving, math.ceil(self.rate * float(self.working[reader, decoder])))
+        least = int(self.least[reader, writer])
+        receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
+        groups = self.alone(writer, receiving, math.ceil(self.rate * float(self.working[reader, writer])))
         if groups is None:
             return
         # Beyond a few more decode instances than needed nobody waits for a place.
         for count in range(groups, 2 * groups + 16):
-            room = limit - count * self.decoding[decoder]
+            room = limit - count * self.decoding[writer]
             if least * self.reading[reader] >= room:
                 return
             most = min(_MOST, math.ceil(room / self.reading[reader])) if math.isfinite(room) else _MOST
-            kept = _least(least, most, partial(self._kept, reader, decoder, count))
+            kept = _least(least, most, partial(self._kept, reader, writer, count))
             if kept is not None:
-                yield self._fleet(reader, decoder, count, kept)
+                yield self._fleet(reader, writer, count, kept)
                 if kept == least:
                     return
 
-    def _kept(self, reader: int, decoder: int, groups: int, count: int) -> bool:
-        return self.targets.broken(self._fleet(reader, decoder, groups, count).load) is None
+    def _kept(self, reader: int, writer: int, groups: int, count: int) -> bool:
+        return self.targets.broken(self._fleet(reader, writer, groups, count).load) is None
 
-    def _fleet(self, reader: int, decoder: int, groups: int, count: int) -> Fleet:
-        receiving = float(self.pools.transfer.receiving_seconds[reader, decoder])
-        queue, decoding = self.queue(reader, decoder, count), self.answers(decoder, receiving, groups)
-        return together(self.pools, (reader, decoder), (count, groups), queue, decoding)
+    def _fleet(self, reader: int, writer: int, groups: int, count: int) -> Fleet:
+        receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
+        queue, decoding = self.queue(reader, writer, count), self.answers(writer, receiving, groups)
+        return together(self.pools, (reader, writer), (count, groups), queue, decoding)
 
-    def _queue(self, reader: int, decoder: int, count: int) -> queueing.Load:
-        return prefill_queue(self.pools, reader, decoder, count, self.rate, self.scv)
+    def _queue(self, reader: int, writer: int, count: int) -> queueing.Load:
+        return prefill_queue(self.pools, reader, writer, count, self.rate, self.scv)
 
-    def _answers(self, decoder: int, receiving: float, count: int) -> Loaded:
-        return decode_load(self.pools, decoder, receiving, self.rate / count, self.scv)
+    def _answers(self, writer: int, receiving: float, count: int) -> Loaded:
+        return self.decoder(writer, receiving).load(self.rate / count, self.scv)
 
-    def _alone(self, decoder: int, receiving: float, least: int) -> int | None:
+    def _decoder(self, writer: int, receiving: float) -> Decoder:
+        return decoder(self.pools, writer, receiving)
+
+    def _alone(self, writer: int, receiving: float, least: int) -> int | None:
         """Fewest decode instances that keep the promise about them."""
-        wanted = replace(self.targets, ttft_seconds=math.inf)
-        return _least(least, _MOST, lambda count: wanted.broken(self.answers(decoder, receiving, count)) is None)
+        promised = replace(self.targets, ttft_seconds=math.inf)
+        return _least(least, _MOST, lambda count: promised.broken(self.answers(writer, receiving, count)) is None)
 
 
 def _least(low: int, most: int, good: Callable[[int], bool]) -> int | None:

@@ -1,4 +1,4 @@
-"""Prefill and decode instances, xPyD, under a stream of requests."""
+"""Prefill and decode instances, xPyD, under a stream of requests or with a constant number of them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from inference_econ._types import Array
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.errors import InputError
 from inference_econ.formulas import queueing
-from inference_econ.serving.load import SHARES, Loaded, loaded
-from inference_econ.serving.services import Service
+from inference_econ.serving.load import SHARES, Loaded, summary
+
+#: Numbers of prompts in all prefill instances that are told apart [1].
+_MOST_STATES = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,45 @@ class Fleet:
         return 1e6 * self.dollars_per_hour / hourly
 
 
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """A decode instance, which no prompt delays, by the number of requests in it; arrays of shape (slots,).
+
+    Attributes
+    ----------
+    requests_per_second : ndarray
+        Completed with 1, 2, .. requests [1/s].
+    tpot_seconds : ndarray
+        Between two tokens of each [s].
+    variation : float
+        Squared coefficient of variation of the lengths of answers [1].
+    """
+
+    requests_per_second: Array
+    tpot_seconds: Array
+    variation: float
+
+    def queue(self, requests_per_second: float, arrival_scv: float = 1.0) -> queueing.Load:
+        """The instance under a stream of requests."""
+        rates = self.requests_per_second
+        return queueing.load(requests_per_second, rates, arrival_scv=arrival_scv, service_scv=self.variation)
+
+    def load(self, requests_per_second: float, arrival_scv: float = 1.0) -> Loaded:
+        """The same as one of the loads of a service; its TTFT is the wait for a place."""
+        queue = self.queue(requests_per_second, arrival_scv)
+        waits = queueing.wait_quantiles(queue, list(SHARES.values()))
+        return Loaded(
+            requests_per_second,
+            bool(queue.saturated),
+            float(queue.offered),
+            min(requests_per_second, float(self.requests_per_second[-1])),
+            float(queue.in_flight),
+            float(queue.waiting),
+            {"mean": float(queue.wait_seconds), **dict(zip(SHARES, waits.tolist(), strict=True))},
+            summary(self.tpot_seconds, queue.work),
+        )
+
+
 def under_load(
     pools: Pools,
     layouts: tuple[int, int],
@@ -99,27 +141,83 @@ def under_load(
     Notes
     -----
     Prompts wait in one line for the first free prefill instance: a queue with several servers whose work varies
-    as the prompts do, :func:`inference_econ.formulas.queueing.load`. Decode instances get equal shares; each is
-    :func:`inference_econ.serving.load.loaded` with no prefill. TTFT is the wait, the prefill, what is left of the
-    transfer then, and the wait for a place; the two waits are taken to be independent. A wait is zero or exponential.
+    as the prompts do, :func:`inference_econ.formulas.queueing.load`. Prompts that are there at the same time share the
+    steps of an instance, see :func:`prefill_rates`. Decode instances get equal shares; each is a queue of its own, see
+    :func:`decoder`. TTFT is the wait, the time in a prefill instance, what is left of the transfer then, and the wait
+    for a place; the two waits are taken to be independent. A wait is zero or exponential.
     """
     if not requests_per_second > 0:
         raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
-    (reader, decoder), (count, groups) = layouts, instances
-    queue = prefill_queue(pools, reader, decoder, count, requests_per_second, arrival_scv)
-    receiving = float(pools.transfer.receiving_seconds[reader, decoder])
-    decoding = decode_load(pools, decoder, receiving, requests_per_second / groups, arrival_scv)
+    (reader, writer), (count, groups) = layouts, instances
+    queue = prefill_queue(pools, reader, writer, count, requests_per_second, arrival_scv)
+    receiving = float(pools.transfer.receiving_seconds[reader, writer])
+    decoding = decoder(pools, writer, receiving).load(requests_per_second / groups, arrival_scv)
     return together(pools, layouts, instances, queue, decoding)
+
+
+def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], concurrency: float) -> Fleet:
+    """A fleet with a constant number of requests in it: a new one comes whenever one ends.
+
+    Parameters
+    ----------
+    pools : Pools
+        The layouts to choose from.
+    layouts, instances : (int, int)
+        Which layout prefill and decode instances have, and how many there are [1].
+    concurrency : float
+        Requests in the fleet, those that wait included, at least one [1].
+
+    Returns
+    -------
+    Fleet
+        Its load is that of the stream whose requests see the same.
+
+    Raises
+    ------
+    InputError
+        If there is less than one request.
+
+    Notes
+    -----
+    A request of a closed loop finds the others as one that comes from outside would find a loop without it (Reiser and
+    Lavenberg, 1980). So this is :func:`under_load` at the rate at which an arriving request finds N - 1 others, who by
+    Little's law are rate x (TTFT + steps x TPOT). That grows with the rate from none to without end at what the slower
+    pool completes; Brent's method. The fleet completes N / (TTFT + steps x TPOT), no more than the slower pool does.
+    """
+    from scipy.optimize import brentq
+
+    if not concurrency >= 1:
+        raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
+    (reader, writer), (count, groups) = layouts, instances
+    prompts, steps = prefill_rates(pools, reader, writer, count), pools.requests.decode_steps
+    decoding = decoder(pools, writer, float(pools.transfer.receiving_seconds[reader, writer]))
+    most = min(float(prompts[-1]), groups * float(decoding.requests_per_second[-1]))
+
+    def cycle(rate: float) -> float:
+        queue = queueing.load(rate, prompts, service_scv=pools.requests.isl.scv)
+        places = decoding.queue(rate / groups)
+        first = _fixed_seconds(pools, layouts, queue) + float(queue.wait_seconds + places.wait_seconds)
+        return first + steps * float(decoding.tpot_seconds @ places.work)
+
+    others, highest = concurrency - 1.0, 1.0 - 1e-12
+    share = brentq(lambda x: x * most * cycle(x * most) - others, 0.0, highest, xtol=1e-15, rtol=1e-14)
+    fleet = together(
+        pools, layouts, instances,
+        queueing.load(share * most, prompts, service_scv=pools.requests.isl.scv),
+        decoding.load(share * most / groups),
+    )  # fmt: skip
+    completed = min(concurrency / cycle(share * most), most)
+    return replace(fleet, load=replace(fleet.load, completed_per_second=completed))
 
 
 def together(
     pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], queue: queueing.Load, decoding: Loaded
 ) -> Fleet:
     """A fleet from the line before its prefill instances and the load of one that decodes."""
-    (reader, decoder), (count, groups) = layouts, instances
+    (reader, writer), (count, groups) = layouts, instances
     rate = decoding.requests_per_second * groups
     saturated = decoding.saturated or bool(queue.saturated)
-    fixed = float(pools.first_token_seconds[reader, decoder])
+    fixed = _fixed_seconds(pools, layouts, queue)
     waits = _Waits.of(queue, decoding)
     ttft = {"mean": fixed + waits.mean} | {name: fixed + waits.quantile(share) for name, share in SHARES.items()}
     # With more than they can take, the slower pool sets the pace.
@@ -134,43 +232,48 @@ def together(
         dict.fromkeys(ttft, math.inf) if saturated else ttft,
         decoding.tpot_seconds,
     )
-    return Fleet(pools, reader, decoder, count, groups, load, float(queue.offered), decoding.utilization)
+    return Fleet(pools, reader, writer, count, groups, load, float(queue.offered), decoding.utilization)
 
 
-def prefill_queue(
-    pools: Pools, reader: int, decoder: int, count: int, rate: float, arrival_scv: float
-) -> queueing.Load:
+def _fixed_seconds(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> float:
+    """TTFT without waits: with the time in a prefill instance in the place of that of a prompt by itself [s]."""
+    alone = float(pools.prefill.prefill_seconds[layouts[0]])
+    return float(pools.first_token_seconds[layouts]) - alone + max(float(queue.service_seconds), alone)
+
+
+def prefill_queue(pools: Pools, reader: int, writer: int, count: int, rate: float, arrival_scv: float) -> queueing.Load:
     """The line of prompts before a number of prefill instances."""
-    busy = max(pools.prefill.prefill_busy_seconds[reader], pools.transfer.sending_seconds[reader, decoder])
-    alone = max(float(pools.prefill.prefill_seconds[reader]), float(busy))
-    servers = np.arange(1.0, count * math.ceil(alone / busy * (1.0 - 1e-12)) + 1.0)
-    rates = np.minimum(servers / alone, count / busy)
+    rates = prefill_rates(pools, reader, writer, count)
     return queueing.load(rate, rates, arrival_scv=arrival_scv, service_scv=pools.requests.isl.scv)
 
 
-def decode_load(pools: Pools, index: int, receiving: float, rate: float, arrival_scv: float) -> Loaded:
-    """One decode instance at its share of the requests; its TTFT is the wait for a place."""
-    return loaded(_decoder(pools, index, receiving), rate, arrival_scv=arrival_scv)
+def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
+    """What a number of prefill instances completes with 1, 2, .. prompts, which they share evenly [1/s].
+
+    Notes
+    -----
+    Each instance begins with a prompt per group of attention ranks and stage, which take as long as by themselves. More
+    of them share steps, as :func:`inference_econ.engine.prefill.shared_steps` has it, up to what a step allows.
+    """
+    pool = pools.prefill
+    sending = float(pools.transfer.sending_seconds[reader, writer])
+    prompts, each = pool.waiting_prompts[reader], np.maximum(pool.shared_prefill_seconds[reader], sending)
+    alone = max(float(pool.prefill_seconds[reader]), sending)
+    beside = math.ceil(alone / float(each[0]) * (1.0 - 1e-12))
+    # However many instances there are, so many numbers of prompts are enough.
+    held = np.arange(1.0, count * max(min(math.ceil(prompts[-1]), _MOST_STATES // count), beside) + 1.0)
+    rates = np.minimum(held / alone, count / np.interp(held / count, prompts, each))
+    return np.asarray(np.maximum.accumulate(rates))
 
 
-def _decoder(pools: Pools, index: int, receiving: float) -> Service:
-    """A decode instance as a service that no prompt delays."""
-    found = pools.decode.found
-    one, step = found.service(index), found.states.decode_seconds[index]
-    nothing = np.zeros_like(step)
-    working = np.maximum(pools.requests.decode_steps * step / one.batch, receiving)
-    return replace(
-        one,
-        concurrency=one.batch,
-        ttft_seconds=nothing,
-        tpot_seconds=step,
-        requests_per_second=1.0 / working,
-        prefill_share=nothing,
-        queue_seconds=nothing,
-        running_seconds=nothing,
-        prefill_seconds=0.0,
-        prefill_busy_seconds=0.0,
-    )
+def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
+    """A decode instance whose links take some time for each cache that comes [s]."""
+    service = pools.decode.services.service(index)
+    states = service.states.without_prompts(pools.requests.decode_steps, receiving)
+    state = states.at(np.arange(1.0, service.slots + 1.0))
+    # A server with more in flight completes no less; interpolation may say so by a rounding.
+    rates = np.maximum.accumulate(state.requests_per_second)
+    return Decoder(rates, state.tpot_seconds, pools.requests.osl.scv)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +304,12 @@ class _Waits:
 
     def longer(self, seconds: float) -> float:
         """Probability of waiting longer [1]."""
-        one, two = self.first_seconds, self.second_seconds
-        first, second = _tail(seconds, one), _tail(seconds, two)
-        if abs(one - two) <= 1e-9 * max(one, two):
-            both = first * (1.0 + (seconds / one if one > 0.0 else 0.0))
+        scales = self.first_seconds, self.second_seconds
+        first, second = (_tail(seconds, scale) for scale in scales)
+        if abs(scales[0] - scales[1]) <= 1e-9 * max(scales):
+            both = first * (1.0 + (seconds / scales[0] if scales[0] > 0.0 else 0.0))
         else:
-            both = (one * first - two * second) / (one - two)
+            both = (scales[0] * first - scales[1] * second) / (scales[0] - scales[1])
         return (
             self.first * (1.0 - self.second) * first
             + self.second * (1.0 - self.first) * second

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.answers.offer import offer
 from inference_econ.engine import memory
-from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.layouts.space import Space
-from inference_econ.engine.prefill import prompts_together
+from inference_econ.engine.prefill import prompts_of_a_step, prompts_together, shared_steps
 from inference_econ.engine.setup import Setup
+from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs.collectives import Free
 from inference_econ.inputs.traffic import Length, Requests
-from inference_econ.serving.services import Deployments
+from inference_econ.serving.services import Services
 from inference_econ.serving.steady import Steady, steady
 
-Array = npt.NDArray[np.float64]
-
 _HOUR = 3600.0
+#: Numbers of prompts on an instance that are looked at [1].
+_SHARED = 12
 
 
 @dataclass(frozen=True)
@@ -32,26 +34,26 @@ class Pool:
 
     Attributes
     ----------
-    found : Deployments
-        The layouts, shape (n,); those whose groups cannot all hold a sequence are left out.
+    services : Services
+        The layouts, arrays of shape (n,); those whose groups cannot all hold a sequence are left out.
     """
 
-    found: Deployments
+    services: Services
 
     @property
     def setup(self) -> Setup:
         """What, on what, how."""
-        return self.found.setup
+        return self.services.setup
 
     @property
     def accelerators(self) -> Array:
         """Chips of an instance [1], shape (n,)."""
-        return self.found.plans.accelerators
+        return self.services.plans.accelerators
 
     @property
     def cache_chips(self) -> Array:
         """Chips that hold the cache of one sequence: those of an attention group, on all stages [1], shape (n,)."""
-        return np.asarray(self.found.plans.attention_ranks * self.found.plans.pp)
+        return np.asarray(self.services.plans.attention_ranks * self.services.plans.pp)
 
     @property
     def dollars_per_second(self) -> Array:
@@ -61,43 +63,58 @@ class Pool:
     @property
     def prefill_seconds(self) -> Array:
         """One prompt by itself [s], shape (n,)."""
-        return np.asarray(self.found.states.prefill.seconds[:, 0])
+        return np.asarray(self.services.states.prefill.seconds[:, 0])
+
+    @cached_property
+    def waiting_prompts(self) -> Array:
+        """Prompts of an instance, from one per group and stage to full steps, shape (n, k) [1]."""
+        services = self.services
+        most = prompts_of_a_step(services.setup, services.requests.new_tokens)
+        groups = np.broadcast_to(prompts_together(services.setup, services.plans), services.slots.shape)
+        return np.asarray(groups[:, None] * most ** np.linspace(0.0, 1.0, _SHARED))
+
+    @cached_property
+    def shared_prefill_seconds(self) -> Array:
+        """What each of :attr:`waiting_prompts` takes of an instance's time, shape (n, k) [s]."""
+        services, prompts = self.services, self.waiting_prompts
+        requests, plans = services.requests, services.plans.column(prompts)
+        share = shared_steps(services.setup, plans, requests.new_tokens, requests.cached, prompts)
+        return np.asarray(services.states.prefill.busy_seconds[:, :1] * share)
 
     @property
     def prefill_busy_seconds(self) -> Array:
-        """What one prompt takes of an instance's time [s], shape (n,)."""
-        return np.asarray(self.found.states.prefill.busy_seconds[:, 0])
+        """What one prompt takes of an instance's time where steps are full of prompts [s], shape (n,)."""
+        return np.asarray(self.shared_prefill_seconds.min(axis=1))
 
     @cached_property
     def full(self) -> Steady:
         """The steady state with all slots taken, prompts that are being read among them; shape (n, 1)."""
-        found, states = self.found, self.found.states
-        pairs = zip(found.slots, states.concurrency, states.batch, strict=True)
-        batch = [np.exp(np.interp(np.log(most), np.log(flight), np.log(batch))) for most, flight, batch in pairs]
-        plans = found.plans
-        rows = Plans(
-            plans.accelerators[:, None],
-            np.array(batch)[:, None],
-            plans.pp[:, None],
-            plans.attention_ranks[:, None],
-            None if plans.ep is None else plans.ep[:, None],
-            whole=True,
-        )
-        return steady(found.setup, rows, found.requests)
-
-    def column(self, name: str) -> Array:
-        """One quantity of the steady states by batch, that of the full state last; shape (n, k + 1)."""
-        return np.concatenate([getattr(self.found.states, name), getattr(self.full, name)], axis=1)
+        services, states = self.services, self.services.states
+        rows = zip(services.slots, states.concurrency, states.batch, strict=True)
+        batch = [np.exp(np.interp(np.log(most), np.log(flight), np.log(batch))) for most, flight, batch in rows]
+        return steady(services.setup, services.plans.column(np.array(batch)[:, None]), services.requests)
 
     @cached_property
+    def states(self) -> Steady:
+        """The steady states by batch, that of the full instance last; shape (n, k + 1)."""
+        return self.services.states.joined(self.full)
+
+    @property
     def batch(self) -> Array:
         """Batches, shape (n, k + 1) [1]."""
-        return self.column("batch")
+        return self.states.batch
 
-    @cached_property
+    def instances(
+        self, accelerators: Sequence[float] = (), batches: Sequence[float] = (), label: str = ""
+    ) -> Instances:
+        """Some instances of the pool, by their sizes [1] and the requests that each serves at a time [1]."""
+        requests = self.services.requests
+        return Instances(self.setup, accelerators, batches, requests.isl.mean, requests.osl.mean, label=label)
+
+    @property
     def step_seconds(self) -> Array:
         """A decode step that no prompt delays, shape (n, k + 1) [s]."""
-        return self.column("decode_seconds")
+        return self.states.decode_seconds
 
 
 @dataclass(frozen=True)
@@ -124,13 +141,13 @@ class Pools:
     @property
     def requests(self) -> Requests:
         """Lengths."""
-        return self.decode.found.requests
+        return self.decode.services.requests
 
     @property
     def bytes_per_prompt(self) -> float:
         """Cache of a prompt that moves from one pool to the other, each byte once [B]."""
-        asked = self.decode.setup
-        return memory.kv_bytes_per_sequence(asked.model, asked.precision, self.requests.isl.mean, asked.assumptions)
+        setup = self.decode.setup
+        return memory.kv_bytes_per_sequence(setup.model, setup.precision, self.requests.isl.mean, setup.assumptions)
 
     @cached_property
     def transfer(self) -> Transfer:
@@ -214,7 +231,7 @@ def pools(
     return Pools(reading, decoding, (both, decoding), layer_by_layer)
 
 
-def _usable(every: Deployments) -> Pool:
+def _usable(every: Services) -> Pool:
     """Without layouts some of whose attention groups or stages would never have a sequence."""
     kept = np.flatnonzero(every.slots >= prompts_together(every.setup, every.plans))
     if not kept.size:
@@ -222,23 +239,7 @@ def _usable(every: Deployments) -> Pool:
             f"nothing fits: {every.setup.model.name} on {every.setup.hardware.name}: in no layout does each "
             "group of attention ranks hold a sequence; allow larger instances"
         )
-    if kept.size == len(every):
-        return Pool(every)
-    states, prompt = every.states, every.states.prefill
-    columns = {
-        one.name: value[kept]
-        for one in fields(states)
-        if isinstance(value := getattr(states, one.name), np.ndarray) and len(value) == len(every)
-    }
-    shares = prompt.chip_share[kept]
-    cut = replace(prompt, seconds=prompt.seconds[kept], busy_seconds=prompt.busy_seconds[kept], chip_share=shares)
-    fewer = replace(
-        every,
-        plans=every.plans.at((kept,)),
-        slots=every.slots[kept],
-        states=replace(states, prefill=cut, **columns),
-    )
-    return Pool(fewer)
+    return Pool(every.take(kept))
 
 
 def _transfer(pools: Pools) -> Transfer:
@@ -254,9 +255,9 @@ def _transfer(pools: Pools) -> Transfer:
     # Instances of one kind that fit a link domain together are taken to be placed there.
     fast = (chips <= sender.hardware.link_domain) & (sender.hardware == receiver.hardware)
     from_chip, to_chip = (
-        np.where(fast, _rate(asked, asked.hardware.link_bytes_per_second_one_way), _rate(asked, nic))
-        for asked in (sender, receiver)
-        for nic in (asked.hardware.nic_bytes_per_second_one_way,)
+        np.where(fast, _rate(side, side.hardware.link_bytes_per_second_one_way), _rate(side, nic))
+        for side in (sender, receiver)
+        for nic in (side.hardware.nic_bytes_per_second_one_way,)
     )
     with np.errstate(divide="ignore"):
         path = np.minimum(reading.cache_chips[:, None] * from_chip, decoding.cache_chips[None, :] * to_chip)
@@ -264,7 +265,8 @@ def _transfer(pools: Pools) -> Transfer:
         sending = size / (reading.accelerators[:, None] * from_chip)
         receiving = size / (decoding.accelerators[None, :] * to_chip)
     if not np.isfinite(seconds).any():
-        lacking = [one.hardware.name for one in (sender, receiver) if one.hardware.nic_bytes_per_second_one_way is None]
+        chips_alone = [side.hardware for side in (sender, receiver)]
+        lacking = [chip.name for chip in chips_alone if chip.nic_bytes_per_second_one_way is None]
         raise InputError(
             f"no link joins the pools: {' and '.join(dict.fromkeys(lacking))} lists no network and no two instances "
             "fit one link domain; for a what-if set hardware.nic_bytes_per_second_one_way"
@@ -278,8 +280,8 @@ def _transfer(pools: Pools) -> Transfer:
     return Transfer(np.broadcast_to(fast, seconds.shape), seconds, left, sending, receiving)
 
 
-def _rate(asked: Setup, bytes_per_second: float | None) -> float:
+def _rate(setup: Setup, bytes_per_second: float | None) -> float:
     """What a link sustains, 0 if there is none [B/s]."""
-    if isinstance(asked.assumptions.network.collectives, Free):
+    if isinstance(setup.assumptions.network.collectives, Free):
         return math.inf
-    return (bytes_per_second or 0.0) * asked.assumptions.network.link_efficiency
+    return (bytes_per_second or 0.0) * setup.assumptions.network.link_efficiency

@@ -9,6 +9,8 @@ from functools import cache
 
 import numpy as np
 
+from inference_econ.answers.disaggregated import pools as disaggregated
+from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.calibration.measurements import Measurement, Pool
 from inference_econ.engine.layouts.grids import Grid, WholeLayouts
 from inference_econ.engine.layouts.plans import Plans, has_experts, indivisible
@@ -20,7 +22,7 @@ from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.traffic import Requests
-from inference_econ.serving.services import Service, deployments, services
+from inference_econ.serving.services import Service, Services, every_service, services
 
 #: Steady states per service.
 _BATCHES = 24
@@ -59,30 +61,71 @@ def instance(rows: Sequence[Measurement], assumptions: Assumptions) -> tuple[Ser
     instance = row.tp * pp * (dp if has_experts(model) else 1)
     replicas = max(row.accelerators // instance, 1)
     pool = Pool(workers=replicas, tp=row.tp, dp=dp if has_experts(model) else 1, pp=pp, ep=row.ep)
-    return worker(rows, pool, assumptions), float(replicas)
+    return workers(rows, pool, assumptions, _in_flight(rows) / replicas).service(0), float(replicas)
 
 
-def worker(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions) -> Service:
-    """One worker of a pool as a service, with room for the requests that were measured; see :func:`instance`."""
-    row, workers = rows[0], pool.workers or 1
+def pools(rows: Sequence[Measurement], assumptions: Assumptions) -> Pools:
+    """The pools of a disaggregated server, of one layout each, without a price.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement
+        Of one deployment with two pools.
+    assumptions : Assumptions
+        To predict them under.
+
+    Raises
+    ------
+    InputError
+        See :func:`instance`.
+    """
+    row, most = rows[0], _in_flight(rows)
+    assert row.prefill is not None and row.decode is not None
+    # By chance all requests are at one worker.
+    reading, writing = (workers(rows, pool, assumptions, most) for pool in (row.prefill, row.decode))
+    return Pools(disaggregated.Pool(reading), disaggregated.Pool(writing), (), layer_by_layer=True)
+
+
+def workers(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions, most: float) -> Services:
+    """The layout of one worker of a pool as a service.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement
+        Of one deployment.
+    pool : Pool
+        Its layout; the number of workers does not count.
+    assumptions : Assumptions
+        To predict them under.
+    most : float
+        Requests at one worker at most; ``inf`` if not recorded [1].
+
+    Raises
+    ------
+    InputError
+        If the layout does not divide what it must, or nothing says how many requests ran.
+    """
+    row = rows[0]
     requests, model = _requests(row), _model(row.model)
     one, stage = np.ones(1), pool.tp * pool.dp
     spread = float(pool.ep or 1) if has_experts(model) else 1.0
     groups, depth = one * pool.dp * pool.pp, one * pool.pp
     plans = Plans(one * stage * pool.pp, groups, depth, one * pool.tp, one * spread, whole=True)
-    setup = _question(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
-    slots = _room(row, setup, plans)
+    setup = _setup(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
+    slots = min(_room(row, setup, plans), most)
     if row.load != "concurrency":
         slots = min(slots, _most_sequences(row, setup) * pool.dp)
-    given = [other.concurrency for other in rows if other.concurrency is not None]
-    if given:
-        slots = min(slots, max(given) / workers)
     if math.isinf(slots):
         raise InputError(
             "not one request fits beside the weights, as far as is known, and how many ran is not recorded"
         )
     slots = min(slots, _MOST_SLOTS * pool.dp)
-    return services(setup, requests, plans, np.array([max(slots, 2.0)]), batches=_BATCHES).service(0)
+    return services(setup, requests, plans, np.array([max(slots, 2.0)]), batches=_BATCHES)
+
+
+def _in_flight(rows: Sequence[Measurement]) -> float:
+    """The most requests at a time in any of some rows; ``inf`` if not recorded [1]."""
+    return max((row.concurrency for row in rows if row.concurrency is not None), default=math.inf)
 
 
 def candidates(row: Measurement, assumptions: Assumptions) -> list[Service]:
@@ -102,12 +145,14 @@ def candidates(row: Measurement, assumptions: Assumptions) -> list[Service]:
     """
     assert row.accelerators is not None
     requests, chips = _requests(row), row.accelerators
-    setup = _question(row, requests, _cut(assumptions, assumptions.layout.tensor_layouts[-1:]))
+    setup = _setup(row, requests, _cut(assumptions, assumptions.layout.tensor_layouts[-1:]))
     sizes = np.array([size for size in range(1, min(chips, _LARGEST) + 1) if chips % size == 0], dtype=float)
-    found = deployments(setup, requests, Grid(sizes, np.ones(1), WholeLayouts(pipeline=True)))
-    most = _most_sequences(row, setup) * found.plans.accelerators / found.plans.attention_ranks
-    chosen = [found.service(index) for index in range(len(found))]
-    return [replace(one, slots=int(min(one.slots, limit))) for one, limit in zip(chosen, most, strict=True)]
+    layouts = every_service(setup, requests, Grid(sizes, np.ones(1), WholeLayouts(pipeline=True)))
+    most = _most_sequences(row, setup) * layouts.plans.accelerators / layouts.plans.attention_ranks
+    return [
+        replace(service, slots=int(min(service.slots, limit)))
+        for service, limit in zip((layouts.service(index) for index in range(len(layouts))), most, strict=True)
+    ]
 
 
 def shortage(row: Measurement, service: Service) -> str:
@@ -118,7 +163,7 @@ def shortage(row: Measurement, service: Service) -> str:
     row : Measurement
         What was measured.
     service : Service
-        An instance of its deployment, see :func:`worker`.
+        An instance of its deployment, see :func:`workers`.
 
     Returns
     -------
@@ -128,8 +173,8 @@ def shortage(row: Measurement, service: Service) -> str:
     weights, each, available = _memory(row, service.setup, service.plans)
     if weights + each <= available:
         return ""
-    needed, given = (value / _GB for value in (weights + each, max(available, 0.0)))
-    return f"weights and one request need {needed:,.1f} GB of the {given:,.1f} GB there are: predicted as if it ran"
+    needed, present = (value / _GB for value in (weights + each, max(available, 0.0)))
+    return f"weights and one request need {needed:,.1f} GB of the {present:,.1f} GB there are: predicted as if it ran"
 
 
 def _cuts(model: ModelSpec, plans: Plans, pool: Pool, assumptions: Assumptions) -> tuple[TensorLayout, ...]:
@@ -137,16 +182,16 @@ def _cuts(model: ModelSpec, plans: Plans, pool: Pool, assumptions: Assumptions) 
     problems = {
         cut: [
             problem
-            for problem, where in indivisible(model, plans, cut, assumptions)
+            for problem in indivisible(model, plans, cut, assumptions)
             # Engines hold spare copies of some experts so that they split.
-            if np.any(where) and "experts do not split" not in problem
+            if np.any(problem.where) and problem.code != "experts"
         ]
         for cut in assumptions.layout.tensor_layouts
     }
-    possible = tuple(cut for cut, found in problems.items() if not found)
+    possible = tuple(cut for cut, reasons in problems.items() if not reasons)
     if not possible:
         problem = problems[assumptions.layout.tensor_layouts[-1]][0]
-        raise InputError(f"{problem} (tp={pool.tp}, dp={pool.dp}, pp={pool.pp}, ep={pool.ep})")
+        raise InputError(f"{problem.text} (tp={pool.tp}, dp={pool.dp}, pp={pool.pp}, ep={pool.ep})")
     return possible
 
 
@@ -199,7 +244,7 @@ def _requests(row: Measurement) -> Requests:
     return Requests.model_validate({"isl": max(row.isl, 1.0), "osl": max(row.osl or 1.0, 1.0)})
 
 
-def _question(row: Measurement, requests: Requests, assumptions: Assumptions) -> Setup:
+def _setup(row: Measurement, requests: Requests, assumptions: Assumptions) -> Setup:
     model = _model(row.model)
     precision = Precision.of(model, row.weights, None, row.kv)
     context = requests.mean_context if row.context is None else row.context

@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ.answers.disaggregated.load import closed_loop
+from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.calibration.measurements import FULL_LOADS, Measurement
 from inference_econ.calibration.prediction import deployed, load_generator, worker_counts
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.serving.load import loaded
 from inference_econ.serving.services import Service
+from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation.events import Server
 
-Array = npt.NDArray[np.float64]
 #: Which assumptions hold for a measurement.
 Profiles = Callable[[Measurement], Assumptions]
 
@@ -25,10 +27,6 @@ Profiles = Callable[[Measurement], Assumptions]
 _ROUNDS = 10
 #: Longest run that is played [1].
 _MOST_PLAYED = 5000
-#: Rounds in which a batch settles that shares its steps with prompts [1].
-_ROUNDS_OF_SHARES = 4
-#: Layouts that are looked at closely [1].
-_NEAR = 3
 #: Offered load, as a share of the time that prompts take, below which hardly any prompt waits [1].
 _IDLE = 0.1
 
@@ -75,8 +73,8 @@ class Prediction:
     @property
     def total_tokens_per_second_per_accelerator(self) -> float | None:
         """Input and output together [tokens/s]."""
-        output, given = self.output_tokens_per_second_per_accelerator, self.input_tokens_per_second_per_accelerator
-        return None if output is None or given is None else output + given
+        answers, prompts = self.output_tokens_per_second_per_accelerator, self.input_tokens_per_second_per_accelerator
+        return None if answers is None or prompts is None else answers + prompts
 
 
 def predict(rows: Sequence[Measurement], profiles: Profiles) -> list[Prediction]:
@@ -97,12 +95,12 @@ def predict(rows: Sequence[Measurement], profiles: Profiles) -> list[Prediction]
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         groups[_deployment(row)].append(index)
-    found: list[Prediction | None] = [None] * len(rows)
+    predictions: list[Prediction | None] = [None] * len(rows)
     for indices in groups.values():
         together = [rows[index] for index in indices]
         for index, prediction in zip(indices, _predict_group(together, profiles(together[0])), strict=True):
-            found[index] = prediction
-    return [prediction for prediction in found if prediction is not None]
+            predictions[index] = prediction
+    return [prediction for prediction in predictions if prediction is not None]
 
 
 def _deployment(row: Measurement) -> tuple[object, ...]:
@@ -149,10 +147,11 @@ def _single(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Predi
     return _short(_under_load(rows, service, replicas), service)
 
 
-def _short(found: Sequence[Prediction], *services: Service) -> list[Prediction]:
+def _short(predictions: Sequence[Prediction], *services: Service) -> list[Prediction]:
     """Predictions with what memory lacks in the first of some services that do not fit."""
-    short = next(filter(None, (deployed.shortage(found[0].measurement, one) for one in services)), "")
-    return [replace(one, shortage=short) for one in found] if short else list(found)
+    row = predictions[0].measurement
+    short = next(filter(None, (deployed.shortage(row, service) for service in services)), "")
+    return [replace(prediction, shortage=short) for prediction in predictions] if short else list(predictions)
 
 
 def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
@@ -160,7 +159,7 @@ def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) 
     if load == "batch":
         return [_batch(row, service, replicas) for row in rows]
     if load == "rate":
-        return [_open(row, service, replicas) for row in rows]
+        return _open(rows, service, replicas)
     if load in FULL_LOADS:
         return [_steady(row, service, _most(row, service)) for row in rows]
     return _closed(rows, service, replicas)
@@ -169,23 +168,23 @@ def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) 
 def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
     """A constant number of requests, all of which came at once when the run began."""
     each = np.maximum(np.array([row.concurrency or 1.0 for row in rows]) / replicas, 1.0)
-    states = service.at(each)
+    states, warm_up = service.at(each), service.setup.assumptions.host.warm_up
     # Those without a slot wait for one: of so many at a time, each goes around as often as the server completes one.
     waits = np.maximum(each - service.slots, 0.0) / states.requests_per_second
-    started, assumed = load_generator.first_round(service, each), service.setup.assumptions
-    found = []
+    started = load_generator.first_round(service, each)
+    columns = (states.ttft_seconds, states.tpot_seconds, states.requests_per_second)
+    predictions = []
     for index, row in enumerate(rows):
-        ttft, tpot, rate = _at(service, float(each[index]))
+        ttft, tpot, rate = (float(values[index]) for values in columns)
+        wait = float(waits[index]) + row.wait_steps * tpot
         idle = bool(each[index] <= 1.0)
-        waits[index] += row.wait_steps * tpot
         if row.prefill_first and row.spread is not None and not idle:
             ttft, tpot, rate = _rounds(row, service, min(float(each[index]), float(service.slots)), ttft, row.spread)
-            found.append(_prediction(row, service, ttft + float(waits[index]), tpot, rate))
-            continue
-        beginning = (float(times[index]) + assumed.host.warm_up for times in started)
-        ttft = _over_run(row, ttft + float(waits[index]), *beginning)
-        found.append(_prediction(row, service, ttft, tpot, rate, idle=idle))
-    return found
+        else:
+            beginning = (float(times[index]) + warm_up for times in started)
+            ttft, wait = _over_run(row, ttft + wait, *beginning), 0.0
+        predictions.append(_prediction(row, service, ttft + wait, tpot, rate, idle=idle))
+    return predictions
 
 
 def _rounds(
@@ -196,7 +195,7 @@ def _rounds(
     waits, others = load_generator.rounds(service, together, spread, max(round(count), 1))
     waits[0] += service.setup.assumptions.host.warm_up
     steps = max(service.requests.decode_steps, 1.0)
-    decode = steps * float(np.interp(together, service.batch, service.decode_seconds))
+    decode = steps * float(service.step_seconds(together))
     typical = np.median if row.statistic == "median" else np.mean
     rate = together / (steady + float(np.mean(waits)) + decode + others)
     return steady + float(typical(waits)), (decode + others) / steps, rate
@@ -211,55 +210,48 @@ def _over_run(row: Measurement, steady: float, first: float, last: float) -> flo
 
 
 def _steady(row: Measurement, service: Service, concurrency: float) -> Prediction:
-    return _prediction(row, service, *_at(service, concurrency))
-
-
-def _at(service: Service, concurrency: float) -> tuple[float, float, float]:
-    """TTFT and TPOT [s], and completed requests [1/s], of the steady state with some requests in flight.
-
-    Where several requests end in a step, so many prompts are read together in the next one, which takes less than one
-    after the other; a new one waits for the rest of the running step, and for that one.
-    """
     state = service.at(concurrency)
     ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
-    steps, together = service.requests.decode_steps, min(concurrency, float(service.slots))
-    assumed = service.setup.assumptions
-    if steps <= 0.0:
-        return ttft, 0.0, 1.0 / float(load_generator.together_seconds(service, together))
-    batch = float(state.batch)
-    if batch <= steps:
-        return ttft, tpot, rate
-    for _ in range(_ROUNDS_OF_SHARES):
-        prompt = float(load_generator.together_seconds(service, batch / steps))
-        step = float(np.interp(batch, service.batch, service.decode_seconds)) + batch / steps * prompt
-        ttft = assumed.host.request_overhead + (1.5 + assumed.host.steps_ahead) * step
-        batch = max(together * steps * step / (ttft + steps * step), 1.0)
-    return ttft, step, together / (ttft + steps * step)
+    return _prediction(row, service, ttft, tpot, rate)
 
 
-def _open(row: Measurement, service: Service, replicas: float) -> Prediction:
+def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
     """Random arrivals: medians or means, as were measured, of a run if its length is known, or of endless ones."""
-    assert row.requests_per_second is not None
-    rate = row.requests_per_second / replicas
-    idle = rate * service.prefill_busy_seconds <= _IDLE
-    if row.requests is not None and row.requests <= _MOST_PLAYED:
-        ttft, tpot, completed = _played(row, service, rate, max(round(row.requests / replicas), 2))
-        return _prediction(row, service, ttft, tpot, completed, idle=idle)
+    lengths = np.array([load_generator.prompt_tokens(service)])
+    ends = any(row.requests is not None and row.requests <= _MOST_PLAYED for row in rows)
+    simulated = play.server(service, lengths) if ends else None
+    predictions = []
+    for row in rows:
+        assert row.requests_per_second is not None
+        rate = row.requests_per_second / replicas
+        if simulated is not None and row.requests is not None and row.requests <= _MOST_PLAYED:
+            seen = _played(row, service, simulated, rate, max(round(row.requests / replicas), 2))
+        else:
+            seen = _endless(row, service, rate)
+        idle = rate * service.prefill_busy_seconds <= _IDLE
+        predictions.append(_prediction(row, service, *seen, idle=idle))
+    return predictions
+
+
+def _endless(row: Measurement, service: Service, rate: float) -> tuple[float, float, float]:
+    """TTFT and TPOT [s], and completed requests [1/s]."""
     load = loaded(service, rate)
     which = "p50" if row.statistic == "median" else "mean"
     ttft, tpot = load.ttft_seconds[which], load.tpot_seconds[which]
     if load.saturated:
         # A test of finite length still ends: all slots are taken meanwhile.
         tpot = float(service.at(service.slots).tpot_seconds)
-    return _prediction(row, service, ttft, tpot, load.completed_per_second, idle=idle)
+    return ttft, tpot, load.completed_per_second
 
 
-def _played(row: Measurement, service: Service, rate: float, count: int) -> tuple[float, float, float]:
-    trace, seconds = load_generator.played(service, rate, count)
+def _played(
+    row: Measurement, service: Service, simulated: Server, rate: float, count: int
+) -> tuple[float, float, float]:
+    """TTFT and TPOT [s], and completed requests [1/s], of a run."""
+    trace, seconds = load_generator.played(service, simulated, rate, count)
     typical = np.median if row.statistic == "median" else np.mean
-    ttft = float(typical(trace.ttft)) + service.setup.assumptions.host.request_overhead
     tpot = float(typical(trace.tpot)) if service.requests.decode_steps > 0 else 0.0
-    return ttft, tpot, count / seconds
+    return float(typical(trace.ttft)), tpot, count / seconds
 
 
 def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
@@ -268,10 +260,10 @@ def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
     batch = max(row.concurrency / replicas, 1.0)
     together = min(batch, float(service.slots))
     steps = service.requests.decode_steps
-    decode = float(np.interp(together, service.batch, service.decode_seconds))
+    decode = float(service.step_seconds(together))
     if row.context is not None:
         return Prediction(row, None, decode, None, batch / decode / service.accelerators)
-    reading = max(service.prefill_seconds, together * float(load_generator.together_seconds(service, together)))
+    reading = max(service.prefill_seconds, together * float(service.shared_prefill_seconds(together)))
     whole = batch / together * (reading + steps * decode)
     output = batch * service.requests.osl.mean / whole / service.accelerators
     return Prediction(row, reading, decode if steps > 0 else None, whole, output, idle=batch <= 1.0)
@@ -282,8 +274,9 @@ def _most(row: Measurement, service: Service) -> float:
     if row.load == "saturated":
         return float(service.slots)
     ttft, tpot = row.ttft_limit_seconds or math.inf, row.tpot_limit_seconds or math.inf
-    kept = np.flatnonzero((service.ttft_seconds <= ttft) & (service.tpot_seconds <= tpot))
-    return float(service.concurrency[kept[-1]]) if kept.size else 1.0
+    states = service.states
+    kept = np.flatnonzero((states.ttft_seconds <= ttft) & (states.tpot_seconds <= tpot))
+    return float(states.concurrency[kept[-1]]) if kept.size else 1.0
 
 
 def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
@@ -292,22 +285,21 @@ def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
     chosen = deployed.candidates(row, assumptions)
     if row.load not in FULL_LOADS:
         # Nearly all that are measured share each matrix among as many accelerators as can be.
-        most = max(one.plans.attention_ranks[0] for one in chosen)
-        widest = [one for one in chosen if one.plans.attention_ranks[0] == most]
-        each = [(_under_load([row], one, row.accelerators / one.accelerators)[0], one) for one in widest]
+        most = max(service.plans.attention_ranks[0] for service in chosen)
+        widest = [service for service in chosen if service.plans.attention_ranks[0] == most]
+        each = [
+            (_under_load([row], service, row.accelerators / service.accelerators)[0], service) for service in widest
+        ]
         return _marked(*min(each, key=lambda pair: pair[0].request_seconds or pair[0].tpot_seconds or math.inf))
-    # Layouts that come near the best with prompts read one by one.
-    rough = [float(one.at(_most(row, one)).requests_per_second) / one.accelerators for one in chosen]
-    near = sorted(range(len(chosen)), key=lambda index: -rough[index])[:_NEAR]
-    each = [(_steady(row, chosen[index], _most(row, chosen[index])), chosen[index]) for index in near]
+    each = [(_steady(row, service, _most(row, service)), service) for service in chosen]
     return _marked(*max(each, key=lambda pair: pair[0].output_tokens_per_second_per_accelerator or 0.0))
 
 
-def _marked(found: Prediction, service: Service) -> Prediction:
+def _marked(prediction: Prediction, service: Service) -> Prediction:
     """A prediction for a layout that was chosen."""
     plans = service.plans
     tp, pp = int(plans.attention_ranks[0]), int(plans.pp[0])
-    return replace(found, assumed=f"layout tp={tp}, dp={service.accelerators // (tp * pp)}, pp={pp}")
+    return replace(prediction, assumed=f"layout tp={tp}, dp={service.accelerators // (tp * pp)}, pp={pp}")
 
 
 def _prediction(
@@ -324,41 +316,31 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
     """A pool for prefill and one for decode: decoding knows no prompts, and prompts wait for each other."""
     first = rows[0]
     assert first.prefill is not None and first.decode is not None
-    reader, writer = (deployed.worker(rows, pool, assumptions) for pool in (first.prefill, first.decode))
-    if None not in (first.prefill.workers, first.decode.workers):
-        workers = (first.prefill.workers or 1, first.decode.workers or 1)
-        return _short([_pools(row, reader, writer, *workers) for row in rows], reader, writer)
-    counts = worker_counts.assumed(rows, assumptions)
-    found = [
-        replace(_pools(row, reader, writer, *each), assumed="workers: {} prefill, {} decode".format(*each))
-        for row, each in zip(rows, counts, strict=True)
-    ]
-    return _short(found, reader, writer)
+    pools = deployed.pools(rows, assumptions)
+    if first.prefill.workers is None or first.decode.workers is None:
+        counts = worker_counts.assumed(rows, assumptions)
+        predictions = [
+            replace(_pools(row, pools, count), assumed="workers: {} prefill, {} decode".format(*count))
+            for row, count in zip(rows, counts, strict=True)
+        ]
+    else:
+        predictions = [_pools(row, pools, (first.prefill.workers, first.decode.workers)) for row in rows]
+    return _short(predictions, pools.prefill.services.service(0), pools.decode.services.service(0))
 
 
-def _pools(row: Measurement, reader: Service, writer: Service, readers: int, writers: int) -> Prediction:
+def _pools(row: Measurement, pools: Pools, instances: tuple[int, int]) -> Prediction:
+    """A constant number of requests in pools of some instances, all of which came at once when the run began."""
     assert row.concurrency is not None
-    steps, alone = writer.requests.decode_steps, reader.prefill_busy_seconds
-    batch, ttft = max(row.concurrency / writers, 1.0), reader.prefill_seconds
-    for _ in range(20):
-        decode = float(np.interp(batch, writer.batch, writer.decode_seconds))
-        rate = row.concurrency / (ttft + steps * decode)
-        busy = min(rate * alone / readers, 0.99)
-        wait = min(busy / (1.0 - busy) / 2.0, row.concurrency / readers) * alone
-        ttft = reader.prefill_seconds + wait
-        batch = max(rate * steps * decode / writers, 1.0)
-    # Prompts cannot be read quicker than the pool does; what waits for that waits before its first token.
-    rate = min(rate, readers / alone)
-    ttft = max(ttft, row.concurrency / rate - steps * decode)
-    chips = readers * reader.accelerators + writers * writer.accelerators
-    assumed, domain = reader.setup.assumptions, reader.setup.hardware.link_domain
+    fleet, reader = closed_loop(pools, (0, 0), instances, row.concurrency), pools.prefill.services.service(0)
+    ttft, tpot = (times["mean"] for times in (fleet.load.ttft_seconds, fleet.load.tpot_seconds))
+    chips, setup, requests = sum(fleet.accelerators), pools.prefill.setup, pools.requests
     # Inside a link domain there is nothing to connect.
-    later = assumed.host.warm_up + (assumed.host.transfer_warm_up if chips > domain else 0.0)
-    ttft = _over_run(
-        row, ttft, *(float(time) + later for time in load_generator.first_round(reader, row.concurrency / readers))
-    )
-    output = rate * writer.requests.osl.mean / chips
-    return Prediction(row, ttft, decode, ttft + steps * decode, output, idle=row.concurrency <= 1.0)
+    connecting = setup.assumptions.host.transfer_warm_up if chips > setup.hardware.link_domain else 0.0
+    later = setup.assumptions.host.warm_up + connecting
+    started = load_generator.first_round(reader, row.concurrency / instances[0])
+    ttft = _over_run(row, ttft, *(float(time) + later for time in started))
+    output = fleet.load.completed_per_second * requests.osl.mean / chips
+    return Prediction(row, ttft, tpot, ttft + requests.decode_steps * tpot, output, idle=row.concurrency <= 1.0)
 
 
 def _known(value: float) -> float | None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-
-import numpy as np
 
 from inference_econ.calibration.measurements import Measurement
-from inference_econ.calibration.prediction import deployed, load_generator
+from inference_econ.calibration.prediction import deployed
 from inference_econ.inputs.assumptions import Assumptions
 
 #: Sequences of an attention rank of decode at which the two pools are taken to be sized for each other [1]. Published
@@ -49,17 +46,16 @@ def assumed(rows: Sequence[Measurement], assumptions: Assumptions) -> list[tuple
     assert first.prefill is not None and first.decode is not None
     ranks = first.decode.dp * first.decode.pp
     full = _FULL * ranks
-    reader = deployed.worker(rows, replace(first.prefill, workers=1), assumptions)
-    busy = replace(first, concurrency=max(full, 2.0))
-    writer = deployed.worker([busy], replace(first.decode, workers=1), assumptions)
-    step = float(np.interp(full, writer.batch, writer.decode_seconds))
+    reader = deployed.workers(rows, first.prefill, assumptions, most=_TOGETHER).service(0)
+    writer = deployed.workers(rows, first.decode, assumptions, most=max(full, 2.0)).service(0)
+    step = float(writer.step_seconds(full))
     served = full / (reader.prefill_seconds + writer.requests.decode_steps * step)
-    fed = 1.0 / (float(load_generator.together_seconds(reader, _TOGETHER)) * served)
-    found = []
+    fed = 1.0 / (float(reader.shared_prefill_seconds(_TOGETHER)) * served)
+    counts = []
     for row in rows:
         requests = row.concurrency or 1.0
         occupied = max(requests // (_LEAST * ranks), 1.0)
         writers = first.decode.workers or round(max(min(round(fed), occupied), 1.0))
         readers = first.prefill.workers or math.ceil(min(writers / fed / _BUSY, requests))
-        found.append((readers, writers))
-    return found
+        counts.append((readers, writers))
+    return counts

@@ -8,13 +8,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, attention_degrees, expert_degrees, has_experts
 from inference_econ.formulas.pipeline import logarithmic_degrees
 from inference_econ.inputs.assumptions import Assumptions
 from inference_econ.inputs.model import ModelSpec
-
-Array = npt.NDArray[np.float64]
 
 #: Sizes of instances without gaps [1].
 _EVERY_SIZE = np.arange(1, 129)
@@ -102,14 +101,14 @@ class WholeLayouts:
             return [np.full(np.broadcast_shapes(accelerators.shape, batch.shape), float(self.pins.pp))]
         deepest = model.layers if self.pipeline else 1
         chips = (self.pins.tp or 1) * (self.pins.dp or 1)
-        found = []
+        depths = []
         for depth in (depth for depth in range(1, deepest + 1) if model.layers % depth == 0):
             possible = (accelerators % (depth * chips) == 0) & (batch % depth == 0)
             if None not in (self.pins.tp, self.pins.dp):
                 possible = possible & (accelerators == depth * chips)
             if possible.any():
-                found.append(np.where(possible, float(depth), 0.0))
-        return found
+                depths.append(np.where(possible, float(depth), 0.0))
+        return depths
 
     def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
         """Attention on every number of chips, experts over every number of ranks: two leading axes.

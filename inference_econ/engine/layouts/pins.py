@@ -55,7 +55,7 @@ class Pins:
 
     def given(self) -> dict[str, float]:
         """The axes that are pinned, with their values."""
-        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
+        return {axis.name: value for axis in fields(self) if (value := getattr(self, axis.name)) is not None}
 
     @property
     def text(self) -> str:

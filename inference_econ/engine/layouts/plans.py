@@ -6,19 +6,41 @@ axis is stored, and later computed, once on that axis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.inputs.assumptions import Assumptions, TensorLayout
-from inference_econ.inputs.model import Attention, ModelSpec
-
-Array = npt.NDArray[np.float64]
+from inference_econ.inputs.model import Attention, DenseFeedForward, ExpertFeedForward, ModelSpec
 
 #: The study writes depths as rounded powers, so an exact comparison would lose the deepest one.
 DEPTH_TOLERANCE = 1e-9
+
+#: What whole-number plans may have to split unevenly, by code.
+ProblemCode = Literal[
+    "batch", "layers", "accelerators", "stage", "micro_batch", "square", "query_heads", "state_heads", "kv_heads",
+    "experts", "expert_ranks", "width", "blocks",
+]  # fmt: skip
+#: The same for people, with room for numbers.
+PROBLEMS: Mapping[ProblemCode, str] = {
+    "batch": "the batch does not split into micro-batches",
+    "layers": "{} layers do not split into the pipeline's stages",
+    "accelerators": "the accelerators do not split into the pipeline's stages",
+    "stage": "the stage does not split into groups of attention ranks",
+    "micro_batch": "the micro-batch does not split over the groups of attention ranks",
+    "square": "a 2-D cut needs a square number of ranks",
+    "query_heads": "{:g} query heads do not split over the attention ranks",
+    "state_heads": "{:g} state heads do not split over the attention ranks",
+    "kv_heads": "{:g} KV heads neither split over nor repeat on the attention ranks",
+    "experts": "{} experts do not split over the expert-parallel ranks",
+    "expert_ranks": "the stage does not split over the expert-parallel ranks",
+    "width": "a feed-forward width of {:g} does not split over the ranks",
+    "blocks": "a feed-forward width of {:g} does not split over the ranks in whole quantisation blocks of {}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +83,7 @@ class Plans:
 
     def arrays(self) -> dict[str, Array]:
         """The fields that are arrays, by name."""
-        values = ((one.name, getattr(self, one.name)) for one in fields(self))
+        values = ((entry.name, getattr(self, entry.name)) for entry in fields(self))
         return {name: np.asarray(value) for name, value in values if isinstance(value, (np.ndarray, np.generic))}
 
     @property
@@ -85,6 +107,27 @@ class Plans:
 
         picked = {name: np.broadcast_to(array, shape)[index] for name, array in self.arrays().items()}
         return replace(self, **picked)  # type: ignore[arg-type]
+
+    def row(self, index: int) -> Plans:
+        """One of n flat plans, as arrays of shape (1,)."""
+        return self.at((np.array([index]),))
+
+    def column(self, batch: Array) -> Plans:
+        """The layouts of n flat plans down the first axis, each beside batches of its own.
+
+        Parameters
+        ----------
+        batch : ndarray, shape (n, k)
+            Sequences decoded at the same time by each instance, in the place of its own [1].
+
+        Examples
+        --------
+        >>> one = np.ones(3)
+        >>> Plans.of(8.0 * one, one, one).column(np.array([[1.0, 2.0]] * 3)).shape
+        (3, 2)
+        """
+        layouts = {name: array[:, None] for name, array in self.arrays().items() if name != "batch"}
+        return replace(self, batch=batch, **layouts)  # type: ignore[arg-type]
 
     @classmethod
     def joined(cls, parts: Sequence[Plans]) -> Plans:
@@ -123,13 +166,29 @@ def has_experts(model: ModelSpec) -> bool:
     return any(block.feed_forward.kind == "experts" for block in model.blocks)
 
 
+class Problem(NamedTuple):
+    """Something that plans would have to split unevenly."""
+
+    code: ProblemCode
+    """What it is."""
+    numbers: tuple[float, ...]
+    """What its text is about [1]."""
+    where: npt.NDArray[np.bool_]
+    """The plans that have it, broadcastable to their shape."""
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return PROBLEMS[self.code].format(*self.numbers)
+
+
 def indivisible(
     model: ModelSpec,
     plans: Plans,
     layout: TensorLayout,
     assumptions: Assumptions,
     blocks: tuple[int, int] = (1, 1),
-) -> list[tuple[str, npt.NDArray[np.bool_]]]:
+) -> list[Problem]:
     """What whole-number plans would have to split unevenly.
 
     Parameters
@@ -147,43 +206,40 @@ def indivisible(
 
     Returns
     -------
-    list of (str, ndarray of bool)
-        What does not divide, and where, broadcastable to ``plans.shape``.
+    list of Problem
+        Everything that has to divide, with where it does not.
     """
     stage, ranks = plans.stage, plans.attention_ranks
-    found = [
-        ("the batch does not split into micro-batches", _uneven(plans.batch, plans.pp)),
-        (f"{model.layers} layers do not split into the pipeline's stages", _uneven(model.layers, plans.pp)),
-        ("the accelerators do not split into the pipeline's stages", _uneven(plans.accelerators, plans.pp)),
-        ("the stage does not split into groups of attention ranks", _uneven(stage, ranks)),
+    problems = [
+        Problem("batch", (), _uneven(plans.batch, plans.pp)),
+        Problem("layers", (model.layers,), _uneven(model.layers, plans.pp)),
+        Problem("accelerators", (), _uneven(plans.accelerators, plans.pp)),
+        Problem("stage", (), _uneven(stage, ranks)),
     ]
     if assumptions.layout.attention_groups == "data_parallel":
-        uneven = _uneven(plans.micro_batch, stage / ranks)
-        found.append(("the micro-batch does not split over the groups of attention ranks", uneven))
+        problems.append(Problem("micro_batch", (), _uneven(plans.micro_batch, stage / ranks)))
     if layout == "2d":
-        found.append(("a 2-D cut needs a square number of ranks", np.sqrt(ranks) % 1 > 0))
-        found.append(("a 2-D cut needs a square number of ranks", np.sqrt(stage) % 1 > 0))
+        problems += [Problem("square", (), np.sqrt(size) % 1 > 0) for size in (ranks, stage)]
     for block in model.blocks:
-        found += _indivisible_heads(block.attention, ranks)
-        part = stage
-        if block.feed_forward.kind == "none":
-            continue
-        if block.feed_forward.kind == "experts" and plans.ep is not None:
-            experts = block.feed_forward.experts
-            found.append((f"{experts} experts do not split over the expert-parallel ranks", _uneven(experts, plans.ep)))
-            found.append(("the stage does not split over the expert-parallel ranks", _uneven(stage, plans.ep)))
-            part = stage / plans.ep
-        width = block.feed_forward.intermediate_size
-        unit = blocks[block.feed_forward.kind == "experts"]
-        if block.feed_forward.kind == "dense" and has_experts(model):
-            # Engines keep the few dense layers of a mixture whole where they cannot cut them.
-            unit = 1
-        whole = f"a feed-forward width of {width:g} does not split over the ranks"
-        if unit > 1 and not width % unit:
-            whole += f" in whole quantisation blocks of {unit}"
-            width = width / unit
-        found.append((whole, _uneven(width, part)))
-    return found
+        problems += _indivisible_heads(block.attention, ranks)
+        if block.feed_forward.kind != "none":
+            problems += _indivisible_feed_forward(block.feed_forward, plans, blocks, mixture=has_experts(model))
+    return problems
+
+
+def _indivisible_feed_forward(
+    spec: DenseFeedForward | ExpertFeedForward, plans: Plans, blocks: tuple[int, int], *, mixture: bool
+) -> list[Problem]:
+    """What a feed-forward part would have to split unevenly; engines keep dense layers of a mixture whole."""
+    problems, ranks, unit = [], plans.stage, blocks[spec.kind == "experts"]
+    if spec.kind == "experts" and plans.ep is not None:
+        problems.append(Problem("experts", (spec.experts,), _uneven(spec.experts, plans.ep)))
+        problems.append(Problem("expert_ranks", (), _uneven(ranks, plans.ep)))
+        ranks = ranks / plans.ep
+    width = float(spec.intermediate_size)
+    if unit > 1 and not width % unit and not (spec.kind == "dense" and mixture):
+        return [*problems, Problem("blocks", (width, unit), _uneven(width / unit, ranks))]
+    return [*problems, Problem("width", (width,), _uneven(width, ranks))]
 
 
 def _heads(spec: Attention) -> float:
@@ -192,16 +248,16 @@ def _heads(spec: Attention) -> float:
     return float(spec.value_heads if spec.kind == "recurrent" else spec.query_heads)
 
 
-def _indivisible_heads(spec: Attention, ranks: Array) -> list[tuple[str, npt.NDArray[np.bool_]]]:
+def _indivisible_heads(spec: Attention, ranks: Array) -> list[Problem]:
     if spec.kind == "none":
         return []
     heads = _heads(spec)
-    name = "state" if spec.kind == "recurrent" else "query"
-    found = [(f"{heads:g} {name} heads do not split over the attention ranks", _uneven(heads, ranks))]
+    code: ProblemCode = "state_heads" if spec.kind == "recurrent" else "query_heads"
+    problems = [Problem(code, (heads,), _uneven(heads, ranks))]
     if spec.kind == "grouped_query":
         uneven = _uneven(spec.kv_heads, ranks) & _uneven(ranks, spec.kv_heads)
-        found.append((f"{spec.kv_heads:g} KV heads neither split over nor repeat on the attention ranks", uneven))
-    return found
+        problems.append(Problem("kv_heads", (spec.kv_heads,), uneven))
+    return problems
 
 
 def _uneven(whole: npt.ArrayLike, parts: npt.ArrayLike) -> npt.NDArray[np.bool_]:
@@ -213,7 +269,7 @@ def attention_degrees(model: ModelSpec) -> Array:
     """Numbers of chips that the heads of all layers split over, 1 at least [1], shape (n,)."""
     specs = [block.attention for block in model.blocks if block.attention.kind != "none"]
     most = max((_heads(spec) for spec in specs), default=1.0)
-    return _even([where for spec in specs for _, where in _indivisible_heads(spec, _up_to(most))], most)
+    return _even([where for spec in specs for _, _, where in _indivisible_heads(spec, _up_to(most))], most)
 
 
 def expert_degrees(model: ModelSpec) -> Array:

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.errors import InputError
 
-Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 #: Lengths of some requests [tokens], from how many there are and a source of randomness.
 LengthLaw = Callable[[int, np.random.Generator], Counts]
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
-    """What arrives.
+class Stream:
+    """Requests that arrive one after the other.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ def _whole(lengths: Array) -> Counts:
 
 def draw(
     count: int, requests_per_second: float, isl: LengthLaw, osl: LengthLaw, *, scv: float = 1.0, seed: int = 0
-) -> Requests:
+) -> Stream:
     """A stream of random requests, the same for the same seed.
 
     Parameters
@@ -99,8 +99,8 @@ def draw(
 
     Returns
     -------
-    Requests
-        For :func:`simulate`.
+    Stream
+        For :func:`inference_econ.serving.simulation.events.simulate`.
 
     Raises
     ------
@@ -115,4 +115,4 @@ def draw(
         raise InputError(f"scv must be a number >= 0, got {scv:g}")
     times, prompts, outputs = (np.random.default_rng([seed, stream]) for stream in range(3))
     gaps = np.full(count, 1.0) if scv == 0.0 else times.gamma(1.0 / scv, scv, count)
-    return Requests(np.cumsum(gaps) / requests_per_second, isl(count, prompts), osl(count, outputs))
+    return Stream(np.cumsum(gaps) / requests_per_second, isl(count, prompts), osl(count, outputs))

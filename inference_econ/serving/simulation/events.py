@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.errors import InputError
-from inference_econ.serving.simulation.arrivals import Requests
+from inference_econ.serving.simulation.arrivals import Stream
 from inference_econ.serving.simulation.trace import Trace, trace
 
 if TYPE_CHECKING:
@@ -138,14 +138,14 @@ def _mix(values: list[float], index: int, share: float) -> float:
     return values[index] if share == 0.0 else values[index] + share * (values[index + 1] - values[index])
 
 
-def simulate(server: Server, requests: Requests, *, warm_up: float = 0.1, cool_down: float = 0.05) -> Trace:
+def simulate(server: Server, stream: Stream, *, warm_up: float = 0.1, cool_down: float = 0.05) -> Trace:
     """Play a stream of requests through a server.
 
     Parameters
     ----------
     server : Server
         What serves.
-    requests : Requests
+    stream : Stream
         What arrives.
     warm_up, cool_down : float
         Shares of the requests, by arrival, that are not measured: the first find the server too empty, and the last
@@ -169,7 +169,7 @@ def simulate(server: Server, requests: Requests, *, warm_up: float = 0.1, cool_d
     """
     import simpy
 
-    count = requests.arrival.size
+    count = stream.arrival.size
     first, last = math.floor(warm_up * count), count - math.floor(cool_down * count)
     if not (warm_up >= 0.0 and cool_down >= 0.0) or last - first < 2:
         raise InputError(
@@ -177,23 +177,23 @@ def simulate(server: Server, requests: Requests, *, warm_up: float = 0.1, cool_d
             "measure; at least 2 are needed"
         )
     environment = simpy.Environment()
-    engine = _Engine(environment, server, requests)
+    engine = _Engine(environment, server, stream)
     environment.process(engine.arrivals())
     environment.run(until=environment.process(engine.serve()))
     started, first_token, finished = (
         np.array(times) for times in (engine.started, engine.first_token, engine.finished)
     )
-    return trace(requests, started, first_token, finished, server.slots, slice(first, last))
+    return trace(stream, started, first_token, finished, server.slots, slice(first, last))
 
 
 class _Engine:
     """The state of a server while requests are played through it."""
 
-    def __init__(self, environment: simpy.Environment, server: Server, requests: Requests) -> None:
+    def __init__(self, environment: simpy.Environment, server: Server, stream: Stream) -> None:
         self.environment, self.server = environment, server
-        self.times: list[float] = requests.arrival.tolist()
-        self.isl: list[int] = requests.isl.tolist()
-        self.osl: list[int] = requests.osl.tolist()
+        self.times: list[float] = stream.arrival.tolist()
+        self.isl: list[int] = stream.isl.tolist()
+        self.osl: list[int] = stream.osl.tolist()
         count = len(self.times)
         self.started, self.first_token, self.finished = [0.0] * count, [0.0] * count, [0.0] * count
         self.to_come, self.left = count, count

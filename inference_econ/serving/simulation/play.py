@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from inference_econ.engine.prefill import fastest_cut, prompts_together
+from inference_econ._types import Array
+from inference_econ.engine.prefill import fastest_cut, prompts_of_a_step, prompts_together, shared_steps, unhindered
 from inference_econ.inputs.traffic import Length
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import arrivals
+from inference_econ.serving.simulation.arrivals import Counts, Stream
 from inference_econ.serving.simulation.events import Server, StepTable, simulate
 from inference_econ.serving.simulation.trace import Trace
-
-Array = npt.NDArray[np.float64]
 
 #: Points of the tables of step times: batches or prompt tokens in equal ratios, and contexts over the mean one.
 _SIZES, _CONTEXTS = 40, (0.0, 0.5, 1.0, 2.0, 4.0)
@@ -22,15 +21,15 @@ _SIZES, _CONTEXTS = 40, (0.0, 0.5, 1.0, 2.0, 4.0)
 _LEAST, _PER_SLOT, _MOST = 6_000, 10, 40_000
 
 
-def server(service: Service, longest: int) -> Server:
+def server(service: Service, lengths: Counts) -> Server:
     """What the simulation needs to know of a service.
 
     Parameters
     ----------
     service : Service
         One instance.
-    longest : int
-        New tokens of the longest prompt [tokens].
+    lengths : ndarray of int, shape (n,)
+        New tokens of the prompts that it will read [tokens].
 
     Returns
     -------
@@ -40,37 +39,54 @@ def server(service: Service, longest: int) -> Server:
     Notes
     -----
     Groups of chips and pipeline stages read prompts of their own. The simulated server reads one after the other,
-    each in its share of the time of the instance.
+    each in its share of the time of the instance. Prompts that share a step take what as many of the mean length do
+    (:func:`inference_econ.engine.prefill.shared_steps`).
     """
-    chunk = service.setup.assumptions.serving.prefill_chunk
+    chunk, longest = service.setup.assumptions.serving.prefill_chunk, int(lengths.max())
     requests = service.requests
     contexts = requests.mean_context * np.array(_CONTEXTS)
     steps = _decode_table(service, contexts)
-    # Usual prompts are on the table, so that they are not interpolated.
-    largest, usual = min(longest, chunk or longest), requests.new_tokens
-    exact = [size for size in (usual, usual % (chunk or np.inf)) if 1.0 <= size <= largest]
-    sizes = np.unique(np.append(np.rint(np.geomspace(1.0, largest, _SIZES)), exact))
-    known = contexts if chunk else contexts[:1]
-    read = [[service.reading(float(size), requests.cached + float(done)) for done in known] for size in sizes]
-    alone = [[float(one.busy_seconds[0]) for one in row] for row in read]
-    chips = [[float((one.busy_seconds * one.chip_share)[0]) for one in row] for row in read]
+    sizes = _prompt_sizes(service, longest)
+    # Of a prompt that fits one chunk, a part may have been read before.
+    done = contexts if longest > chunk > 0 else np.array([0.0, longest] if chunk else [0.0])
+    read = [[service.reading(float(size), requests.cached + float(before)) for before in done] for size in sizes]
+    alone = [[float(prompt.busy_seconds[0]) for prompt in row] for row in read]
+    chips = [[float((prompt.busy_seconds * prompt.chip_share)[0]) for prompt in row] for row in read]
+    groups = float(read[-1][0].seconds[0] / read[-1][0].busy_seconds[0])
+    prompts, shares = _shared_table(service, groups)
     return Server(
         lambda batch, context: steps(batch, context + requests.cached),
-        StepTable(sizes.tolist(), known.tolist(), alone),
+        StepTable(sizes.tolist(), done.tolist(), alone),
         service.slots,
         "chunked" if chunk else "prefill_first",
         int(chunk) or 1,
-        StepTable(sizes.tolist(), known.tolist(), chips),
-        groups=float(read[-1][0].seconds[0] / read[-1][0].busy_seconds[0]),
+        StepTable(sizes.tolist(), done.tolist(), chips),
+        lambda count: float(np.interp(count, prompts, shares)),
+        groups=groups,
         steps_ahead=round(service.setup.assumptions.host.steps_ahead),
     )
 
 
+def _prompt_sizes(service: Service, longest: int) -> Array:
+    """Tokens that are read at a time; usual ones are among them, so that they are not interpolated [tokens]."""
+    chunk, usual = service.setup.assumptions.serving.prefill_chunk, service.requests.new_tokens
+    largest = min(longest, chunk or longest)
+    exact = [size for size in (usual, usual % (chunk or np.inf)) if 1.0 <= size <= largest]
+    return np.unique(np.append(np.rint(np.geomspace(1.0, largest, _SIZES)), exact))
+
+
+def _shared_table(service: Service, groups: float) -> tuple[Array, Array]:
+    """Time that chips work for each of some prompts of a step, over that for a single one [1]; and how many [1]."""
+    setup, requests = service.setup, service.requests
+    prompts = np.arange(1.0, prompts_of_a_step(setup, requests.new_tokens) * groups + 1.0)
+    return prompts, shared_steps(unhindered(setup), service.plans, requests.new_tokens, requests.cached, prompts)
+
+
 def _decode_table(service: Service, contexts: Array) -> StepTable:
     """Decode steps by batch and context; of speculation rounds over the tokens that they give, at the mean context."""
-    setup, plans = service.setup, service.plans
+    setup, plans, states = service.setup, service.plans, service.states
     if service.speculation is not None:
-        return StepTable(service.batch.tolist(), [service.requests.mean_context], service.decode_seconds[:, None])
+        return StepTable(states.batch.tolist(), [service.requests.mean_context], states.decode_seconds[:, None])
     batches = np.unique(np.rint(np.geomspace(1.0, service.slots, _SIZES)))
     rows = replace(plans, batch=np.maximum(batches, prompts_together(setup, plans)))
     seconds = [fastest_cut(replace(setup, context=float(context)), rows) for context in contexts]
@@ -121,10 +137,34 @@ def rehearse(
         scv=arrival_scv,
         seed=seed,
     )
-    found = simulate(server(service, int(stream.isl.max())), stream)
+    return play(service, server(service, stream.isl), stream)
+
+
+def play(
+    service: Service, simulated: Server, stream: Stream, *, warm_up: float = 0.1, cool_down: float = 0.05
+) -> Trace:
+    """Play a stream of requests through a service.
+
+    Parameters
+    ----------
+    service : Service
+        One instance.
+    simulated : Server
+        The same from :func:`server`.
+    stream : Stream
+        What arrives; its prompts without what is cached.
+    warm_up, cool_down : float
+        See :func:`inference_econ.serving.simulation.events.simulate` [1].
+
+    Returns
+    -------
+    Trace
+        What the requests saw, each with the time that is spent on it apart from others.
+    """
+    seen = simulate(simulated, stream, warm_up=warm_up, cool_down=cool_down)
     # A prompt takes longer than its share of the time of the instance where groups read several at a time.
     apart = service.prefill_seconds - service.prefill_busy_seconds + service.setup.assumptions.host.request_overhead
-    return replace(found, ttft=found.ttft + apart, e2e=found.e2e + apart)
+    return replace(seen, ttft=seen.ttft + apart, e2e=seen.e2e + apart)
 
 
 def law(length: Length) -> arrivals.LengthLaw:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from inference_econ.serving.simulation.arrivals import Requests
-
-Array = npt.NDArray[np.float64]
+from inference_econ._types import Array
+from inference_econ.serving.simulation.arrivals import Stream
 
 #: Batches of the method of batch means [1].
 _BATCHES = 20
@@ -116,14 +114,12 @@ def estimate(values: Array, statistic: Callable[[Array], float]) -> Estimate:
     return Estimate(statistic(known), quantile * float(np.std(batches, ddof=1)) / math.sqrt(_BATCHES))
 
 
-def trace(
-    requests: Requests, started: Array, first_token: Array, finished: Array, slots: int, measured: slice
-) -> Trace:
+def trace(stream: Stream, started: Array, first_token: Array, finished: Array, slots: int, measured: slice) -> Trace:
     """What the measured requests saw, and what the server did meanwhile.
 
     Parameters
     ----------
-    requests : Requests
+    stream : Stream
         What arrived.
     started, first_token, finished : ndarray, shape (n,)
         When each prompt was looked at, its first token came, and its last [s].
@@ -138,7 +134,7 @@ def trace(
         The window of the shares and rates ends with the last measured arrival, or, where all arrive at once, with
         the last token.
     """
-    arrival, osl = requests.arrival, requests.osl
+    arrival, osl = stream.arrival, stream.osl
     begin, end = float(arrival[measured][0]), float(arrival[measured][-1])
     window = (begin, end if end > begin else max(float(finished.max()), begin + np.finfo(float).tiny))
     seconds = window[1] - window[0]

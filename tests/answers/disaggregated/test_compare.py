@@ -92,10 +92,10 @@ def test_a_frontier_is_the_best_of_all_pairs(ttft: float, network: str) -> None:
     steps, size = both.requests.decode_steps, both.bytes_per_prompt
     chips = both.prefill.accelerators, both.decode.accelerators
     best: dict[tuple[int, int], tuple[float, float]] = {}
-    for decoder, column in itertools.product(range(len(both.decode.found)), range(both.decode.batch.shape[1])):
+    for decoder, column in itertools.product(range(len(both.decode.services)), range(both.decode.batch.shape[1])):
         step, batch = both.decode.step_seconds[decoder, column], both.decode.batch[decoder, column]
         costs = []
-        for reader in range(len(both.prefill.found)):
+        for reader in range(len(both.prefill.services)):
             fits = chips[0][reader] + chips[1][decoder] <= 4
             rate = 450e9 if fits else 1e9 * float(network.split()[0])
             rate *= both.decode.setup.assumptions.network.link_efficiency
@@ -132,9 +132,9 @@ def test_the_aggregated_frontier_holds_what_fits() -> None:
     both = few()
     (front,) = compare.compare(both).aggregated
     pool = both.aggregated[0]
-    assert np.all(front.batch <= pool.found.slots[front.layout])
+    assert np.all(front.batch <= pool.services.slots[front.layout])
     # Full instances: all slots are taken, prompts that are being read among them.
-    assert pool.full.concurrency[:, 0] == pytest.approx(pool.found.slots, rel=0.02)
+    assert pool.full.concurrency[:, 0] == pytest.approx(pool.services.slots, rel=0.02)
 
 
 def test_a_promise_leaves_only_what_keeps_it() -> None:
@@ -210,12 +210,12 @@ def test_deepseeks_own_fleet() -> None:
 def test_layouts_some_of_whose_groups_would_idle_are_left_out() -> None:
     both = pools("llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8)
     (pool,) = both.aggregated
-    groups = pool.accelerators / pool.found.plans.attention_ranks
-    assert np.all(pool.found.slots >= groups)
-    assert pool.batch.shape[0] == len(pool.found) == pool.prefill_seconds.size
+    groups = pool.accelerators / pool.services.plans.attention_ranks
+    assert np.all(pool.services.slots >= groups)
+    assert pool.batch.shape[0] == len(pool.services) == pool.prefill_seconds.size
     # Four groups of one chip have room for two prompts only.
     every = asking.offer("llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8, assumptions="deployable")
-    assert len(pool.found) < len(every)
+    assert len(pool.services) < len(every)
     assert len(compare.compare(both).disaggregated)
 
 
@@ -229,7 +229,7 @@ def test_the_largest_fleet_is_the_best_of_all() -> None:
     most = rates.max(axis=1)
     for chips in (2, 3, 7, 16):
         best = 0.0
-        for reader, decoder in itertools.product(range(len(both.prefill.found)), range(len(both.decode.found))):
+        for reader, decoder in itertools.product(range(len(both.prefill.services)), range(len(both.decode.services))):
             ttft = both.prefill.prefill_seconds[reader] + both.transfer.exposed_seconds[reader, decoder]
             for count in range(1, chips + 1) if ttft <= 0.2 else ():
                 left = chips - count * both.prefill.accelerators[reader]
@@ -259,7 +259,7 @@ def test_the_smallest_fleet_is_the_cheapest_of_all(rate: float, targets: Targets
     price = both.decode.setup.dollars_per_accelerator_hour
     most = round(found.dollars_per_hour / price)
     # Nothing with fewer chips keeps the promises.
-    for reader, decoder in itertools.product(range(len(both.prefill.found)), range(len(both.decode.found))):
+    for reader, decoder in itertools.product(range(len(both.prefill.services)), range(len(both.decode.services))):
         sizes = int(both.prefill.accelerators[reader]), int(both.decode.accelerators[decoder])
         for count in range(1, (most - 1) // sizes[0] + 1):
             groups = (most - 1 - count * sizes[0]) // sizes[1]
@@ -289,7 +289,9 @@ def test_too_much_is_said_to_be_too_much() -> None:
 
 def test_prompts_wait_as_in_a_queue_with_several_servers() -> None:
     """Equal prompts, Poisson arrivals, one line: M/D/c, simulated; the formula is an approximation within 15 %."""
-    both, count = few(), 3
+    # No two prompts of 2000 tokens fit a step.
+    narrow = catalog.assumptions("deployable", changes=["serving.prefill_chunk=2048"])
+    both, count = pools("llama_3_8b", "h100_sxm", lengths(2000, 200), assumptions=narrow, max_accelerators=1), 3
     seconds = float(both.prefill.prefill_seconds[0])
     rate = 0.85 * count / seconds
     random = np.random.default_rng(7)
@@ -302,6 +304,62 @@ def test_prompts_wait_as_in_a_queue_with_several_servers() -> None:
     found = load.prefill_queue(both, 0, 0, count, rate, 1.0)
     assert float(found.wait_seconds) == pytest.approx(float(np.mean(waits)), rel=0.15)
     assert float(found.offered) == pytest.approx(0.85)
+
+
+def test_prompts_that_wait_are_read_together() -> None:
+    """Four prompts of 2000 tokens fit a step of 8192; each takes less than by itself, but all wait for the last."""
+    both = few()
+    rates, pool = load.prefill_rates(both, 0, 0, 2), both.prefill
+    alone, shared = float(pool.prefill_seconds[0]), float(pool.prefill_busy_seconds[0])
+    assert rates.size == 8
+    assert rates[:2] == pytest.approx([1.0 / alone, 2.0 / alone])
+    assert np.all(np.diff(rates) >= 0.0)
+    assert rates[-1] == pytest.approx(2.0 / shared)
+    assert shared < 0.99 * alone
+    calm, busy = (load.under_load(both, (0, 0), (2, 8), share * rates[-1]) for share in (0.01, 0.9))
+    queue = load.prefill_queue(both, 0, 0, 2, 0.9 * float(rates[-1]), 1.0)
+    assert float(queue.service_seconds) > 1.5 * alone
+    grown = float(queue.service_seconds + queue.wait_seconds) - alone
+    assert busy.load.ttft_seconds["mean"] == pytest.approx(calm.load.ttft_seconds["mean"] + grown, rel=0.02)
+
+
+# Closed loops.
+
+
+def test_one_request_at_a_time_finds_nobody() -> None:
+    both = few()
+    found = load.closed_loop(both, (0, 0), (1, 1), 1.0).load
+    fixed = float(both.first_token_seconds[0, 0])
+    assert found.ttft_seconds["mean"] == pytest.approx(fixed)
+    assert found.tpot_seconds["mean"] == pytest.approx(float(both.decode.step_seconds[0, 0]))
+    cycle = fixed + both.requests.decode_steps * found.tpot_seconds["mean"]
+    assert found.completed_per_second == pytest.approx(1.0 / cycle)
+
+
+def test_a_closed_loop_is_the_stream_in_which_a_request_finds_the_others() -> None:
+    both, steps, before = few(), few().requests.decode_steps, 0.0
+    for concurrency in (2.0, 8.0, 64.0, 200.0):
+        found = load.closed_loop(both, (0, 0), (1, 2), concurrency).load
+        rate, ttft, tpot = found.requests_per_second, found.ttft_seconds["mean"], found.tpot_seconds["mean"]
+        assert rate * (ttft + steps * tpot) == pytest.approx(concurrency - 1.0, rel=1e-9)
+        stream = load.under_load(both, (0, 0), (1, 2), rate).load
+        assert (stream.ttft_seconds, stream.tpot_seconds) == (found.ttft_seconds, found.tpot_seconds)
+        assert before < found.completed_per_second <= load.prefill_rates(both, 0, 0, 1)[-1] * (1.0 + 1e-12)
+        before = found.completed_per_second
+
+
+def test_more_requests_than_a_pool_completes_wait_for_it() -> None:
+    both = few()
+    found = [load.closed_loop(both, (0, 0), (1, 8), concurrency).load for concurrency in (1000.0, 2000.0)]
+    most = float(load.prefill_rates(both, 0, 0, 1)[-1])
+    assert [one.completed_per_second for one in found] == pytest.approx([most, most], rel=2e-3)
+    waits = found[1].ttft_seconds["mean"] - found[0].ttft_seconds["mean"]
+    assert waits == pytest.approx(1000.0 / most, rel=0.02)
+
+
+def test_a_closed_loop_has_a_request() -> None:
+    with pytest.raises(InputError, match=r"a closed loop has at least one request, got 0\.5"):
+        load.closed_loop(few(), (0, 0), (1, 1), 0.5)
 
 
 def test_two_waits_in_a_row() -> None:

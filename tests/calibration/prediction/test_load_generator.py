@@ -14,6 +14,8 @@ from inference_econ.inputs import catalog
 from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.traffic import Requests
 from inference_econ.serving.services import Service, services
+from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation.trace import Trace
 
 
 @cache
@@ -35,29 +37,16 @@ def _service(
     return services(setup, requests, Plans(one, one, one, one, one, whole=True), np.array([256.0])).service(0)
 
 
-def test_prompts_that_share_a_step_take_less_than_one_after_the_other() -> None:
-    service = _service()
-    each = load_generator.together_seconds(service, [1.0, 2.0, 4.0, 16.0])
-    assert each[0] == service.prefill_busy_seconds
-    assert np.all(np.diff(each) < 0)
-
-
-def test_a_step_holds_no_more_tokens_than_the_assumptions_say() -> None:
-    # 8192 tokens are 16 prompts of 512: more of them wait for the next step.
-    full, more = load_generator.together_seconds(_service(), [16.0, 64.0])
-    assert more == pytest.approx(full, rel=1e-12)
-    assert load_generator.together_seconds(_service(chunk=512), 64.0) == pytest.approx(
-        _service(chunk=512).prefill_busy_seconds
-    )
-    # Without a limit all fit one step.
-    assert load_generator.together_seconds(_service(chunk=0), 64.0) < more
+def _played(service: Service, rate: float, count: int) -> tuple[Trace, float]:
+    simulated = play.server(service, np.array([load_generator.prompt_tokens(service)]))
+    return load_generator.played(service, simulated, rate, count)
 
 
 def test_the_first_round_ends_when_all_prompts_are_read() -> None:
     service = _service()
     first, last = load_generator.first_round(service, np.array([1.0, 64.0]))
     assert first[0] == last[0] == service.prefill_seconds
-    each = float(load_generator.together_seconds(service, 64.0))
+    each = float(service.shared_prefill_seconds(64.0))
     assert (first[1], last[1]) == pytest.approx((16 * each, 64 * each))
 
 
@@ -83,7 +72,7 @@ def test_the_median_of_a_slow_steady_state_after_a_quick_start() -> None:
 
 def test_equal_requests_march_in_step() -> None:
     service = _service()
-    each = float(load_generator.together_seconds(service, 64.0))
+    each = float(service.shared_prefill_seconds(64.0))
     waits, others = load_generator.rounds(service, 64.0, 0.0, 5)
     assert waits == pytest.approx([63.0 * each / 2.0] * 5)
     assert others == pytest.approx(63.0 * each / 2.0)
@@ -99,9 +88,9 @@ def test_unequal_requests_spread_out_over_the_rounds() -> None:
 
 def test_a_run_with_hardly_any_load() -> None:
     service = _service()
-    trace, seconds = load_generator.played(service, 0.01, 20)
+    trace, seconds = _played(service, 0.01, 20)
     assert np.median(trace.ttft) == pytest.approx(service.prefill_seconds)
-    assert np.median(trace.tpot) == pytest.approx(service.decode_seconds[0], rel=1e-6)
+    assert np.median(trace.tpot) == pytest.approx(service.states.decode_seconds[0], rel=1e-6)
     # The last request arrives at the end of the expected time, and takes its own.
     assert seconds == pytest.approx(20 / 0.01 + np.median(trace.e2e))
 
@@ -110,30 +99,30 @@ def test_a_run_of_hosts_that_launch_slowly_and_prepare_steps() -> None:
     """Little load, then prompts that share their launches: many more get through than one by one."""
     slow = _service(isl=128, changes=("host.launch=80 us", "host.steps_ahead=1"))
     assert slow.prefill_seconds > 3.0 * _service(isl=128).prefill_seconds
-    trace, _ = load_generator.played(slow, 0.01, 20)
+    trace, _ = _played(slow, 0.01, 20)
     assert np.median(trace.ttft) == pytest.approx(slow.prefill_seconds)
-    _, seconds = load_generator.played(slow, 3.0 / slow.prefill_seconds, 2000)
+    _, seconds = _played(slow, 3.0 / slow.prefill_seconds, 2000)
     assert 2000 / seconds > 1.5 / slow.prefill_seconds
     # Those that find others wait for a step more.
     rate = 0.3 / slow.prefill_seconds
     ahead, at_once = (
-        load_generator.played(
-            _service(isl=128, changes=("host.launch=80 us", f"host.steps_ahead={steps}")), rate, 2000
-        )[0].ttft.mean()
+        _played(_service(isl=128, changes=("host.launch=80 us", f"host.steps_ahead={steps}")), rate, 2000)[
+            0
+        ].ttft.mean()
         for steps in (1, 0)
     )
-    assert ahead > at_once + 0.5 * float(slow.decode_seconds[0])
+    assert ahead > at_once + 0.5 * float(slow.states.decode_seconds[0])
 
 
 def test_a_run_beyond_capacity_ends_all_the_same() -> None:
     service = _service()
     rate = 20.0 * service.most_requests_per_second
-    trace, seconds = load_generator.played(service, rate, 500)
+    trace, seconds = _played(service, rate, 500)
     assert np.isfinite(trace.ttft).all()
     # Longer queues at the end, and no more completed than the server can.
     assert np.median(trace.ttft[-50:]) > 10 * service.prefill_seconds
-    prompt = float(load_generator.together_seconds(service, 16.0))
-    least = service.requests.decode_steps * float(service.decode_seconds[-1]) / service.slots + prompt
+    prompt = float(service.shared_prefill_seconds(16.0))
+    least = service.requests.decode_steps * float(service.states.decode_seconds[-1]) / service.slots + prompt
     assert 500 / seconds < 1.05 / least
     # The same run again is the same run.
-    assert np.array_equal(load_generator.played(service, rate, 500)[0].ttft, trace.ttft)
+    assert np.array_equal(_played(service, rate, 500)[0].ttft, trace.ttft)

@@ -21,7 +21,8 @@ from inference_econ.calibration.validation.rows import QUANTITIES, Coverage, Qua
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.report import document, held_out
-from inference_econ.report import servers as ink
+from inference_econ.report.page import csv_text
+from inference_econ.report.servers import beyond, bound_record, errors, predictions, record, tables
 from tests.shipped import shipped_servers
 
 TPOT, IDLE, LOADED = QUANTITIES[:3]
@@ -59,7 +60,7 @@ def _first(name: str, rows: int, path: Path, keep: Callable[[dict[str, str]], bo
 
 
 def _lines(report: Servers) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(ink.predictions([report]).text("csv"))))
+    return list(csv.DictReader(io.StringIO(csv_text(predictions([report]).frame()))))
 
 
 # Every shipped row.
@@ -254,13 +255,13 @@ def test_rows_that_were_fitted_are_apart_from_others(tmp_path: Path) -> None:
     assert list(report.split()) == ["all"]
     some = replace(report, rows=tuple(replace(row, fitted=number == 0) for number, row in enumerate(report.rows)))
     assert {which: len(rows) for which, rows in some.split().items()} == {"all": 3, "fitted": 1, "not fitted": 2}
-    table = ink.errors(some)
+    table = errors(some)
     assert [row[:3] for row in table.rows[:3]] == [
         ("TPOT", "all", "3"),
         ("TPOT", "fitted", "1"),
         ("TPOT", "not fitted", "2"),
     ]
-    parts = ink.record(some)["parts"]
+    parts = record(some)["parts"]
     assert parts["not fitted"]["tpot"]["rows"] == 2  # type: ignore[index]
     held, known = servers.inside(some.counted(), TPOT)
     assert parts["all"]["tpot"]["inside"] == held <= known == 3  # type: ignore[index]
@@ -396,8 +397,8 @@ def test_a_few_rows_are_listed_one_by_one(tmp_path: Path) -> None:
     (many,) = [servers.servers([_serving(tmp_path / "many.csv", *rows)])]
     few = servers.servers([_serving(tmp_path / "few.csv", *rows[:2])])
     title = "Rows under the profiles of their hardware"
-    assert title not in [table.title for table in ink.tables(many)]
-    (table,) = [one for one in ink.tables(few) if one.title == title]
+    assert title not in [table.title for table in tables(many)]
+    (table,) = [one for one in tables(few) if one.title == title]
     assert [row[:3] for row in table.rows] == [
         ("r1", "TPOT [ms]", "10"),
         ("r1", "TTFT under load [ms]", "50"),
@@ -427,9 +428,9 @@ def test_a_row_beyond_the_bound_gets_a_diagnosis(tmp_path: Path) -> None:
         "not explained: look into a fact of the model or chip, the row itself, speculation, which is not recorded, "
         "cached prompts, or fewer requests at a time than recorded"
     )
-    table = ink.beyond(found)
+    table = beyond(found)
     assert table.notes[0] == "1 rows are faster than the preset ideal lets them be."
-    assert ink.bound_record(found)["dataset"] == "bound"
+    assert bound_record(found)["dataset"] == "bound"
 
 
 # Tables and documents.
@@ -438,7 +439,7 @@ def test_a_row_beyond_the_bound_gets_a_diagnosis(tmp_path: Path) -> None:
 def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{}, {"id": "quick", "tpot": 4, "ttft": 49}, {"id": "odd", "c": "?"}]
     report = servers.servers([_serving(tmp_path / "mine.csv", *rows)])
-    shown = ink.tables(report, ["hardware"])
+    shown = tables(report, ["hardware"])
     assert [table.title for table in shown] == [
         "Measured servers under the profiles of their hardware: rows",
         "Errors under the profiles of their hardware",
@@ -457,12 +458,12 @@ def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -
 
 
 def test_plain_data(tmp_path: Path) -> None:
-    record = ink.record(servers.servers([_serving(tmp_path / "mine.csv", {})]), ["model"])
+    plain = record(servers.servers([_serving(tmp_path / "mine.csv", {})]), ["model"])
     coverage = {"read": 1, "mapped": 1, "repeats": 0, "speculative": 0, "plain": 1, "predicted": 1, "assumed": 0}
-    assert record["coverage"] == coverage
-    assert list(record["errors"]) == ["tpot", "ttft_under_load"]  # type: ignore[call-overload]
-    assert record["groups"][0]["model"] == "llama_3_8b"  # type: ignore[index]
-    assert len(record["rows"]) == 1  # type: ignore[arg-type]
+    assert plain["coverage"] == coverage
+    assert list(plain["errors"]) == ["tpot", "ttft_under_load"]  # type: ignore[call-overload]
+    assert plain["groups"][0]["model"] == "llama_3_8b"  # type: ignore[index]
+    assert len(plain["rows"]) == 1  # type: ignore[arg-type]
 
 
 def test_panels_for_pictures(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from inference_econ.errors import InputError
 from inference_econ.formulas.queueing import load, wait_quantiles
-from inference_econ.serving.simulation.arrivals import LengthLaw, Requests, draw, fixed, lognormal, samples, uniform
+from inference_econ.serving.simulation.arrivals import LengthLaw, Stream, draw, fixed, lognormal, samples, uniform
 from inference_econ.serving.simulation.events import Policy, Server, StepTable, simulate
 from inference_econ.serving.simulation.trace import Estimate, estimate
 
@@ -115,7 +115,7 @@ def test_a_saturated_server_completes_what_it_can() -> None:
 def play(server: Server, *requests: tuple[float, int, int]) -> list[tuple[float, float, float]]:
     """First token, last token and beginning of each request."""
     arrival, isl, osl = (np.array(column) for column in zip(*requests, strict=True))
-    trace = simulate(server, Requests(arrival.astype(float), isl, osl), warm_up=0.0, cool_down=0.0)
+    trace = simulate(server, Stream(arrival.astype(float), isl, osl), warm_up=0.0, cool_down=0.0)
     return [
         (round(at + first, 9), round(at + last, 9), round(at + wait, 9))
         for at, first, last, wait in zip(arrival, trace.ttft, trace.e2e, trace.wait, strict=True)
@@ -153,7 +153,7 @@ def test_chunks_know_what_is_cached() -> None:
 
     simulate(
         Server(always(1.0), prefill, 1, policy="chunked", chunk=100),
-        Requests(np.zeros(2), np.array([250, 100]), np.array([1, 1])),
+        Stream(np.zeros(2), np.array([250, 100]), np.array([1, 1])),
         warm_up=0.0,
         cool_down=0.0,
     )
@@ -251,7 +251,7 @@ def test_steps_that_grow_with_the_context_add_up_as_one_by_one() -> None:
 
 def test_all_at_once() -> None:
     trace = simulate(
-        decode_only(0.1, 8), Requests(np.zeros(8), np.ones(8, dtype=int), np.full(8, 11)), warm_up=0, cool_down=0
+        decode_only(0.1, 8), Stream(np.zeros(8), np.ones(8, dtype=int), np.full(8, 11)), warm_up=0, cool_down=0
     )
     assert trace.seconds == pytest.approx(1.0)
     assert trace.requests_per_second == pytest.approx(8.0)
@@ -361,11 +361,11 @@ def test_impossible_times(bad: float) -> None:
 def test_impossible_streams() -> None:
     one = np.array([1])
     with pytest.raises(InputError, match=r"lists of the same length, got the shapes \(2,\), \(1,\) and \(1,\)"):
-        Requests(np.array([0.0, 1.0]), one, one)
+        Stream(np.array([0.0, 1.0]), one, one)
     with pytest.raises(InputError, match="times of arrival must be finite and ascending"):
-        Requests(np.array([1.0, 0.0]), np.array([1, 1]), np.array([1, 1]))
+        Stream(np.array([1.0, 0.0]), np.array([1, 1]), np.array([1, 1]))
     with pytest.raises(InputError, match="osl must be at least 1 token, got 0"):
-        Requests(np.array([0.0]), one, one - 1)
+        Stream(np.array([0.0]), one, one - 1)
     with pytest.raises(InputError, match="count must be at least 1 request, got 0"):
         draw(0, 1.0, fixed(1), fixed(1))
     with pytest.raises(InputError, match="requests_per_second must be a positive number, got -1"):

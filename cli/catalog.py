@@ -1,0 +1,40 @@
+"""Commands that show what the catalogue holds."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from inference_econ.inputs.catalog import Kind
+
+from . import options, show
+from .parameters import PLACE, Name
+
+
+def _command(kind: Kind, help_text: str) -> click.Command:
+    @click.command(name=kind, help=help_text)
+    @click.argument("name", type=Name(kind), required=False)
+    @options.output
+    def command(name: str | None, output: options.Output) -> None:
+        from inference_econ.report.catalog import EntryPage, ListingPage
+
+        show.emit(ListingPage(kind) if name is None else EntryPage(kind, name), output)
+
+    return command
+
+
+hardware = _command("hardware", "List the hardware, or show one chip with the source of every number.")
+models = _command("models", "List the models, or show one with its parameter count and sources.")
+scenarios = _command("scenarios", "List the scenarios, or show one.")
+assumptions = _command("assumptions", "List the presets of assumptions, or show one with its sources.")
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(["hardware", "model", "traffic", "assumptions", "scenario"]))
+@click.option("-o", "--output", "path", type=PLACE, help="Write it to a file instead.")
+def schema(kind: str, path: str | None) -> None:
+    """Print the JSON schema of a kind of file, for editors and validators."""
+    from inference_econ.inputs import schemas
+
+    show.put(json.dumps(schemas.json_schema(kind), indent=2), path, quiet=False)

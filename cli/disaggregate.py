@@ -1,0 +1,78 @@
+"""The command that puts prompts on one pool of instances and answers on another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import options, show
+from .parameters import Name
+
+if TYPE_CHECKING:
+    from inference_econ.answers.disaggregated.pools import Pools
+    from inference_econ.inputs.traffic import Requests
+
+
+@click.command()
+@options.subject
+@options.traffic
+@click.option("--decode-on", type=Name("hardware"), help="Decode on another kind of hardware.")
+@click.option("--accelerators", type=click.IntRange(2), help="The best fleet of so many chips instead of for a rate.")
+@click.option(
+    "--transfer",
+    type=click.Choice(["layers", "whole"]),
+    default="layers",
+    show_default=True,
+    help="Send each layer's cache while the next is computed, or all of it at the end.",
+)
+@options.largest
+@options.picture()
+@options.output
+def disaggregate(accelerators: int | None, output: options.Output, **choices: Any) -> None:
+    """Prompts on one pool of instances, answers on another: cost against speed beside aggregated serving.
+
+    With a request rate (or --accelerators), the best fleet of x prefill and y decode instances, xPyD, that keeps the
+    promises. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds.
+    """
+    from inference_econ.answers.disaggregated import compare, fleets
+    from inference_econ.report.disaggregated import DisaggregatedPage
+
+    _check(choices, accelerators)
+    requests, targets = options.requests(choices), options.targets(choices)
+    pools = _pools(choices, requests)
+    comparison = compare.compare(pools, targets.ttft_seconds)
+    fleet = together = None
+    rate, bursts = options.request_rate(choices, requests), choices["arrival_scv"]
+    if accelerators is not None:
+        fleet = fleets.largest(pools, accelerators, targets, arrival_scv=bursts)
+    elif rate is not None:
+        fleet = fleets.smallest(pools, rate, targets, arrival_scv=bursts)
+        together = fleets.aggregated(pools, rate, targets, arrival_scv=bursts)
+    show.emit(DisaggregatedPage(comparison, fleet, together), output)
+
+
+def _check(choices: options.Choices, accelerators: int | None) -> None:
+    """Refuse what contradicts itself before anything is computed."""
+    sizes = {
+        "--request-rate": choices["request_rate"],
+        "--throughput": choices["throughput"],
+        "--accelerators": accelerators,
+    }
+    named = [name for name, value in sizes.items() if value is not None]
+    if len(named) > 1:
+        raise InputError(f"give only one of {', '.join(named)}")
+    if choices["decode_on"] is not None and choices["price"] is not None:
+        raise InputError("--price is for one kind of hardware; with --decode-on each file's own price is taken")
+
+
+def _pools(choices: options.Choices, requests: Requests) -> Pools:
+    """Layouts for prompts, and for answers on the same or on another kind of hardware."""
+    from inference_econ.answers.disaggregated.pools import pools
+
+    decoding = None if choices["decode_on"] is None else options.setup(choices, choices["decode_on"])
+    layer_by_layer = choices["transfer"] == "layers"
+    setup, space = options.setup(choices), options.space(choices)
+    return pools(setup, requests, space, decode=decoding, layer_by_layer=layer_by_layer)

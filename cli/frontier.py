@@ -1,0 +1,54 @@
+"""The command that finds what nothing beats in speed and cost: decode steps, or services with ``--serving``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import options, proposals, serving_frontier, show
+
+if TYPE_CHECKING:
+    from inference_econ.inputs.traffic import Traffic
+
+
+@click.command()
+@options.subject
+@options.domain
+@options.workload
+@proposals.proposer
+@serving_frontier.choices
+@click.option(
+    "--all", "every_plan", is_flag=True, help="List dominated plans too (json, csv), and count plans that cannot run."
+)
+@options.picture()
+@options.output
+def frontier(every_plan: bool, output: options.Output, **choices: Any) -> None:
+    """Tokens/s per user against $ per million output tokens: what nothing beats in both.
+
+    MODEL and HARDWARE are names (see 'inference-econ models' and 'inference-econ hardware') or paths to YAML files.
+    Degrees that are pinned (--tp ... --accelerators) need not be on the grid; all others are tried. With --serving the
+    points are services: every layout in continuous batching, with the prefill of its requests.
+    """
+    if serving_frontier.wanted(choices, every_plan=every_plan):
+        serving_frontier.run(choices, output)
+        return
+    from inference_econ.answers.frontier import frontier
+    from inference_econ.report.frontier import FrontierPage
+
+    with show.progress_bar(quiet=output.quiet) as progress:
+        front = frontier(
+            options.setup(choices),
+            _traffic(choices),
+            options.space(choices),
+            speculation=proposals.speculation(choices),
+            progress=progress,
+        )
+    show.emit(FrontierPage(front, front.plans() if every_plan else None), output)
+
+
+def _traffic(choices: options.Choices) -> Traffic:
+    from inference_econ.inputs.traffic import Traffic
+
+    demand = {"max_tokens_per_second": choices["max_tokens_per_second"]}
+    return Traffic.build({**options.context_or_lengths(choices), **demand}, origin="command line")

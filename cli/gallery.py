@@ -1,0 +1,21 @@
+"""The command that makes every table and figure of the published study."""
+
+from __future__ import annotations
+
+import click
+
+from . import options, show
+
+
+@click.command()
+@click.option(
+    "--folder", type=click.Path(file_okay=False), default="figures", show_default=True, help="Where files go."
+)
+@options.output
+def reproduce(folder: str, output: options.Output) -> None:
+    """Make every table and figure of "Inference economics of language models", and compare cell by cell."""
+    from inference_econ.report.gallery import ReproductionPage, reproduce
+
+    with show.progress_bar(quiet=output.quiet) as progress:
+        reproduction = reproduce(folder, progress=progress)
+    show.emit(ReproductionPage(reproduction), output)

@@ -1,0 +1,76 @@
+"""The command that holds reading a prefix cache against computing it again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import options, show
+from .parameters import NON_NEGATIVE, POSITIVE, PROBABILITY, Seconds
+
+if TYPE_CHECKING:
+    from inference_econ.answers.conversations import Conversation
+
+#: A prompt where nothing is said of it [tokens], and the share of it that was seen before [1].
+_ISL, _HIT_RATE = 4000.0, 0.75
+
+
+@click.command()
+@options.subject
+@click.option("--isl", type=POSITIVE, help="Prompt tokens [default: 4000].")
+@click.option("--hit-rate", type=PROBABILITY, help="Share of them that was seen before [default: 0.75].")
+@click.option("--osl", type=POSITIVE, default=500, show_default=True, help="Tokens of an answer.")
+@click.option("--turns", type=POSITIVE, help="Questions of a conversation, instead of --isl and --hit-rate.")
+@click.option("--user-tokens", type=POSITIVE, default=300, show_default=True, help="Of a question.")
+@click.option("--system-tokens", type=NON_NEGATIVE, default=0, show_default=True, help="Equal for all users.")
+@click.option("--think-time", type=Seconds(), default="60 s", show_default=True, help="Between two turns.")
+@click.option("--lifetime", type=Seconds(), default="10 min", show_default=True, help="Of an unused cache.")
+@click.option("--request-rate", type=POSITIVE, help="Requests/s at an instance [80 % of what it completes uncached].")
+@click.option("--tier", "tiers", multiple=True, metavar="NAME|PATH", help="dram, ssd or a file (repeat) [all].")
+@options.layout
+@options.picture()
+@options.output
+def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> None:
+    """Prompts that were seen before: compute them again, or read their cache from HBM, host memory or SSD.
+
+    Seconds, dollars, and from which length on reading is quicker; with --turns also how much of a conversation each
+    tier still holds. MODEL and HARDWARE as in 'frontier'.
+    """
+    from inference_econ.answers.prefix_cache import offload, prompt
+    from inference_econ.inputs import catalog
+    from inference_econ.report.prefix_cache import PrefixCachePage
+
+    conversation = _conversation(choices)
+    isl, hit_rate = (
+        usual if choices[name] is None else choices[name] for name, usual in (("isl", _ISL), ("hit_rate", _HIT_RATE))
+    )
+    tokens, prefix = prompt(isl, hit_rate, conversation=conversation)
+    offloading = offload(
+        options.offer(choices, options.requests(choices, isl=tokens, osl=choices["osl"])),
+        [catalog.tier(name) for name in tiers or catalog.tier_names()],
+        prefix_tokens=prefix,
+        conversation=conversation,
+        requests_per_second=choices["request_rate"],
+    )
+    show.emit(PrefixCachePage(offloading), output)
+
+
+def _conversation(choices: options.Choices) -> Conversation | None:
+    """What users do, if turns are given.
+
+    Raises
+    ------
+    InputError
+        If the length of prompts is given in two ways.
+    """
+    if choices["turns"] is None:
+        return None
+    if choices["isl"] is not None or choices["hit_rate"] is not None:
+        raise InputError("give either --turns, or --isl and --hit-rate, not both")
+    from inference_econ.answers.conversations import Conversation
+
+    names = ("turns", "user_tokens", "osl", "think_time", "lifetime", "system_tokens")
+    return Conversation(*(choices[name] for name in names))

@@ -1,0 +1,63 @@
+"""The command that prices tokens by kind."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import options, proposals, show
+from .parameters import COUNT
+
+
+@click.command()
+@options.subject
+@options.traffic
+@options.layout
+@proposals.proposer
+@click.option("--replicas", type=COUNT, help="Instances; by default the fewest that keep up.")
+@click.option(
+    "--api-prices", help="Compare: dollars per million tokens, for example input=0.6,cached_input=0.1,output=0.6."
+)
+@options.output
+def price(api_prices: str | None, output: options.Output, **choices: Any) -> None:
+    """Dollars per million input, cached input and output tokens at a traffic.
+
+    The cheapest deployment that keeps the promises is priced; its idle time too. MODEL and HARDWARE as in 'frontier'.
+    """
+    from inference_econ.answers.price import price
+    from inference_econ.report.price import PricePage
+
+    requests = options.requests(choices)
+    sheet = price(
+        options.offer(choices, requests, speculation=proposals.speculation(choices)),
+        options.request_rate(choices, requests),
+        targets=options.targets(choices),
+        replicas=choices["replicas"],
+        arrival_scv=choices["arrival_scv"],
+    )
+    show.emit(PricePage(sheet, _api_prices(api_prices)), output)
+
+
+def _api_prices(text: str | None) -> dict[str, float] | None:
+    from inference_econ.answers.price import KINDS
+
+    if text is None:
+        return None
+    prices = {}
+    for part in text.split(","):
+        kind, _, value = part.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = -1.0
+        if kind.strip() not in KINDS or not 0 <= number < math.inf:
+            raise InputError(
+                f"--api-prices: {part!r} is no price of a kind of token; write for example "
+                "input=0.6,cached_input=0.1,output=0.6 (USD per million tokens)"
+            )
+        prices[kind.strip()] = number
+    return prices

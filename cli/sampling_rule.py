@@ -1,0 +1,42 @@
+"""The command that checks whether the rule of speculation keeps the target's distribution."""
+
+from __future__ import annotations
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import options, show
+
+
+@click.command("speculate-check")
+@click.argument("file", type=click.Path(), required=False)
+@click.option("--vocabulary", type=click.IntRange(2, 10_000), help="Tokens of random distributions [20].")
+@click.option("--draft-length", type=click.IntRange(1, 64), default=4, show_default=True, help="Proposals per round.")
+@click.option(
+    "--rounds", type=click.IntRange(2, 100_000_000), default=100_000, show_default=True, help="Rounds to draw."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random numbers.")
+@options.output
+def check(
+    file: str | None, vocabulary: int | None, draft_length: int, rounds: int, seed: int, output: options.Output
+) -> None:
+    """Draw tokens by the accept/reject rule, and hold them against the target's distribution and the formula.
+
+    FILE is a CSV table with the columns target and draft, the probabilities of one token per line; without it random
+    distributions are drawn, others at each position.
+    """
+    from inference_econ.report.sampling_rule import SamplingRulePage
+    from inference_econ.studies import sampling_rule
+
+    if file is not None and vocabulary is not None:
+        raise InputError("--vocabulary is for random distributions; with a file its lines are the vocabulary")
+    if file is None:
+        target, draft = sampling_rule.random_distributions(vocabulary or 20, draft_length, seed)
+    else:
+        target, draft = sampling_rule.read(file)
+    try:
+        drawn = sampling_rule.check(target, draft, draft_length, rounds=rounds, seed=seed)
+    except InputError as error:
+        raise error if file is None else InputError(f"{file}: {error}") from error
+    show.emit(SamplingRulePage(drawn), output)

@@ -1,0 +1,51 @@
+"""Commands that answer scenarios: files with questions, among them the published tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from . import options, show
+from .parameters import PICTURE, Name
+
+if TYPE_CHECKING:
+    from inference_econ.report.scenario import ScenarioPage
+
+
+def _page(name: str, *, quiet: bool) -> ScenarioPage:
+    """The answer to a scenario, ready to be shown."""
+    from inference_econ.report.scenario import ScenarioPage
+    from inference_econ.studies import scenario
+
+    with show.progress_bar(quiet=quiet) as progress:
+        return ScenarioPage(scenario.run(name, progress=progress))
+
+
+@click.command()
+@click.argument("name", type=Name("scenarios"))
+@options.picture()
+@options.output
+def run(name: str, output: options.Output) -> None:
+    """Answer a scenario: a name (see 'inference-econ scenarios') or a path to a YAML file."""
+    show.emit(_page(name, quiet=output.quiet), output)
+
+
+@click.command()
+@click.argument("name", type=Name("scenarios"))
+@options.output
+def table(name: str, output: options.Output) -> None:
+    """Print the table of a scenario, for example paper/table_4."""
+    show.emit(_page(name, quiet=output.quiet), output)
+
+
+@click.command()
+@click.argument("name", type=Name("scenarios"))
+@click.option("-o", "--output", "path", type=PICTURE, help="Picture to write (.svg, .png, .pdf) [default: NAME.svg].")
+@click.option("--quiet", is_flag=True, help="No progress bar or remarks.")
+def figure(name: str, path: str | None, quiet: bool) -> None:
+    """Draw the figure of a scenario, for example paper/figure_6."""
+    target = path or f"{Path(name).stem}.svg"
+    _page(name, quiet=quiet).draw(target)
+    show.remark(f"wrote {target}", quiet=quiet)

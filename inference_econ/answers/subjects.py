@@ -1,0 +1,41 @@
+"""What answers about services show: which instances, under which loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inference_econ.engine.uncertainty import Instances
+from inference_econ.serving.load import Loaded
+from inference_econ.serving.services import Service
+
+
+def under_load(shown: Iterable[tuple[Service, Loaded]]) -> tuple[Instances, ...]:
+    """Instances of services under load, by kind of chip.
+
+    Parameters
+    ----------
+    shown : iterable of (Service, Loaded)
+        Services that serve the same model to the same requests, each with its load.
+
+    Returns
+    -------
+    tuple of Instances
+        One entry per kind of chip, labelled if there are several.
+    """
+    kinds: dict[str, list[tuple[Service, Loaded]]] = {}
+    for service, load in shown:
+        kinds.setdefault(service.setup.hardware.name, []).append((service, load))
+    return tuple(_alike(pairs, kind if len(kinds) > 1 else "") for kind, pairs in kinds.items())
+
+
+def _alike(pairs: list[tuple[Service, Loaded]], label: str) -> Instances:
+    service, _ = pairs[0]
+    return Instances(
+        service.setup,
+        [float(service.accelerators) for service, _ in pairs],
+        [load.in_flight for _, load in pairs],
+        service.requests.isl.mean,
+        service.requests.osl.mean,
+        speculates=service.speculation is not None,
+        label=label,
+    )

@@ -1,0 +1,41 @@
+"""Degrees of plans under the names that pins have, so that a layout can be given back."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.inputs.assumptions import LayoutAssumptions, TensorLayout
+
+
+def layout_columns(
+    plans: Plans, cut: npt.NDArray[np.str_], assumptions: LayoutAssumptions
+) -> dict[str, list[float] | list[str]]:
+    """The degrees of n plans, each as a list.
+
+    A stage has tp x dp = moe_tp x ep chips; in the published study only tp of them work on attention and the others
+    wait, so that moe_tp x ep is more.
+
+    Parameters
+    ----------
+    plans : Plans
+        Deployments, shape (n,).
+    cut : ndarray of str, shape (n,)
+        How their matrices are cut.
+    assumptions : LayoutAssumptions
+        Whether groups of attention ranks share the batch.
+    """
+    parallel = assumptions.attention_groups == "data_parallel"
+    stage, ranks, ep = plans.stage, plans.attention_ranks, plans.ep
+    groups = stage / ranks if parallel else np.ones(plans.shape)
+    columns = {"tp": ranks, "dp": groups, "pp": plans.pp}
+    if ep is not None:
+        columns |= {"ep": ep, "moe_tp": stage / ep}
+    return {**{name: values.tolist() for name, values in columns.items()}, "stage": stage.tolist(), "cut": cut.tolist()}
+
+
+def layout_record(plan: Plans, cut: TensorLayout, assumptions: LayoutAssumptions) -> dict[str, float | str]:
+    """The degrees of a single plan, of shape (1,); see :func:`layout_columns`."""
+    columns = layout_columns(plan, np.array([cut]), assumptions)
+    return {name: values[0] for name, values in columns.items()}

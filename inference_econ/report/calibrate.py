@@ -1,0 +1,188 @@
+"""Fits as tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.calibration.fit import Fit
+from inference_econ.calibration.holdout import GROUPS, KNOWN, NEW, Fold, coverage, held_out
+from inference_econ.calibration.measurements import Measurement
+from inference_econ.calibration.problem import CONSTANTS
+from inference_econ.inputs.assumptions import value_of
+from inference_econ.inputs.units import percent
+from inference_econ.report.page import Page
+from inference_econ.report.table import Table
+
+Array = npt.NDArray[np.float64]
+
+_LEGEND = (
+    "error: median of the larger of predicted and measured over the smaller, less 1; bias: median of predicted over "
+    "measured, less 1"
+)
+
+#: Median error of a target beyond which a fit does not reproduce its rows: a factor of 1.5 [1].
+_POOR = math.log(1.5)
+_DIVISIONS = {"new chips and models": NEW, "new traffic": KNOWN}
+
+
+@dataclass(frozen=True)
+class CalibrationPage(Page):
+    """A fit, ready to be shown.
+
+    Attributes
+    ----------
+    fitted : Fit
+        The answer.
+    folds : mapping of str to sequence of Fold
+        The fits that left something out, by what it was.
+    left_out : mapping of str to int
+        Rows that were not fitted, by reason [1].
+    """
+
+    fitted: Fit
+    folds: Mapping[str, Sequence[Fold]]
+    left_out: Mapping[str, int]
+
+    def tables(self) -> Sequence[Table]:
+        """The constants, then the errors."""
+        return constants_table(self.fitted), errors_table(self.fitted, self.folds)
+
+    def record(self) -> object:
+        """Constants and errors."""
+        return record(self.fitted, self.folds, self.left_out)
+
+
+def constants_table(fitted: Fit) -> Table:
+    """Each constant with its standard error, and whether the rows determine it."""
+    rows = []
+    for name, value, error, unknown in zip(fitted.names, fitted.values, fitted.log_errors, fitted.unknown, strict=True):
+        before = value_of(fitted.base, name)
+        base = "-" if before is None else _amount(name, before)
+        rows.append((name, _amount(name, value), percent(error), base, unknown or "yes"))
+    columns = ("constant", "value", "standard error", "base", "determined by the rows")
+    return Table(f"Fitted to {len(fitted.rows)} rows", columns, tuple(rows))
+
+
+def errors_table(fitted: Fit, folds: Mapping[str, Sequence[Fold]]) -> Table:
+    """Median errors of the fit by engine, chip and model, and of the fits that left a chip or a model out."""
+    kinds = [f"{target}: {what}" for target in fitted.targets for what in ("error", "bias")]
+    rows = [("all", *_line(fitted.errors))]
+    rows.append((f"all, by the base ({fitted.base.name})", *_line(fitted.base_errors)))
+    rows += [(label, *_line(errors)) for label, errors in _slices(fitted.rows, fitted.errors)]
+    rows += [(f"{fold.left_out}, left out", *_line(fold.errors)) for fold in _shown(folds)]
+    return Table("Errors", ("rows of", "number", *kinds), tuple(rows), _notes(fitted, folds))
+
+
+def not_reproduced(fitted: Fit) -> list[str]:
+    """For each target whose rows the fit is far from, what to check."""
+    return [
+        f"{target}: the fit does not reproduce the rows, their median error is {percent(error)}: "
+        "check units (seconds, milliseconds), formats of weights and KV cache, "
+        "speculation and layout of the rows, or give more freedom (--prior, --fit)"
+        for target in fitted.targets
+        if (error := fitted.median_error(target)) > _POOR
+    ]
+
+
+def _shown(folds: Mapping[str, Sequence[Fold]]) -> list[Fold]:
+    return [fold for by in ("hardware", "model") for fold in folds.get(by, ())]
+
+
+def _slices(rows: Sequence[Measurement], errors: Array) -> Iterator[tuple[str, Array]]:
+    labels = [GROUPS["subject"](row) for row in rows]
+    for label in sorted(set(labels)):
+        yield label, errors[np.array([name == label for name in labels])]
+
+
+def _line(errors: Array) -> tuple[str, ...]:
+    cells = [str(len(errors))]
+    for column in errors.T:
+        known = column[np.isfinite(column)]
+        cells += [_middle(np.abs(known)), _middle(known, sign=True)] if known.size else ["-", "-"]
+    return tuple(cells)
+
+
+def _middle(errors: Array, *, sign: bool = False) -> str:
+    return percent(float(np.median(errors)), sign=sign)
+
+
+def _notes(fitted: Fit, folds: Mapping[str, Sequence[Fold]]) -> tuple[str, ...]:
+    notes = [_LEGEND]
+    for target in fitted.targets:
+        for what, division in _DIVISIONS.items():
+            groups = held_out(folds, division, fitted.targets.index(target))
+            share = coverage(groups, division.weight)
+            if math.isfinite(share):
+                half = _middle(np.abs(np.concatenate(groups)))
+                notes.append(
+                    f"{target}, {what}: half of the rows left out are within {half}; 80 % intervals made from the "
+                    f"others hold {100 * share:.0f} %"
+                )
+    return tuple(notes)
+
+
+def _covered(fitted: Fit, folds: Mapping[str, Sequence[Fold]], target: str) -> dict[str, float | None]:
+    """Share of rows inside of intervals of 80 % that were made without their group."""
+    index = fitted.targets.index(target)
+    return {
+        what: _number(coverage(held_out(folds, division, index), division.weight))
+        for what, division in _DIVISIONS.items()
+    }
+
+
+def record(fitted: Fit, folds: Mapping[str, Sequence[Fold]], left_out: Mapping[str, int]) -> dict[str, object]:
+    """The same as plain data, in base units."""
+    return {
+        "rows": len(fitted.rows),
+        "left_out": dict(left_out),
+        "constants": {
+            name: {
+                "value": float(value),
+                "unit": CONSTANTS[name].unit,
+                "log_error": float(error),
+                "base": value_of(fitted.base, name),
+                "determined": not unknown,
+                "why_not": unknown,
+            }
+            for name, value, error, unknown in zip(
+                fitted.names, fitted.values, fitted.log_errors, fitted.unknown, strict=True
+            )
+        },
+        "median_errors": {target: _number(fitted.median_error(target)) for target in fitted.targets},
+        "base": fitted.base.name,
+        "base_median_errors": {
+            target: _median(fitted.base_errors[:, index]) for index, target in enumerate(fitted.targets)
+        },
+        "left_out_errors": [
+            {
+                "by": fold.by,
+                "left_out": fold.left_out,
+                "rows": len(fold.rows),
+                "median_errors": {
+                    target: _median(fold.errors[:, index]) for index, target in enumerate(fitted.targets)
+                },
+            }
+            for fold in _shown(folds)
+        ],
+        "coverage_of_80_percent": {target: _covered(fitted, folds, target) for target in fitted.targets},
+    }
+
+
+def _median(errors: Array) -> float | None:
+    known = np.abs(errors[np.isfinite(errors)])
+    return float(np.median(known)) if known.size else None
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _amount(name: str, value: float) -> str:
+    if CONSTANTS[name].unit != "s":
+        return f"{value:.3g}"
+    return f"{1e6 * value:.3g} us" if value < 1e-3 else f"{1e3 * value:.3g} ms"

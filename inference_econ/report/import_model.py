@@ -1,0 +1,136 @@
+"""A model that was imported, as a table and as data: how its parameters are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inference_econ.inputs import counting
+from inference_econ.inputs.model import Block, ModelSpec
+from inference_econ.report.page import Page
+from inference_econ.report.table import Table
+
+
+@dataclass(frozen=True)
+class ImportedModelPage(Page):
+    """A model, ready to be shown."""
+
+    model: ModelSpec
+
+    def tables(self) -> Sequence[Table]:
+        """What is counted, then what is cached, then in which formats."""
+        return (model_table(self.model),)
+
+    def record(self) -> object:
+        """The summary; the keys are the names of fields and properties."""
+        return model_record(self.model)
+
+
+def model_record(model: ModelSpec) -> dict[str, object]:
+    """The summary as plain data; the keys are the names of fields and properties."""
+    return {
+        "name": model.name,
+        "huggingface_id": model.huggingface_id,
+        "layers": model.layers,
+        "blocks": [_block(block) for block in model.blocks],
+        "parameter_parts": {part: round(count) for part, count in model.parameter_parts().items()},
+        "total_parameters": model.total_parameters,
+        "active_parameters": model.active_parameters,
+        "active_parameters_without_input_embedding": model.active_parameters_without_input_embedding,
+        "kv_elements_per_token": model.kv_elements_per_token,
+        "index_elements_per_token": model.index_elements_per_token,
+        "window_elements_per_token": model.window_elements_per_token,
+        "state_elements_per_sequence": model.state_elements_per_sequence,
+        "mtp_layers": model.mtp_layers,
+        "max_context": model.max_context,
+        **_formats(model),
+    }
+
+
+def _block(block: Block) -> dict[str, object]:
+    spec = block.feed_forward
+    record: dict[str, object] = {"layers": block.layers, "attention": block.attention.kind, "feed_forward": spec.kind}
+    if spec.kind == "experts" and spec.routing_groups is not None:
+        record |= {"routing_groups": spec.routing_groups, "active_groups": spec.active_groups}
+    return record
+
+
+def _formats(model: ModelSpec) -> dict[str, str]:
+    groups = ("expert_weights", "shared_expert_weights", "attention_weights", "attention_output_weights")
+    fields = ("weights", *groups, "embedding_weights", "kv")
+    return {field: value for field in fields if (value := getattr(model, field)) is not None}
+
+
+def model_table(model: ModelSpec) -> Table:
+    """The summary for people: what is counted, then what is cached, then in which formats."""
+    rows = [(f"parameters: {part.replace('_', ' ')}", f"{count:,.0f}") for part, count in _parts(model)]
+    rows.append(("parameters, total", f"{model.total_parameters:,}"))
+    rows.append(("active per token", f"{model.active_parameters:,}"))
+    rows.append(("  without the input embedding", f"{model.active_parameters_without_input_embedding:,}"))
+    rows.append(("KV elements per token", f"{model.kv_elements_per_token:,}"))
+    for name, count in (
+        ("index elements per token", model.index_elements_per_token),
+        ("window elements per token", model.window_elements_per_token),
+        ("state elements per sequence", model.state_elements_per_sequence),
+    ):
+        if count:
+            rows.append((name, f"{count:,}"))
+    rows += [(_layers(block.layers), f"{_attention(block)} + {_feed_forward(block)}") for block in model.blocks]
+    if model.mtp_layers:
+        rows.append((_layers(model.mtp_layers), "multi-token prediction (not counted)"))
+    if model.max_context is not None:
+        rows.append(("longest context", f"{model.max_context:,}"))
+    rows += [(field.replace("_", " "), value) for field, value in _formats(model).items()]
+    return Table(model.huggingface_id or model.name, ("what", "value"), tuple(rows))
+
+
+def _layers(count: int) -> str:
+    return f"{count} layer" if count == 1 else f"{count} layers"
+
+
+def _parts(model: ModelSpec) -> list[tuple[str, float]]:
+    """The parts of the count, with the experts of the feed-forward part apart."""
+    experts = [block for block in model.blocks if block.feed_forward.kind == "experts"]
+    parts: list[tuple[str, float]] = []
+    for part, count in model.parameter_parts().items():
+        if part != "feed_forward" or not experts:
+            parts.append((part, count))
+            continue
+        apart = sum(block.layers * counting.feed_forward(block.feed_forward, model.hidden_size) for block in experts)
+        parts += [("dense feed-forward", count - apart)] if count > apart else []
+        parts.append(("experts", apart))
+    return parts
+
+
+def _attention(block: Block) -> str:
+    """What mixes the tokens of a layer, in a few words."""
+    spec = block.attention
+    if spec.kind == "grouped_query":
+        text = f"attention, {spec.query_heads} query and {spec.kv_heads} KV heads of {spec.head_dim}"
+        if spec.window is not None:
+            text += f", window {spec.window:,}"
+        return text + (f", chunks of {spec.chunk:,}" if spec.chunk is not None else "")
+    if spec.kind == "latent":
+        text = f"latent attention, {spec.query_heads} heads, {spec.kv_rank} + {spec.rope_head_dim} cached"
+        return text + (f", top {spec.index_top_k:,}" if spec.index_top_k is not None else "")
+    if spec.kind == "compressed":
+        text = f"compressed attention, {spec.query_heads} heads of {spec.head_dim}, window {spec.window:,}"
+        text += f", 1 entry per {spec.stride}" if spec.stride is not None else ""
+        return text + (f", top {spec.index_top_k:,}" if spec.index_top_k is not None else "")
+    if spec.kind == "recurrent":
+        return f"{spec.variant}, {spec.value_heads} heads, state {spec.value_head_dim} x {spec.key_head_dim}"
+    return "no attention"
+
+
+def _feed_forward(block: Block) -> str:
+    """What follows, in a few words."""
+    spec = block.feed_forward
+    if spec.kind == "none":
+        return "no feed-forward"
+    if spec.kind == "dense":
+        return f"feed-forward of {spec.intermediate_size:,}"
+    text = f"{spec.active_experts} of {spec.experts} experts of {spec.intermediate_size:,}"
+    if spec.routing_groups is not None:
+        text += f" in {spec.active_groups} of {spec.routing_groups} groups"
+    shared = spec.shared_intermediate_size
+    return text + (f", shared {shared:,}" if shared is not None else "")

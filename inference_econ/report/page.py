@@ -1,0 +1,115 @@
+"""What can be shown of an answer: one small protocol for people, spreadsheets, programs and pictures."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from inference_econ.report.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """A line that a terminal draws with characters, upwards on a logarithmic axis.
+
+    Attributes
+    ----------
+    x, y : sequence of float
+        Equally long.
+    x_label, y_label : str
+        Units are part of the labels.
+    """
+
+    x: Sequence[float]
+    y: Sequence[float]
+    x_label: str
+    y_label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Parts of a whole that a terminal shows as one bar.
+
+    Attributes
+    ----------
+    parts : mapping of str to float
+        By name, in one unit.
+    """
+
+    parts: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """What is said below all tables.
+
+    Attributes
+    ----------
+    lines : sequence of str
+        One sentence or more each.
+    """
+
+    lines: Sequence[str]
+
+
+#: What a terminal shows one below the other; quiet ones show tables only.
+Block = Table | Sketch | Bar | Remarks
+
+
+class Page(ABC):
+    """What can be shown of an answer; each form is made only when it is asked for."""
+
+    @abstractmethod
+    def tables(self) -> Sequence[Table]:
+        """The answer for people, in the order of reading."""
+
+    @abstractmethod
+    def record(self) -> object:
+        """The answer as plain data, for JSON."""
+
+    def frame(self) -> pd.DataFrame:
+        """The answer as rows, for spreadsheets: the first table, unless there is more to say."""
+        return self.tables()[0].frame()
+
+    def markdown(self) -> str:
+        """The answer as a Markdown text: the tables, unless there is more to say."""
+        return "\n".join(table.markdown() for table in self.tables())
+
+    def blocks(self) -> Sequence[Block]:
+        """The answer on a terminal: the tables, and what only a terminal shows between them."""
+        return self.tables()
+
+    def summary(self) -> Sequence[Block]:
+        """What a terminal shows while the rows go into a file: nothing, unless the rows hide the answer."""
+        return ()
+
+    def draw(self, path: str) -> None:
+        """Draw the answer.
+
+        Parameters
+        ----------
+        path : str
+            Where to, ending in .svg, .png or .pdf.
+
+        Raises
+        ------
+        NotImplementedError
+            If the answer has no picture.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no picture: {path}")
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """Rows as CSV text."""
+    return str(frame.to_csv(index=False, lineterminator="\n"))
+
+
+def json_text(record: object) -> str:
+    """Plain data as JSON text; NaN and infinity never appear in results."""
+    return json.dumps(record, indent=2, allow_nan=False) + "\n"

@@ -1,0 +1,117 @@
+"""Prices of tokens as a table and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from inference_econ.answers.price import KINDS, Sheet
+from inference_econ.formulas import money
+from inference_econ.report import caveats
+from inference_econ.report.page import Page
+from inference_econ.report.service import SEEN, bounded_load, fleet_label, load_notes, service_record, service_title
+from inference_econ.report.table import Table, dollars
+from inference_econ.serving.load import Loaded
+from inference_econ.serving.services import Service
+
+#: What people call the kinds of tokens.
+KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
+
+
+@dataclass(frozen=True)
+class PricePage(Page):
+    """Prices, ready to be shown.
+
+    Attributes
+    ----------
+    sheet : Sheet
+        The answer.
+    api : mapping of str to float or None
+        What is charged, by kind of token [USD per 1e6 tokens].
+    """
+
+    sheet: Sheet
+    api: Mapping[str, float] | None = None
+
+    def tables(self) -> Sequence[Table]:
+        """Costs by kind of token."""
+        return (price_table(self.sheet, self.api),)
+
+    def record(self) -> object:
+        """The deployment, its load and its costs."""
+        return price_record(self.sheet, self.api)
+
+
+def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
+    """Costs by kind of token."""
+    columns: tuple[str, ...] = ("tokens", "M per hour", "$/M tokens", "$/M when full", "$ per hour")
+    rows = []
+    for kind in KINDS:
+        hourly = sheet.tokens_per_hour[kind]
+        if not hourly:
+            continue
+        cost = sheet.average[kind] * hourly / 1e6
+        row = [KIND_NAMES[kind], f"{hourly / 1e6:,.1f}", dollars(sheet.average[kind]), dollars(sheet.marginal[kind])]
+        row.append(f"{cost:,.2f}")
+        if api is not None:
+            row += [f"{api.get(kind, 0.0):g}", f"{(api.get(kind, 0.0) - sheet.average[kind]) * hourly / 1e6:,.2f}"]
+        rows.append(tuple(row))
+    total = ["all", f"{sum(sheet.tokens_per_hour.values()) / 1e6:,.1f}", dollars(sheet.dollars_per_million_tokens), ""]
+    total.append(f"{sheet.dollars_per_hour:,.2f}")
+    if api is not None:
+        columns = (*columns, "API $/M", "margin $/h")
+        total += ["", f"{sheet.revenue_per_hour(api) - sheet.dollars_per_hour:,.2f}"]
+    rows.append(tuple(total))
+    setup = sheet.service.setup
+    notes = [
+        f"{fleet_label(sheet.service, sheet.replicas)}, at ${setup.dollars_per_accelerator_hour:g} per GPU-hour. "
+        f"Assumptions: {setup.assumptions.name}.",
+        *load_notes(sheet.load, sheet.replicas),
+        "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
+        "the same proportion.",
+        *caveats.remarks(sheet.subjects(), SEEN),
+    ]
+    if api is not None:
+        notes.append(break_even(sheet, api))
+    return Table(service_title(sheet.service), columns, tuple(rows), tuple(notes))
+
+
+def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
+    """At which traffic this fleet earns its bill at some prices."""
+    revenue = sheet.revenue_per_hour(api)
+    rate = sheet.load.completed_per_second * sheet.replicas
+    if revenue <= 0:
+        return "These prices bring in nothing."
+    needed = rate * sheet.dollars_per_hour / revenue
+    most = sheet.service.most_requests_per_second * sheet.replicas
+    reach = "" if needed <= most else f", more than it can complete ({most:.3g})"
+    return f"Revenue ${revenue:,.2f} per hour; this fleet breaks even at {needed:.3g} requests/s{reach}."
+
+
+def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[str, object]:
+    """Prices as plain data; infinite latencies are null."""
+    record: dict[str, object] = {
+        **service_record(sheet.service, sheet.replicas, sheet.load),
+        "dollars_per_accelerator_hour": sheet.service.setup.dollars_per_accelerator_hour,
+        "dollars_per_hour": sheet.dollars_per_hour,
+        "tokens_per_hour": dict(sheet.tokens_per_hour),
+        **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},
+        "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
+        "marginal_dollars_per_million": dict(sheet.marginal),
+        **energy_record(sheet.service, sheet.replicas, sheet.load),
+        **bounded_load(sheet.service, sheet.load, sheet.replicas),
+    }
+    if api is not None:
+        revenue = sheet.revenue_per_hour(api)
+        record["revenue_dollars_per_hour"] = revenue
+        record["margin_dollars_per_hour"] = revenue - sheet.dollars_per_hour
+    return record
+
+
+def energy_record(service: Service, replicas: int, load: Loaded) -> dict[str, object]:
+    """Board power over the tokens; null where the hardware file has no watts."""
+    watts = service.setup.hardware.watts
+    if watts is None:
+        return {"watts": None, "joules_per_output_token": None}
+    joules = money.joules_per_token(watts, service.accelerators, load.completed_per_second * service.requests.osl.mean)
+    return {"watts": watts * service.accelerators * replicas, "joules_per_output_token": float(joules)}

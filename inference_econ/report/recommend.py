@@ -1,0 +1,92 @@
+"""Recommended deployments as a table and as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inference_econ.answers.recommend import Choice, Targets
+from inference_econ.answers.subjects import under_load
+from inference_econ.report import caveats
+from inference_econ.report.page import Page
+from inference_econ.report.service import SEEN, bounded_load, layout_of, service_record, service_title
+from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
+
+
+@dataclass(frozen=True)
+class RecommendationPage(Page):
+    """Deployments that keep some promises, ready to be shown.
+
+    Attributes
+    ----------
+    choices : sequence of Choice
+        The cheapest first.
+    targets : Targets
+        The promises.
+    """
+
+    choices: Sequence[Choice]
+    targets: Targets
+
+    def tables(self) -> Sequence[Table]:
+        """One row per deployment."""
+        return (recommend_table(self.choices, self.targets),)
+
+    def record(self) -> object:
+        """The promises and every deployment."""
+        return recommend_record(self.choices, self.targets)
+
+
+def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
+    """Choices, the cheapest first."""
+    which = targets.percentile
+    columns = (
+        "hardware", "GPUs", "instances", "layout", "$ per hour", "$/M output", "busy %", f"TTFT {which} ms",
+        f"TPOT {which} ms", "binding",
+    )  # fmt: skip
+    rows = []
+    for choice in choices:
+        load, service = choice.load, choice.service
+        rows.append(
+            (
+                service.setup.hardware.name,
+                str(choice.accelerators),
+                str(choice.replicas),
+                layout_label(layout_of(service)),
+                f"{choice.dollars_per_hour:,.2f}",
+                dollars(choice.dollars_per_million_output_tokens),
+                f"{100 * load.utilization:.0f}",
+                f"{1e3 * load.ttft_seconds[which]:.0f}",
+                f"{1e3 * load.tpot_seconds[which]:.1f}",
+                choice.binding,
+            )
+        )
+    best, setups = choices[0], [choice.service.setup for choice in choices]
+    notes = (
+        f"The first is the cheapest. Binding: what one instance less would break. $/M output carries the whole bill. "
+        f"Assumptions: {assumptions_label(setups)}.",
+        *caveats.remarks(under_load((choice.service, choice.load) for choice in choices), SEEN),
+    )
+    return Table(service_title(best.service), columns, tuple(rows), notes)
+
+
+def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, object]:
+    """Choices as plain data."""
+    return {
+        "targets": {
+            "ttft_seconds": None if math.isinf(targets.ttft_seconds) else targets.ttft_seconds,
+            "tpot_seconds": None if math.isinf(targets.tpot_seconds) else targets.tpot_seconds,
+            "percentile": targets.percentile,
+        },
+        "choices": [
+            {
+                **service_record(choice.service, choice.replicas, choice.load),
+                "dollars_per_hour": choice.dollars_per_hour,
+                "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
+                "binding": choice.binding,
+                **bounded_load(choice.service, choice.load, choice.replicas),
+            }
+            for choice in choices
+        ],
+    }

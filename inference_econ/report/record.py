@@ -1,0 +1,52 @@
+"""Parts of records that several answers have: facts of a setup, lengths of requests, sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from inference_econ.answers.sources import UsedSource
+from inference_econ.engine.setup import Setup
+from inference_econ.inputs.traffic import Requests
+
+#: What every record begins with.
+HEAD = ("model", "hardware", "assumptions")
+
+
+def facts(setup: Setup, *names: str, requests: Requests | None = None, calibration: object = None) -> dict[str, object]:
+    """Some facts of a setup as plain data.
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how.
+    *names : str
+        Which facts, in their order: those of :data:`HEAD`, number formats (``weights``, ``expert_weights``,
+        ``activations``, ``kv``, all ``formats``), ``math_unit``, ``context``, and what follows.
+    requests : Requests, optional
+        For ``isl``, ``osl`` and ``cached`` [tokens].
+    calibration : object
+        For ``calibration``, see :func:`inference_econ.report.caveats.calibration_record`.
+    """
+    precision = setup.precision
+    known: dict[str, object] = {
+        "model": setup.model.name,
+        "hardware": setup.hardware.name,
+        "assumptions": setup.assumptions.name,
+        "weights": precision.weights,
+        "expert_weights": precision.experts,
+        "activations": precision.activations,
+        "kv": precision.kv,
+        "formats": asdict(precision),
+        "math_unit": setup.unit(precision.weights),
+        "context": setup.context,
+        "calibration": calibration,
+    }
+    if requests is not None:
+        known |= {"isl": requests.isl.mean, "osl": requests.osl.mean, "cached": requests.cached}
+    return {name: known[name] for name in names}
+
+
+def source_records(used: Sequence[UsedSource]) -> list[dict[str, str]]:
+    """Sources as plain data."""
+    return [source.record() for source in used]

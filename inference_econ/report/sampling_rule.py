@@ -1,0 +1,90 @@
+"""The check of the rule of speculation as a table and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from inference_econ.report.page import Page
+from inference_econ.report.table import Table
+from inference_econ.studies.sampling_rule import Check, Fit
+
+#: Smaller probabilities of such a difference say that the distributions are not equal [1].
+_UNLIKELY = 1e-3
+
+
+@dataclass(frozen=True)
+class SamplingRulePage(Page):
+    """Drawn tokens, ready to be shown."""
+
+    check: Check
+
+    def tables(self) -> Sequence[Table]:
+        """One row per position."""
+        return (check_table(self.check),)
+
+    def record(self) -> object:
+        """Tests by position, and tokens per round."""
+        return check_record(self.check)
+
+
+def check_table(check: Check) -> Table:
+    """Drawn tokens beside the target's distributions, by position."""
+    rows = []
+    for position, fit in enumerate(check.fits):
+        share = ("", "")
+        if position < check.draft_length:
+            drawn = check.accepted[position]
+            share = (f"{check.acceptance[position]:.4f}", f"{drawn.value:.4f} ± {drawn.half_width:.4f}")
+        rows.append((str(position + 1), *_fit_cells(fit), *share))
+    rows.append(("all", *_fit_cells(check.fit), "", ""))
+    columns = ("position", "tokens", "chi-square", "degrees", "p-value", "accepted, formula", "accepted, drawn")
+    verdict = "agree with" if check.fit.p_value >= _UNLIKELY else "DIFFER from"
+    meets = "inside" if check.tokens.agrees(check.expected_tokens) else "OUTSIDE"
+    notes = (
+        f"The tokens {verdict} the target's distribution: chi-square p-value {check.fit.p_value:.3g}.",
+        f"Tokens per round: {check.expected_tokens:.5f} by formula, {check.tokens.value:.5f} ± "
+        f"{check.tokens.half_width:.5f} drawn (95 % confidence): {meets} the interval.",
+    )
+    name = f"Speculative sampling: {check.vocabulary} tokens, {check.draft_length} proposals, {check.rounds:,} rounds"
+    return Table(name, columns, tuple(rows), notes)
+
+
+def check_record(check: Check) -> dict[str, object]:
+    """The same as plain data; a p-value of an impossible token is 0, and its chi-square null."""
+    fits = [
+        {
+            "position": position + 1,
+            "tokens": fit.tokens,
+            "chi_square": fit.statistic if np.isfinite(fit.statistic) else None,
+            "degrees_of_freedom": fit.degrees,
+            "p_value": fit.p_value,
+        }
+        for position, fit in enumerate(check.fits)
+    ]
+    accepted = [
+        {
+            "expected": float(chance),
+            "drawn": None if np.isnan(drawn.value) else drawn.value,
+            "half_width": None if np.isnan(drawn.half_width) else drawn.half_width,
+        }
+        for chance, drawn in zip(check.acceptance, check.accepted, strict=True)
+    ]
+    width = check.tokens.half_width
+    return {
+        "vocabulary": check.vocabulary,
+        "draft_length": check.draft_length,
+        "rounds": check.rounds,
+        "p_value": check.fit.p_value,
+        "expected_tokens_per_round": check.expected_tokens,
+        "drawn_tokens_per_round": check.tokens.value,
+        "half_width_95": None if np.isnan(width) else width,
+        "positions": fits,
+        "acceptance": accepted,
+    }
+
+
+def _fit_cells(fit: Fit) -> tuple[str, str, str, str]:
+    return f"{fit.tokens:,}", f"{fit.statistic:.1f}", str(fit.degrees), f"{fit.p_value:.3g}"

@@ -1,0 +1,161 @@
+"""Times that plans cannot beat, at a fraction of the effort of their exact time: see :func:`hold` for where."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.engine.collectives import Network, collective_floor
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.operators.table import Operator
+from inference_econ.engine.operators.work import Work
+from inference_econ.engine.setup import Setup
+from inference_econ.engine.step import launch_seconds, operator_roofline
+from inference_econ.inputs.assumptions import Assumptions
+
+
+def hold(assumptions: Assumptions) -> bool:
+    """Whether the bounds of this module are below the time of every plan with experts by the assumptions' rule.
+
+    Parameters
+    ----------
+    assumptions : Assumptions
+        How work is laid out and counted.
+
+    Notes
+    -----
+    Each bound takes attention on every chip of a stage for the least work, work per chip to fall and communication to
+    grow with the chips of a stage, and all work to be done before, or beside, communication. That needs
+
+    - ``layout.attention_groups: idle``: groups that share the batch have less communication, and caches of their own;
+    - ``layout.kv_placement: spread``: where the cache lies with its heads, fewer ranks hold fewer copies of it;
+    - ``experts.parallel_counts: requests``: the ranges of a table begin where micro-batches begin to be spread, in
+      sequences and not in their new tokens;
+    - ``experts.all_to_all_traffic: as_all_reduce``: the floor of a collective knows no traffic over a rank's own link;
+    - ``experts.replicated_tokens: exchanged``: otherwise fewer attention ranks turn an all-reduce into an exchange;
+    - ``experts.imbalance: 1`` and ``experts.spread: even``: the busiest rank has more work the more ranks there are;
+    - ``network.two_batch_overlap: never``: half of the communication would hide behind the work of the other half.
+    """
+    layout, experts = assumptions.layout, assumptions.experts
+    return (
+        (layout.attention_groups, layout.kv_placement) == ("idle", "spread")
+        and (experts.parallel_counts, experts.all_to_all_traffic) == ("requests", "as_all_reduce")
+        and (experts.replicated_tokens, experts.spread, experts.imbalance) == ("exchanged", "even", 1)
+        and assumptions.network.two_batch_overlap == "never"
+    )
+
+
+def lower_bound(setup: Setup, plans: Plans, attention_floor: Array | float = 0.0) -> Array:
+    """A time that these instances cannot beat, wherever their attention runs [s].
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how.
+    plans : Plans
+        Instances with attention on every chip of a stage, shape (...).
+    attention_floor : ndarray, shape (sums, ...)
+        From :func:`attention_floor` [s].
+
+    Returns
+    -------
+    ndarray, broadcastable to (...)
+        :func:`step_seconds` without the communication of attention, or with the floor for all of attention,
+        whichever is more. Attention on fewer chips only adds work to either.
+    """
+    work = setup.work(plans)
+    communication = _least_communication(setup, work, work, on_attention_ranks=False)
+    return _bound(setup, work, communication, attention_floor)
+
+
+def attention_floor(setup: Setup, variants: Plans, largest: Plans | None = None) -> Array:
+    """Least time for attention over the variants of some instances [s].
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how.
+    variants : Plans
+        Shape (variants, ...). The floor holds for larger micro-batches too: no part of it falls with them.
+    largest : Plans, optional
+        The floor shall hold for all stages from those of ``variants`` to these, of the same shape.
+
+    Returns
+    -------
+    ndarray, shape (sums, ...)
+        Work and communication [s], one row for each sum that bounds the work of a step: arithmetic and
+        memory traffic under ``overlap: step``, otherwise a single one.
+    """
+    small = setup.work(variants)
+    large = small if largest is None else setup.work(largest)
+    communication = _least_communication(setup, small, large, on_attention_ranks=True)
+    sums = _sums(setup, large, [operator for operator in large.operators if operator.on_attention_ranks])
+    return np.stack([(work + communication).min(axis=0) for work in sums])
+
+
+def range_bound(setup: Setup, smallest: Plans, largest: Plans, attention_floor: Array | float = 0.0) -> Array:
+    """A time that no instance in a range of stages beats, with these or larger micro-batches [s].
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how.
+    smallest, largest : Plans
+        Unpipelined, attention on every chip, equal batches, shape (...). All plans that have this or a larger
+        micro-batch and a stage between the two are meant, whatever their depth. Where expert parallelism starts
+        at some micro-batch, larger ones than that are not meant for ranges that begin below it.
+    attention_floor : ndarray, shape (sums, ...)
+        From :func:`attention_floor` for the same range [s].
+
+    Returns
+    -------
+    ndarray, broadcastable to (...)
+        Work per chip falls with the chips, and the ranks of a collective grow with them.
+    """
+    large = setup.work(largest)
+    communication = _least_communication(setup, setup.work(smallest), large, on_attention_ranks=False)
+    return _bound(setup, large, communication, attention_floor)
+
+
+def _bound(setup: Setup, work: Work, communication: Array, attention: Array | float) -> Array:
+    sums = _sums(setup, work, work.operators)
+    elsewhere = _sums(setup, work, _elsewhere(work))
+    floors = np.broadcast_to(attention, (len(sums), *np.shape(attention)[1:]))
+    for everything, other, floor in zip(list(sums), elsewhere, floors, strict=True):
+        sums.append(np.maximum(everything, other + floor))
+    alone = launch_seconds(setup, work) + setup.assumptions.host.step_overhead
+    return np.asarray(functools.reduce(np.maximum, sums) + communication + alone)
+
+
+def _elsewhere(work: Work) -> list[Operator]:
+    return [operator for operator in work.operators if not operator.on_attention_ranks]
+
+
+def _sums(setup: Setup, work: Work, operators: Iterable[Operator]) -> list[Array]:
+    """Work of some operators, summed in each way that bounds the work of a step; the largest is the step's."""
+    rooflines = [operator_roofline(setup, operator, work) for operator in operators]
+    if setup.assumptions.chip.overlap == "step":
+        each = [[roofline.compute, roofline.memory] for roofline in rooflines]
+    elif setup.assumptions.chip.overlap == "none":
+        each = [[roofline.compute + roofline.memory] for roofline in rooflines]
+    else:
+        each = [[np.maximum(roofline.compute, roofline.memory)] for roofline in rooflines]
+    return [np.asarray(sum(column)) for column in zip(*each, strict=True)]
+
+
+def _least_communication(setup: Setup, small: Work, large: Work, *, on_attention_ranks: bool) -> Array:
+    """Communication over a range of stages, of attention or of everything else, in the better cut."""
+    totals, network = [], Network.of(setup.hardware, setup.assumptions.network)
+    for layout in setup.assumptions.layout.tensor_layouts:
+        total = np.zeros(())
+        for low, high in zip(small.operators, large.operators, strict=True):
+            if low.on_attention_ranks == on_attention_ranks:
+                pairs = zip(low.collectives.get(layout, ()), high.collectives.get(layout, ()), strict=True)
+                for first, last in pairs:
+                    repeats = low.repeats * first.repeats
+                    total = total + repeats * collective_floor(network, first, last, small.tokens)
+        totals.append(total)
+    return functools.reduce(np.minimum, totals)

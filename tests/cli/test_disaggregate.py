@@ -1,0 +1,89 @@
+"""The command that holds disaggregated serving against aggregated."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .conftest import Command
+
+APART = ("disaggregate", "llama_3_8b", "h100_sxm", "--max-accelerators", 2, "--isl", 2000, "--osl", 200)
+
+
+def test_disaggregate_prints_both_frontiers_and_the_best_fleet(command: Command) -> None:
+    found = command(*APART, "--request-rate", 20, "--ttft", "200 ms", "--tpot", "20 ms")
+    assert found.code == 0, found
+    for words in (
+        "$/M aggregated",
+        "Disaggregated serving is more than 5 % cheaper",
+        "The cache of a prompt is 262 MB; it moves over the fast link",
+        "TTFT at most 200 ms",
+        "Best fleet, ",
+        "% busy",
+        "Aggregated, the same traffic takes",
+    ):
+        assert words in " ".join(found.out.split()), words
+
+
+def test_disaggregate_as_data(command: Command) -> None:
+    found = command(*APART, "--accelerators", 8, "--decode-on", "h200_sxm", "--transfer", "whole", "--format", "json")
+    record = json.loads(found.out)
+    assert record["decode_hardware"].startswith("NVIDIA H200")
+    assert [one["hardware"][:11] for one in record["aggregated"]] == ["NVIDIA H100", "NVIDIA H200"]
+    speeds = [point["tokens_per_second_per_user"] for point in record["disaggregated"]]
+    assert speeds == sorted(speeds)
+    point = record["disaggregated"][0]
+    assert point["link"] == "network"
+    assert point["transfer_exposed_seconds"] == point["transfer_seconds"] > 0
+    fleet = record["fleet"]
+    assert fleet["accelerators"] <= 8
+    assert fleet["prefill_instances"] >= 1 <= fleet["decode_instances"]
+    assert fleet["ttft_seconds"]["p50"] <= fleet["ttft_seconds"]["p99"]
+    assert record["aggregated_fleet"] is None
+
+
+@pytest.mark.parametrize("form", ["csv", "markdown"])
+def test_tables_in_other_forms(command: Command, form: str) -> None:
+    out = command(*APART, "--format", form).out
+    if form == "csv":
+        assert next(iter(csv.reader(io.StringIO(out))))[0] == "tokens/s per user"
+    else:
+        assert out.startswith("| tokens/s per user |")
+
+
+def test_the_picture(command: Command, tmp_path: Path) -> None:
+    command(*APART, "--plot", "apart.svg", "--quiet")
+    text = (tmp_path / "apart.svg").read_text(encoding="utf-8")
+    for word in ("disaggregated", "aggregated, NVIDIA H100", "tokens per second per user", "Llama 3.1 8B"):
+        assert word in text, word
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*APART, "--request-rate", 5, "--throughput", 9), "give only one of --request-rate, --throughput"),
+        ((*APART, "--request-rate", 5, "--accelerators", 9), "give only one of --request-rate, --accelerators"),
+        ((*APART, "--decode-on", "h200_sxm", "--price", 3), "--price is for one kind of hardware; with --decode-on"),
+        ((*APART, "--plot", "a.txt"), "a.txt: a picture's name must end in .svg, .png, .pdf"),
+        ((*APART, "--cached", 2000), "cached must leave at least one new token"),
+        (("disaggregate", "llama_3_8b", "h100_sxm", "--osl", 1), "an answer of 1 token needs no decode pool"),
+        (
+            (*APART[:2], "l40s", "--set", "hardware.nic_bytes_per_second_one_way=null"),
+            "no link joins the pools: NVIDIA L40S",
+        ),
+    ],
+)
+def test_bad_input(refused: Command, arguments: tuple[object, ...], message: str) -> None:
+    assert message in refused(*arguments).err
+
+
+def test_what_cannot_be_kept(refused: Command) -> None:
+    assert "best reachable" in refused(*APART, "--ttft", "1 us", code=1).err
+    large = ("disaggregate", "llama_3_70b", "h100_sxm", "--accelerators", 2)
+    assert "take at least 4 accelerators together, 2 are given" in refused(*large, code=1).err

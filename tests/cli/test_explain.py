@@ -1,0 +1,85 @@
+"""The command that takes a step apart: what it prints, and in which forms."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, parsed
+
+
+def test_explain_prints_parts_a_bar_and_memory(command: Command) -> None:
+    outcome = command("explain", "llama_3_70b", "h100_sxm", "--tp", 8, "--batch", 32)
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert outcome.out.startswith("One decode step of Llama 3.1 70B on 8 x NVIDIA H100 SXM5 80GB\n")
+    for words in (
+        "weight reads",
+        "all-reduce latency",
+        "kernel launches",
+        "Layout tp8, batch 32, context 2000",
+        "Limited by weight reads",
+        "tokens/s per user",
+        "GB of KV cache",
+        "█",
+    ):
+        assert words in outcome.out
+    quiet = command("explain", "llama_3_70b", "h100_sxm", "--tp", 8, "--batch", 32, "--quiet").out
+    assert "█" not in quiet
+
+
+def test_explain_as_json_csv_and_markdown(command: Command, tmp_path: Path) -> None:
+    subject = ("explain", "mixtral_8x22b", "h100_sxm", "--tp", 4, "--pp", 2, "--ep", 2, "--batch", 8, "--context", 500)
+    record = parsed(command(*subject, "--format", "json").out)
+    assert isinstance(record["layout"], dict)
+    degrees = {"tp": 4.0, "dp": 1.0, "pp": 2.0, "ep": 2.0, "moe_tp": 2.0, "stage": 4.0, "cut": "1d"}
+    assert record["layout"] == degrees
+    assert record["batch"] == 8.0
+    assert record["context"] == 500.0
+    parts = record["seconds_by_part"]
+    assert isinstance(parts, dict)
+    assert sum(parts.values()) == pytest.approx(record["step_seconds"], rel=1e-12)
+    rows = list(csv.DictReader(io.StringIO(command(*subject, "--format", "csv").out)))
+    assert rows[-1]["part"] == "step"
+    assert float(rows[-1]["ms"]) == pytest.approx(1e3 * float(str(record["step_seconds"])), abs=5e-4)
+    assert command(*subject, "--format", "markdown").out.startswith("| part | ms | share % |\n")
+    assert command(*subject, "-o", "a.txt").err == "wrote a.txt\n"
+    assert "weight reads" in (tmp_path / "a.txt").read_text(encoding="utf-8")
+
+
+def test_explain_shows_operators_and_memory_unless_told_not_to(command: Command) -> None:
+    subject = ("explain", "llama_3_70b", "h100_sxm", "--tp", 8)
+    shown = command(*subject).out
+    for words in ("FLOP/B", "295 bf16", "attention output", "norms", "Memory of an accelerator", "head-room"):
+        assert words in shown
+    assert shown == command(*subject, "--operators").out
+    assert "FLOP/B" not in command(*subject, "--no-operators").out
+    assert "| operator | times |" in command(*subject, "--format", "markdown").out
+    assert command(*subject, "--format", "csv", "--operators").out.startswith("name,unit,repeats,flop,moved_bytes,")
+    record = parsed(command(*subject, "--format", "json").out)
+    formats = record["formats"]
+    assert isinstance(formats, dict)
+    assert set(formats.values()) == {"bf16"}
+    refused = command(*subject, "--kv", "mxfp4")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith("Error: NVIDIA H100 SXM5 80GB cannot hold a KV cache of mxfp4: it has no fp4 units;")
+
+
+def test_explain_options(command: Command) -> None:
+    record = parsed(
+        command(
+            *("explain", "llama_3_8b", "tpu_v7", "--weights", "fp8", "--assumptions", "ideal", "--price", "2"),
+            *("--set", "hardware.hbm_bytes_per_second=1 TB/s", "--format", "json"),
+        ).out
+    )
+    assert record["assumptions"] == "ideal"
+    assert record["weights"] == "fp8"
+    # 8.0 GB less the input embedding of 0.5 GB, and a cache of 0.26 GB, at 1 TB/s; nothing else.
+    assert float(str(record["step_seconds"])) == pytest.approx(7.77e-3, rel=0.01)
+    assert float(str(record["dollars_per_million_output_tokens"])) == pytest.approx(
+        float(str(record["step_seconds"])) * 2 / 3600 * 1e6, rel=1e-12
+    )
+    assert "no price known" in command("explain", "llama_3_8b", "tpu_v7").out

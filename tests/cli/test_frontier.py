@@ -1,0 +1,255 @@
+"""The command that finds what nothing beats: what it prints, and how options reach the answer."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+import inference_econ as ie
+from tests import asking
+from tests.cli.conftest import Command, parsed
+
+SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 4)
+
+
+def test_the_main_job_as_the_readme_shows_it(command: Command, tmp_path: Path) -> None:
+    outcome = command("frontier", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--plot", "frontier.svg")
+    assert outcome.code == 0
+    title, *_ = outcome.out.splitlines()
+    assert title.startswith("Llama 3.1 70B on NVIDIA H100 SXM5 80GB: weights fp8")
+    for head in ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "mostly"):
+        assert head in outcome.out
+    assert "KV cache reads" in outcome.out
+    assert "* maximises speed^3 / cost" in outcome.out
+    # The drawing in the terminal.
+    assert outcome.out.count("⠤") + outcome.out.count("⠒") > 20
+    assert (tmp_path / "frontier.svg").read_text(encoding="utf-8").startswith("<?xml")
+    assert "wrote frontier.svg" in outcome.err
+
+
+def test_json_of_a_frontier(command: Command) -> None:
+    outcome = command(*SUBJECT, "--weights", "fp8", "--format", "json")
+    assert outcome.code == 0
+    assert outcome.err == ""
+    record = parsed(outcome.out)
+    assert {"model", "hardware", "assumptions", "points", "sources"} <= record.keys()
+    points = record["points"]
+    assert isinstance(points, list)
+    names = {
+        *("tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch"),
+        *("layout", "mfu", "limited_by"),
+    }
+    assert all(names <= point.keys() for point in points)
+    speeds = [point["tokens_per_second_per_user"] for point in points]
+    assert speeds == sorted(speeds)
+    front = asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=2000, osl=500), weights="fp8", max_accelerators=4)
+    assert speeds == front.tokens_per_second.tolist()
+    assert isinstance(record["sources"], list)
+    assert all(source["ref"] and source["where"] for source in record["sources"])
+
+
+def test_csv_and_markdown_of_a_frontier(command: Command) -> None:
+    rows = list(csv.DictReader(io.StringIO(command(*SUBJECT, "--format", "csv").out)))
+    assert len(rows) > 10
+    assert float(rows[-1]["tokens_per_second_per_user"]) > float(rows[0]["tokens_per_second_per_user"])
+    lines = command(*SUBJECT, "--format", "markdown").out.splitlines()
+    assert lines[1] == "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    assert len({line.count("|") for line in lines}) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--weights", "int8"], {"weights": "int8"}),
+        (["--activations", "fp16", "--weights", "fp16"], {"activations": "fp16"}),
+        (["--kv", "fp8"], {"kv": "fp8"}),
+        (["--context", "123"], {"context": 123.0}),
+        (["--isl", "100", "--osl", "50"], {"context": 125.0}),
+        (["--osl", "1000"], {"context": 2500.0}),
+        (["--price", "1.5"], {"dollars_per_accelerator_hour": 1.5}),
+        (["--assumptions", "ideal"], {"assumptions": "ideal"}),
+        (["--grid", "paper"], {"assumptions": "paper"}),
+        (["--grid", "paper", "--assumptions", "paper_may22"], {"assumptions": "paper_may22"}),
+    ],
+)
+def test_options_reach_the_question(command: Command, options: list[str], expected: dict[str, object]) -> None:
+    record = parsed(command(*SUBJECT, *options, "--format", "json").out)
+    assert expected.items() <= record.items()
+
+
+def _points(command: Command, *options: object) -> list[dict[str, float]]:
+    outcome = command(*SUBJECT, *options, "--format", "json")
+    assert outcome.code == 0, outcome.err
+    points = parsed(outcome.out)["points"]
+    assert isinstance(points, list)
+    return points
+
+
+def _layouts(points: list[dict[str, float]], degree: str) -> set[float]:
+    return {dict(point["layout"])[degree] for point in points}  # type: ignore[call-overload]
+
+
+def test_pipelines_can_be_left_out(command: Command) -> None:
+    assert _layouts(_points(command, "--no-pipeline"), "pp") == {1.0}
+    assert len(_layouts(_points(command, "--grid", "paper", "--pipeline"), "pp")) > 1
+
+
+def test_limits_of_size_and_demand(command: Command) -> None:
+    assert max(point["accelerators"] for point in _points(command, "--max-accelerators", 2)) == 2
+    for point in _points(command, "--max-throughput", 500):
+        assert point["batch"] * point["tokens_per_second_per_user"] <= 500 * (1 + 1e-12)
+
+
+def test_pinned_degrees(command: Command) -> None:
+    options = ("--tp", 2, "--dp", 2, "--pp", 1, "--batch", 100)
+    (point,) = _points(command, *options)
+    assert (point["accelerators"], point["batch"]) == (4.0, 100.0)
+    (explained,) = (command("explain", "llama_3_8b", "h100_sxm", *options, "--context", 2250, "--format", "json"),)
+    assert point["tokens_per_second_per_user"] == pytest.approx(1 / parsed(explained.out)["step_seconds"], rel=1e-12)
+    assert _layouts(_points(command, "--accelerators", 3, "--grid", "paper"), "pp") >= {1.0}
+    (point,) = _points(command, "--grid", "paper", "--accelerators", 1.5, "--batch", 2.5, "--no-pipeline")
+    assert (point["accelerators"], point["batch"]) == (1.5, 2.5)
+    moe = command("frontier", "gpt_oss_20b", "h100_sxm", "--ep", 4, "--tp", 2, "--format", "json")
+    points = parsed(moe.out)["points"]
+    assert isinstance(points, list)
+    assert _layouts(points, "ep") == {4.0}
+    assert _layouts(points, "tp") == {2.0}
+
+
+def test_one_pinned_point_is_drawn_too(command: Command) -> None:
+    outcome = command(*SUBJECT, "--tp", 1, "--dp", 1, "--pp", 1, "--batch", 7, "--plot", "a.svg")
+    assert outcome.code == 0, outcome.err
+    assert "1 of 1 points" in outcome.out
+
+
+def test_a_larger_link_domain_is_a_what_if(command: Command) -> None:
+    subject = ("frontier", "llama_3_70b", "h100_sxm", "--tp", 16, "--dp", 1, "--pp", 1, "--format", "json")
+    wide, named, base = (
+        parsed(command(*subject, *options).out)
+        for options in (("--domain", 16), ("--set", "hardware.link_domain=16"), ())
+    )
+    assert wide == named
+    speeds = [one["points"][-1]["tokens_per_second_per_user"] for one in (wide, base)]
+    assert speeds[0] > speeds[1]
+    table = command("frontier", "llama_3_8b", "h100_sxm", "--domain", 4, "--max-accelerators", 2)
+    assert "What if: --set hardware.link_domain=4." in table.out
+    explained = ("explain", "llama_3_70b", "h100_sxm", "--tp", 16, "--format", "json")
+    steps = [parsed(command(*explained, *options).out)["step_seconds"] for options in (("--domain", 16), ())]
+    assert float(str(steps[0])) < float(str(steps[1]))
+
+
+def test_all_plans(command: Command) -> None:
+    front = asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=2000, osl=500), max_accelerators=4)
+    record = parsed(command(*SUBJECT, "--all", "--format", "json").out)
+    plans = record["plans"]
+    assert isinstance(plans, list)
+    names = {"tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch", "layout"}
+    assert all(names | {"dominated"} <= plan.keys() for plan in plans)
+    best = {plan["tokens_per_second_per_user"] for plan in plans if not plan["dominated"]}
+    assert sorted(best) == pytest.approx(front.tokens_per_second.tolist(), rel=1e-12)
+    assert isinstance(record["infeasible"], dict)
+    rows = list(csv.DictReader(io.StringIO(command(*SUBJECT, "--all", "--format", "csv").out)))
+    assert len(rows) == len(plans)
+    assert {row["dominated"] for row in rows} == {"True", "False"}
+    for form in ("table", "markdown"):
+        text = command(*SUBJECT, "--all", "--format", form).out
+        assert "feasible, dominated by another plan" in text
+        assert "infeasible: weights and KV cache exceed the memory" in text
+
+
+def test_speculative_decoding(command: Command) -> None:
+    subject = ("frontier", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--max-accelerators", 8, "--format", "json")
+    plain = parsed(command(*subject).out)["points"]
+    drafted = parsed(command(*subject, "--draft", "llama_3_8b", "--acceptance", 0.9, "--max-draft", 3).out)["points"]
+    assert isinstance(plain, list)
+    assert isinstance(drafted, list)
+    assert drafted[-1]["tokens_per_second_per_user"] > 1.2 * plain[-1]["tokens_per_second_per_user"]
+    assert 1 <= drafted[-1]["layout"]["draft_tokens"] <= 3
+
+
+@pytest.mark.parametrize(
+    ("options", "label", "record"),
+    [
+        (
+            ("--draft", "qwen3_0_6b"),
+            "draft model Qwen3 0.6B, acceptance 0.8, at most 5 drafted",
+            {"acceptance": 5 * [0.8]},
+        ),
+        (
+            ("--mtp", "--acceptance", "0.9,0.7"),
+            "prediction layers, acceptance by position 0.9, 0.7",
+            {"proposer": "mtp"},
+        ),
+        (("--eagle", "--draft-weights", "bf16"), "EAGLE head (bf16), acceptance 0.8", {"draft_weights": "bf16"}),
+        (("--ngram", "--max-draft", 2), "n-grams of the text so far, acceptance 0.8", {"acceptance": [0.8, 0.8]}),
+    ],
+)
+def test_whoever_proposes(command: Command, options: tuple[object, ...], label: str, record: dict[str, object]) -> None:
+    subject = ("frontier", "deepseek_v3", "h200_sxm", "--weights", "fp8", "--tp", 8, "--pp", 1)
+    assert label in " ".join(command(*subject, *options).out.split())
+    plain, found = (
+        parsed(command(*subject, "--format", "json").out),
+        parsed(command(*subject, *options, "--format", "json").out),
+    )
+    assert plain["speculation"] is None
+    said, points = found["speculation"], found["points"]
+    assert isinstance(said, dict) and isinstance(points, list) and isinstance(plain["points"], list)
+    assert said.items() >= record.items()
+    assert points[-1]["tokens_per_second_per_user"] > 1.2 * plain["points"][-1]["tokens_per_second_per_user"]
+    assert points[-1]["seconds_per_token"]["draft"] > 0 or "--ngram" in options
+
+
+def test_acceptance_of_a_frontier_may_come_from_a_file(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("target_logprob,draft_logprob,position\n-1.5,-1.0,1\n-0.1,-0.5,2\n", encoding="utf-8")
+    found = parsed(command(*SUBJECT, "--ngram", "--acceptance-file", path, "--format", "json").out)["speculation"]
+    assert isinstance(found, dict)
+    assert found["acceptance"] == pytest.approx([0.6065306597, 1.0])
+
+
+def test_what_ifs(command: Command) -> None:
+    base = _points(command)
+    faster = _points(command, "--set", "hardware.hbm_bytes_per_second=6.7 TB/s")
+    assert faster[-1]["tokens_per_second_per_user"] > base[-1]["tokens_per_second_per_user"]
+    both = command(
+        *SUBJECT,
+        *("--set", "model.blocks.0.layers=16", "--set", "assumptions.host.launch=0 us", "--format", "json"),
+    )
+    record = parsed(both.out)
+    assert isinstance(record["sources"], list)
+    changed = {source["field"] for source in record["sources"] if source["where"].startswith("--set")}
+    assert changed == {"blocks.0.layers", "host.launch"}
+
+
+def test_users_own_files_need_no_registration(command: Command, tmp_path: Path) -> None:
+    from inference_econ.inputs import catalog
+
+    for kind, name in (("hardware", "h100_sxm"), ("models", "llama_3_8b")):
+        text = (catalog.folder(kind) / f"{name}.yaml").read_text(encoding="utf-8")
+        (tmp_path / f"my_{kind}.yaml").write_text(text.replace("name: ", "name: My ", 1), encoding="utf-8")
+    record = parsed(command("frontier", "my_models.yaml", "./my_hardware.yaml", "--format", "json").out)
+    assert record["model"] == "My Llama 3.1 8B"
+    assert record["hardware"] == "My NVIDIA H100 SXM5 80GB"
+
+
+def test_scientific_notation_is_a_number(command: Command, tmp_path: Path) -> None:
+    from inference_econ.inputs import catalog
+
+    text = (catalog.folder("hardware") / "h100_sxm.yaml").read_text(encoding="utf-8")
+    old = "hbm_bytes_per_second: 3.35 TB/s"
+    assert text.count(old) == 1
+    (tmp_path / "chip.yaml").write_text(text.replace(old, "hbm_bytes_per_second: 3.35e12"), encoding="utf-8")
+    assert command(*SUBJECT, "--format", "csv").out == command(
+        "frontier", "llama_3_8b", "chip.yaml", "--max-accelerators", 4, "--format", "csv"
+    ).out.replace("chip.yaml", "h100_sxm")
+
+
+def test_narrow_weights_run_on_the_next_wider_unit_and_the_table_says_so(command: Command) -> None:
+    outcome = command("frontier", "llama_3_8b", "a100_sxm_80", "--weights", "fp8", "--max-accelerators", 1)
+    assert outcome.code == 0
+    assert "fp8 weights run on the bf16 units of this chip." in outcome.out
+    explained = command("explain", "llama_3_8b", "a100_sxm_80", "--weights", "fp8")
+    assert "fp8 weights run on the bf16 units of this chip." in explained.out

@@ -1,0 +1,61 @@
+"""The command that puts a fleet under load."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, record
+
+ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1)
+
+
+def test_a_load_sweep(command: Command, tmp_path: Path) -> None:
+    outcome = command("load", *ONE, "--ttft", "200 ms", "--tpot", "25 ms", "--plot", "load.svg")
+    assert outcome.code == 0
+    assert "SATURATED at" in outcome.out
+    for head in ("busy %", "kept %", "good/s"):
+        assert head in outcome.out
+    assert (tmp_path / "load.svg").read_text(encoding="utf-8").startswith("<?xml")
+    assert outcome.err == "wrote load.svg\n"
+    rows = list(csv.DictReader(io.StringIO(command("load", *ONE, "--rates", "1,2,5.5", "--format", "csv").out)))
+    assert [float(row["request_rate"]) for row in rows] == [1.0, 2.0, 5.5]
+    markdown = command("load", *ONE, "--rates", "1,2", "--format", "markdown").out
+    assert markdown.startswith("| requests/s | busy % |")
+
+
+def test_a_load_sweep_of_three_instances(command: Command) -> None:
+    one, three = (
+        record(command, "load", *ONE, "--rates", rate, "--replicas", replicas)["points"][0]
+        for rate, replicas in ((4, 1), (12, 3))
+    )
+    assert three["request_rate"] == pytest.approx(12)
+    for key in ("utilization", "ttft_seconds", "dollars_per_million_tokens"):
+        assert three[key] == pytest.approx(one[key])
+
+
+def test_a_load_is_simulated(command: Command) -> None:
+    outcome = command("load", *ONE, "--osl", 100, "--rates", 5, "--simulate", "--arrival-scv", 2)
+    assert outcome.code == 0
+    assert "The same loads in the simulation (sim.)" in outcome.out
+    (point,) = record(command, "load", *ONE, "--osl", 100, "--rates", 5, "--simulate")["points"]
+    simulated = point["simulated"]
+    assert simulated["tpot_seconds"]["mean"] == pytest.approx(point["tpot_seconds"]["mean"], rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rates", "1,x"], r"'--rates': '1,x' is no list of positive request rates; write for example 1,2,5"),
+        (["--rates", ""], r"'--rates': '' is no list of positive request rates"),
+        (["--rates", "1,0"], r"'--rates': '1,0' is no list of positive request rates"),
+        (["--rates", "1,inf"], r"'--rates': '1,inf' is no list of positive request rates"),
+        (["--plot", "load.txt"], r"load\.txt: a picture's name must end in \.svg, \.png, \.pdf"),
+    ],
+)
+def test_bad_input_is_refused(refused: Command, arguments: list[str], message: str) -> None:
+    assert re.search(message, refused("load", *ONE, *arguments).err)

@@ -1,0 +1,93 @@
+"""Options that commands share: what they refuse, in every command that has them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli.conftest import Command
+
+SMALL = ("llama_3_8b", "h100_sxm", "--max-accelerators", 2)
+
+
+ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1)
+
+
+COMMANDS = {
+    "price": ("price", *SMALL),
+    "recommend": ("recommend", *SMALL),
+    "load": ("load", *ONE),
+    "frontier": ("frontier", *SMALL, "--serving"),
+}
+
+
+LENGTHS = [
+    (["--isl", "0"], r"isl: '0' is no length: from 1 to 1e\+09 tokens are possible, got 0"),
+    (["--osl", "-3"], r"osl: '-3' is no length: from 1 to 1e\+09 tokens are possible, got -3"),
+    (["--isl", "nan"], r"isl: 'nan' is no length: .*got nan"),
+    (["--isl", "long"], r"isl: 'long' is no length; write for example 2000, uniform:1600:2400"),
+    (["--isl", "uniform:800"], r"isl: 'uniform:800' is no length; write for example"),
+    (["--isl", "uniform:900:800"], r"'uniform:900:800' is no length: a uniform length needs its least and its largest"),
+    (["--osl", "lognormal:500:-1"], r"a coefficient of variation is from 0 to 100, got -1"),
+    (["--osl", "lognormal:500:x"], r"osl: 'lognormal:500:x' is no length; write for example"),
+    (["--isl", "500@0.5,100@0.4"], r"each listed length needs a probability, and they must add up to 1, got 0.9"),
+    (["--isl", "500@1.5,100@-0.5"], r"probabilities.0 must be <= 1, got 1.5; probabilities.1 must be >= 0, got -0.5"),
+    (["--isl", "500@0.5,100"], r"'500@0.5,100' is no length; write for example"),
+    (["--cached", "2000"], r"cached must leave at least one new token of the mean prompt \(2000\), got 2000"),
+    (["--cached", "-1"], r"'--cached': -1.0 is not in the range x>=0"),
+]
+
+
+PROMISES = [
+    (["--ttft", "0"], r"'--ttft': 0 is not a positive time; write for example '30 ms'"),
+    (["--tpot", "5 GB"], r"'--tpot': '5 GB' has the dimension \[data\], but s"),
+    (["--tpot", "soon"], r"'--tpot': 'soon' is not a quantity"),
+    (["--arrival-scv", "-1"], r"'--arrival-scv': -1.0 is not in the range x>=0"),
+]
+
+
+DEMAND = [
+    (["--request-rate", "0"], r"'--request-rate': 0.0 is not in the range x>0"),
+    (["--throughput", "inf"], r"'--throughput': inf is not a finite number"),
+    (["--request-rate", "5", "--throughput", "100"], r"give either --request-rate or --throughput, not both"),
+    (["--percentile", "p95"], r"'p95' is not one of 'mean', 'p50', 'p90', 'p99'"),
+]
+
+
+@pytest.mark.parametrize("name", ["price", "recommend", "load"])
+@pytest.mark.parametrize(("arguments", "message"), LENGTHS + PROMISES)
+def test_bad_lengths_and_promises(refused: Command, name: str, arguments: list[str], message: str) -> None:
+    assert re.search(message, refused(*COMMANDS[name], *arguments).err)
+
+
+@pytest.mark.parametrize("name", ["price", "recommend"])
+@pytest.mark.parametrize(("arguments", "message"), DEMAND)
+def test_bad_demands(refused: Command, name: str, arguments: list[str], message: str) -> None:
+    assert re.search(message, refused(*COMMANDS[name], *arguments).err)
+
+
+@pytest.mark.parametrize("name", ["price", "recommend"])
+def test_promises_that_nothing_keeps(refused: Command, name: str) -> None:
+    outcome = refused(*COMMANDS[name], "--ttft", "1 ms", "--tpot", "10 us", code=1)
+    assert re.search(
+        r"no deployment keeps TTFT 1 ms, TPOT 0\.01 ms \(p90\), even with one request in flight\. Best reachable: "
+        r"NVIDIA H100 SXM5 80GB: TPOT [\d.]+ ms on 2 accelerators, TTFT [\d.]+ ms on 2",
+        outcome.err,
+    )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_layouts_that_do_not_fit(refused: Command, name: str) -> None:
+    head, model, hardware, *_ = COMMANDS[name]
+    serving = ("--serving",) if name == "frontier" else ()
+    outcome = refused(head, "llama_3_70b", hardware, *serving, "--max-accelerators", 1, code=1)
+    assert "alone need 2 accelerators (NVIDIA H100 SXM5 80GB); at most 1 are allowed" in outcome.err
+    outcome = refused(head, model, hardware, *serving, "--tp", 3, "--dp", 1, "--pp", 1, code=1)
+    assert "no layout of 3 to 3 accelerators divides heads, layers, experts and widths" in outcome.err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_ifs_are_checked(refused: Command, name: str) -> None:
+    outcome = refused(*COMMANDS[name], "--set", "hardware.hbm_byte=1")
+    assert "unknown key 'hbm_byte'; did you mean 'hbm_bytes'" in outcome.err

@@ -1,0 +1,69 @@
+"""The command that holds reading a prefix cache against computing it again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .conftest import Command
+
+CACHE = ("cache", "llama_3_8b", "h100_sxm", "--tp", 1, "--accelerators", 1)
+
+
+def test_cache_prints_every_tier(command: Command) -> None:
+    found = command(*CACHE, "--turns", 6, "--system-tokens", 500, "--lifetime", "5 min")
+    assert found.code == 0, found
+    for words in (
+        "computing",
+        "HBM",
+        "host memory",
+        "local SSD",
+        "quicker from",
+        "needs GB",
+        "hit %",
+        "6 turns of 300",
+    ):
+        assert words in found.out, words
+    only = command(*CACHE, "--tier", "ssd", "--isl", 8000, "--hit-rate", 0.9, "--format", "json")
+    record = json.loads(only.out)
+    assert [one["tier"] for one in record["tiers"]] == ["HBM", "local SSD"]
+    assert (record["prefix_tokens"], record["new_tokens"]) == (7200, 800)
+    assert record["conversation"] is None
+
+
+@pytest.mark.parametrize("form", ["csv", "markdown"])
+def test_tables_in_other_forms(command: Command, form: str) -> None:
+    out = command(*CACHE, "--format", form).out
+    if form == "csv":
+        assert next(iter(csv.reader(io.StringIO(out))))[0] == "prefix from"
+    else:
+        assert out.startswith("| prefix from |")
+
+
+def test_the_picture(command: Command, tmp_path: Path) -> None:
+    command(*CACHE, "--plot", "cache.svg", "--quiet")
+    text = (tmp_path / "cache.svg").read_text(encoding="utf-8")
+    for word in ("computed again", "read from host memory", "read from local SSD", "tokens of the prefix"):
+        assert word in text, word
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*CACHE, "--turns", 4, "--isl", 300), "give either --turns, or --isl and --hit-rate, not both"),
+        ((*CACHE, "--turns", 0.2), "turns must be a number >= 1, got 0.2"),
+        ((*CACHE, "--turns", 0), "0 is not in the range"),
+        ((*CACHE, "--hit-rate", 1), "a hit rate of 1 leaves less than one new token"),
+        ((*CACHE, "--hit-rate", 1.2), "1.2 is not in the range"),
+        ((*CACHE, "--tier", "tape"), "unknown tier 'tape'; known: dram, ssd"),
+        (("cache", "llama_3_8b", "tpu_v5e"), "Google TPU v5e lists no link to its host"),
+    ],
+)
+def test_bad_input(refused: Command, arguments: tuple[object, ...], message: str) -> None:
+    assert message in refused(*arguments).err

@@ -1,0 +1,64 @@
+"""The command that prices tokens."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli.conftest import Command, record
+
+SMALL = ("llama_3_8b", "h100_sxm", "--max-accelerators", 2)
+
+
+def test_prices_add_up(command: Command) -> None:
+    found = record(command, "price", *SMALL, "--isl", 3000, "--cached", 2000, "--request-rate", 5, "--price", 2)
+    assert found["request_rate"] == pytest.approx(5.0)
+    hourly = found["tokens_per_hour"]
+    assert hourly == pytest.approx({"input": 18e6, "cached_input": 36e6, "output": 9e6})
+    parts = sum(found[f"dollars_per_million_{kind}_tokens"] * hourly[kind] / 1e6 for kind in hourly)
+    assert parts == pytest.approx(found["dollars_per_hour"])
+    outcome = command("price", *SMALL, "--isl", 3000, "--cached", 2000, "--request-rate", 5, "--price", 2)
+    assert "cached input" in outcome.out
+    assert "A bill is shared by the time that prefill" in outcome.out
+
+
+def test_a_throughput_is_a_request_rate(command: Command) -> None:
+    both = (record(command, "price", *SMALL, *how) for how in (("--request-rate", 4), ("--throughput", 2000)))
+    one, other = both
+    assert one == other
+
+
+def test_api_prices_are_compared(command: Command) -> None:
+    prices = "input=0.5,output=1.5"
+    found = record(command, "price", *SMALL, "--request-rate", 10, "--api-prices", prices)
+    hourly = found["tokens_per_hour"]
+    revenue = (0.5 * hourly["input"] + 1.5 * hourly["output"]) / 1e6
+    assert found["revenue_dollars_per_hour"] == pytest.approx(revenue)
+    assert found["margin_dollars_per_hour"] == pytest.approx(revenue - found["dollars_per_hour"])
+    text = command("price", *SMALL, "--request-rate", 10, "--api-prices", prices).out
+    assert re.search(r"Revenue \$[\d.,]+ per hour; this fleet breaks even at [\d.]+ requests/s", text)
+
+
+def test_more_than_the_given_instances_complete_is_a_finding(command: Command) -> None:
+    outcome = command("price", *SMALL, "--request-rate", 1e4, "--replicas", 1)
+    assert outcome.code == 0
+    assert "SATURATED: 10000 requests/s are" in outcome.out
+    found = record(command, "price", *SMALL, "--request-rate", 1e4, "--replicas", 1)
+    assert found["saturated"] is True
+    assert found["ttft_seconds"] == {"mean": None, "p50": None, "p90": None, "p99": None}
+    assert found["completed_requests_per_second"] < 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--replicas", "0"], r"'--replicas': 0 is not in the range x>=1"),
+        (["--replicas", "1.5"], r"'--replicas': '1.5' is not a valid integer"),
+        (["--api-prices", "output"], r"--api-prices: 'output' is no price of a kind of token; write for"),
+        (["--api-prices", "output=-1"], r"--api-prices: 'output=-1' is no price of a kind of token"),
+        (["--api-prices", "image=1"], r"--api-prices: 'image=1' is no price of a kind of token"),
+    ],
+)
+def test_bad_input_is_refused(refused: Command, arguments: list[str], message: str) -> None:
+    assert re.search(message, refused("price", *SMALL, *arguments).err)

@@ -1,0 +1,50 @@
+"""The command that checks the rule of speculation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+
+def test_the_check_of_the_rule(command: Command, tmp_path: Path) -> None:
+    outcome = command("speculate-check", "--rounds", 20000, "--seed", 3)
+    assert outcome.code == 0
+    for words in (
+        "20,000 rounds",
+        "agree with the target's",
+        "chi-square p-value",
+        "by formula",
+        "inside the interval",
+    ):
+        assert words in outcome.out.replace("\n", " "), words
+    path = tmp_path / "d.csv"
+    path.write_text("target,draft\n0.6,0.3\n0.4,0.7\n", encoding="utf-8")
+    record = json.loads(command("speculate-check", path, "--draft-length", 2, "--format", "json").out)
+    assert (record["vocabulary"], record["draft_length"], record["rounds"]) == (2, 2, 100_000)
+    assert record["p_value"] > 0.001
+    assert record["expected_tokens_per_round"] == pytest.approx(1 + 0.7 + 0.49)
+    difference = record["drawn_tokens_per_round"] - record["expected_tokens_per_round"]
+    assert abs(difference) < 2 * record["half_width_95"]
+    assert [one["position"] for one in record["positions"]] == [1, 2, 3]
+    text = command("speculate-check", path, "--rounds", 100, "--format", "csv").out
+    assert text.splitlines()[0].startswith("position,tokens,chi-square")
+    markdown = command("speculate-check", "--vocabulary", 5, "--rounds", 100, "--format", "markdown").out
+    assert markdown.startswith("| position | tokens |")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("speculate-check", "none.csv"), "none.csv: cannot be read: No such file"),
+        (("speculate-check", "sum.csv"), "sum.csv: the probabilities of target must sum to 1, got 0.9"),
+        (("speculate-check", "sum.csv", "--vocabulary", "5"), "--vocabulary is for random distributions"),
+        (("speculate-check", "--rounds", "1"), "1 is not in the range 2<=x<=100000000"),
+    ],
+)
+def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    (tmp_path / "sum.csv").write_text("target,draft\n0.5,0.5\n0.4,0.5\n", encoding="utf-8")
+    assert message in refused(*arguments).err

@@ -1,0 +1,91 @@
+"""``run``, ``table``, ``figure`` and ``reproduce``: scenarios, those of the published study among them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+SCENARIO = """\
+name: Mine
+ask:
+  kind: frontier
+  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, max_accelerators: 2}
+  series: [{label: 16 bits}, {label: 8 bits, settings: {weights: fp8}}]
+sources:
+  ask: {ref: nobody, where: nowhere, kind: assumed}
+"""
+
+
+@pytest.mark.parametrize("verb", ["run", "table"])
+def test_a_published_table(command: Command, verb: str) -> None:
+    outcome = command(verb, "paper/table_1")
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert outcome.out.startswith("Table 1: the fastest point of each series\n")
+    for cell in ("Llama 3 70B", "234", "26", "Instance size (GPUs)", "10 of 10 printed cells match."):
+        assert cell in outcome.out
+
+
+def test_quiet_leaves_the_remarks_out(command: Command) -> None:
+    assert "printed cells match" not in command("table", "paper/table_1", "--quiet").out
+
+
+def test_json_has_rows_cells_and_sources(command: Command) -> None:
+    record = json.loads(command("run", "paper/table_1", "--format", "json").out)
+    assert record["scenario"] == "Table 1"
+    assert [cell["match"] for cell in record["cells"]] == [True] * 10
+    assert {"item", "row", "column", "printed", "ours", "match", "note"} == record["cells"][0].keys()
+    assert record["cells"][0]["printed"] == "966"
+    assert record["cells"][0]["ours"] == pytest.approx(965.97, abs=0.005)
+    assert record["sources"]
+    assert [row["series"] for row in record["rows"]][-1] == "GPT-4"
+
+
+@pytest.mark.parametrize("verb", ["run", "table"])
+def test_csv_and_markdown(command: Command, verb: str, tmp_path: Path) -> None:
+    text = command(verb, "paper/table_1", "--format", "csv").out
+    assert list(csv.reader(io.StringIO(text)))[1] == ["Llama 3 8B", "966", "11"]
+    assert command(verb, "paper/table_1", "--format", "markdown").out.splitlines()[2] == "| Llama 3 8B | 966 | 11 |"
+    outcome = command(verb, "paper/table_1", "--format", "csv", "-o", "t.csv")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "", "wrote t.csv\n")
+    assert (tmp_path / "t.csv").read_text(encoding="utf-8") == text
+
+
+def test_a_figure_as_data(command: Command) -> None:
+    rows = list(csv.DictReader(io.StringIO(command("run", "paper/figure_2", "--format", "csv").out)))
+    assert [row["model"] for row in rows] == ["PaLM 8B", "PaLM 62B", "PaLM 540B"]
+    assert "square-root law ms/token" in command("run", "paper/figure_2").out
+    rows = list(csv.DictReader(io.StringIO(command("run", "paper/figure_1", "--format", "csv").out)))
+    assert len({row["series"] for row in rows}) == 8
+
+
+def test_run_draws_too(command: Command, tmp_path: Path) -> None:
+    outcome = command("run", "paper/figure_1", "--plot", "f.png", "-o", "f.txt")
+    assert outcome.code == 0
+    assert "wrote f.png" in outcome.err
+    assert "wrote f.txt" in outcome.err
+    assert {path.name for path in tmp_path.iterdir()} == {"f.png", "f.txt"}
+
+
+def test_figure_writes_beside_the_user(command: Command, tmp_path: Path) -> None:
+    outcome = command("figure", "paper/figure_2")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "", "wrote figure_2.svg\n")
+    outcome = command("figure", "paper/figure_2", "-o", "other.png", "--quiet")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+    assert {path.name for path in tmp_path.iterdir()} == {"figure_2.svg", "other.png"}
+
+
+def test_a_users_scenario(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(SCENARIO, encoding="utf-8")
+    outcome = command("run", "mine.yaml", "--plot", "mine.svg")
+    assert outcome.code == 0
+    assert "Mine: the point that maximises speed^3 / cost of each series" in outcome.out
+    assert "8 bits" in outcome.out
+    assert "8 bits" in (tmp_path / "mine.svg").read_text(encoding="utf-8")
+    assert command("figure", "mine.yaml").err == "wrote mine.svg\n"

@@ -1,0 +1,78 @@
+"""Arrays of plans, and what they do not divide."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from inference_econ.engine.layouts.plans import PROBLEMS, Plans, ProblemCode, indivisible
+from inference_econ.inputs import catalog
+
+
+def _plan(tp: int, dp: int = 1, pp: int = 1, ep: int = 1, batch: float = 64.0) -> Plans:
+    one = np.ones(1)
+    return Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * ep, whole=True)
+
+
+def _codes(model: str, plan: Plans, cut: str = "1d", blocks: tuple[int, int] = (1, 1)) -> set[str]:
+    problems = indivisible(
+        catalog.model(model), plan, "2d" if cut == "2d" else "1d", catalog.assumptions("deployable"), blocks
+    )
+    return {problem.code for problem in problems if np.any(problem.where)}
+
+
+@pytest.mark.parametrize(
+    ("model", "plan", "code"),
+    [
+        ("llama_3_70b", _plan(8), None),
+        ("llama_3_70b", _plan(8, pp=2, batch=63), "batch"),
+        ("llama_3_70b", _plan(1, pp=3, batch=63), "layers"),
+        ("llama_3_70b", _plan(2, dp=3), "micro_batch"),
+        ("llama_3_70b", _plan(5), "query_heads"),
+        ("llama_3_70b", _plan(5), "kv_heads"),
+        ("llama_3_70b", _plan(5), "width"),
+        ("qwen3_next_80b_a3b", _plan(3, ep=3), "state_heads"),
+        ("deepseek_v3", _plan(6, ep=3), "experts"),
+        ("deepseek_v3", _plan(8, ep=3), "expert_ranks"),
+    ],
+)
+def test_what_does_not_divide_has_a_code(model: str, plan: Plans, code: str | None) -> None:
+    found = _codes(model, plan)
+    assert found == set() if code is None else code in found
+
+
+def test_cuts_and_blocks_have_codes_too() -> None:
+    assert _codes("llama_3_70b", _plan(8), "2d") == {"square"}
+    assert _codes("llama_3_70b", _plan(4), "2d") == set()
+    # 28,672 is 224 blocks of 128.
+    assert _codes("llama_3_70b", _plan(64, batch=64), blocks=(128, 128)) == {"blocks"}
+
+
+def test_every_code_has_a_text() -> None:
+    assert set(PROBLEMS) == set(get_args(ProblemCode))
+    model, assumptions = catalog.model("deepseek_v3"), catalog.assumptions("deployable")
+    texts = {problem.code: problem.text for problem in indivisible(model, _plan(8, ep=3), "1d", assumptions)}
+    assert texts["experts"] == "256 experts do not split over the expert-parallel ranks"
+    assert texts["layers"] == "61 layers do not split into the pipeline's stages"
+    assert not any("{" in text for text in texts.values())
+
+
+def test_rows_and_columns() -> None:
+    plans = Plans.joined([_plan(8), _plan(2, dp=4, ep=8), _plan(4, pp=2)])
+    assert plans.row(1).attention_ranks.tolist() == [2.0]
+    assert plans.row(-1).pp.tolist() == [2.0]
+    column = plans.column(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+    assert column.shape == (3, 2)
+    assert column.whole
+    assert column.ep is not None
+    for array, own in zip(
+        (column.accelerators, column.pp, column.attention_ranks, column.ep),
+        (plans.accelerators, plans.pp, plans.attention_ranks, plans.ep),
+        strict=True,
+    ):
+        assert array.tolist() == np.asarray(own)[:, None].tolist()
+    ruled = Plans.of(np.ones(3), np.ones(3), np.ones(3)).column(np.ones((3, 1)))
+    assert ruled.ep is None
+    assert ruled.shape == (3, 1)

@@ -1,0 +1,94 @@
+"""Frontiers as CSV, JSON and tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator
+
+import pytest
+
+import inference_econ as ie
+from inference_econ.report import frontier
+from inference_econ.report.page import csv_text, json_text
+from tests import asking
+
+
+@pytest.fixture(scope="module")
+def front() -> ie.Frontier:
+    """A small frontier with a draft model, of a model whose architecture is a rumour."""
+    return asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=500, osl=100), max_accelerators=4, weights="fp8")
+
+
+def _rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def _numbers(value: object) -> Iterator[float]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _numbers(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _numbers(item)
+    elif isinstance(value, float):
+        yield value
+
+
+def test_the_csv_of_a_frontier_is_every_point(front: ie.Frontier) -> None:
+    text = csv_text(frontier.frontier_frame(front))
+    assert "nan" not in text.lower()
+    assert "inf" not in text.lower().replace("inference", "")
+    rows = _rows(text)
+    assert [float(row["tokens_per_second_per_user"]) for row in rows] == front.tokens_per_second.tolist()
+    assert [float(row["dollars_per_million_output_tokens"]) for row in rows] == front.dollars.tolist()
+    assert all(value != "" for row in rows for value in row.values())
+
+
+def test_the_json_of_a_frontier_has_the_names_of_python(front: ie.Frontier) -> None:
+    record = json.loads(json_text(frontier.frontier_record(front)))
+    assert {"model", "hardware", "assumptions", "points", "sources"} <= record.keys()
+    assert (record["model"], record["hardware"]) == ("Llama 3.1 8B", "NVIDIA H100 SXM5 80GB")
+    assert (record["weights"], record["math_unit"], record["context"]) == ("fp8", "fp8", 550.0)
+    points = record["points"]
+    assert [point["tokens_per_second_per_user"] for point in points] == front.tokens_per_second.tolist()
+    wanted = {
+        *("tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch"),
+        *("layout", "mfu", "limited_by"),
+    }
+    assert all(wanted <= point.keys() for point in points)
+    assert {"tp", "pp"} <= points[-1]["layout"].keys()
+    assert all(math.isfinite(number) for number in _numbers(record))
+    assert {"file", "field", "ref", "where", "kind"} <= record["sources"][0].keys()
+
+
+def test_the_table_of_a_frontier_shows_both_ends_and_the_preferred_point(front: ie.Frontier) -> None:
+    table = frontier.frontier_table(front, rows=6)
+    assert 6 <= len(table.rows) <= 7
+    speeds = [float(row[0].rstrip(" *")) for row in table.rows]
+    assert speeds == sorted(speeds)
+    assert speeds[0] == pytest.approx(front.tokens_per_second[0], abs=0.051)
+    assert speeds[-1] == pytest.approx(front.tokens_per_second[-1], abs=0.051)
+    (starred,) = (row for row in table.rows if row[0].endswith("*"))
+    best = front.preferred(exponent=3)
+    assert float(starred[0].rstrip(" *")) == pytest.approx(best.tokens_per_second_per_user, abs=0.051)
+    assert f"{len(table.rows)} of {len(front)} points" in table.notes[0]
+    assert "Llama 3.1 8B on NVIDIA H100 SXM5 80GB: weights fp8, activations bf16, KV bf16" in table.title
+
+
+def test_one_point_is_a_table_too() -> None:
+    front = asking.frontier(
+        "llama_3_8b", "h100_sxm", ie.Traffic(context=0, max_tokens_per_second=200), max_accelerators=1
+    )
+    assert len(frontier.frontier_table(front).rows) == min(len(front), 14)
+
+
+def test_notes_say_on_which_unit_narrow_weights_run_and_what_is_a_rumour() -> None:
+    front = asking.frontier("llama_3_8b", "a100_sxm_80", ie.Traffic(context=0), weights="fp8", max_accelerators=1)
+    assert "fp8 weights run on the bf16 units of this chip." in frontier.frontier_table(front).notes
+    rumour = asking.frontier("gpt_4", "h200_sxm", ie.Traffic(context=0), weights="fp8", max_accelerators=32)
+    assert "The architecture of this model is a rumour." in frontier.frontier_table(rumour).notes
+    experts = asking.frontier("gpt_oss_20b", "h100_sxm", ie.Traffic(context=0), max_accelerators=2)
+    assert "experts mxfp4" in frontier.frontier_table(experts).title

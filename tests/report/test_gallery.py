@@ -1,0 +1,80 @@
+"""The tables and figures of the published study, made anew."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from inference_econ.errors import InputError
+from inference_econ.report import gallery
+from inference_econ.report.page import csv_text
+from inference_econ.report.scenario import result_frame
+from inference_econ.studies.scenario import run
+
+NAMES = ["paper/table_1", "paper/figure_1", "paper/figure_2"]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restrict the study to scenarios that take no time."""
+    monkeypatch.setattr(gallery, "scenario_names", lambda: NAMES)
+
+
+@pytest.mark.usefixtures("few")
+def test_reproduce_makes_every_file_and_compares_every_cell(tmp_path: Path) -> None:
+    told: list[tuple[float, str]] = []
+    folder = tmp_path / "new" / "folder"
+    reproduction = gallery.reproduce(folder, progress=lambda share, what: told.append((share, what)))
+    expected = {"table_1.csv", *(f"figure_{n}.{suffix}" for n in (1, 2) for suffix in ("svg", "png", "csv"))}
+    assert {path.name for path in reproduction.files} == expected
+    assert {path.name for path in folder.iterdir()} == expected
+    assert all(path.stat().st_size > 100 for path in reproduction.files)
+    assert len(reproduction.cells) == 10
+    assert all(cell.match for cell in reproduction.cells)
+    page = gallery.ReproductionPage(reproduction)
+    assert page.record().keys() == {"cells", "seconds"}
+    (table,) = page.tables()
+    assert len(table.rows) == 10
+    assert table.notes[0] == "10 of 10 printed cells match."
+    assert table.notes[1].startswith("7 files written in ")
+    assert [what for _, what in told] == [name.removeprefix("paper/") for name in NAMES]
+    assert [share for share, _ in told] == sorted(share for share, _ in told)
+    # The same bytes again.
+    first = {path.name: path.read_bytes() for path in folder.iterdir()}
+    gallery.reproduce(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
+
+
+@pytest.mark.usefixtures("few")
+def test_reproduce_into_an_impossible_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(InputError, match=r"file.*: cannot be made: (File exists|Not a directory)"):
+            gallery.reproduce(folder)
+
+
+def test_the_study_is_made_in_the_order_of_its_numbers() -> None:
+    names = gallery.scenario_names()
+    assert names == [f"paper/table_{n}" for n in range(1, 7)] + [f"paper/figure_{n}" for n in range(1, 11)]
+
+
+def test_the_committed_gallery_is_complete() -> None:
+    folder = Path(__file__).parents[2] / "figures"
+    expected = {f"table_{n}.csv" for n in range(1, 7)}
+    expected |= {f"figure_{n}.{suffix}" for n in range(1, 11) for suffix in ("svg", "png", "csv")}
+    assert expected <= {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["paper/figure_1", "paper/figure_6", "paper/table_1", "paper/table_4"])
+def test_the_committed_data_is_what_the_code_gives(name: str) -> None:
+    """To eight digits: another machine may round the last ones in another way."""
+    path = Path(__file__).parents[2] / "figures" / f"{name.removeprefix('paper/')}.csv"
+    committed = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+    ours = list(csv.reader(csv_text(result_frame(run(name))).splitlines()))
+    assert committed[0] == ours[0]
+    assert len(committed) == len(ours)
+    for theirs, mine in zip(committed[1:], ours[1:], strict=True):
+        assert theirs[0] == mine[0]
+        assert [float(value) for value in theirs[1:]] == pytest.approx([float(value) for value in mine[1:]], rel=1e-8)

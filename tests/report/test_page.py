@@ -1,0 +1,49 @@
+"""What a page yields where an answer has nothing else to say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from inference_econ.report.page import Page, csv_text, json_text
+from inference_econ.report.table import Table
+
+
+@dataclass(frozen=True)
+class Pair(Page):
+    """Two numbers."""
+
+    first: float
+    second: float
+
+    def tables(self) -> Sequence[Table]:
+        """One table each."""
+        values = (self.first, self.second)
+        return [Table(name, ("value",), ((f"{value:g}",),)) for name, value in zip("ab", values, strict=True)]
+
+    def record(self) -> object:
+        """Both."""
+        return {"first": self.first, "second": self.second}
+
+
+def test_rows_are_those_of_the_first_table_and_a_terminal_shows_all() -> None:
+    page = Pair(1.5, 2.0)
+    assert csv_text(page.frame()) == "value\n1.5\n"
+    assert page.markdown() == "| value |\n| --- |\n| 1.5 |\n\n| value |\n| --- |\n| 2 |\n"
+    assert page.blocks() == page.tables()
+    assert page.summary() == ()
+    assert json_text(page.record()) == '{\n  "first": 1.5,\n  "second": 2.0\n}\n'
+
+
+def test_an_answer_without_a_picture_cannot_be_drawn() -> None:
+    with pytest.raises(NotImplementedError, match=r"Pair has no picture: a\.svg"):
+        Pair(1.0, 2.0).draw("a.svg")
+
+
+def test_json_has_neither_nan_nor_infinity() -> None:
+    for bad in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            json_text({"value": bad})
+    assert json_text({"a": [1.5]}).endswith("}\n")

@@ -1,0 +1,71 @@
+"""Scenarios as JSON, CSV and Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator
+
+import pytest
+
+from inference_econ.inputs import catalog
+from inference_econ.report.page import csv_text, json_text
+from inference_econ.report.scenario import cells, result_frame, result_record, scenario_table
+from inference_econ.studies.results import Result
+from inference_econ.studies.scenario import run
+
+
+def _rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def _numbers(value: object) -> Iterator[float]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _numbers(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _numbers(item)
+    elif isinstance(value, float):
+        yield value
+
+
+@pytest.mark.parametrize("name", ["paper/table_1", "paper/table_4", "paper/figure_1", "paper/figure_2"])
+def test_scenarios_as_json_csv_and_markdown(name: str) -> None:
+    result = run(name)
+    record = json.loads(json_text(result_record(result)))
+    assert record["scenario"] == result.scenario.name
+    assert record["sources"]
+    assert all(math.isfinite(number) for number in _numbers(record))
+    rows = _rows(csv_text(result_frame(result)))
+    if result.scenario.figure is None:
+        assert [row["series"] for row in rows] == [curve.label for curve in result.curves]
+        assert [row["series"] for row in record["rows"]] == [curve.label for curve in result.curves]
+        assert len(record["cells"]) == len(cells(result)) > 0
+        assert {"item", "row", "column", "printed", "ours", "match", "note"} == record["cells"][0].keys()
+    elif result.comparison is not None:
+        assert [float(row["measured_seconds"]) for row in rows] == pytest.approx(result.comparison.measured)
+    else:
+        assert len(rows) == sum(len(curve.dollars) for curve in result.curves)
+        assert [curve["series"] for curve in record["curves"]] == [curve.label for curve in result.curves]
+        assert record["curves"][0]["batch"] == result.curves[0].batch.tolist()
+    lines = scenario_table(result).markdown().splitlines()
+    assert len({line.count(" | ") for line in lines}) == 1
+
+
+def test_panels_keep_series_of_the_same_name_apart() -> None:
+    toy = catalog.scenario("paper/figure_1")
+    panels = tuple(run(toy.replace(name=name)) for name in ("One", "Two"))
+    result = Result(catalog.scenario("paper/figure_5"), panels)
+    rows = _rows(csv_text(result_frame(result)))
+    per_panel = sum(len(curve.dollars) for curve in panels[0].curves)
+    assert [row["panel"] for row in rows] == ["One"] * per_panel + ["Two"] * per_panel
+    assert {row["series"] for row in rows} == {curve.label for curve in panels[0].curves}
+    record = result_record(result)
+    assert isinstance(record["panels"], list)
+    assert len(record["panels"]) == 2
+    # A picture of panels is not needed for their data.
+    bare = Result(result.scenario.replace(figure=None), panels)
+    assert csv_text(result_frame(bare)) == csv_text(result_frame(result))

@@ -1,0 +1,102 @@
+"""Figures of scenarios: curves where the data are, told apart, within their limits."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from inference_econ.inputs import catalog
+from inference_econ.report import figures, scenario_figure
+from inference_econ.report.page import csv_text
+from inference_econ.report.scenario import result_frame
+from inference_econ.studies.results import Curve, Result
+from inference_econ.studies.scenario import run
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def test_the_figures_of_scenarios(tmp_path: Path) -> None:
+    for name in ("paper/figure_1", "paper/figure_2", "paper/table_1"):
+        result = run(name)
+        figure = scenario_figure.draw(result)
+        assert isinstance(figure, Figure)
+        (axes,) = figure.axes
+        assert axes.get_xlabel()
+        assert axes.get_ylabel()
+        assert axes.get_yscale() == "log"
+        path = tmp_path / "a.svg"
+        figures.save(figure, [path])
+        text = path.read_text(encoding="utf-8")
+        for curve in result.curves:
+            assert curve.label in text
+        if result.scenario.figure is not None:
+            assert axes.get_title() == result.scenario.figure.title
+
+
+def test_curves_are_drawn_where_the_data_is() -> None:
+    result = run("paper/figure_1")
+    (axes,) = scenario_figure.draw(result).axes
+    for curve, line in zip(result.curves, axes.lines, strict=True):
+        assert line.get_label() == curve.label
+        np.testing.assert_array_equal(np.asarray(line.get_xdata()), curve.tokens_per_second)
+        np.testing.assert_array_equal(np.asarray(line.get_ydata()), curve.dollars)
+
+
+def test_curves_can_be_told_apart() -> None:
+    (axes,) = scenario_figure.draw(run("paper/figure_1")).axes
+    styles = {(str(line.get_color()), str(line.get_linestyle())) for line in axes.lines}
+    assert len(styles) == len(axes.lines) == 8
+
+
+def _result(labels: list[str], figure: dict[str, object]) -> Result:
+    """Lines from nothing, under some labels."""
+    scenario = catalog.scenario("paper/figure_6")
+    assert scenario.figure is not None
+    lines = [np.array([1.0, 2.0]) + index for index in range(len(labels))]
+    curves = tuple(Curve(label, line, line, line, line) for label, line in zip(labels, lines, strict=True))
+    return Result(scenario.model_copy(update={"figure": scenario.figure.replace(**figure)}), curves)
+
+
+def test_limits_of_the_axes_are_kept() -> None:
+    (axes,) = scenario_figure.draw(_result(["a"], {"x": (10.0, 90.0), "y": (0.1, 5.0)})).axes
+    assert axes.get_xlim() == (10.0, 90.0)
+    assert axes.get_ylim() == (0.1, 5.0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_panels_share_the_cost_axis(count: int, tmp_path: Path) -> None:
+    panel = run("paper/figure_1")
+    result = Result(catalog.scenario("paper/figure_5"), (panel,) * count)
+    figure = scenario_figure.draw(result)
+    assert len(figure.axes) == count
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
+    figures.save(figure, [tmp_path / "a.svg", tmp_path / "a.png"])
+    assert (tmp_path / "a.png").read_bytes().startswith(PNG)
+
+
+def test_labels_are_taken_as_they_are_written(tmp_path: Path) -> None:
+    labels = [r"$\frac$", "50 % at $1, $2", "a_b", "x^2"]
+    path = tmp_path / "a.svg"
+    figures.save(scenario_figure.draw(_result(labels, {"title": "$1 or $2 & more"})), [path])
+    text = path.read_text(encoding="utf-8")
+    for label in (*labels, "$1 or $2 &amp; more"):
+        assert label in text
+
+
+def test_the_data_behind_a_figure_equals_its_curves() -> None:
+    result = run("paper/figure_1")
+    rows = list(csv.DictReader(csv_text(result_frame(result)).splitlines()))
+    for curve in result.curves:
+        mine = [row for row in rows if row["series"] == curve.label]
+        for name, values in (
+            ("tokens_per_second_per_user", curve.tokens_per_second),
+            ("dollars_per_million_output_tokens", curve.dollars),
+            ("accelerators", curve.accelerators),
+            ("batch", curve.batch),
+        ):
+            # Ten digits are written.
+            np.testing.assert_allclose([float(row[name]) for row in mine], values, rtol=1e-9)
