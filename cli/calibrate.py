@@ -172,11 +172,13 @@ def _write(
     from inference_econ.report.files import write_text
 
     provenance = Provenance(
-        name=choices["name"] or "fitted profile",
-        extends=choices["base"],
-        data=_data(data, choices["where"], choices["without"]),
-        date=date.today().isoformat(),
-        **{name: choices[name] for name in ("reference", "changes", "description")},
+        choices["name"] or "fitted profile",
+        choices["base"],
+        _data(data, choices["where"], choices["without"]),
+        choices["reference"],
+        date.today().isoformat(),
+        tuple(choices["changes"]),
+        choices["description"],
     )
     write_text(path, yaml_text(profile(fitted, folds, provenance)))
 

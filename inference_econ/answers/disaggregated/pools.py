@@ -18,12 +18,12 @@ from inference_econ.engine.prefill import prompts_of_a_step, prompts_together, s
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.uncertainty import Instances
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import money
 from inference_econ.inputs.collectives import Free
 from inference_econ.inputs.traffic import Length, Requests
 from inference_econ.serving.services import Services
 from inference_econ.serving.steady import Steady, steady
 
-_HOUR = 3600.0
 #: Numbers of prompts on an instance that are looked at [1].
 _SHARED = 12
 
@@ -58,7 +58,7 @@ class Pool:
     @property
     def dollars_per_second(self) -> Array:
         """Of an instance [USD/s], shape (n,)."""
-        return np.asarray(self.accelerators * self.setup.dollars_per_accelerator_hour / _HOUR)
+        return money.dollars_per_second(self.accelerators, self.setup.dollars_per_accelerator_hour)
 
     @property
     def prefill_seconds(self) -> Array:
