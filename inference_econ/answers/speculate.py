@@ -55,7 +55,7 @@ class Speculated:
     tokens : ndarray
         Expected tokens of a round of that length [1].
     propose_seconds : ndarray
-        Proposing one token for every sequence of these batches [s].
+        Proposing one token for every sequence of these batches [s]; ``inf`` where no layout of a draft model fits.
     """
 
     plain: Service

@@ -17,6 +17,9 @@ from inference_econ.engine.step import host_seconds, overhead_seconds, step_seco
 from inference_econ.inputs import counting
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 
+#: Tokens of a step that nothing limits [tokens].
+_NO_LIMIT = 2.0**17
+
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
@@ -118,9 +121,9 @@ def prompts_together(setup: Setup, plans: Plans) -> Array:
 def prompts_of_a_step(setup: Setup, tokens: float) -> float:
     """Prompts of so many new tokens that a group of attention ranks can read in one step, at least one [1].
 
-    Where decoding pauses (``prefill_chunk: 0``) they are read one after the other.
+    Without a limit (``prefill_chunk: 0``) as many as have a number of tokens beyond which nothing gets shorter.
     """
-    return max(setup.assumptions.serving.prefill_chunk // tokens, 1.0)
+    return max((setup.assumptions.serving.prefill_chunk or _NO_LIMIT) // tokens, 1.0)
 
 
 def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompts: npt.ArrayLike) -> Array:

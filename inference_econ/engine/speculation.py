@@ -342,13 +342,16 @@ def _fastest_seconds(setup: Setup, accelerators: Array, batch: Array, layouts: L
     shape = np.broadcast_shapes(np.shape(accelerators), np.shape(batch))
     pairs = np.stack([np.broadcast_to(axis, shape).ravel() for axis in (accelerators, batch)])
     (sizes, batches), where = np.unique(pairs, axis=1, return_inverse=True)
+    # Steady states have means of sequences, which split like the next whole number of them.
+    split = np.ceil(batches) if isinstance(layouts, WholeLayouts) else batches
     best = np.full(sizes.size, np.inf)
-    for depth in layouts.depths(setup.model, setup.assumptions, sizes, batches):
+    for depth in layouts.depths(setup.model, setup.assumptions, sizes, split):
         index = np.flatnonzero(np.broadcast_to(depth > 0, best.shape))
         if index.size:
-            instances = Plans.of(sizes[index], batches[index], np.broadcast_to(depth, best.shape)[index])
+            instances = Plans.of(sizes[index], split[index], np.broadcast_to(depth, best.shape)[index])
             plans = layouts.variants(setup.model, setup.assumptions, instances)
-            for cut, seconds in zip(setup.assumptions.layout.tensor_layouts, step_seconds(setup, plans), strict=True):
+            times = step_seconds(setup, replace(plans, batch=batches[index]))
+            for cut, seconds in zip(setup.assumptions.layout.tensor_layouts, times, strict=True):
                 feasible = np.where(setup.reasons(plans, cut) == FITS, seconds, np.inf)
                 best[index] = np.minimum(best[index], feasible.reshape(-1, index.size).min(axis=0))
     return np.asarray(best[where.ravel()].reshape(shape))

@@ -278,13 +278,16 @@ def _exceptions(group: type[Spec]) -> Any:
 if TYPE_CHECKING:
     FamilyAssumptions = Spec
 else:
+    _EXCEPTIONS = {name: _exceptions(group) for name, group in GROUPS.items()}
+    # Processes that share work find a class by its name in its module.
+    globals().update({exceptions.__name__: exceptions for exceptions in _EXCEPTIONS.values()})
     #: What is assumed differently for one family of chips: any field of any group.
     FamilyAssumptions = create_model(
         "FamilyAssumptions",
         __base__=Spec,
         __doc__="What is assumed differently for one family of chips.",
         **{
-            name: (_exceptions(group) | None, Field(default=None, description=group.__doc__))
+            name: (_EXCEPTIONS[name] | None, Field(default=None, description=group.__doc__))
             for name, group in GROUPS.items()
         },
     )

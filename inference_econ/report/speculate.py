@@ -13,7 +13,7 @@ from inference_econ.engine.speculation import Speculation
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts
-from inference_econ.report.service import SEEN, layout_of
+from inference_econ.report.service import SEEN, finite, layout_of
 from inference_econ.report.table import Table, dollars, layout_label
 from inference_econ.studies.exhibits import Chart, Line
 
@@ -102,7 +102,8 @@ def speculation_record(speculated: Speculated) -> dict[str, object]:
     }
     ends = caveats.ends(instances, _FOLLOWS)
     lines = zip(*(column.tolist() for column in columns.values()), strict=True)
-    rows = [caveats.bounded(dict(zip(columns, line, strict=True)), ends) for line in lines]
+    # A draft model with a layout of its own may find no room for large batches.
+    rows = [caveats.bounded(finite(dict(zip(columns, line, strict=True))), ends) for line in lines]
     full_plain, full = speculated.full_dollars()
     return {
         **facts(
@@ -140,7 +141,7 @@ def _notes(speculated: Speculated) -> list[str]:
     without, full = speculated.full_dollars()
     notes.append(f"All slots taken: ${dollars(without)}/M output tokens without speculation, ${dollars(full)} with it.")
     each = 1e3 * float(speculated.propose_seconds[0])
-    if each:
+    if 0.0 < each < np.inf:
         notes.append(f"Proposing a token takes {each:.3g} ms with one request in flight.")
     notes.append(
         "At equal numbers in flight. The batch is what a round works on; drafted is its best number of proposals, 0 "

@@ -28,7 +28,7 @@ PART_NAMES = {
     "pipeline": "pipeline hand-offs",
     "launches": "kernel launches",
     "host": "host per step",
-    "draft": "draft model",
+    "draft": "proposing tokens",
 }
 
 

@@ -186,11 +186,11 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     While a request decodes, each of the B - 1 others ends once per ``decode_steps`` steps, and is followed by the
     prefill of a new one, for which decoding waits (or by which steps get longer, with chunks: the mean is the same). A
     step thus takes T(B) + (B - 1) / decode_steps x P. Where prompts share steps with decoding, P is what chips work
-    for it, or what is left of the time that the host launches it: see :func:`_beside`. Where more than one of them
-    begins per step, those of a step are read together, and each takes less
-    (:func:`inference_econ.engine.prefill.shared_steps`). The number in flight follows from the share of its time that a
-    request decodes, as an arriving one finds the others (Reiser and Lavenberg, 1980), but no instance is more than
-    busy. A new prompt waits for the rest of the running step and for prompts before it: see :func:`_waits`.
+    for it, or what is left of the time that the host launches it: see :func:`_beside`. Those that begin in the same
+    step are read together, and each takes less (:func:`inference_econ.engine.prefill.shared_steps`); where decoding
+    pauses, that counts if more than one begins per step on average. The number in flight follows from the share of its
+    time that a request decodes, as an arriving one finds the others (Reiser and Lavenberg, 1980), but no instance is
+    more than busy. A new prompt waits for the rest of the running step and for prompts before it: see :func:`_waits`.
 
     With speculation there are (osl - 1) / V rounds per answer in the place of osl - 1 steps, V tokens each on average.
     Prefill is not made shorter by it, so that it weighs more: its share per token stays (B - 1) / (osl - 1) x P. The
@@ -201,7 +201,8 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     batch = np.broadcast_to(plans.batch, plans.shape)
     decode, tokens = _decode(setup, replace(plans, batch=batch), speculation)
     reading = read_prompt(setup, plans, requests.new_tokens, requests.cached, speculation)
-    shared = SharedWork.of(unhindered(setup), plans, requests)
+    # What the host launches for prompts beside decoding is counted there.
+    shared = SharedWork.of(unhindered(setup) if setup.assumptions.serving.prefill_chunk else setup, plans, requests)
     return balanced(setup, requests, batch, decode, reading, tokens=tokens, shared=shared)
 
 
@@ -246,13 +247,15 @@ def balanced(
         What prompts that begin in the same step are for the chips.
     """
     steps, others = np.asarray(requests.decode_steps / tokens), batch - 1.0
-    own, idle, each = reading.seconds, np.zeros(()), Added(*(reading.busy_seconds,) * 4)
+    own, idle, begun = reading.seconds, np.zeros(()), others / np.maximum(steps, 1.0)
     if setup.assumptions.serving.prefill_chunk:
         # Decoding beside it is work for the chips while the host launches kernels.
         own = reading.chip_share * own + np.minimum(others, 1.0) * reading.chunks * decode
         idle = np.maximum(reading.seconds - own, 0.0)
         waiting = reading.busy_seconds * (1.0 - decode * reading.chunks / reading.seconds)
-        each = _beside(setup, requests, reading, waiting, others / np.maximum(steps, 1.0), shared)
+        each = _beside(setup, requests, reading, waiting, begun, shared)
+    else:
+        each = _paused(reading, begun, shared)
     prompt, several = each.mean, _several_fit(setup, requests)
     # All steps of an answer, and the prompts of others between them.
     answer = steps * decode + others * prompt
@@ -262,12 +265,12 @@ def balanced(
         ahead = np.maximum(ahead - idle, 0.0)
     else:
         share = others * prompt / np.maximum(answer, np.finfo(float).tiny)
-        ahead, step = _waits(setup, replace(reading, busy_seconds=prompt), decode, share, requests)
+        ahead, step = _waits(setup, replace(reading, busy_seconds=each.following), decode, share, requests)
         # Nobody waits for more than all others.
         ahead = np.minimum(ahead, others * prompt)
     running = np.minimum(others, 1.0) * np.minimum(step, decode + others * prompt) / 2.0
     # What prompts before it have in the steps that were prepared when it came: one after the other, that is counted.
-    prepared = decode + others / np.maximum(steps, 1.0) * prompt if several else decode
+    prepared = decode + begun * prompt if several else decode
     own = own + idle + setup.assumptions.host.request_overhead
     if requests.decode_steps > 0:
         own = own + setup.assumptions.host.steps_ahead * np.minimum(others, 1.0) * prepared
@@ -340,6 +343,14 @@ class Added(NamedTuple):
     """Work for each of the others in a prompt's own step."""
 
 
+def _paused(reading: Prefill, prompts: Array, shared: SharedWork) -> Added:
+    """What a prompt takes of the time that decoding waits for all which begin after a step."""
+    groups, number = reading.seconds / reading.busy_seconds, np.maximum(prompts, 1.0)
+    share = groups * shared.at((number / groups)[..., None])[..., 0] / number
+    mean = np.asarray(reading.busy_seconds * share)
+    return Added(mean, mean, reading.busy_seconds, mean)
+
+
 def _in_shared_steps(
     setup: Setup, requests: Requests, reading: Prefill, each: Added, decode: Array, steps: Array, others: Array
 ) -> tuple[Array, Array]:
@@ -390,7 +401,8 @@ def _beside(
     """
     working = reading.chip_share * reading.busy_seconds
     if reading.chunks > 1:
-        return Added(np.maximum(working, waiting), working, working, working)
+        longer = np.maximum(working, waiting)
+        return Added(longer, working, longer, longer)
     groups, number = reading.seconds / reading.busy_seconds, np.maximum(prompts, _TINY)
     usual = np.minimum(number, _MANY)
     count = np.arange(np.ceil(usual.max() + 8.0 * np.sqrt(usual.max())) + 8.0)
@@ -421,7 +433,7 @@ def _poisson(mean: Array, count: Array) -> Array:
 
 def _several_fit(setup: Setup, requests: Requests) -> bool:
     """Whether several prompts can be read in the same step, beside decoding."""
-    return prompts_of_a_step(setup, requests.new_tokens) >= 2.0
+    return 2.0 * requests.new_tokens <= setup.assumptions.serving.prefill_chunk
 
 
 def _waits(setup: Setup, reading: Prefill, decode: Array, share: Array, requests: Requests) -> tuple[Array, Array]:

@@ -92,6 +92,17 @@ def test_every_proposer(command: Command, arguments: tuple[str, ...], words: str
     assert words in outcome.out.replace("\n", " ").replace("  ", " ")
 
 
+def test_a_draft_model_without_room_beside_large_batches(command: Command) -> None:
+    """Latent attention of the target leaves room for more sequences than the cache of the draft."""
+    subject = ("speculate", "deepseek_v3", "h200_sxm", "--tp", "8", "--assumptions", "paper", "--draft", "llama_3_70b")
+    rows = json.loads(command(*subject, "--format", "json").out)["rows"]
+    assert rows[0]["propose_seconds"] > 0
+    assert rows[-1]["propose_seconds"] is None
+    assert rows[-1]["draft_tokens"] == 0
+    assert rows[-1]["speedup"] > 0
+    assert command(*subject).code == command(*subject, "--format", "csv").code == 0
+
+
 def test_acceptance_from_a_file(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("target_logprob,draft_logprob,position\n-1.0,-0.5,1\n-0.4,-0.5,2\n", encoding="utf-8")

@@ -187,6 +187,9 @@ def test_a_draft_model_may_have_a_layout_of_its_own() -> None:
     helper = replace(helper, assumptions=helper.assumptions.changed({"host.step_overhead": 0.0}))
     best = np.minimum.reduce([prefill.fastest_cut(helper, layout(tp, [8.0, 64.0], dp=8 // tp)) for tp in (1, 2, 4, 8)])
     np.testing.assert_allclose(drafting.rounds(target, plans, draft).propose_seconds, best, rtol=1e-12)
+    # Steady states have fractions of sequences, and groups of the draft a part of them.
+    between = drafting.rounds(target, layout(2, [63.5], dp=4), draft).propose_seconds
+    assert best[0] < float(between[0]) < best[1]
     # Held once, not once per group.
     more = drafting.memory(target, plans, draft).weight_bytes - target.memory(plans).weight_bytes
     assert more.tolist() == [capacity.weight_bytes(helper.model, helper.precision)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 
 import pytest
@@ -110,3 +111,9 @@ def test_settings_that_name_their_assumptions_keep_them() -> None:
     assert named == catalog.assumptions("deployable").for_family("h100")
     assert unnamed == catalog.assumptions("profiles/hopper").for_family("h100")
     assert study_grid == catalog.assumptions("paper").for_family("h100")
+
+
+@pytest.mark.parametrize("name", ["paper", "profiles/hopper"])
+def test_assumptions_travel_between_processes(name: str) -> None:
+    assumptions = catalog.assumptions(name)
+    assert pickle.loads(pickle.dumps(assumptions)) == assumptions

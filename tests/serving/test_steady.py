@@ -66,7 +66,7 @@ def test_littles_law_and_a_busy_machine(
     assert (found.prefill_share + decoding <= 1.0 + 1e-9).all()
     # Prompts that share steps take less than one by itself.
     assert (found.prefill_share <= found.requests_per_second * found.prefill.busy_seconds * (1.0 + 1e-9)).all()
-    if 2 * isl > float(chunk.partition("=")[2]):
+    if 2 * isl > float(chunk.partition("=")[2]) > 0.0:
         np.testing.assert_allclose(found.prefill_share, found.requests_per_second * found.prefill.busy_seconds)
     assert (found.concurrency >= found.batch * (1.0 - 1e-9)).all() or asked.decode_steps < 10
     parts = found.prefill.seconds + found.queue_seconds + found.running_seconds
@@ -194,10 +194,15 @@ def test_prompts_that_ride_along_are_served_through_gates() -> None:
 
 def test_answers_of_one_token_need_prefill_only() -> None:
     asked = requests(4_000, 1)
-    found, _ = state("llama_3_8b", (1, 1, 1, 1), np.array([1.0, 2.0, 50.0]), asked, WHOLE)
+    # No two prompts fit a step.
+    found, _ = state("llama_3_8b", (1, 1, 1, 1), np.array([1.0, 2.0, 50.0]), asked, "serving.prefill_chunk=4096")
     assert (found.tpot_seconds == 0.0).all()
     np.testing.assert_allclose(found.requests_per_second, np.full(3, 1.0 / found.prefill.busy_seconds), rtol=1e-9)
     assert np.isinf(found.tokens_per_second).all()
+    # Without a limit all that come are read together.
+    together, _ = state("llama_3_8b", (1, 1, 1, 1), np.array([1.0, 2.0, 50.0]), asked, WHOLE)
+    assert (np.diff(together.requests_per_second) >= 0.0).all()
+    assert together.requests_per_second[-1] > found.requests_per_second[-1]
 
 
 def test_the_overhead_of_a_request_is_in_its_first_token_only() -> None:

@@ -113,11 +113,11 @@ class Plans:
         return self.at((np.array([index]),))
 
     def column(self, batch: Array) -> Plans:
-        """The layouts of n flat plans down the first axis, each beside batches of its own.
+        """Plans of shape (...) with batches of their own beside each.
 
         Parameters
         ----------
-        batch : ndarray, shape (n, k)
+        batch : ndarray, shape (..., k)
             Sequences decoded at the same time by each instance, in the place of its own [1].
 
         Examples
@@ -126,7 +126,7 @@ class Plans:
         >>> Plans.of(8.0 * one, one, one).column(np.array([[1.0, 2.0]] * 3)).shape
         (3, 2)
         """
-        layouts = {name: array[:, None] for name, array in self.arrays().items() if name != "batch"}
+        layouts = {name: array[..., None] for name, array in self.arrays().items() if name != "batch"}
         return replace(self, batch=batch, **layouts)  # type: ignore[arg-type]
 
     @classmethod

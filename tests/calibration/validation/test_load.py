@@ -30,8 +30,8 @@ def test_every_row_is_predicted() -> None:
     assert {point.note for point in report().points} == {""}
     assert all(point.log_error is not None for point in report().points)
     assert len(points("tokens/s")) == len(points("$/M")) == len(points("TPOT by rate")) == 56
-    # A TTFT with a queue in it tells how long a run was.
-    assert len(points("TTFT")) == len(points("TTFT", "kept up")) == 20
+    # A TTFT with a queue in it tells how long a run was; of servers that kept up, some are predicted saturated.
+    assert len(points("TTFT")) == len(points("TTFT", "kept up")) == 21
 
 
 def test_a_row_by_hand() -> None:
