@@ -6,6 +6,7 @@ import json
 
 import click
 
+from inference_econ.errors import InputError
 from inference_econ.inputs import Kind
 
 from . import options, show

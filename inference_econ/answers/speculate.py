@@ -14,6 +14,7 @@ from inference_econ.answers.offer import offer
 from inference_econ.engine import Instances, Pins, Setup, Space, Speculation
 from inference_econ.engine import speculation as drafting
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import money
 from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import Acceptance
 from inference_econ.inputs import Requests
@@ -168,7 +169,7 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
 
 def _dollars(service: Service, state: Steady, rate: float) -> Array:
     tokens = state.requests_per_second * service.requests.osl.mean
-    return np.asarray(1e6 * service.accelerators * rate / 3600.0 / tokens)
+    return money.dollars_per_million_tokens(service.accelerators, 1.0, tokens, rate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from inference_econ.inputs.model import (
+    from inference_econ.inputs.layers import (
         Attention,
         Block,
         CompressedAttention,

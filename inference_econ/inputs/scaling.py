@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from inference_econ.errors import InputError
-from inference_econ.inputs.model import Attention, Block, FeedForward, GroupedQueryAttention, LatentAttention, ModelSpec
+from inference_econ.inputs.layers import Attention, Block, FeedForward, GroupedQueryAttention, LatentAttention
+from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.source import Source
 
 

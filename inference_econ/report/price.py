@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from inference_econ.answers.price import KINDS, Sheet
+from inference_econ.formulas import money
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.service import SEEN, bounded_load, fleet_label, load_notes, service_record, service_title
@@ -111,6 +112,5 @@ def energy_record(service: Service, replicas: int, load: Loaded) -> dict[str, ob
     watts = service.setup.hardware.watts
     if watts is None:
         return {"watts": None, "joules_per_output_token": None}
-    total = watts * service.accelerators * replicas
-    tokens = load.completed_per_second * replicas * service.requests.osl.mean
-    return {"watts": total, "joules_per_output_token": total / tokens}
+    joules = money.joules_per_token(watts, service.accelerators, load.completed_per_second * service.requests.osl.mean)
+    return {"watts": watts * service.accelerators * replicas, "joules_per_output_token": float(joules)}

@@ -48,7 +48,6 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     rows = []
     for choice in choices:
         load, service = choice.load, choice.service
-        output = 3600 * load.completed_per_second * choice.replicas * service.requests.osl.mean
         rows.append(
             (
                 service.setup.hardware.name,
@@ -56,7 +55,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
                 str(choice.replicas),
                 layout_label(layout_of(service)),
                 f"{choice.dollars_per_hour:,.2f}",
-                dollars(1e6 * choice.dollars_per_hour / output),
+                dollars(choice.dollars_per_million_output_tokens),
                 f"{100 * load.utilization:.0f}",
                 f"{1e3 * load.ttft_seconds[which]:.0f}",
                 f"{1e3 * load.tpot_seconds[which]:.1f}",
@@ -84,9 +83,7 @@ def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, o
             {
                 **service_record(choice.service, choice.replicas, choice.load),
                 "dollars_per_hour": choice.dollars_per_hour,
-                "dollars_per_million_output_tokens": 1e6
-                * choice.dollars_per_hour
-                / (3600 * choice.load.completed_per_second * choice.replicas * choice.service.requests.osl.mean),
+                "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
                 "binding": choice.binding,
                 **bounded_load(choice.service, choice.load, choice.replicas),
             }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
@@ -242,13 +243,7 @@ def _least(low: int, most: int, good: Callable[[int], bool]) -> int | None:
         if high >= most:
             return None
         low, high = high + 1, min(2 * high, most)
-    while low < high:
-        middle = (low + high) // 2
-        if good(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return high
+    return low + bisect_left(range(low, high), True, key=good)
 
 
 def _unreachable(pools: Pools, targets: Targets) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.errors import InputError
-from inference_econ.formulas import queueing
+from inference_econ.formulas import money, queueing
 from inference_econ.serving import SHARES, Loaded, summary
 
 #: Numbers of prompts in all prefill instances that are told apart [1].
@@ -64,8 +64,8 @@ class Fleet:
     @property
     def dollars_per_million_output_tokens(self) -> float:
         """The whole bill over the output tokens completed [USD per 1e6 tokens]."""
-        hourly = 3600.0 * self.load.completed_per_second * self.pools.requests.osl.mean
-        return 1e6 * self.dollars_per_hour / hourly
+        tokens_per_second = self.load.completed_per_second * self.pools.requests.osl.mean
+        return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, tokens_per_second))
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,17 +318,16 @@ class _Waits:
 
     def quantile(self, share: float) -> float:
         """A wait that this share of the requests stays below [s]."""
+        from scipy.optimize import brentq
+
         if not math.isfinite(self.mean):
             return math.inf
         if self.longer(0.0) <= 1.0 - share:
             return 0.0
-        low, high = 0.0, self.first_seconds + self.second_seconds
+        high = self.first_seconds + self.second_seconds
         while self.longer(high) > 1.0 - share:
             high *= 2.0
-        for _ in range(60):
-            middle = (low + high) / 2.0
-            low, high = (middle, high) if self.longer(middle) > 1.0 - share else (low, middle)
-        return high
+        return float(brentq(lambda seconds: self.longer(seconds) - (1.0 - share), 0.0, high, xtol=1e-15 * high))
 
 
 def _tail(seconds: float, mean: float) -> float:

@@ -14,11 +14,11 @@ from inference_econ._types import Array
 from inference_econ.answers.offer import offer
 from inference_econ.engine import Instances, Setup, Space, memory, prompts_of_a_step, prompts_together, shared_steps
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import money
 from inference_econ.inputs import Free, Length, Requests
 from inference_econ.serving import Services, Steady
 from inference_econ.serving.steady import steady
 
-_HOUR = 3600.0
 #: Numbers of prompts on an instance that are looked at [1].
 _SHARED = 12
 
@@ -53,7 +53,7 @@ class Pool:
     @property
     def dollars_per_second(self) -> Array:
         """Of an instance [USD/s], shape (n,)."""
-        return np.asarray(self.accelerators * self.setup.dollars_per_accelerator_hour / _HOUR)
+        return money.dollars_per_second(self.accelerators, self.setup.dollars_per_accelerator_hour)
 
     @property
     def prefill_seconds(self) -> Array:

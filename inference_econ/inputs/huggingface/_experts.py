@@ -18,7 +18,7 @@ from inference_econ.inputs.huggingface._layers import (
     windows,
 )
 from inference_econ.inputs.huggingface._reader import Reader
-from inference_econ.inputs.model import FeedForward
+from inference_econ.inputs.layers import FeedForward
 
 _ROUTED = ("n_routed_experts", "num_experts", "num_local_experts")
 

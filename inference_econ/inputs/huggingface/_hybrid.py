@@ -20,7 +20,7 @@ from inference_econ.inputs.huggingface._layers import (
     whole_groups,
 )
 from inference_econ.inputs.huggingface._reader import Reader
-from inference_econ.inputs.model import Attention, FeedForward, NoAttention, NoFeedForward, RecurrentMixer
+from inference_econ.inputs.layers import Attention, FeedForward, NoAttention, NoFeedForward, RecurrentMixer
 
 _STATE_FORMATS: dict[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 _NEMOTRON_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}

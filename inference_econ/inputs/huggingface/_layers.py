@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from inference_econ.inputs.huggingface._reader import Reader
-from inference_econ.inputs.model import (
+from inference_econ.inputs.layers import (
     Attention,
     DenseFeedForward,
     ExpertFeedForward,

@@ -12,7 +12,7 @@ from inference_econ.inputs.huggingface._layers import (
     hidden_size,
 )
 from inference_econ.inputs.huggingface._reader import Reader
-from inference_econ.inputs.model import FeedForward, NoFeedForward, RecurrentMixer
+from inference_econ.inputs.layers import FeedForward, NoFeedForward, RecurrentMixer
 
 _FULL = ("attention", "full_attention")
 _KINDS = (*_FULL, "mamba", "linear_attention")
