@@ -13,8 +13,8 @@ from .answers.recommend import Targets as Targets
 from .answers.recommend import recommend as recommend
 from .engine.layouts.pins import Pins as Pins
 from .engine.layouts.space import Space as Space
+from .engine.proposals import Speculation as Speculation
 from .engine.setup import Setup as Setup
-from .engine.speculation import Speculation as Speculation
 from .errors import InferenceEconError as InferenceEconError
 from .errors import InputError as InputError
 from .errors import NothingFitsError as NothingFitsError

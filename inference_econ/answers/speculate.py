@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.offer import offer
-from inference_econ.engine import Instances, Pins, Setup, Space, Speculation
-from inference_econ.engine import speculation as drafting
+from inference_econ.engine import PROPOSERS, Instances, Pins, Setup, Space, Speculation, needed_memory, rounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.formulas import speculation as formulas
@@ -149,10 +148,10 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     plans, setup = layouts.plans.row(-1), layouts.setup
     slots = slots_of(setup, plans, speculation)
     if slots[0] < 1.0:
-        needed = drafting.memory(setup, plans, speculation)
+        needed = needed_memory(setup, plans, speculation)
         weigh, cache, available = needed.of_one_plan()
         raise NothingFitsError(
-            f"{setup.model.name} with its {drafting.PROPOSERS[speculation.proposer]} on "
+            f"{setup.model.name} with its {PROPOSERS[speculation.proposer]} on "
             f"{plans.accelerators[0]:g} x {setup.hardware.name}: {weigh / 1e9:.1f} GB of weights and "
             f"{cache / 1e9:.2f} GB of KV cache > {available / 1e9:.1f} GB"
         )
@@ -161,10 +160,10 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     powers = 2.0 ** np.arange(np.floor(np.log2(fast.slots)) + 1.0)
     concurrency = np.union1d(np.rint(np.geomspace(1.0, fast.slots, _STATES)), powers)
     state = fast.at(concurrency)
-    rounds = drafting.rounds(setup, replace(plans, batch=state.batch), speculation)
-    length = rounds.best().length
-    rate, each = setup.dollars_per_accelerator_hour, rounds.propose_seconds
-    return Speculated(plain, fast, rate, concurrency, plain.at(concurrency), state, length, rounds.tokens[length], each)
+    series = rounds(setup, replace(plans, batch=state.batch), speculation)
+    length = series.best().length
+    rate, each = setup.dollars_per_accelerator_hour, series.propose_seconds
+    return Speculated(plain, fast, rate, concurrency, plain.at(concurrency), state, length, series.tokens[length], each)
 
 
 def _dollars(service: Service, state: Steady, rate: float) -> Array:

@@ -3,7 +3,6 @@
 from . import memory as memory
 from . import operator_costs as operator_costs
 from . import prefill as prefill
-from . import speculation as speculation
 from .collectives import Network as Network
 from .collectives import collective_floor as collective_floor
 from .collectives import collective_seconds as collective_seconds
@@ -36,11 +35,13 @@ from .prefill import prompts_of_a_step as prompts_of_a_step
 from .prefill import prompts_together as prompts_together
 from .prefill import shared_steps as shared_steps
 from .prefill import unhindered as unhindered
+from .proposals import ACCEPTANCE as ACCEPTANCE
+from .proposals import PROPOSERS as PROPOSERS
+from .proposals import Speculation as Speculation
+from .proposer import Proposer as Proposer
 from .setup import Setup as Setup
-from .speculation import ACCEPTANCE as ACCEPTANCE
-from .speculation import PROPOSERS as PROPOSERS
-from .speculation import Proposer as Proposer
-from .speculation import Speculation as Speculation
+from .speculation import Rounds as Rounds
+from .speculation import needed_memory as needed_memory
 from .speculation import read_prompt as read_prompt
 from .speculation import rounds as rounds
 from .step import StepCosts as StepCosts

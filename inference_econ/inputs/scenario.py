@@ -7,10 +7,17 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from inference_econ.inputs._base import SourcedSpec, Spec
-from inference_econ.inputs.asks import Ask, AssessAsk, LatentVariantsAsk, Positive, Printed, RunaheadAsk, ToyAsk
+from inference_econ.inputs.asks import AssessAsk, FrontierAsk, PanelsAsk, Positive, Printed, SquareRootAsk, ToyAsk
+from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
 
 ColumnKey = Literal[
     "tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch", "mfu", "milliseconds"
+]
+
+#: What a scenario may ask.
+Ask = Annotated[
+    FrontierAsk | AssessAsk | ToyAsk | SquareRootAsk | PanelsAsk | LatentVariantsAsk | RunaheadAsk,
+    Field(discriminator="kind"),
 ]
 
 

@@ -22,9 +22,10 @@ from inference_econ.engine import (
     indivisible,
     layout_columns,
     memory,
+    needed_memory,
+    rounds,
     step_seconds,
 )
-from inference_econ.engine import speculation as drafting
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import TensorLayout
@@ -232,7 +233,7 @@ def candidates(setup: Setup, grid: Grid, speculation: Speculation | None = None)
             part = index[start : start + _CHUNK]
             size, batch, pp = (np.broadcast_to(axis, shape).ravel()[part] for axis in (sizes, batches, depth))
             plans = grid.layouts.variants(model, assumptions, Plans.of(size, batch, pp))
-            needed = drafting.memory(setup, plans, speculation)
+            needed = needed_memory(setup, plans, speculation)
             for cut in assumptions.layout.tensor_layouts:
                 codes = np.broadcast_to(setup.reasons(plans, cut, needed), plans.shape)
                 yield Candidates(part, plans, cut, codes)
@@ -258,7 +259,7 @@ def _evaluated(setup: Setup, portion: Candidates, speculation: Speculation | Non
     if speculation is None:
         seconds = step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(portion.cut)]
         return _Part(instances, plans, portion.cut, seconds, np.zeros(seconds.shape, dtype=np.intp))
-    best = drafting.rounds(setup, plans, speculation, cut=portion.cut, layouts=layouts).best()
+    best = rounds(setup, plans, speculation, cut=portion.cut, layouts=layouts).best()
     return _Part(instances, plans, portion.cut, best.seconds, best.length)
 
 
@@ -275,7 +276,7 @@ def why_nothing_fits(
     if max_tokens_per_second is not None and fitting:
         listed.append(f"{too_much(max_tokens_per_second)}: {fitting}")
     ones = np.ones(1)
-    needed = drafting.memory(setup, Plans.of(ones, ones, ones), speculation)
+    needed = needed_memory(setup, Plans.of(ones, ones, ones), speculation)
     weights, cache, available = needed.of_one_plan()
     message = (
         f"nothing fits: {setup.model.name} ({setup.precision.weights}) on {setup.hardware.name}, "

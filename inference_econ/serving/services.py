@@ -8,8 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
-from inference_econ.engine import Grid, Plans, Prefill, Setup, Speculation, memory, prompts_together, shared_steps
-from inference_econ.engine import speculation as drafting
+from inference_econ.engine import (
+    PROPOSERS,
+    Grid,
+    Plans,
+    Prefill,
+    Setup,
+    Speculation,
+    memory,
+    needed_memory,
+    prompts_together,
+    read_prompt,
+    shared_steps,
+)
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import Requests
 from inference_econ.serving.steady import Steady, steady
@@ -116,7 +127,7 @@ class Service:
 
     def reading(self, tokens: float, cached: float = 0.0) -> Prefill:
         """Time to read a prompt of so many new tokens after cached ones, by whoever proposes tokens as well."""
-        return drafting.read_prompt(self.setup, self.plans, tokens, cached, self.speculation)
+        return read_prompt(self.setup, self.plans, tokens, cached, self.speculation)
 
     def shared_prefill_seconds(self, prompts: npt.ArrayLike) -> Array:
         """What each of some prompts takes of the instance's time if they are read together, shape (...) [s]."""
@@ -227,10 +238,10 @@ def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None)
     batch = plans.batch
     # From below, every second pass ends at a batch that fits: the more sequences are reckoned with, the fewer fit.
     for _ in range(4):
-        needed = drafting.memory(setup, replace(plans, batch=batch), speculation)
+        needed = needed_memory(setup, replace(plans, batch=batch), speculation)
         room = np.maximum(needed.available_bytes - needed.weight_bytes, 0.0)
         batch = np.maximum(np.floor(room / (needed.kv_bytes / batch)), 1.0)
-    needed = drafting.memory(setup, replace(plans, batch=batch), speculation)
+    needed = needed_memory(setup, replace(plans, batch=batch), speculation)
     return np.where(np.broadcast_to(needed.fits, batch.shape), batch, 0.0)
 
 
@@ -240,8 +251,8 @@ def _nothing(setup: Setup, plans: Plans, grid: Grid, speculation: Speculation | 
     if not plans.accelerators.size:
         return f"nothing fits: {subject}: no layout of {sizes} divides heads, layers, experts and widths"
     largest = plans.at((np.array([plans.accelerators.size - 1]),))
-    weights, cache, available = drafting.memory(setup, largest, speculation).of_one_plan()
-    proposer = "" if speculation is None else f", those of the {drafting.PROPOSERS[speculation.proposer]} included"
+    weights, cache, available = needed_memory(setup, largest, speculation).of_one_plan()
+    proposer = "" if speculation is None else f", those of the {PROPOSERS[speculation.proposer]} included"
     return (
         f"nothing fits: {subject}, {sizes}: on the largest, {weights / 1e9:.1f} GB of weights and "
         f"{cache / 1e9:.2f} GB of KV cache > {available / 1e9:.1f} GB{proposer}"

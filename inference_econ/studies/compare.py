@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
+from typing import Any
 
 from inference_econ._types import Progress
 from inference_econ.errors import InputError
@@ -14,20 +15,18 @@ from inference_econ.studies.scenario import run
 
 #: A name, or several to compare.
 Names = str | Sequence[str]
+#: Settings that may be lists, beside models and hardware.
+_COMPARED = ("weights", "activations", "kv", "assumptions")
 
 
 def compare(
     models: Names = (),
     hardware: Names = (),
     *,
-    weights: Names = (),
-    activations: Names = (),
-    kv: Names = (),
-    assumptions: Names = (),
     price: float | Mapping[str, float] | None = None,
     series: Mapping[str, Settings] | None = None,
     progress: Progress | None = None,
-    **common: object,
+    **settings: Any,
 ) -> Result:
     """Frontiers of every combination of what is given, and of further series (``inference_econ.compare``).
 
@@ -35,18 +34,15 @@ def compare(
     ----------
     models, hardware : str or sequence of str
         Names or paths.
-    weights, activations, kv : str or sequence of str
-        Number formats.
-    assumptions : str or sequence of str
-        Presets, names or paths; by default the profile of each chip's generation.
     price : float, or mapping of str to float, optional
         Of one accelerator [USD/h], of all hardware or of some; otherwise the first of each file.
     series : mapping of str to Settings, optional
         Further series by label; what they leave out is common to all.
     progress : callable, optional
         Told the share of the work done.
-    **common : object
-        Other fields of :class:`inference_econ.inputs.asks.Settings`, for all series.
+    **settings
+        Fields of :class:`inference_econ.inputs.asks.Settings`, for all series. Number formats (``weights``,
+        ``activations``, ``kv``) and ``assumptions`` may be lists, all of which are compared.
 
     Returns
     -------
@@ -66,18 +62,9 @@ def compare(
     >>> [curve.label for curve in result.curves]
     ['h100_sxm', 'h200_sxm']
     """
-    axes = {
-        name: [values] if isinstance(values, str) else list(values)
-        for name, values in {
-            "model": models,
-            "hardware": hardware,
-            "weights": weights,
-            "activations": activations,
-            "kv": kv,
-            "assumptions": assumptions,
-        }.items()
-    }
-    scenario = comparison_scenario(axes, price, {} if series is None else series, common)
+    compared = {"model": models, "hardware": hardware, **{name: settings.pop(name, ()) for name in _COMPARED}}
+    axes = {name: [values] if isinstance(values, str) else list(values) for name, values in compared.items()}
+    scenario = comparison_scenario(axes, price, {} if series is None else series, settings)
     return run(scenario, keep_going=True, progress=progress)
 
 

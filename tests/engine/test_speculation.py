@@ -13,9 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers import price, speculate
-from inference_econ.engine import Pins, Plans, Setup, Speculation, WholeLayouts, prefill
+from inference_econ.engine import (
+    Pins,
+    Plans,
+    Setup,
+    Speculation,
+    WholeLayouts,
+    needed_memory,
+    prefill,
+    read_prompt,
+    rounds,
+)
 from inference_econ.engine import memory as capacity
-from inference_econ.engine import speculation as drafting
+from inference_econ.engine.proposer import head as head_of
+from inference_econ.engine.speculation import Rounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, catalog
 from inference_econ.report import speculate as report
@@ -73,14 +84,14 @@ PROPOSALS = {
 
 def test_a_round_without_proposals_is_a_step() -> None:
     plans = layout(8)
-    found = drafting.rounds(setup(), plans, PROPOSALS["eagle"])
+    found = rounds(setup(), plans, PROPOSALS["eagle"])
     np.testing.assert_allclose(found.verify_seconds[:, 0], prefill.fastest_cut(setup(), plans), rtol=1e-12)
     np.testing.assert_allclose(found.verify_seconds[:, 3], prefill.fastest_cut(setup(), plans.verifying(4)), rtol=1e-12)
     np.testing.assert_allclose(found.seconds[:, 2], found.verify_seconds[:, 2] + 2 * found.propose_seconds, rtol=1e-12)
 
 
 def test_free_and_certain_proposals_give_one_token_more_than_there_are() -> None:
-    found = drafting.rounds(setup(), layout(8), Speculation.of("ngram", 1.0, 7))
+    found = rounds(setup(), layout(8), Speculation.of("ngram", 1.0, 7))
     assert found.tokens.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
     assert not found.propose_seconds.any()
     small = found.best().length[0]
@@ -89,7 +100,7 @@ def test_free_and_certain_proposals_give_one_token_more_than_there_are() -> None
 
 
 def test_acceptance_by_position_gives_products() -> None:
-    found = drafting.rounds(setup(), layout(8, [1.0]), Speculation.of("ngram", (0.9, 0.5, 0.2)))
+    found = rounds(setup(), layout(8, [1.0]), Speculation.of("ngram", (0.9, 0.5, 0.2)))
     np.testing.assert_allclose(found.tokens, [1.0, 1.9, 2.35, 2.44], rtol=1e-12)
 
 
@@ -100,7 +111,7 @@ def test_a_single_chip_agrees_with_the_search_of_the_published_study(assumptions
     target = setup("llama_3_8b", "h100_sxm", 1000.0, "fp8", assumptions)
     speculation, one = drafted_by("qwen3_0_6b", 0.7, 6), np.ones(1)
     expected = token_seconds(target, one, one * batch, WholeLayouts(pipeline=False), speculation=speculation)
-    best = drafting.rounds(target, layout(1, [batch]), speculation).best()
+    best = rounds(target, layout(1, [batch]), speculation).best()
     assert float(best.seconds[0]) == pytest.approx(float(expected.seconds[0]), rel=1e-9)
     assert int(best.length[0]) == int(expected.drafted[0])
 
@@ -108,12 +119,12 @@ def test_a_single_chip_agrees_with_the_search_of_the_published_study(assumptions
 def test_more_experts_are_touched_by_more_tokens() -> None:
     """While few experts are touched, verifying costs more, and speculation gives less than at larger batches."""
     speculation = Speculation.of("mtp", 0.8, 4)
-    found = drafting.rounds(rich(), layout(8), speculation)
-    dense = drafting.rounds(setup(), layout(8), replace(speculation, proposer="eagle"))
+    found = rounds(rich(), layout(8), speculation)
+    dense = rounds(setup(), layout(8), replace(speculation, proposer="eagle"))
     one, eight, fifty = (int(np.searchsorted(BATCHES, size)) for size in (1, 8, 50))
 
-    def added(rounds: drafting.Rounds, at: int) -> float:
-        return float(rounds.verify_seconds[at, 4] / rounds.verify_seconds[at, 0] - 1.0)
+    def added(series: Rounds, at: int) -> float:
+        return float(series.verify_seconds[at, 4] / series.verify_seconds[at, 0] - 1.0)
 
     assert added(found, one) > 3 * added(dense, one)
     assert added(found, eight) > added(found, fifty)
@@ -126,7 +137,7 @@ def test_the_host_schedules_a_round_once() -> None:
     slow = replace(setup(), assumptions=setup().assumptions.replace(host={"step_overhead": 0.01}))
     plans = layout(8, [4.0])
     for speculation in PROPOSALS.values():
-        quick, late = (drafting.rounds(one, plans, speculation).seconds for one in (setup(), slow))
+        quick, late = (rounds(one, plans, speculation).seconds for one in (setup(), slow))
         np.testing.assert_allclose(late - quick, 0.01, rtol=1e-9)
 
 
@@ -135,11 +146,11 @@ def test_the_host_schedules_a_round_once() -> None:
 
 def test_a_head_is_a_layer_a_projection_and_the_output_embedding() -> None:
     target = setup().model
-    head = drafting.head(target)
+    head = head_of(target)
     layer = (target.total_parameters - target.embedding_parameters) / target.layers
     expected = layer + 2 * target.hidden_size**2 + target.embedding_parameters
     assert head.total_parameters == pytest.approx(expected, rel=1e-4)  # norms
-    deepseek = drafting.head(rich().model)
+    deepseek = head_of(rich().model)
     assert [block.feed_forward.kind for block in deepseek.blocks] == ["dense", "experts"]
     # README_WEIGHTS.md of DeepSeek-V3: 11.5 billion of its own.
     assert (deepseek.total_parameters - deepseek.embedding_parameters) / 1e9 == pytest.approx(11.5, rel=0.01)
@@ -147,7 +158,7 @@ def test_a_head_is_a_layer_a_projection_and_the_output_embedding() -> None:
 
 @pytest.mark.parametrize("name", ["nemotron_3_nano_30b_a3b", "qwen3_5_27b", "deepseek_v4_flash", "gpt_oss_20b"])
 def test_a_head_of_a_model_whose_layers_differ_attends(name: str) -> None:
-    head = drafting.head(catalog.model(name))
+    head = head_of(catalog.model(name))
     assert head.blocks[-1].attention.kind not in ("none", "recurrent")
     assert head.blocks[-1].feed_forward.kind != "none"
     assert head.blocks[-1].layers == 1
@@ -156,17 +167,17 @@ def test_a_head_of_a_model_whose_layers_differ_attends(name: str) -> None:
 def test_a_draft_model_is_cut_as_far_as_its_heads_divide() -> None:
     """28 heads on 8 chips: two copies on 4 chips each, with half of the batch."""
     plans = layout(8, [2.0, 64.0])
-    found = drafting.rounds(setup(), plans, drafted_by("qwen2_5_7b"))
+    found = rounds(setup(), plans, drafted_by("qwen2_5_7b"))
     helper = asking.setup("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
     np.testing.assert_allclose(found.propose_seconds, prefill.fastest_cut(helper, layout(4, [1.0, 32.0])), rtol=1e-12)
-    weights = drafting.memory(setup(), plans, drafted_by("qwen2_5_7b")).weight_bytes
+    weights = needed_memory(setup(), plans, drafted_by("qwen2_5_7b")).weight_bytes
     alone = capacity.weight_bytes(helper.model, helper.precision)
     assert (weights - setup().memory(plans).weight_bytes).tolist() == [2 * alone]
 
 
 def test_groups_of_data_parallel_attention_draft_for_themselves() -> None:
     plans = layout(1, [4.0, 64.0], dp=8, ep=8)
-    found = drafting.rounds(rich(), plans, drafted_by("qwen3_0_6b"))
+    found = rounds(rich(), plans, drafted_by("qwen3_0_6b"))
     helper = asking.setup("qwen3_0_6b", "b200", 2048.0, assumptions="deployable", kv="fp8")
     np.testing.assert_allclose(found.propose_seconds, prefill.fastest_cut(helper, layout(1, [1.0, 8.0])), rtol=1e-12)
 
@@ -179,18 +190,18 @@ def test_a_draft_model_may_have_a_layout_of_its_own() -> None:
     helper = asking.setup("qwen3_8b", "h100_sxm", 2250.0, assumptions="deployable")
     helper = replace(helper, assumptions=helper.assumptions.changed({"host.step_overhead": 0.0}))
     best = np.minimum.reduce([prefill.fastest_cut(helper, layout(tp, [8.0, 64.0], dp=8 // tp)) for tp in (1, 2, 4, 8)])
-    np.testing.assert_allclose(drafting.rounds(target, plans, draft).propose_seconds, best, rtol=1e-12)
+    np.testing.assert_allclose(rounds(target, plans, draft).propose_seconds, best, rtol=1e-12)
     # Steady states have fractions of sequences, and groups of the draft a part of them.
-    between = drafting.rounds(target, layout(2, [63.5], dp=4), draft).propose_seconds
+    between = rounds(target, layout(2, [63.5], dp=4), draft).propose_seconds
     assert best[0] < float(between[0]) < best[1]
     # Held once, not once per group.
-    more = drafting.memory(target, plans, draft).weight_bytes - target.memory(plans).weight_bytes
+    more = needed_memory(target, plans, draft).weight_bytes - target.memory(plans).weight_bytes
     assert more.tolist() == [capacity.weight_bytes(helper.model, helper.precision)]
 
 
 def test_a_draft_model_without_room_for_any_layout_is_left_out() -> None:
     own = catalog.assumptions("deployable", changes=["serving.draft_placement=own_layout"])
-    found = drafting.rounds(replace(setup(), assumptions=own), layout(1, [1.0, 1000.0]), drafted_by("llama_3_8b"))
+    found = rounds(replace(setup(), assumptions=own), layout(1, [1.0, 1000.0]), drafted_by("llama_3_8b"))
     assert np.isfinite(found.propose_seconds[0])
     assert np.isinf(found.propose_seconds[1])
     assert (found.best().length > 0).tolist() == [True, False]
@@ -199,18 +210,18 @@ def test_a_draft_model_without_room_for_any_layout_is_left_out() -> None:
 
 def test_a_head_runs_on_one_stage_of_a_pipeline() -> None:
     eagle = PROPOSALS["eagle"]
-    staged = drafting.rounds(setup(), layout(4, [16.0], pp=2), eagle).propose_seconds
-    np.testing.assert_allclose(staged, drafting.rounds(setup(), layout(4, [16.0]), eagle).propose_seconds)
+    staged = rounds(setup(), layout(4, [16.0], pp=2), eagle).propose_seconds
+    np.testing.assert_allclose(staged, rounds(setup(), layout(4, [16.0]), eagle).propose_seconds)
 
 
 def test_the_format_of_a_head_is_its_own() -> None:
     """As in NVIDIA's 4-bit checkpoint, whose last layer is left in 16 bits."""
     own, wide = (Speculation.of("mtp", 0.8, 2, weights=weights) for weights in (None, "bf16"))
     extra = [
-        float((drafting.memory(rich(), layout(8), one).weight_bytes - rich().memory(layout(8)).weight_bytes)[0])
+        float((needed_memory(rich(), layout(8), one).weight_bytes - rich().memory(layout(8)).weight_bytes)[0])
         for one in (own, wide)
     ]
-    layer = drafting.head(rich().model).replace(vocab_size=0).total_parameters
+    layer = head_of(rich().model).replace(vocab_size=0).total_parameters
     assert extra[1] == pytest.approx(2 * layer, rel=1e-9)
     assert extra[0] < 0.6 * extra[1]
 
@@ -221,13 +232,13 @@ def test_the_format_of_a_head_is_its_own() -> None:
 def test_memory_of_the_proposer_is_counted() -> None:
     plans = layout(8, [10.0])
     own = setup().memory(plans)
-    both = drafting.memory(setup(), plans, PROPOSALS["draft"])
+    both = needed_memory(setup(), plans, PROPOSALS["draft"])
     alone = asking.setup("llama_3_8b", "h100_sxm", 2250.0, assumptions="deployable").memory(plans)
     np.testing.assert_allclose(both.weight_bytes, own.weight_bytes + alone.weight_bytes, rtol=1e-12)
     np.testing.assert_allclose(both.kv_bytes, own.kv_bytes + alone.kv_bytes, rtol=1e-12)
-    head = drafting.memory(setup(), plans, PROPOSALS["eagle"])
+    head = needed_memory(setup(), plans, PROPOSALS["eagle"])
     assert float(head.kv_bytes[0] / own.kv_bytes[0]) == pytest.approx(81 / 80, rel=1e-12)
-    nothing = drafting.memory(setup(), plans, PROPOSALS["ngram"])
+    nothing = needed_memory(setup(), plans, PROPOSALS["ngram"])
     assert float(nothing.weight_bytes[0]) == float(own.weight_bytes[0])
 
 
@@ -235,7 +246,7 @@ def test_the_assumptions_say_whether_it_counts() -> None:
     lenient = catalog.assumptions("deployable", changes=["capacity.draft=false"])
     free = replace(setup(), assumptions=lenient)
     plans = layout(8, [10.0])
-    counted, not_counted = (drafting.memory(one, plans, PROPOSALS["draft"]) for one in (setup(), free))
+    counted, not_counted = (needed_memory(one, plans, PROPOSALS["draft"]) for one in (setup(), free))
     assert float(counted.weight_bytes[0]) > float(not_counted.weight_bytes[0])
     assert float(not_counted.weight_bytes[0]) == float(free.memory(plans).weight_bytes[0])
 
@@ -244,7 +255,7 @@ def test_several_published_layers_all_take_memory() -> None:
     target = asking.setup("minimax_m2_5", "h200_sxm", 2250.0, assumptions="deployable")
     plans = layout(8, [1.0])
     extra = [
-        float((drafting.memory(target, plans, Speculation.of(kind, 0.8)).weight_bytes)[0])
+        float((needed_memory(target, plans, Speculation.of(kind, 0.8)).weight_bytes)[0])
         - float(target.memory(plans).weight_bytes[0])
         for kind in ("mtp", "eagle")
     ]
@@ -271,7 +282,7 @@ def test_more_acceptance_is_never_slower(chance: float, more: float, kind: str) 
 @pytest.mark.parametrize("kind", sorted(PROPOSALS))
 def test_proposals_that_are_never_accepted_never_help(kind: str) -> None:
     speculation = replace(PROPOSALS[kind], acceptance=(0.0,) * 5)
-    assert not drafting.rounds(setup(), layout(8), speculation).best().length.any()
+    assert not rounds(setup(), layout(8), speculation).best().length.any()
     plain = steady.steady(setup(), layout(8), REQUESTS)
     found = steady.steady(setup(), layout(8), REQUESTS, speculation)
     assert (found.tpot_seconds >= plain.tpot_seconds).all()
@@ -285,19 +296,19 @@ def test_proposals_that_are_never_accepted_never_help(kind: str) -> None:
 def test_the_best_draft_gets_shorter_as_batches_grow(tokens: float, chance: float, tp: int) -> None:
     """A dense model, free proposals, one roofline per step; :meth:`Rounds.best` says what differs elsewhere."""
     bound = setup("llama_3_70b", "h100_sxm", round(tokens), "fp8", "ideal")
-    lengths = drafting.rounds(bound, layout(tp), Speculation.of("ngram", chance, 6)).best().length
+    lengths = rounds(bound, layout(tp), Speculation.of("ngram", chance, 6)).best().length
     assert (np.diff(lengths) <= 0).all()
 
 
 @pytest.mark.parametrize("assumptions", ["ideal", "deployable"])
 def test_speculation_ends_where_arithmetic_bounds_a_step(assumptions: str) -> None:
     short = setup("llama_3_70b", "h100_sxm", 100.0, "fp8", assumptions)
-    lengths = drafting.rounds(short, layout(8), PROPOSALS["eagle"]).best().length
+    lengths = rounds(short, layout(8), PROPOSALS["eagle"]).best().length
     assert lengths[0] == 5
     assert lengths[-1] == 0
     # The tokens of a sequence share the reads of its cache, so that long contexts leave room for some.
     long = setup("llama_3_70b", "h100_sxm", 30_000.0, "fp8", assumptions)
-    assert drafting.rounds(long, layout(8), PROPOSALS["eagle"]).best().length[-1] >= 3
+    assert rounds(long, layout(8), PROPOSALS["eagle"]).best().length[-1] >= 3
 
 
 # Steady states
@@ -309,9 +320,9 @@ def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
     narrow = setup()
     narrow = replace(narrow, assumptions=narrow.assumptions.changed({"serving.prefill_chunk": 2048}))
     found = steady.steady(narrow, plans, REQUESTS, eagle)
-    rounds = drafting.rounds(narrow, plans, eagle)
-    best = rounds.best()
-    read = drafting.read_prompt(narrow, plans, 2000.0, 0.0, eagle)
+    series = rounds(narrow, plans, eagle)
+    best = series.best()
+    read = read_prompt(narrow, plans, 2000.0, 0.0, eagle)
     waiting = (plans.batch - 1.0) * read.busy_seconds / 499.0
     np.testing.assert_allclose(found.tpot_seconds, best.seconds + waiting, rtol=1e-12)
     np.testing.assert_allclose(found.decode_seconds, best.seconds, rtol=1e-12)
@@ -320,7 +331,7 @@ def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
     assert (read.busy_seconds < 1.05 * own).all()  # one layer and a bit of 80
     # A new prompt waits for the rest of a whole round.
     plain = steady.steady(narrow, plans, REQUESTS)
-    step = np.take_along_axis(rounds.seconds, best.length[:, None], axis=-1)[:, 0]
+    step = np.take_along_axis(series.seconds, best.length[:, None], axis=-1)[:, 0]
     assert (step[1:] > plain.decode_seconds[1:]).all()
     assert (found.running_seconds[1:] > plain.running_seconds[1:]).all()
 
@@ -329,7 +340,7 @@ def test_copies_of_a_draft_read_prompts_side_by_side() -> None:
     plans = layout(8, [1.0])
     helper = asking.setup("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
     own, alone = (prefill.prefill(one, two, 2000.0) for one, two in ((setup(), plans), (helper, layout(4, [1.0]))))
-    both = drafting.read_prompt(setup(), plans, 2000.0, 0.0, drafted_by("qwen2_5_7b"))
+    both = read_prompt(setup(), plans, 2000.0, 0.0, drafted_by("qwen2_5_7b"))
     assert float(both.seconds[0]) == pytest.approx(float(own.seconds[0] + alone.seconds[0]))
     assert float(both.busy_seconds[0]) == pytest.approx(float(own.busy_seconds[0] + alone.busy_seconds[0] / 2))
 
@@ -474,12 +485,12 @@ def test_speculation_that_does_not_go_with_a_model_is_refused() -> None:
     with pytest.raises(InputError, match="n-grams have no weights, got the format fp8"):
         Speculation.of("ngram", 0.8, weights="fp8")
     with pytest.raises(InputError, match=r"Llama 3.1 70B has no multi-token-prediction layers \(mtp_layers: 0\)"):
-        drafting.rounds(setup(), layout(8), Speculation.of("mtp", 0.8))
+        rounds(setup(), layout(8), Speculation.of("mtp", 0.8))
     for name in ("llama_3_70b", "llama_3_405b"):
         with pytest.raises(InputError, match=r"a draft model must be smaller than its target: Llama 3\.1 .* billion"):
-            drafting.rounds(setup(), layout(8), drafted_by(name))
+            rounds(setup(), layout(8), drafted_by(name))
     with pytest.raises(InputError, match="unknown number format 'nvfp4x'"):
-        drafting.rounds(setup(), layout(8), Speculation.of("eagle", 0.8, weights="nvfp4x"))
+        rounds(setup(), layout(8), Speculation.of("eagle", 0.8, weights="nvfp4x"))
     with pytest.raises(InputError, match="answers of 1 token need no decode step"):
         _pay(PROPOSALS["ngram"], requests(100, 1))
 

@@ -19,10 +19,11 @@ from inference_econ.engine import (
     Speculation,
     WholeLayouts,
     memory,
+    needed_memory,
+    rounds,
     step_seconds,
     whole_grid,
 )
-from inference_econ.engine import speculation as drafting
 from inference_econ.inputs import Precision, catalog
 from inference_econ.search._search import Search
 from inference_econ.search.fastest import fastest, token_seconds
@@ -203,7 +204,7 @@ def test_a_frontier_has_the_rounds_and_the_memory_of_services(preset: str, place
     batches = np.array([16.0, 64.0, 16.0 * (slots // 16.0)])
     for batch in batches:
         found = token_seconds(setup, size, np.array([batch]), layouts, speculation=speculation)
-        best = drafting.rounds(setup, replace(plan, batch=np.array([batch])), speculation).best()
+        best = rounds(setup, replace(plan, batch=np.array([batch])), speculation).best()
         assert found.seconds[0] == pytest.approx(best.seconds[0], rel=1e-12)
         assert found.drafted[0] == best.length[0]
     more = token_seconds(setup, size, batches[-1:] + 16.0, layouts, speculation=speculation)
@@ -224,10 +225,10 @@ def test_rounds_are_searched_like_steps(preset: str, placement: str, proposer: s
         for column, batch in enumerate(batches):
             instance = Plans.of(np.array([size]), np.array([batch]), np.ones(1))
             plans = layouts.variants(setup.model, setup.assumptions, instance)
-            needed = drafting.memory(setup, plans, speculation)
+            needed = needed_memory(setup, plans, speculation)
             best = np.inf
             for cut in setup.assumptions.layout.tensor_layouts:
-                seconds = drafting.rounds(setup, plans, speculation, cut=cut).best().seconds
+                seconds = rounds(setup, plans, speculation, cut=cut).best().seconds
                 fits = np.broadcast_to(setup.reasons(plans, cut, needed) == memory.FITS, plans.shape)
                 best = min(best, float(np.where(fits, seconds, np.inf).min()))
             assert found.seconds[row, column] == pytest.approx(best, rel=ROUNDING)

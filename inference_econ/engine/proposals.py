@@ -1,0 +1,162 @@
+"""Who proposes tokens in speculative decoding, and how often proposals are accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.errors import InputError
+from inference_econ.formulas import speculation as formulas
+from inference_econ.inputs import (
+    ModelSpec,
+    ProposerName,
+    ServingAssumptions,
+)
+
+#: What proposes tokens, in words.
+PROPOSERS: Mapping[ProposerName, str] = {
+    "draft": "draft model",
+    "mtp": "multi-token-prediction layers",
+    "eagle": "EAGLE head",
+    "ngram": "n-grams of the text so far",
+}
+#: Proposals per round if nothing else is given, and at most [1].
+LONGEST, _MOST = 5, 64
+#: Share of proposals that are accepted if nothing else is given [1].
+ACCEPTANCE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """Who proposes tokens, and how often they are accepted.
+
+    Attributes
+    ----------
+    proposer : str
+        ``draft`` (a smaller model), ``mtp`` (the layers published with the target), ``eagle`` (one more layer that was
+        trained for it) or ``ngram`` (a look-up in the text so far).
+    acceptance : tuple of float
+        Probability that the first, second, .. proposal of a round is accepted, given that those before it were [1];
+        as many as a round has proposals at most.
+    model : ModelSpec or None
+        The draft model.
+    weights : str or None
+        Number format of the draft model or of the head; as published, or as the target's, if not given.
+
+    Raises
+    ------
+    InputError
+        If the proposer is unknown, a probability is not from 0 to 1, there are none or too many, or the draft model
+        is missing or not asked for.
+    """
+
+    proposer: ProposerName
+    acceptance: tuple[float, ...]
+    model: ModelSpec | None = None
+    weights: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if self.proposer not in PROPOSERS:
+            raise InputError(f"unknown proposer {self.proposer!r}; known: {', '.join(PROPOSERS)}")
+        if not 1 <= len(self.acceptance) <= _MOST:
+            raise InputError(f"the longest draft must be from 1 to {_MOST} tokens, got {len(self.acceptance)}")
+        formulas.expected_tokens_by_position(self.acceptance)
+        if (self.model is None) == (self.proposer == "draft"):
+            name = "none" if self.model is None else self.model.name
+            raise InputError(f"a draft model belongs to the proposer 'draft' and to no other, got {name}")
+        if self.weights is not None and self.proposer == "ngram":
+            raise InputError(f"n-grams have no weights, got the format {self.weights}")
+
+    @classmethod
+    def of(
+        cls,
+        proposer: ProposerName,
+        acceptance: float | Sequence[float],
+        longest: int | None = None,
+        *,
+        model: ModelSpec | None = None,
+        weights: str | None = None,
+    ) -> Speculation:
+        """Speculation with one acceptance for all positions, or with one for each.
+
+        Parameters
+        ----------
+        proposer : str
+            See the attributes.
+        acceptance : float or sequence of float
+            The same for every proposal, independent of the others; or of the first, second, .. one [1].
+        longest : int, optional
+            Proposals per round at most [1]; :data:`LONGEST`, or as many as have a probability.
+        model, weights
+            See the attributes.
+
+        Raises
+        ------
+        InputError
+            If more or fewer probabilities are listed than a round may have proposals; and see the class.
+
+        Examples
+        --------
+        >>> Speculation.of("ngram", 0.5, 3).acceptance, Speculation.of("mtp", [0.9, 0.7]).acceptance
+        ((0.5, 0.5, 0.5), (0.9, 0.7))
+        """
+        if longest is not None and not 1 <= longest <= _MOST:
+            raise InputError(f"the longest draft must be from 1 to {_MOST} tokens, got {longest}")
+        if isinstance(acceptance, (int, float)):
+            rates = (float(acceptance),) * (LONGEST if longest is None else longest)
+        else:
+            rates = tuple(float(rate) for rate in acceptance)
+            if longest is not None and len(rates) != longest:
+                raise InputError(
+                    f"the acceptance of {len(rates)} positions is given, for drafts of at most {longest} tokens; "
+                    "give one probability per position, or a single one for all"
+                )
+        return cls(proposer, rates, model, weights)
+
+    @property
+    def longest(self) -> int:
+        """Proposals of a round at most [1]."""
+        return len(self.acceptance)
+
+    @property
+    def label(self) -> str:
+        """Who proposes, and how often it is accepted, in words."""
+        who = PROPOSERS[self.proposer]
+        if self.model is not None:
+            who += f" {self.model.name}"
+        if self.weights is not None:
+            who += f" ({self.weights})"
+        if len(set(self.acceptance)) == 1:
+            return f"{who}, acceptance {self.acceptance[0]:.3g}, at most {self.longest} drafted"
+        return f"{who}, acceptance by position {', '.join(f'{rate:.3g}' for rate in self.acceptance)}"
+
+    def tokens(self, assumptions: ServingAssumptions) -> Array:
+        """Expected tokens of a round with 0, 1, .. proposals [1], shape (k + 1,).
+
+        Examples
+        --------
+        >>> from inference_econ.inputs import catalog
+        >>> study = catalog.assumptions("paper").serving
+        >>> Speculation.of("ngram", 0.5, 3).tokens(study).tolist(), Speculation.of("ngram", 0.5, 3).verified(study)
+        ([1.0, 1.0, 1.5, 1.75], (1, 1, 2, 3))
+        """
+        gains = np.cumprod((1.0, *self.acceptance)).cumsum()
+        return gains if assumptions.expected_tokens == "draft_length_plus_one" else np.append(1.0, gains[:-1])
+
+    def verified(self, assumptions: ServingAssumptions) -> tuple[int, ...]:
+        """Tokens of a sequence that the target computes in a round with 0, 1, .. proposals [1]."""
+        own = assumptions.expected_tokens == "draft_length_plus_one"
+        return (1, *(length + own for length in range(1, self.longest + 1)))
+
+    def record(self) -> dict[str, object]:
+        """The same as plain data."""
+        return {
+            "proposer": self.proposer,
+            "draft_model": None if self.model is None else self.model.name,
+            "draft_weights": self.weights,
+            "acceptance": list(self.acceptance),
+        }

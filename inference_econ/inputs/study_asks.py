@@ -1,0 +1,182 @@
+"""Questions of scenarios about other publications: latent attention, chains of prefill."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from inference_econ.inputs._base import BytesPerSecond, Count, FlopsPerSecond, Seconds, Spec
+from inference_econ.inputs.dtype import Dtype
+
+Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
+Probability = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]
+#: One for all, or a list.
+Acceptance = Annotated[
+    Annotated[Probability, Tag("one")]
+    | Annotated[tuple[Probability, ...], Field(min_length=1, strict=False), Tag("several")],
+    Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),
+]
+GridName = Literal["paper", "whole"]
+#: A published number with its digits, ``"0.50"``.
+Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
+
+
+ProposerName = Literal["draft", "mtp", "eagle", "ngram"]
+#: Settings that say who proposes tokens.
+PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)
+
+
+LatentVariant = Literal["absorbed", "decompressed", "decompressed_per_step"]
+Degree = Annotated[int, Field(ge=1, le=4096)]
+Counts = Annotated[tuple[Count, ...], Field(min_length=1, strict=False)]
+
+
+class LatentRow(Spec):
+    """One implementation of latent attention, with what was printed for it."""
+
+    label: str = Field(min_length=1)
+    """What the first column says."""
+    latent_attention: LatentVariant
+    """See :class:`inference_econ.inputs.assumptions.Assumptions`."""
+    printed: dict[Literal["kB", "MFLOP"], Printed] = Field(default_factory=dict)
+    """Published cache [10^3 B] and arithmetic [10^6 FLOP] per token and layer, as text so that their digits count:
+    expectations, never results."""
+
+
+class Verification(Spec):
+    """Steps with several new tokens per sequence: drafts that are verified, chunks of a prompt."""
+
+    batch: Count
+    """Sequences [1]."""
+    context: Count
+    """Cached tokens of each [tokens]."""
+    new_tokens: Counts
+    """New tokens of each [tokens]."""
+
+
+class WholeStep(Spec):
+    """A deployment of the whole model."""
+
+    hardware: str
+    """Name or path of hardware."""
+    tp: Degree
+    """Accelerators that share the attention weights [1]."""
+    dp: Degree = 1
+    """Groups of them with sequences of their own [1]."""
+    ep: Degree = 1
+    """Expert-parallel ranks [1]."""
+    batches: Counts
+    """Sequences [1]."""
+    contexts: Counts
+    """Cached tokens of each [tokens]."""
+
+
+class LatentVariantsAsk(Spec):
+    """Latent attention absorbed, over a decompressed cache, and decompressed in every step."""
+
+    kind: Literal["latent_variants"]
+    """Names this kind of question."""
+    model: str
+    """Name or path of a model with latent attention."""
+    hardware: str
+    """Chip that one layer of attention is timed on."""
+    assumptions: str = "deployable"
+    """Name or path of a preset."""
+    kv: Dtype | None = None
+    """Number format of the cache."""
+    rows: Annotated[tuple[LatentRow, ...], Field(min_length=1, strict=False)]
+    """Implementations by cache and arithmetic per token."""
+    batches: Counts
+    """Sequences of a decode step [1]."""
+    drawn_batches: Counts | None = None
+    """Those that the figure shows [1]; all if not given."""
+    contexts: Counts
+    """Cached tokens of each [tokens]."""
+    verification: Verification
+    """Steps with more new tokens."""
+    whole_step: WholeStep | None = None
+    """Compare steps of the whole model as well."""
+    notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """What a reader should know about the printed numbers."""
+
+
+class PrintedPrefill(Spec):
+    """What was printed for one length of the prompt, as text so that its digits count: expectations."""
+
+    context: Count
+    """Prompt [tokens]."""
+    one_process: Printed | None = None
+    """Time to the first token on one process [s]."""
+    all_gather: Printed | None = None
+    """Time to the first token with all-gathers [s]."""
+    searched: Printed | None = None
+    """Time to the first token of the chain with the searched partition [s]."""
+    speedup: Printed | None = None
+    """All-gather over chain [1]."""
+
+
+class Chain(Spec):
+    """Processes that share a prefill."""
+
+    label: str = Field(min_length=1)
+    """What tables and figures say."""
+    model: str
+    """Name or path of a model."""
+    processes: Annotated[int, Field(ge=1, le=64)]
+    """How many [1]."""
+    link: BytesPerSecond | None = None
+    """From one to the next, one way [B/s]; absent for a single process."""
+    printed: Annotated[tuple[PrintedPrefill, ...], Field(strict=False)] = ()
+    """What was published."""
+
+    @model_validator(mode="after")
+    def _several_are_linked(self) -> Self:
+        if (self.link is None) != (self.processes == 1):
+            raise ValueError(f"give a link for 2 or more processes, and none for one; processes is {self.processes}")
+        shared = {"all_gather", "searched", "speedup"}
+        if self.processes == 1 and any(shared & one.model_fields_set for one in self.printed):
+            raise ValueError("a single process has times of one_process only")
+        return self
+
+
+class RunaheadAsk(Spec):
+    """Prefill over a chain of processes (KV-Runahead) against all-gathers."""
+
+    kind: Literal["kv_runahead"]
+    """Names this kind of question."""
+    chains: Annotated[tuple[Chain, ...], Field(min_length=1, strict=False)]
+    """What is compared."""
+    contexts: Counts
+    """Prompts [tokens]."""
+    lookup: Counts
+    """Prompts whose partition is searched; others are interpolated between them [tokens]."""
+    kv: Dtype
+    """Number format of the cache."""
+    matmul: FlopsPerSecond
+    """Sustained arithmetic of matrix multiplications [FLOP/s]."""
+    attention: FlopsPerSecond
+    """Sustained arithmetic of attention [FLOP/s]."""
+    overhead: Seconds
+    """Least time of a layer [s]."""
+    latency: Seconds
+    """Of a message between processes [s]."""
+    notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Where ours differ from what was printed, and why."""
+
+    @model_validator(mode="after")
+    def _prompts_are_in_order(self) -> Self:
+        longest = max(chain.processes for chain in self.chains)
+        for name, prompts in (("contexts", self.contexts), ("lookup", self.lookup)):
+            if list(prompts) != sorted(set(prompts)):
+                raise ValueError(f"{name} must ascend, got {', '.join(map(str, prompts))}")
+            if prompts[0] < longest:
+                raise ValueError(f"a prompt of {prompts[0]} tokens does not split over {longest} processes")
+        for chain in self.chains:
+            for one in chain.printed:
+                if one.context not in self.contexts:
+                    raise ValueError(f"printed context {one.context} of {chain.label!r} is none of the contexts")
+        labels = [chain.label for chain in self.chains]
+        if len(set(labels)) < len(labels):
+            raise ValueError("two chains have the same label; a label names one chain")
+        return self
