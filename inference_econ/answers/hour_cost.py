@@ -102,10 +102,7 @@ def hour_cost(hardware: HardwareSpec | catalog.Name, ownership: Ownership) -> Ho
         ownership.purchase_dollars,
         ownership.lifetime_years,
         utilisation=ownership.utilisation,
-        board_watts=watts,
-        host_watts=ownership.host_watts,
-        pue=ownership.pue,
-        dollars_per_kwh=ownership.dollars_per_kwh,
+        power=money.Power(watts, ownership.host_watts, ownership.pue, ownership.dollars_per_kwh),
         yearly_operations=ownership.yearly_operations,
         cost_of_capital=ownership.cost_of_capital,
     )

@@ -96,15 +96,28 @@ class HourCost(NamedTuple):
         return np.asarray(sum(self[1:], start=self[0]))
 
 
+class Power(NamedTuple):
+    """What an accelerator draws, and what that costs."""
+
+    board_watts: npt.ArrayLike = 0.0
+    """Of the accelerator at work; idle it is taken to draw none [W]."""
+    host_watts: npt.ArrayLike = 0.0
+    """Of its share of the host and network, drawn at all hours [W]."""
+    pue: npt.ArrayLike = 1.0
+    """Power of the whole building over that of the computers, at least 1 [1]."""
+    dollars_per_kwh: npt.ArrayLike = 0.0
+    """Price of electricity [USD per kWh]."""
+
+
+_NO_POWER = Power()
+
+
 def accelerator_hour_cost(
     purchase_dollars: npt.ArrayLike,
     lifetime_years: npt.ArrayLike,
     *,
     utilisation: npt.ArrayLike = 1.0,
-    board_watts: npt.ArrayLike = 0.0,
-    host_watts: npt.ArrayLike = 0.0,
-    pue: npt.ArrayLike = 1.0,
-    dollars_per_kwh: npt.ArrayLike = 0.0,
+    power: Power = _NO_POWER,
     yearly_operations: npt.ArrayLike = 0.0,
     cost_of_capital: npt.ArrayLike = 0.0,
 ) -> HourCost:
@@ -118,14 +131,8 @@ def accelerator_hour_cost(
         Until it is worth nothing [years].
     utilisation : array_like, shape (...)
         Share of all hours in which it works, above 0 to 1 [1].
-    board_watts : array_like, shape (...)
-        Power of the accelerator at work; idle it is taken to draw none [W].
-    host_watts : array_like, shape (...)
-        Power of its share of the host and network, drawn at all hours [W].
-    pue : array_like, shape (...)
-        Power of the whole building over that of the computers, at least 1 [1].
-    dollars_per_kwh : array_like, shape (...)
-        Price of electricity [USD per kWh].
+    power : Power
+        What it draws [W], and what that costs [USD per kWh]; arrays of shape (...).
     yearly_operations : array_like, shape (...)
         Yearly cost of running it as a share of the purchase price [1].
     cost_of_capital : array_like, shape (...)
@@ -151,8 +158,8 @@ def accelerator_hour_cost(
     --------
     A chip for 40,000 dollars over five years, in use four hours of five:
 
-    >>> cost = accelerator_hour_cost(40e3, 5, utilisation=0.8, board_watts=700, host_watts=500, pue=1.25,
-    ...     dollars_per_kwh=0.08, yearly_operations=0.05, cost_of_capital=0.08)
+    >>> cost = accelerator_hour_cost(40e3, 5, utilisation=0.8, power=Power(700, 500, 1.25, 0.08),
+    ...     yearly_operations=0.05, cost_of_capital=0.08)
     >>> [round(float(part), 3) for part in cost], round(float(cost.total), 3)
     ([1.142, 0.288, 0.285, 0.07, 0.062], 1.847)
     """
@@ -162,14 +169,14 @@ def accelerator_hour_cost(
     rate = _known("cost_of_capital", cost_of_capital)
     hours = _HOURS_PER_YEAR * share
     # Power bought for an hour of clock, then per hour of work.
-    dollars_per_watt = _known("pue", pue, least=1.0) * _known("dollars_per_kwh", dollars_per_kwh) / 1e3
+    dollars_per_watt = _known("pue", power.pue, least=1.0) * _known("dollars_per_kwh", power.dollars_per_kwh) / 1e3
     depreciation = price / years / hours
     parts = (
         depreciation,
         depreciation * (_annuity(rate, years) * years - 1.0),
         price * _known("yearly_operations", yearly_operations) / hours,
-        _known("board_watts", board_watts) * dollars_per_watt,
-        _known("host_watts", host_watts) * dollars_per_watt / share,
+        _known("board_watts", power.board_watts) * dollars_per_watt,
+        _known("host_watts", power.host_watts) * dollars_per_watt / share,
     )
     return HourCost(*(np.asarray(part, dtype=float) for part in np.broadcast_arrays(*parts)))
 

@@ -77,6 +77,21 @@ def critical_batch(bytes_per_parameter: float, bytes_per_second: float, flops_pe
     return bytes_per_parameter * flops_per_second / (2.0 * bytes_per_second)
 
 
+class ToyNetwork(NamedTuple):
+    """What an all-reduce of the toy model takes, on a network of infinite bandwidth."""
+
+    reductions: float = 4.0
+    """All-reduces per layer [1]: 4, or 2 with parallel attention."""
+    hop_seconds: float = 1e-6
+    """Time between neighbours [s]."""
+    base_seconds: float = 0.0
+    """Further time of every reduction [s]: 0 in eq. (5), 6 us in the published code."""
+
+
+#: As the study has it.
+_STUDY = ToyNetwork()
+
+
 def toy_latency(
     parameters: ArrayLike,
     layers: ArrayLike,
@@ -86,9 +101,7 @@ def toy_latency(
     bytes_per_parameter: float,
     bytes_per_second: float,
     flops_per_second: float,
-    reductions: float = 4.0,
-    hop_seconds: float = 1e-6,
-    base_seconds: float = 0.0,
+    network: ToyNetwork = _STUDY,
 ) -> Array:
     """Seconds per token of a tensor-parallel instance on a network of infinite bandwidth.
 
@@ -104,12 +117,8 @@ def toy_latency(
         Stored width of a weight [B].
     bytes_per_second, flops_per_second : float
         Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
-    reductions : float
-        All-reduces per layer [1]: 4, or 2 with parallel attention.
-    hop_seconds : float
-        Time between neighbours [s].
-    base_seconds : float
-        Further time of every reduction [s]: 0 in eq. (5), 6 us in the published code.
+    network : ToyNetwork
+        All-reduces per layer [1] and what each takes [s].
 
     Returns
     -------
@@ -121,9 +130,9 @@ def toy_latency(
     Eqs. (3), (5) and (8) of Erdil (2025); an all-reduce crosses 2 (sqrt(N) - 1) hops.
     """
     size = np.asarray(accelerators, dtype=float)
-    reduction = 2.0 * hop_seconds * np.maximum(np.sqrt(size) - 1.0, 0.0) + base_seconds
+    reduction = 2.0 * network.hop_seconds * np.maximum(np.sqrt(size) - 1.0, 0.0) + network.base_seconds
     device = single_device_latency(parameters, batch, bytes_per_parameter, bytes_per_second, flops_per_second)
-    return np.asarray(np.multiply(layers, reductions) * reduction + device / size)
+    return np.asarray(np.multiply(layers, network.reductions) * reduction + device / size)
 
 
 class ToyOptimum(NamedTuple):

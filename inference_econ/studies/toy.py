@@ -102,9 +102,7 @@ def _fitting(ask: ToyAsk, setup: Setup, filled: Settings, label: str) -> _Points
         bytes_per_parameter=_bytes_per_parameter(setup),
         bytes_per_second=setup.bytes_per_second,
         flops_per_second=setup.flops_per_second(setup.precision.weights),
-        reductions=ask.reductions,
-        hop_seconds=ask.hop,
-        base_seconds=ask.base,
+        network=roofline.ToyNetwork(ask.reductions, ask.hop, ask.base),
     )
     fits, demand = setup.memory(Plans.of(sizes, batches, np.ones((1, 1)))).fits, filled.max_tokens_per_second
     if demand is not None:

@@ -6,7 +6,7 @@ import pytest
 
 from inference_econ.answers.hour_cost import Ownership, hour_cost
 from inference_econ.errors import InputError
-from inference_econ.formulas.money import accelerator_hour_cost
+from inference_econ.formulas.money import Power, accelerator_hour_cost
 from inference_econ.inputs import catalog
 
 
@@ -15,7 +15,7 @@ def test_the_parts_are_those_of_the_formula_with_the_watts_of_the_file() -> None
     cost = hour_cost("h100_sxm", Ownership(30e3, utilisation=0.5, cost_of_capital=0.0))
     assert (cost.hardware, cost.board_watts) == (chip, 700.0)
     assert cost.parts == accelerator_hour_cost(
-        30e3, 5, utilisation=0.5, board_watts=700, host_watts=300, pue=1.2, dollars_per_kwh=0.08, yearly_operations=0.05
+        30e3, 5, utilisation=0.5, power=Power(700, 300, 1.2, 0.08), yearly_operations=0.05
     )
     # 30,000 dollars over half of the hours of five years.
     assert float(cost.parts.depreciation) == pytest.approx(30e3 / (5 * 8760 * 0.5))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from inference_econ.errors import InputError
 from inference_econ.formulas.money import (
     HourCost,
+    Power,
     accelerator_hour_cost,
     allocate,
     dollars_per_million,
@@ -84,7 +85,9 @@ def test_the_parts_of_an_hour_add_up(
             "yearly_operations": yearly,
             "cost_of_capital": capital,
         }
-        return accelerator_hour_cost(**{**given, **changes})
+        chosen = {**given, **changes}
+        power = Power(**{name: chosen.pop(name) for name in Power._fields})
+        return accelerator_hour_cost(**chosen, power=power)
 
     found = cost()
     assert found.total == pytest.approx(math.fsum(map(float, found)), rel=1e-14, abs=1e-300)
@@ -112,9 +115,7 @@ def test_payments_pay_off_the_debt(rate: float, years: int) -> None:
 
 
 def test_energy_by_hand() -> None:
-    found = accelerator_hour_cost(
-        0.0, 1, utilisation=0.5, board_watts=700, host_watts=300, pue=1.2, dollars_per_kwh=0.1
-    )
+    found = accelerator_hour_cost(0.0, 1, utilisation=0.5, power=Power(700, 300, 1.2, 0.1))
     assert found.accelerator_energy == pytest.approx(0.7 * 1.2 * 0.1)
     assert found.host_energy == pytest.approx(0.3 * 1.2 * 0.1 / 0.5)
     # A full instance of 8 chips at 700 W, 50 tokens/s for each of 100 users: 1.12 J per token.
@@ -122,7 +123,7 @@ def test_energy_by_hand() -> None:
 
 
 def test_hours_broadcast() -> None:
-    found = accelerator_hour_cost([[1e4], [2e4]], [3.0, 4.0, 5.0], board_watts=700, dollars_per_kwh=0.1)
+    found = accelerator_hour_cost([[1e4], [2e4]], [3.0, 4.0, 5.0], power=Power(board_watts=700, dollars_per_kwh=0.1))
     assert all(part.shape == (2, 3) for part in (*found, found.total))
 
 
@@ -165,10 +166,16 @@ def test_tokens_that_there_are_none_of_cost_nothing() -> None:
         (lambda: accelerator_hour_cost(1, 0), "lifetime_years must be a number > 0, got 0"),
         (lambda: accelerator_hour_cost(1, 5, utilisation=0), "utilisation must be a number > 0 and <= 1, got 0"),
         (lambda: accelerator_hour_cost(1, 5, utilisation=1.5), "utilisation must be a number > 0 and <= 1, got 1.5"),
-        (lambda: accelerator_hour_cost(1, 5, pue=0.9), "pue must be a number >= 1, got 0.9"),
-        (lambda: accelerator_hour_cost(1, 5, board_watts=np.inf), "board_watts must be a number >= 0, got inf"),
+        (lambda: accelerator_hour_cost(1, 5, power=Power(pue=0.9)), "pue must be a number >= 1, got 0.9"),
+        (
+            lambda: accelerator_hour_cost(1, 5, power=Power(board_watts=np.inf)),
+            "board_watts must be a number >= 0, got inf",
+        ),
         (lambda: accelerator_hour_cost(1, 5, cost_of_capital=-0.1), "cost_of_capital must be a number >= 0, got -0.1"),
-        (lambda: accelerator_hour_cost(1, 5, dollars_per_kwh=np.nan), "dollars_per_kwh must be a number >= 0, got nan"),
+        (
+            lambda: accelerator_hour_cost(1, 5, power=Power(dollars_per_kwh=np.nan)),
+            "dollars_per_kwh must be a number >= 0, got nan",
+        ),
         (lambda: allocate(1.0, 0.0, 0.0, 0.0), "a bill cannot be divided where no time was spent"),
     ],
 )

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from inference_econ.formulas.roofline import (
+    ToyNetwork,
     critical_batch,
     single_device_latency,
     square_root_law,
@@ -62,7 +63,14 @@ def test_equation_3_adds_reductions_to_the_divided_roofline(
     parameters: float, layers: int, batch: float, size: float
 ) -> None:
     free = toy_latency(
-        parameters, layers, size, batch, bytes_per_parameter=P, bytes_per_second=B, flops_per_second=C, hop_seconds=0.0
+        parameters,
+        layers,
+        size,
+        batch,
+        bytes_per_parameter=P,
+        bytes_per_second=B,
+        flops_per_second=C,
+        network=ToyNetwork(hop_seconds=0.0),
     )
     fixed = toy_latency(
         parameters,
@@ -72,8 +80,7 @@ def test_equation_3_adds_reductions_to_the_divided_roofline(
         bytes_per_parameter=P,
         bytes_per_second=B,
         flops_per_second=C,
-        hop_seconds=0.0,
-        base_seconds=5e-6,
+        network=ToyNetwork(hop_seconds=0.0, base_seconds=5e-6),
     )
     device = single_device_latency(parameters, batch, P, B, C) / size
     assert free == pytest.approx(device, rel=1e-14)
@@ -91,8 +98,7 @@ def test_equation_4_network_costs_grow_with_the_instance_and_arithmetic_does_not
         bytes_per_parameter=P,
         bytes_per_second=B,
         flops_per_second=C,
-        hop_seconds=0.0,
-        base_seconds=reduction,
+        network=ToyNetwork(hop_seconds=0.0, base_seconds=reduction),
     )
     expected = size / batch * 80 * 4 * reduction + max(P * 70e9 / (batch * B), 2 * 70e9 / C)
     assert size * latency / batch == pytest.approx(expected, rel=1e-13)
@@ -112,7 +118,9 @@ def test_equation_5_a_fraction_of_a_chip_has_no_network() -> None:
 def test_equation_7_parallel_attention_halves_the_reductions() -> None:
     rates = {"bytes_per_parameter": P, "bytes_per_second": math.inf, "flops_per_second": math.inf}
     sequential = toy_latency(1e9, 118, 64, 1, **rates)
-    assert toy_latency(1e9, 118, 64, 1, reductions=2, **rates) == pytest.approx(sequential / 2, rel=1e-14)
+    assert toy_latency(1e9, 118, 64, 1, network=ToyNetwork(reductions=2), **rates) == pytest.approx(
+        sequential / 2, rel=1e-14
+    )
 
 
 @settings(max_examples=60)
@@ -145,8 +153,7 @@ def test_equations_13_and_14_equal_a_numerical_minimum(
                 bytes_per_parameter=P,
                 bytes_per_second=bandwidth,
                 flops_per_second=math.inf,
-                reductions=reductions,
-                hop_seconds=hop,
+                network=ToyNetwork(reductions, hop),
             )
         )
 
@@ -230,8 +237,7 @@ def test_section_2_2_equals_the_published_code(latency_row: dict[str, str]) -> N
         bytes_per_parameter=width,
         bytes_per_second=float(chip["hbm_Bps_theoretical"]) * float(chip["mem_cap"]),
         flops_per_second=float(chip[f"theoretical_flops_{8 * width:.0f}"]) * float(chip["arith_cap"]),
-        reductions=2 if latency_row["model"].startswith("PaLM") else 4,
-        base_seconds=6e-6,
+        network=ToyNetwork(2 if latency_row["model"].startswith("PaLM") else 4, base_seconds=6e-6),
     )
     fits = size * float(chip["hbm_bytes"]) >= cache + width * parameters
     expected = float(latency_row["section22_s"])
