@@ -6,6 +6,7 @@ import csv
 import math
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,7 +117,7 @@ def test_equation_5_a_fraction_of_a_chip_has_no_network() -> None:
 
 
 def test_equation_7_parallel_attention_halves_the_reductions() -> None:
-    rates = {"bytes_per_parameter": P, "bytes_per_second": math.inf, "flops_per_second": math.inf}
+    rates: dict[str, Any] = {"bytes_per_parameter": P, "bytes_per_second": math.inf, "flops_per_second": math.inf}
     sequential = toy_latency(1e9, 118, 64, 1, **rates)
     assert toy_latency(1e9, 118, 64, 1, network=ToyNetwork(reductions=2), **rates) == pytest.approx(
         sequential / 2, rel=1e-14
