@@ -282,12 +282,12 @@ def assess(
     layout = frontier(setup, Traffic(context=setup.context), Space(pins))
     batches = _batches(measured, pins)
 
-    def against(share: float, asked: Setup, grid: Grid) -> Gap:
+    def against(share: float, setting: Setup, grid: Grid) -> Gap:
         if progress is not None:
             progress(share, "frontiers")
         # The measured chips and batch need not be on the grid, and must not look better for it.
         wider = Grid(np.union1d(grid.accelerators, accelerators), np.union1d(grid.batch, batches), grid.layouts)
-        return _gap(measured, compute(asked, wider, rate, traffic=traffic), traffic)
+        return _gap(measured, compute(setting, wider, rate, traffic=traffic), traffic)
 
     alike = make_grid(setup, Space(Pins(accelerators=accelerators)))
     same_size = against(0.0, setup, alike)
@@ -332,25 +332,25 @@ def _parts(predicted: Point, bound: Setup, measured: OperatingPoint) -> tuple[St
     """The predicted step, largest part first, and what is left of the measured time."""
     one = np.ones(1)
     ideal = evaluate(bound, Plans.of(one * predicted.accelerators, one * predicted.batch, one), "1d").parts
-    found = [
+    parts = [
         StepPart(name, seconds, float(ideal[name][0]))
         for name, seconds in sorted(predicted.parts.items(), key=lambda item: -item[1])
         if seconds > 0.0 or ideal[name][0] > 0.0
     ]
     left = measured.seconds - 1.0 / predicted.tokens_per_second_per_user
-    return (*found, StepPart("unexplained", left, 0.0))
+    return (*parts, StepPart("unexplained", left, 0.0))
 
 
 def _shortage(setup: Setup, grid: Grid, batch: float) -> Shortage:
     """What is missing in the layout that lacks least."""
-    found = []
+    lacking = []
     for some in candidates(setup, grid):
         short = np.nonzero((some.codes == memory.WEIGHTS) | (some.codes == memory.CACHE))
         plans = some.plans.at(short)
         needed = setup.memory(plans)
         arrays = (needed.weight_bytes, needed.kv_bytes, needed.available_bytes, plans.batch)
-        found.append(np.stack([np.broadcast_to(array, plans.shape) for array in arrays]))
-    weights, cache, available, held = np.concatenate(found, axis=1)
+        lacking.append(np.stack([np.broadcast_to(array, plans.shape) for array in arrays]))
+    weights, cache, available, held = np.concatenate(lacking, axis=1)
     least = int(np.argmin(weights + cache - available))
     most = int(max(held[least] * (available[least] - weights[least]) / cache[least], 0.0))
     return Shortage(batch, float(weights[least] + cache[least]), float(available[least]), most)

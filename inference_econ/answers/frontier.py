@@ -119,16 +119,16 @@ def make_grid(setup: Setup, space: Space) -> grids.Grid:
     if space.grid == "whole":
         limit = None if largest is None else int(most)
         return grids.whole_grid(smallest, pipeline=space.pipeline, largest=limit, pins=pins)
-    found = grids.paper_grid(
+    study = grids.paper_grid(
         min(smallest, most),
         largest_sparsity(setup.model, setup.assumptions.experts),
         pipeline=space.pipeline,
         largest=most,
     )
     return grids.Grid(
-        found.accelerators if only is None else np.array([float(only)]),
-        found.batch if pins.batch is None else np.array([float(pins.batch)]),
-        found.layouts,
+        study.accelerators if only is None else np.array([float(only)]),
+        study.batch if pins.batch is None else np.array([float(pins.batch)]),
+        study.layouts,
     )
 
 
@@ -155,8 +155,8 @@ def _check_pins(setup: Setup, space: Space) -> None:
 
 def _refuse_impossible(setup: Setup, space: Space) -> None:
     """Say so if what is pinned divides nothing, whatever the memory: each axis by itself, then all together."""
-    given = space.pins.given()
-    for some in (*({name: value} for name, value in given.items()), given):
+    pinned = space.pins.given()
+    for some in (*({name: value} for name, value in pinned.items()), pinned):
         alone = Pins(**some)  # type: ignore[arg-type]
         problems = common_problems(setup, grids.whole_grid(1.0, pipeline=space.pipeline, pins=alone))
         if problems:
@@ -209,7 +209,7 @@ def best_step_seconds(
     for name, values in (("accelerators", sizes), ("batch", batches)):
         if not np.all((values > 0) & (values <= _MOST)):
             raise InputError(f"{name} must be positive and at most {_MOST:g}")
-    found = fastest(
+    seconds = fastest(
         setup, sizes.ravel(), batches.ravel(), grids.ContinuousLayouts(pipeline), new_tokens=new_tokens
     ).seconds.reshape(sizes.shape)
-    return np.ma.masked_array(found, mask=~np.isfinite(found) | masked[0] | masked[1])
+    return np.ma.masked_array(seconds, mask=~np.isfinite(seconds) | masked[0] | masked[1])

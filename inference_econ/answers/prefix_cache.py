@@ -211,7 +211,7 @@ def offload(
     room = case.room()
     computing, busy = case.computing(prefix)
     per_token = case.bytes(prefix) / prefix if prefix else case.bytes(1.0)
-    found = Offloading(
+    offloading = Offloading(
         service, price, prefix, tokens - prefix, rate, conversation, case.bytes(prefix),
         computing, float(money.dollars_per_million(price * busy, prefix)), case.first_token(tokens, 0.0),
         float(money.dollars_per_million(price * _HOUR, room / per_token)),
@@ -222,15 +222,15 @@ def offload(
         (tier.name, _read_rate(service, tier), tier.access, service.accelerators * tier.bytes_per_accelerator)
         for tier in tiers
     ]
-    return replace(found, readings=tuple(_reading(found, case, *place, per_token) for place in places))
+    return replace(offloading, readings=tuple(_reading(offloading, case, *place, per_token) for place in places))
 
 
-def curve(found: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
+def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
     """Seconds against the length of the prefix, with the same new tokens after it.
 
     Parameters
     ----------
-    found : Offloading
+    offloading : Offloading
         The instance and its tiers.
     prefixes : array_like, shape (n,)
         Lengths [tokens].
@@ -241,19 +241,22 @@ def curve(found: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
         ``computed``, then every tier but HBM by name [s].
     """
     lengths = np.asarray(prefixes, dtype=float)
-    case = _Case(found.service, found.new_tokens)
+    case = _Case(offloading.service, offloading.new_tokens)
     lines = {"computed": np.array([case.computing(float(length))[0] for length in lengths])}
-    for one in found.readings[1:]:
+    for reading in offloading.readings[1:]:
         size = np.array([case.bytes(float(length)) for length in lengths])
-        lines[one.tier] = (one.seconds - found.bytes_per_prefix / one.bytes_per_second) + size / one.bytes_per_second
+        access = reading.seconds - offloading.bytes_per_prefix / reading.bytes_per_second
+        lines[reading.tier] = access + size / reading.bytes_per_second
+            reading.seconds - offloading.bytes_per_prefix / reading.bytes_per_second
+        ) + size / reading.bytes_per_second
     return lines
 
 
-def _cheapest(found: Services) -> int:
+def _cheapest(layouts: Services) -> int:
     """The smallest layout whose requests are nearly the cheapest."""
-    per_chip = promised_rates(found, Targets()) / found.plans.accelerators
+    per_chip = promised_rates(layouts, Targets()) / layouts.plans.accelerators
     good = np.flatnonzero(per_chip >= (1.0 - _NEARLY) * per_chip.max())
-    smallest = good[found.plans.accelerators[good] == found.plans.accelerators[good].min()]
+    smallest = good[layouts.plans.accelerators[good] == layouts.plans.accelerators[good].min()]
     return int(smallest[np.argmax(per_chip[smallest])])
 
 
@@ -288,8 +291,8 @@ class _Case:
 
     def prefill(self, tokens: float, cached: float) -> tuple[float, float]:
         """Seconds of a prefill, and what it takes of the instance's time [s]."""
-        found = self.service.reading(tokens, cached)
-        return float(found.seconds[0]), float(found.busy_seconds[0])
+        prompt = self.service.reading(tokens, cached)
+        return float(prompt.seconds[0]), float(prompt.busy_seconds[0])
 
     def _computing(self, prefix: float) -> tuple[float, float]:
         """What a prefix adds to both if it is computed [s]."""
@@ -298,8 +301,8 @@ class _Case:
 
     def bytes(self, tokens: float) -> float:
         """Cache of so many tokens, each byte once [B]."""
-        asked = self.service.setup
-        return memory.kv_bytes_per_sequence(asked.model, asked.precision, tokens, asked.assumptions)
+        setup = self.service.setup
+        return memory.kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions)
 
     def room(self) -> float:
         """Memory of the instance for caches, without the copies that a layout keeps [B]."""
@@ -313,7 +316,7 @@ class _Case:
 
 
 def _reading(
-    found: Offloading,
+    offloading: Offloading,
     case: _Case,
     name: str,
     bytes_per_second: float,
@@ -321,19 +324,19 @@ def _reading(
     capacity: float,
     bytes_per_token: float,
 ) -> Reading:
-    seconds = access + found.bytes_per_prefix / bytes_per_second if found.prefix_tokens else 0.0
-    groups = found.service.accelerators / _cache_chips(found.service)
+    seconds = access + offloading.bytes_per_prefix / bytes_per_second if offloading.prefix_tokens else 0.0
+    groups = offloading.service.accelerators / _cache_chips(offloading.service)
     held = None
-    if found.conversation is not None:
-        held = reuse(found.conversation, found.requests_per_second, capacity, bytes_per_token)
+    if offloading.conversation is not None:
+        held = reuse(offloading.conversation, offloading.requests_per_second, capacity, bytes_per_token)
     return Reading(
         name,
         bytes_per_second,
         capacity,
         seconds,
-        float(money.dollars_per_million(found.dollars_per_second * seconds / groups, found.prefix_tokens)),
-        seconds + case.first_token(found.new_tokens, found.prefix_tokens),
-        found.requests_per_second * found.bytes_per_prefix / (bytes_per_second * groups),
+        float(money.dollars_per_million(offloading.dollars_per_second * seconds / groups, offloading.prefix_tokens)),
+        seconds + case.first_token(offloading.new_tokens, offloading.prefix_tokens),
+        offloading.requests_per_second * offloading.bytes_per_prefix / (bytes_per_second * groups),
         _break_even(case, bytes_per_second, access),
         held,
     )

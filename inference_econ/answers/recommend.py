@@ -142,18 +142,18 @@ def recommend(
     if not 0 < requests_per_second < math.inf:
         raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
     bounds = []
-    for which, found in enumerate(offers):
-        rates = promised_rates(found, targets)
+    for which, layouts in enumerate(offers):
+        rates = promised_rates(layouts, targets)
         replicas = np.ceil(requests_per_second / np.maximum(rates, 1e-300))
         cost = np.where(
-            rates > 0.0, replicas * found.plans.accelerators * found.setup.dollars_per_accelerator_hour, np.inf
+            rates > 0.0, replicas * layouts.plans.accelerators * layouts.setup.dollars_per_accelerator_hour, np.inf
         )
         bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]
     kept: dict[tuple[int, int], Choice] = {}
     most_each = max(1, most // len(offers))
     for bound, which, index in sorted(bounds):
-        found = offers[which]
-        key = which, int(found.plans.accelerators[index])
+        layouts = offers[which]
+        key = which, int(layouts.plans.accelerators[index])
         rivals = sorted(choice.dollars_per_hour for (rival, _), choice in kept.items() if rival == which)
         limit = min(
             kept[key].dollars_per_hour if key in kept else math.inf,
@@ -161,7 +161,7 @@ def recommend(
         )
         if bound > limit:
             continue
-        choice = _fewest(found.service(index), requests_per_second, targets, limit, arrival_scv)
+        choice = _fewest(layouts.service(index), requests_per_second, targets, limit, arrival_scv)
         if choice is not None and (key not in kept or _rank(choice) < _rank(kept[key])):
             kept[key] = choice
     if not kept:
@@ -180,9 +180,9 @@ def natural_rate(offers: Sequence[Services], targets: Targets) -> float:
     The share is :data:`FILLED` of what it can do within the promises.
     """
     best, rate = 0.0, FILLED
-    for found in offers:
-        rates = promised_rates(found, targets)
-        per_dollar = rates / (found.plans.accelerators * found.setup.dollars_per_accelerator_hour)
+    for layouts in offers:
+        rates = promised_rates(layouts, targets)
+        per_dollar = rates / (layouts.plans.accelerators * layouts.setup.dollars_per_accelerator_hour)
         index = int(np.argmax(per_dollar))
         if per_dollar[index] > best:
             best, rate = float(per_dollar[index]), FILLED * float(rates[index])
@@ -193,16 +193,16 @@ def _rank(choice: Choice) -> tuple[float, float]:
     return choice.dollars_per_hour, choice.load.tpot_seconds["mean"]
 
 
-def promised_rates(found: Services, targets: Targets) -> Array:
+def promised_rates(layouts: Services, targets: Targets) -> Array:
     """The largest steady rate of each layout whose mean latencies keep the promises; 0 if none does [1/s].
 
     Between two steady states as :meth:`inference_econ.serving.services.Service.at` reads them. A percentile of a loaded
     instance may be below the mean only for the median of the TTFT, whose fixed part is then what counts.
     """
-    states = found.states
+    states = layouts.states
     fixed = states.ttft_seconds - states.queue_seconds - states.running_seconds
     rates: Array = states.requests_per_second
-    last, share = rates.shape[1] - 1, np.full(len(found), np.inf)
+    last, share = rates.shape[1] - 1, np.full(len(layouts), np.inf)
     for values, limit in ((states.tpot_seconds, targets.tpot_seconds), (fixed, targets.ttft_seconds)):
         # All that is kept comes before all that is not: how many states, and the part of the way to the next.
         kept = np.count_nonzero(values <= limit, axis=1)
@@ -237,13 +237,13 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
 def _best_reachable(every: Sequence[Services], targets: Targets) -> str:
     """One message: what the quickest layouts reach with a single request in flight."""
     best: list[str] = []
-    for found in every:
-        states = found.states
+    for layouts in every:
+        states = layouts.states
         quickest, soonest = int(np.argmin(states.tpot_seconds[:, 0])), int(np.argmin(states.ttft_seconds[:, 0]))
         best.append(
-            f"{found.setup.hardware.name}: TPOT {1e3 * float(states.tpot_seconds[quickest, 0]):.3g} ms on "
-            f"{found.plans.accelerators[quickest]:g} accelerators, TTFT "
-            f"{1e3 * float(states.ttft_seconds[soonest, 0]):.4g} ms on {found.plans.accelerators[soonest]:g}"
+            f"{layouts.setup.hardware.name}: TPOT {1e3 * float(states.tpot_seconds[quickest, 0]):.3g} ms on "
+            f"{layouts.plans.accelerators[quickest]:g} accelerators, TTFT "
+            f"{1e3 * float(states.ttft_seconds[soonest, 0]):.4g} ms on {layouts.plans.accelerators[soonest]:g}"
         )
     wanted = ", ".join(
         f"{name} {1e3 * value:g} ms"

@@ -123,11 +123,11 @@ class ServiceFrontier:
             return self.dollars_per_million_tokens
         if name == "throughput":
             return self.tokens_per_second_per_accelerator
-        found = self.tokens_per_second_per_megawatt
-        if found is None:
+        value = self.tokens_per_second_per_megawatt
+        if value is None:
             hardware = self.deployments.setup.hardware.name
             raise InputError(f"{hardware} lists no watts; give them, for example --set hardware.watts='700 W'")
-        return found
+        return value
 
     def columns(self) -> dict[str, Array | None]:
         """Every number of a point, by its name."""
@@ -174,17 +174,16 @@ def service_frontier(layouts: Services) -> ServiceFrontier:
     InputError
         If answers have a single token, which comes with the prompt: there is no speed then.
     """
-    found = layouts
-    if not found.requests.decode_steps > 0:
-        raise InputError(f"osl must be more than 1 token for a speed, got {found.requests.osl.mean:g}")
-    states = found.states
-    chips = found.plans.accelerators[:, None] / states.requests_per_second
+    if not layouts.requests.decode_steps > 0:
+        raise InputError(f"osl must be more than 1 token for a speed, got {layouts.requests.osl.mean:g}")
+    states = layouts.states
+    chips = layouts.plans.accelerators[:, None] / states.requests_per_second
     best = pareto.undominated(states.tpot_seconds.ravel(), chips.ravel())[::-1]
     rows, columns = np.unravel_index(best, chips.shape)
     at = (rows, columns)
     return ServiceFrontier(
-        found,
-        found.plans.at((rows,)),
+        layouts,
+        layouts.plans.at((rows,)),
         states.tokens_per_second[at],
         states.ttft_seconds[at],
         states.tpot_seconds[at],

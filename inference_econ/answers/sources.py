@@ -44,17 +44,17 @@ def sources(front: Frontier) -> tuple[UsedSource, ...]:
 
 def priced_sources(setup: Setup, rate: float, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
     """The sources of a question and of the price that goes with it [USD/h]."""
-    found = list(setup_sources(setup, draft))
+    used = list(setup_sources(setup, draft))
     for listed in setup.hardware.prices:
         if listed.dollars_per_accelerator_hour == rate:
             where = f"{listed.where} ({listed.kind}, {listed.date})"
             source = Source(ref=listed.ref, where=where, kind="published")
-            found.append(UsedSource(f"hardware: {setup.hardware.name}", "prices", source))
+            used.append(UsedSource(f"hardware: {setup.hardware.name}", "prices", source))
             break
     else:
         source = Source(ref="user", where=f"{rate:g} USD/h", kind="assumed")
-        found.append(UsedSource("price", "dollars_per_accelerator_hour", source))
-    return tuple(found)
+        used.append(UsedSource("price", "dollars_per_accelerator_hour", source))
+    return tuple(used)
 
 
 def setup_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
@@ -62,7 +62,7 @@ def setup_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSou
     specs = [("model", setup.model), ("hardware", setup.hardware), ("assumptions", setup.assumptions)]
     if draft is not None:
         specs.append(("draft model", draft))
-    return tuple(found for kind, spec in specs for found in spec_sources(kind, spec))
+    return tuple(used for kind, spec in specs for used in spec_sources(kind, spec))
 
 
 def spec_sources(kind: str, spec: SourcedSpec) -> tuple[UsedSource, ...]:

@@ -133,17 +133,17 @@ def _protocols(model: NcclTree) -> list[nccl.Protocol]:
     """Tree and ring protocols, and kernels for all-reduces inside a domain."""
     algorithms: tuple[tuple[nccl.Shape, dict[ProtocolName, ProtocolConstants]], ...]
     algorithms = (("tree", model.protocols), ("ring", model.ring))
-    found = [
+    protocols = [
         nccl.Protocol(name, one.base, one.per_rank, one.per_domain_doubling, one.bandwidth_factor, shape)
         for shape, constants in algorithms
         for name, one in constants.items()
     ]
     for name, kernel in model.kernels.items():
         limit = np.inf if kernel.most_bytes is None else kernel.most_bytes
-        found.append(
+        protocols.append(
             nccl.Protocol(name, kernel.base, kernel.per_rank, 0.0, kernel.bandwidth_factor, kernel.shape, limit)
         )
-    return found
+    return protocols
 
 
 def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective) -> Array:

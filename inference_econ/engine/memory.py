@@ -298,10 +298,10 @@ def of_one_accelerator(
         **_held_weights(model, precision, plan, assumptions),
         **{name: held * sequences for name, held in cache.items()},
     }
-    found = {name: float(np.ravel(held / plan.accelerators)[0]) for name, held in shared.items()}
-    found["workspace"] = float(np.ravel(workspace_bytes(model, precision, plan, context, assumptions))[0])
-    found["head_room"] = hbm_bytes * (1.0 - assumptions.capacity.usable_memory)
-    return {**found, "free": hbm_bytes - sum(found.values())}
+    parts = {name: float(np.ravel(held / plan.accelerators)[0]) for name, held in shared.items()}
+    parts["workspace"] = float(np.ravel(workspace_bytes(model, precision, plan, context, assumptions))[0])
+    parts["head_room"] = hbm_bytes * (1.0 - assumptions.capacity.usable_memory)
+    return {**parts, "free": hbm_bytes - sum(parts.values())}
 
 
 def could_fit(memory: Memory, plans: Plans) -> npt.NDArray[np.bool_]:
