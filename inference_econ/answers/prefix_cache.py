@@ -247,8 +247,6 @@ def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
         size = np.array([case.bytes(float(length)) for length in lengths])
         access = reading.seconds - offloading.bytes_per_prefix / reading.bytes_per_second
         lines[reading.tier] = access + size / reading.bytes_per_second
-            reading.seconds - offloading.bytes_per_prefix / reading.bytes_per_second
-        ) + size / reading.bytes_per_second
     return lines
 
 
