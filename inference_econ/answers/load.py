@@ -21,7 +21,7 @@ Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class LoadPoint:
     """A fleet at one load.
 
     Attributes
@@ -81,7 +81,7 @@ def sweep(
     arrival_scv: float = 1.0,
     simulate: bool = False,
     progress: Progress | None = None,
-) -> list[Point]:
+) -> list[LoadPoint]:
     """A fleet under some loads.
 
     Parameters
@@ -103,7 +103,7 @@ def sweep(
 
     Returns
     -------
-    list of Point
+    list of LoadPoint
         In the order of the loads.
 
     Raises
@@ -137,5 +137,5 @@ def sweep(
             )
         played = play.rehearse(service, each, arrival_scv=arrival_scv) if simulate else None
         bill = sheet(service, rate, replicas=replicas, arrival_scv=arrival_scv)
-        points.append(Point(bill, kept, played))
+        points.append(LoadPoint(bill, kept, played))
     return points

@@ -23,7 +23,7 @@ from .profile_file import profile as profile
 from .rows import chosen as chosen
 from .rows import conditions as conditions
 from .rows import thinned as thinned
-from .validation import Point as Point
+from .validation import ComparedPoint as ComparedPoint
 from .validation import Report as Report
 from .validation.bound import Violation as Violation
 from .validation.bound import violations as violations

@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from inference_econ.calibration import Point, Report
+from inference_econ.calibration import ComparedPoint, Report
 from inference_econ.errors import InputError
 from inference_econ.report.figures import COLOURS, MARKERS, STYLE, save
 
@@ -58,12 +58,12 @@ def draw_reports(reports: Sequence[Report], path: Path | str) -> None:
         save(figure, [path])
 
 
-def draw_panels(panels: Sequence[tuple[str, Sequence[Point]]], path: Path | str, *, width: int = 4) -> None:
+def draw_panels(panels: Sequence[tuple[str, Sequence[ComparedPoint]]], path: Path | str, *, width: int = 4) -> None:
     """Draw predictions against measurements, so many panels in a row, with bands of 10 and 20 % around equality.
 
     Parameters
     ----------
-    panels : sequence of (str, sequence of Point)
+    panels : sequence of (str, sequence of ComparedPoint)
         Titles and pairs.
     path : Path or str
         Where to, ending in .svg, .png or .pdf.
@@ -95,7 +95,7 @@ def draw_panels(panels: Sequence[tuple[str, Sequence[Point]]], path: Path | str,
 
 def _agreement(
     axes: Axes,
-    points: Sequence[Point],
+    points: Sequence[ComparedPoint],
     series: Sequence[str],
     title: str,
     *,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inference_econ.answers.load import Point
+from inference_econ.answers.load import LoadPoint
 from inference_econ.answers.recommend import Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
@@ -37,13 +37,13 @@ class LoadPage(Page):
 
     Attributes
     ----------
-    points : sequence of Point
+    points : sequence of LoadPoint
         One per load.
     targets : Targets
         What is promised.
     """
 
-    points: Sequence[Point]
+    points: Sequence[LoadPoint]
     targets: Targets
 
     def tables(self) -> Sequence[Table]:
@@ -66,7 +66,7 @@ class LoadPage(Page):
         figures.draw_charts(load_charts(self.points), path, self.tables()[0].title)
 
 
-def load_table(points: Sequence[Point], targets: Targets) -> Table:
+def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     """What users see and what tokens cost, one row per load."""
     promised = points[0].kept is not None
     columns = [
@@ -99,7 +99,7 @@ def load_table(points: Sequence[Point], targets: Targets) -> Table:
     return Table(service_title(sheet.service), tuple(columns), tuple(rows), tuple(notes))
 
 
-def _saturation(points: Sequence[Point]) -> list[str]:
+def _saturation(points: Sequence[LoadPoint]) -> list[str]:
     """From which load on the fleet is saturated, in words."""
     sheet = points[0].sheet
     most = sheet.replicas * sheet.service.most_requests_per_second
@@ -122,7 +122,7 @@ def _or_without_end(seconds: float) -> str:
     return milliseconds(seconds) if math.isfinite(seconds) else "grows"
 
 
-def simulation_table(points: Sequence[Point]) -> Table:
+def simulation_table(points: Sequence[LoadPoint]) -> Table:
     """The closed forms beside the simulation, one row per load that was simulated."""
     columns = (
         "requests/s",
@@ -160,7 +160,7 @@ def _shown(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.4g}"
 
 
-def load_sweep_record(points: Sequence[Point], targets: Targets) -> dict[str, object]:
+def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str, object]:
     """A fleet and its loads as plain data; latencies without end are null."""
     first = points[0].sheet
     return {
@@ -172,7 +172,7 @@ def load_sweep_record(points: Sequence[Point], targets: Targets) -> dict[str, ob
     }
 
 
-def _point_record(point: Point) -> dict[str, object]:
+def _point_record(point: LoadPoint) -> dict[str, object]:
     record: dict[str, object] = {
         **bounded_load(point.sheet.service, point.load, point.sheet.replicas),
         "kept_share": point.kept,
@@ -208,7 +208,7 @@ def _plain(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def load_frame(points: Sequence[Point]) -> pd.DataFrame:
+def load_frame(points: Sequence[LoadPoint]) -> pd.DataFrame:
     """Every load, one row each, unrounded; what has no end is empty."""
     import pandas as pd
 
@@ -223,7 +223,7 @@ def _flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return flat
 
 
-def load_charts(points: Sequence[Point]) -> list[Chart]:
+def load_charts(points: Sequence[LoadPoint]) -> list[Chart]:
     """TTFT, TPOT and cost against the load; what was simulated as points."""
     rates = [point.requests_per_second for point in points]
     sheet = points[0].sheet
@@ -240,7 +240,7 @@ def load_charts(points: Sequence[Point]) -> list[Chart]:
     ]
 
 
-def _latencies(points: Sequence[Point], rates: Sequence[float], name: str) -> Iterator[Line]:
+def _latencies(points: Sequence[LoadPoint], rates: Sequence[float], name: str) -> Iterator[Line]:
     for statistic in _PERCENTILES:
         seconds = [getattr(point.load, f"{name}_seconds")[statistic] for point in points]
         yield Line(statistic, rates, [1e3 * value if math.isfinite(value) else math.nan for value in seconds])

@@ -8,7 +8,7 @@ from dataclasses import astuple
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from inference_econ.calibration import Accuracy, Point, Report, Servers, Violation, by_group, panels
+from inference_econ.calibration import Accuracy, ComparedPoint, Report, Servers, Violation, by_group, panels
 from inference_econ.calibration.accuracy import accuracy
 from inference_econ.errors import InputError
 from inference_econ.report import servers
@@ -270,7 +270,7 @@ def _listed(report: Report) -> Table:
 
 
 def _missing(report: Report) -> Table:
-    reasons: dict[str, list[Point]] = {}
+    reasons: dict[str, list[ComparedPoint]] = {}
     for point in report.points:
         if point.predicted is None:
             reasons.setdefault(point.note, []).append(point)
@@ -285,7 +285,7 @@ def _missing(report: Report) -> Table:
     )
 
 
-def _parts(points: Sequence[Point]) -> Iterator[tuple[str, Sequence[Point]]]:
+def _parts(points: Sequence[ComparedPoint]) -> Iterator[tuple[str, Sequence[ComparedPoint]]]:
     """All of them; and apart, where there are any, those that constants were fitted to."""
     yield "all rows", points
     fitted = [point for point in points if point.fitted]
@@ -295,17 +295,17 @@ def _parts(points: Sequence[Point]) -> Iterator[tuple[str, Sequence[Point]]]:
         yield "others", [point for point in points if not point.fitted]
 
 
-def _pairs(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+def _pairs(points: Sequence[ComparedPoint]) -> tuple[list[float], list[float]]:
     nothing = float("nan")
     measured = [nothing if point.measured is None else point.measured for point in points]
     return measured, [nothing if point.predicted is None else point.predicted for point in points]
 
 
-def _accuracy(points: Sequence[Point]) -> Accuracy:
+def _accuracy(points: Sequence[ComparedPoint]) -> Accuracy:
     return accuracy(*_pairs(points))
 
 
-def _of_series(points: Sequence[Point]) -> dict[str, Accuracy]:
+def _of_series(points: Sequence[ComparedPoint]) -> dict[str, Accuracy]:
     return by_group([point.series for point in points], *_pairs(points))
 
 
@@ -324,7 +324,7 @@ def _percent(accuracy: Accuracy) -> str:
     return f"{100 * math.expm1(accuracy.median or 0.0):.0f} %"
 
 
-def _values(report: Report, point: Point) -> tuple[object, ...]:
+def _values(report: Report, point: ComparedPoint) -> tuple[object, ...]:
     number, series, subject, assumptions, unit, measured, predicted, fitted, note = astuple(point)
     error = point.log_error
     return report.dataset, number, series, subject, assumptions, fitted, unit, measured, predicted, error, note

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ.answers.load import SHARES, Point, sweep, usual_service
+from inference_econ.answers.load import SHARES, LoadPoint, sweep, usual_service
 from inference_econ.answers.price import sheet
 from inference_econ.answers.recommend import Targets
 from inference_econ.errors import InputError
@@ -24,7 +24,7 @@ PROMISED = Targets(ttft_seconds=0.1, tpot_seconds=0.02)
 
 
 @cache
-def points(*, promised: bool = True, simulate: bool = False, replicas: int = 1) -> tuple[Point, ...]:
+def points(*, promised: bool = True, simulate: bool = False, replicas: int = 1) -> tuple[LoadPoint, ...]:
     targets, rates = PROMISED if promised else None, (3.0, 15.0, 60.0) if simulate else None
     return tuple(sweep(service_of(), rates, replicas=replicas, targets=targets, simulate=simulate))
 

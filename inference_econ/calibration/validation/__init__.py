@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from inference_econ.calibration.validation._report import Point, Report
+from inference_econ.calibration.validation._report import ComparedPoint, Report
 from inference_econ.errors import UnknownNameError
 from inference_econ.inputs import catalog
 
-__all__ = ["DATASETS", "SERVERS", "Dataset", "Point", "Report", "dataset", "validate"]
+__all__ = ["DATASETS", "SERVERS", "ComparedPoint", "Dataset", "Report", "dataset", "validate"]
 
 
 @dataclass(frozen=True, slots=True)

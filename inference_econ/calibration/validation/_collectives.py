@@ -12,7 +12,7 @@ import numpy as np
 from inference_econ.calibration.measurements import UnusableRowError, hardware_name
 from inference_econ.calibration.validation import _nccl
 from inference_econ.calibration.validation._files import Line, preset, read
-from inference_econ.calibration.validation._report import Point, Report
+from inference_econ.calibration.validation._report import ComparedPoint, Report
 from inference_econ.engine import Collective, Network, collective_seconds
 from inference_econ.errors import UnitError
 from inference_econ.formulas.collectives import Kind
@@ -97,7 +97,7 @@ class Measured:
 def report(path: Path, names: Sequence[str]) -> Report:
     """Every row of a file, predicted under each of some assumptions."""
     assumed = {name: preset(name) for name in names}
-    points: list[Point] = []
+    points: list[ComparedPoint] = []
     used: dict[str, HardwareSpec] = {}
     for line in read(path, COLUMNS):
         try:
@@ -124,16 +124,16 @@ def _versions(assumed: dict[str, Assumptions], chips: Iterable[HardwareSpec]) ->
     return lines
 
 
-def _unusable(line: Line, name: str, reason: str) -> Point:
+def _unusable(line: Line, name: str, reason: str) -> ComparedPoint:
     subject = f"{line.text('n_gpus')} x {line.text('hardware')}"
     series = _series(line, line.number("n_nodes") or 1.0)
-    return Point(id=line.id, series=series, subject=subject, assumptions=name, unit="s", note=reason)
+    return ComparedPoint(id=line.id, series=series, subject=subject, assumptions=name, unit="s", note=reason)
 
 
-def _point(measured: Measured, name: str, assumed: Assumptions) -> Point:
+def _point(measured: Measured, name: str, assumed: Assumptions) -> ComparedPoint:
     size = float(measured.collective.bytes_per_token[0])
     predicted, reason = _predicted(measured, name, assumed.for_family(measured.chip.family))
-    return Point(
+    return ComparedPoint(
         id=measured.line.id,
         series=measured.series,
         subject=f"{measured.ranks:g} x {measured.chip.name}, {measured.domains:g} domains, {size:g} B",

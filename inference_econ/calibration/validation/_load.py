@@ -11,7 +11,7 @@ import numpy as np
 
 from inference_econ.calibration.measurements import UnusableRowError, engine_name, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
-from inference_econ.calibration.validation._report import Point, Report
+from inference_econ.calibration.validation._report import ComparedPoint, Report
 from inference_econ.engine import Plans, Setup
 from inference_econ.errors import InferenceEconError
 from inference_econ.inputs import Assumptions, Length, Precision, Requests, catalog
@@ -82,7 +82,7 @@ class Run:
 def report(path: Path, names: Sequence[str]) -> Report:
     """Every row of a file, predicted under each of some assumptions."""
     lines = read(path, COLUMNS)
-    points: list[Point] = []
+    points: list[ComparedPoint] = []
     for name in names:
         assumed = preset(name)
         known: dict[tuple[str, ...], Service] = {}
@@ -90,7 +90,9 @@ def report(path: Path, names: Sequence[str]) -> Report:
     return Report("load", f"Closed forms of load: {path.name}, predicted and measured", tuple(points), NOTES)
 
 
-def _points(line: Line, name: str, assumed: Assumptions, known: dict[tuple[str, ...], Service]) -> Iterator[Point]:
+def _points(
+    line: Line, name: str, assumed: Assumptions, known: dict[tuple[str, ...], Service]
+) -> Iterator[ComparedPoint]:
     engine, _ = engine_name(line.text("engine"))
     subject = (
         f"{engine}, {line.text('model')} ({line.text('precision')}), {line.text('gpus')} x {line.text('hardware')}, "
@@ -102,10 +104,10 @@ def _points(line: Line, name: str, assumed: Assumptions, known: dict[tuple[str, 
         run = Run(line, service, loaded(service, line.needed("rps")))
         pairs = list(run.pairs())
     except (UnusableRowError, InferenceEconError) as error:
-        yield Point(id=line.id, series="all", subject=subject, assumptions=name, unit="", note=str(error))
+        yield ComparedPoint(id=line.id, series="all", subject=subject, assumptions=name, unit="", note=str(error))
         return
     for quantity, unit, measured, predicted in pairs:
-        yield Point(
+        yield ComparedPoint(
             id=line.id,
             series=f"{quantity}, {engine}, {'kept up' if run.kept_up else 'queue'}",
             subject=subject,

@@ -11,7 +11,7 @@ import numpy as np
 
 from inference_econ.calibration.measurements import UnusableRowError, format_name, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
-from inference_econ.calibration.validation._report import Point, Report
+from inference_econ.calibration.validation._report import ComparedPoint, Report
 from inference_econ.engine import Plans, Setup, memory
 from inference_econ.errors import UnitError
 from inference_econ.inputs import Assumptions, Precision, catalog, units
@@ -122,9 +122,9 @@ def report(path: Path, names: Sequence[str]) -> Report:
     return Report("memory", f"Memory: {path.name}, predicted and reported", tuple(points), NOTES, listed=True)
 
 
-def _point(line: Line, lines: Sequence[Line], name: str, assumed: Assumptions) -> Point:
+def _point(line: Line, lines: Sequence[Line], name: str, assumed: Assumptions) -> ComparedPoint:
     stated = line.number("value")
-    point = Point(
+    point = ComparedPoint(
         id=line.id,
         series=line.text("item"),
         subject=f"{line.text('model')}, {line.text('n_gpus')} x {line.text('hardware')}, {line.text('parallelism')}",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class ComparedPoint:
     """One measurement beside one prediction of it.
 
     Attributes
@@ -58,7 +58,7 @@ class Report:
         Name of the set.
     title : str
         For people.
-    points : tuple of Point
+    points : tuple of ComparedPoint
         One for each row and each of the assumptions.
     notes : tuple of str
         How rows were read and predicted.
@@ -68,7 +68,7 @@ class Report:
 
     dataset: str
     title: str
-    points: tuple[Point, ...]
+    points: tuple[ComparedPoint, ...]
     notes: tuple[str, ...] = ()
     listed: bool = False
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from inference_econ.calibration.measurements import UnusableRowError, chip_count, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
-from inference_econ.calibration.validation._report import Point, Report
+from inference_econ.calibration.validation._report import ComparedPoint, Report
 from inference_econ.engine import Plans, Setup, Speculation, rounds
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
@@ -77,10 +77,10 @@ def report(path: Path, names: Sequence[str]) -> Report:
     return Report("specdec", f"Speculation: {path.name}, predicted and measured", tuple(points), NOTES)
 
 
-def _points(line: Line, lines: Sequence[Line], assumed: Assumptions) -> list[Point]:
+def _points(line: Line, lines: Sequence[Line], assumed: Assumptions) -> list[ComparedPoint]:
     """All comparisons of a row; one without a prediction, and the reason, if there is none."""
     metric = line.text("metric")
-    blank = Point(
+    blank = ComparedPoint(
         id=line.id,
         series=metric,
         subject=", ".join(filter(None, (line.text(name) for name in ("target_model", "draft_model", "method")))),
@@ -102,14 +102,14 @@ def _points(line: Line, lines: Sequence[Line], assumed: Assumptions) -> list[Poi
         return [replace(blank, note=str(error).removeprefix(f"{line.where}: "))]
 
 
-def _by_theorem(line: Line, blank: Point) -> Point:
+def _by_theorem(line: Line, blank: ComparedPoint) -> ComparedPoint:
     cost, rate, length = _share(line, "c_draft_cost"), _share(line, "alpha"), int(line.needed("n_draft"))
     tokens = float(formulas.expected_tokens_by_position((rate,) * length))
     series = "speed-up by formula" if blank.series.startswith("theor") else "speed-up from acceptance and cost"
     return replace(blank, series=series, unit="x", predicted=tokens / (1.0 + length * cost))
 
 
-def _relative(line: Line, lines: Sequence[Line], blank: Point) -> Point:
+def _relative(line: Line, lines: Sequence[Line], blank: ComparedPoint) -> ComparedPoint:
     """The same rounds with another rule of acceptance: they differ in their tokens alone."""
     same = ("source_id", "metric", "n_draft")
     group = [other for other in lines if all(other.text(name) == line.text(name) for name in same)]
@@ -122,7 +122,7 @@ def _relative(line: Line, lines: Sequence[Line], blank: Point) -> Point:
     return replace(blank, series="speed-up of relaxed acceptance", unit="x", predicted=predicted)
 
 
-def _deployed(line: Line, lines: Sequence[Line], assumed: Assumptions, blank: Point) -> Iterator[Point]:
+def _deployed(line: Line, lines: Sequence[Line], assumed: Assumptions, blank: ComparedPoint) -> Iterator[ComparedPoint]:
     """Speed-up and speed of a deployment, and tokens per round from the acceptance of the first proposal."""
     missing = [word for name, word in _NEEDED.items() if not line.text(name)]
     if "tree" in line.text("method"):

@@ -13,7 +13,7 @@ from inference_econ.calibration.accuracy import Accuracy, by_group
 from inference_econ.calibration.measurements import MeasuredServer, Measurement, Skipped
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.rows import calibration_behind, was_fitted
-from inference_econ.calibration.validation._report import Point
+from inference_econ.calibration.validation._report import ComparedPoint
 from inference_econ.calibration.validation.rows import QUANTITIES, REPEATED, File, Quantity, Row, Servers
 from inference_econ.errors import InputError
 from inference_econ.inputs import Assumptions, catalog, profiles
@@ -152,14 +152,14 @@ def inside(rows: Iterable[Row], quantity: Quantity) -> tuple[int, int]:
     return sum(where.low <= value <= where.high for value, where in known), len(known)
 
 
-def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[Point]]]:
+def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[ComparedPoint]]]:
     """Pairs of measured and predicted values for pictures: one list per quantity that has any, in series by a key."""
     check_groups([by])
     pictures = []
     for quantity in QUANTITIES:
         unit = "tokens/s" if quantity.field.endswith("per_accelerator") else "s"
         points = [
-            Point(
+            ComparedPoint(
                 id=row.id,
                 series=GROUPS[by](row.measurement),
                 subject=row.measurement.model,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.engine.operators.table import Operator, Table
+from inference_econ.engine.operators.table import Operator, OperatorTable
 from inference_econ.formulas import attention as formulas
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
@@ -23,7 +23,7 @@ from inference_econ.inputs import (
 Array = npt.NDArray[np.float64]
 
 
-def mixer(table: Table, block: Block) -> Iterator[Operator]:
+def mixer(table: OperatorTable, block: Block) -> Iterator[Operator]:
     """Projections on the attention ranks; scores, cache and state where the assumptions place them."""
     spec, layers = block.attention, block.layers
     # Side by side, the feed-forward part's sum carries the output of attention along.
@@ -41,7 +41,7 @@ def mixer(table: Table, block: Block) -> Iterator[Operator]:
         yield from _recurrent(table, layers, spec, summed)
 
 
-def _grouped_query(table: Table, layers: int, spec: GroupedQueryAttention, summed: float) -> Iterator[Operator]:
+def _grouped_query(table: OperatorTable, layers: int, spec: GroupedQueryAttention, summed: float) -> Iterator[Operator]:
     value_dim = spec.head_dim if spec.value_head_dim is None else spec.value_head_dim
     queries, values = spec.query_heads * spec.head_dim, spec.query_heads * value_dim
     projected = float(queries * (1 + spec.output_gate) + spec.kv_heads * (spec.head_dim + value_dim))
@@ -61,7 +61,7 @@ def _grouped_query(table: Table, layers: int, spec: GroupedQueryAttention, summe
     yield table.projection("attention output", layers, [(table.hidden, float(values))], reduced=summed, output=True)
 
 
-def _latent(table: Table, layers: int, spec: LatentAttention, summed: float) -> Iterator[Operator]:
+def _latent(table: OperatorTable, layers: int, spec: LatentAttention, summed: float) -> Iterator[Operator]:
     """MLA: projections, then scores over latents or over decompressed keys and values."""
     hidden, rank = table.hidden, float(spec.kv_rank)
     down, up, _ = counting.latent_weights(spec, hidden)
@@ -87,7 +87,7 @@ def _latent(table: Table, layers: int, spec: LatentAttention, summed: float) -> 
     yield table.projection("attention output", layers, [(hidden, values)], reduced=summed, output=True)
 
 
-def _latent_scores(table: Table, layers: int, spec: LatentAttention, limit: float) -> Iterator[Operator]:
+def _latent_scores(table: OperatorTable, layers: int, spec: LatentAttention, limit: float) -> Iterator[Operator]:
     """Attention of MLA: absorbed, over a decompressed cache, or over what each step decompresses.
 
     With absorbed projections the latent itself is key and value of every head. The up-projection of new tokens
@@ -129,7 +129,7 @@ def _latent_scores(table: Table, layers: int, spec: LatentAttention, limit: floa
     )
 
 
-def _compressed(table: Table, layers: int, spec: CompressedAttention, summed: float) -> Iterator[Operator]:
+def _compressed(table: OperatorTable, layers: int, spec: CompressedAttention, summed: float) -> Iterator[Operator]:
     """DeepSeek-V4: the last raw tokens and, further back, pooled entries, all of one shared key-value vector."""
     weights = counting.attention(spec, table.hidden)
     rows = weights / table.hidden
@@ -152,7 +152,7 @@ def _compressed(table: Table, layers: int, spec: CompressedAttention, summed: fl
 
 
 def _index_scan(
-    table: Table, layers: int, heads: int | None, head_dim: int | None, entries: float
+    table: OperatorTable, layers: int, heads: int | None, head_dim: int | None, entries: float
 ) -> Iterator[Operator]:
     """Scores of every index head against every cached index key; nothing where another layer's pick is reused."""
     if heads is not None and head_dim is not None:
@@ -166,7 +166,7 @@ def _index_scan(
         )
 
 
-def _recurrent(table: Table, layers: int, spec: RecurrentMixer, summed: float) -> Iterator[Operator]:
+def _recurrent(table: OperatorTable, layers: int, spec: RecurrentMixer, summed: float) -> Iterator[Operator]:
     """Projections, and a state that is read and written once per step whatever the context."""
     weights = counting.attention(spec, table.hidden)
     yield table.projection("mixer", layers, [(weights / table.hidden, table.hidden)], reduced=summed)
@@ -186,7 +186,7 @@ def _recurrent(table: Table, layers: int, spec: RecurrentMixer, summed: float) -
 
 
 def _scores(
-    table: Table,
+    table: OperatorTable,
     name: str,
     layers: int,
     *,

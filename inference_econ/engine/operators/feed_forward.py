@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import expert_ranks
-from inference_econ.engine.operators.table import Collective, Operator, OperatorKind, Table
+from inference_econ.engine.operators.table import Collective, Operator, OperatorKind, OperatorTable
 from inference_econ.formulas.experts import expected_largest, touched_fraction
 from inference_econ.formulas.matmul import activation_elements_per_token
 from inference_econ.inputs import (
@@ -25,7 +25,7 @@ from inference_econ.inputs import (
 Array = npt.NDArray[np.float64]
 
 
-def feed_forward(table: Table, block: Block) -> Iterator[Operator]:
+def feed_forward(table: OperatorTable, block: Block) -> Iterator[Operator]:
     """Dense matrices or experts, cut over what expert parallelism leaves of the stage."""
     spec = block.feed_forward
     if spec.kind == "dense":
@@ -48,7 +48,7 @@ def feed_forward(table: Table, block: Block) -> Iterator[Operator]:
         yield from _experts(table, block.layers, spec)
 
 
-def _shared_matrix(table: Table, name: str, layers: int, width: float, launches: float = 1.0) -> Operator:
+def _shared_matrix(table: OperatorTable, name: str, layers: int, width: float, launches: float = 1.0) -> Operator:
     """A small matrix from the residual stream that every chip of a stage holds a part of."""
     count = table.hidden * width
     return Operator(
@@ -63,7 +63,7 @@ def _shared_matrix(table: Table, name: str, layers: int, width: float, launches:
 
 
 def _dense(
-    table: Table,
+    table: OperatorTable,
     layers: int,
     name: str,
     spec: DenseFeedForward | ExpertFeedForward,
@@ -90,7 +90,7 @@ def _dense(
         )
 
 
-def _experts(table: Table, layers: int, spec: ExpertFeedForward) -> Iterator[Operator]:
+def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iterator[Operator]:
     """Routed experts: dispatch, both sides over the ranks that share an expert, combine."""
     assumptions = table.assumptions
     routed, active, sparsity = _routed(spec, assumptions.experts)
@@ -151,7 +151,7 @@ def _touched_by_busiest(touched: Array, routed: float, spread: Array) -> Array:
     return np.asarray(spread * np.minimum(most, held))
 
 
-def _busiest_tokens(table: Table, routed: float, active: float, spread: Array) -> Array:
+def _busiest_tokens(table: OperatorTable, routed: float, active: float, spread: Array) -> Array:
     """Tokens of the rank that gets most of them over the mean [1]: chance, and what its experts are chosen more."""
     mean = np.maximum(table.tokens, 1.0) * active / spread
     variation = np.sqrt(1.0 / mean + table.assumptions.experts.popularity_scv * spread / routed)
@@ -165,12 +165,12 @@ def _sides(
     return ("in", spec.input_matrices, width), ("out", spec.output_matrices, hidden)
 
 
-def _traffic(table: Table, hidden: float, width: float, ranks: Array) -> Array:
+def _traffic(table: OperatorTable, hidden: float, width: float, ranks: Array) -> Array:
     return activation_elements_per_token(hidden, width, ranks, table.assumptions.chip.activation_traffic)
 
 
 def _exchange(
-    table: Table, spec: ExpertFeedForward, active: float, spread: Array, token_bytes: Array | float
+    table: OperatorTable, spec: ExpertFeedForward, active: float, spread: Array, token_bytes: Array | float
 ) -> Collective:
     """Dispatch or combine: an all-to-all of one copy of a token per rank that it reaches."""
     reached = np.minimum(active, spread)
@@ -200,7 +200,7 @@ def _domains_reached(spec: ExpertFeedForward, active: float, domains: Array) -> 
 
 
 def _side(
-    table: Table,
+    table: OperatorTable,
     name: str,
     layers: int,
     dtype: str,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inference_econ.engine.operators.table import Operator, Table
+from inference_econ.engine.operators.table import Operator, OperatorTable
 
 
-def pointwise(table: Table) -> Iterator[Operator]:
+def pointwise(table: OperatorTable) -> Iterator[Operator]:
     """Norms and activation functions of every layer: memory traffic and launches, no arithmetic to speak of."""
     for block in table.model.blocks:
         parts = (block.attention.kind != "none") + (block.feed_forward.kind != "none")
@@ -22,7 +22,7 @@ def pointwise(table: Table) -> Iterator[Operator]:
         yield _activation(table, block.layers, width, spec.input_matrices, launches=2.0 if shared else 1.0)
 
 
-def _norms(table: Table, layers: int, count: int) -> Operator:
+def _norms(table: OperatorTable, layers: int, count: int) -> Operator:
     """A norm before each part, fused with the residual sum: two vectors read, two written.
 
     Every rank of a group works on all of the group's tokens.
@@ -36,7 +36,7 @@ def _norms(table: Table, layers: int, count: int) -> Operator:
     )
 
 
-def _activation(table: Table, layers: int, width: float, matrices: int, launches: float) -> Operator:
+def _activation(table: OperatorTable, layers: int, width: float, matrices: int, launches: float) -> Operator:
     """What comes out of the input matrices is read, gated and written once; of a shared expert apart."""
     return Operator(
         "activation function",

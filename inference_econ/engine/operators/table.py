@@ -97,7 +97,7 @@ class Operator:
     padding: Array | float = 1.0
 
 
-class Table:
+class OperatorTable:
     """What the rows of one table share: the model, the plans and how work is laid out on them.
 
     Attributes

@@ -16,7 +16,7 @@ from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.attention import mixer
 from inference_econ.engine.operators.feed_forward import feed_forward
 from inference_econ.engine.operators.pointwise import pointwise
-from inference_econ.engine.operators.table import Collective, Operator, Table
+from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
 from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, ModelSpec, Precision
 
 Array = npt.NDArray[np.float64]
@@ -75,7 +75,7 @@ def decode_work(
     Work
         Entries broadcast to ``plans.shape``.
     """
-    table = Table(model, precision, plans, context, link_domain, assumptions)
+    table = OperatorTable(model, precision, plans, context, link_domain, assumptions)
     operators = [row for block in model.blocks for row in (*mixer(table, block), *feed_forward(table, block))]
     operators += [_output_embedding(table), _pipeline(table)]
     if assumptions.chip.pointwise == "counted":
@@ -83,7 +83,7 @@ def decode_work(
     return Work(tuple(operators), table.tokens, plans.micro_batch, model.layers, plans.prefill)
 
 
-def _output_embedding(table: Table) -> Operator:
+def _output_embedding(table: OperatorTable) -> Operator:
     """Logits of every new token, or of the last one of a prompt."""
     count = table.model.vocab_size * table.hidden
     counted = 2.0 if table.assumptions.chip.embedding_flop == "both" else 1.0
@@ -99,14 +99,14 @@ def _output_embedding(table: Table) -> Operator:
     )
 
 
-def _sampling(table: Table) -> Operator:
+def _sampling(table: OperatorTable) -> Operator:
     """Logits in 32 bits: written, then read for the largest and for the sum. One rank per group samples."""
     moved = 3.0 * table.model.vocab_size * BYTES_PER_ELEMENT["fp32"] / table.groups
     share = 1.0 / table.plans.new_tokens if table.plans.prefill else 1.0
     return Operator("sampling", 1.0, table.precision.activations, activation_bytes_per_token=moved * share)
 
 
-def _pipeline(table: Table) -> Operator:
+def _pipeline(table: OperatorTable) -> Operator:
     """Hand-off of the residual stream from stage to stage."""
     domains: Array = np.full((), 2.0)
     if table.assumptions.network.pipeline_hop == "nearest":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.calibration import Point, Report, accuracy, validation
+from inference_econ.calibration import ComparedPoint, Report, accuracy, validation
 from inference_econ.calibration.validation._collectives import COLUMNS
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
@@ -29,7 +29,7 @@ LOW_LATENCY = {
 }
 
 
-def _compare(tmp_path: Path, *rows: dict[str, str], assumptions: str = "nccl_2_23") -> list[Point]:
+def _compare(tmp_path: Path, *rows: dict[str, str], assumptions: str = "nccl_2_23") -> list[ComparedPoint]:
     path = tmp_path / "mine.csv"
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, ["id", *COLUMNS, "interconnect", "source", "notes"], restval="")

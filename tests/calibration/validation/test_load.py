@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inference_econ.calibration import Point, Report
+from inference_econ.calibration import ComparedPoint, Report
 from inference_econ.calibration.validation import validate
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
@@ -19,7 +19,7 @@ def report() -> Report:
     return validate("load")
 
 
-def points(*words: str) -> list[Point]:
+def points(*words: str) -> list[ComparedPoint]:
     return [point for point in report().points if all(word in point.series for word in words)]
 
 

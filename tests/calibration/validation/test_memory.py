@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.calibration import Point, validation
+from inference_econ.calibration import ComparedPoint, validation
 from inference_econ.calibration.validation._memory import COLUMNS
 from inference_econ.engine import memory
 from inference_econ.errors import InputError
@@ -22,7 +22,7 @@ ROW = {**B200, "weight_dtype": "nvfp4", "item": "checkpoint FP4", "value": "400"
 NAMED = ("id", *COLUMNS, "source_id", "notes")
 
 
-def _compare(tmp_path: Path, *rows: dict[str, str], assumptions: str = "deployable") -> list[Point]:
+def _compare(tmp_path: Path, *rows: dict[str, str], assumptions: str = "deployable") -> list[ComparedPoint]:
     path = tmp_path / "mine.csv"
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, NAMED, restval="")
@@ -32,16 +32,16 @@ def _compare(tmp_path: Path, *rows: dict[str, str], assumptions: str = "deployab
 
 
 @pytest.fixture(scope="module")
-def points() -> dict[str, Point]:
+def points() -> dict[str, ComparedPoint]:
     return {point.id: point for point in validation.validate("memory").points}
 
 
-def test_every_row_has_a_prediction(points: dict[str, Point]) -> None:
+def test_every_row_has_a_prediction(points: dict[str, ComparedPoint]) -> None:
     assert list(points) == [f"M{number:04d}" for number in range(7, 19)]
     assert all(point.predicted is not None for point in points.values())
 
 
-def test_tokens_of_a_cache_by_hand(points: dict[str, Point]) -> None:
+def test_tokens_of_a_cache_by_hand(points: dict[str, ComparedPoint]) -> None:
     assert points["M0009"].predicted == points["M0012"].predicted == PER_TOKEN == 35136
     assert points["M0007"].predicted == pytest.approx(21.22e9 / PER_TOKEN, rel=1e-12)
     assert points["M0010"].predicted == pytest.approx(23.21e9 / PER_TOKEN, rel=1e-12)
@@ -50,7 +50,7 @@ def test_tokens_of_a_cache_by_hand(points: dict[str, Point]) -> None:
         assert abs(points[row].log_error or 1.0) < 5e-4
 
 
-def test_cache_of_a_request_by_hand(points: dict[str, Point]) -> None:
+def test_cache_of_a_request_by_hand(points: dict[str, ComparedPoint]) -> None:
     assert points["M0015"].predicted == pytest.approx(3 * 1024 * PER_TOKEN / 1e6, rel=1e-12)
     assert "215.9 with a cache in 16 bits" in points["M0015"].note
     free, requests = points["M0014"].predicted, points["M0016"].predicted
@@ -59,7 +59,7 @@ def test_cache_of_a_request_by_hand(points: dict[str, Point]) -> None:
     assert "471" in points["M0016"].note
 
 
-def test_weights_and_what_they_leave_are_the_usable_memory(points: dict[str, Point]) -> None:
+def test_weights_and_what_they_leave_are_the_usable_memory(points: dict[str, ComparedPoint]) -> None:
     used, free = points["M0013"].predicted, points["M0014"].predicted
     assert used is not None and free is not None
     share = catalog.assumptions("deployable").capacity.usable_memory
@@ -69,7 +69,7 @@ def test_weights_and_what_they_leave_are_the_usable_memory(points: dict[str, Poi
     assert free == pytest.approx(100, rel=0.05)
 
 
-def test_checkpoints_have_their_format(points: dict[str, Point]) -> None:
+def test_checkpoints_have_their_format(points: dict[str, ComparedPoint]) -> None:
     for row, name in (("M0017", "deepseek_v3_nvfp4"), ("M0018", "deepseek_v3")):
         model = catalog.model(name)
         precision = Precision.of(model)
@@ -80,7 +80,7 @@ def test_checkpoints_have_their_format(points: dict[str, Point]) -> None:
     assert '"about"' in points["M0018"].note
 
 
-def test_what_agrees_needs_no_remark(points: dict[str, Point]) -> None:
+def test_what_agrees_needs_no_remark(points: dict[str, ComparedPoint]) -> None:
     for point in points.values():
         assert bool(point.note) == (abs((point.predicted or 0.0) / (point.measured or 1.0) - 1.0) > 0.02), point
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.calibration import Point, Report, validation
+from inference_econ.calibration import ComparedPoint, Report, validation
 from inference_econ.inputs import catalog
 
 SHIPPED = catalog.measured_files()["specdec"]
@@ -20,7 +20,7 @@ def report() -> Report:
     return validation.validate("specdec")
 
 
-def _points(report: Report, series: str) -> dict[str, Point]:
+def _points(report: Report, series: str) -> dict[str, ComparedPoint]:
     return {point.id: point for point in report.points if point.series == series}
 
 
@@ -83,7 +83,7 @@ def test_relaxed_acceptance_changes_the_tokens_alone(report: Report) -> None:
 HEAD = SHIPPED.read_text(encoding="utf-8").splitlines()[0]
 
 
-def _own(tmp_path: Path, **cells: str) -> list[Point]:
+def _own(tmp_path: Path, **cells: str) -> list[ComparedPoint]:
     """One row like the first that was measured on a deployment, with some cells changed."""
     with SHIPPED.open(encoding="utf-8") as stream:
         row = next(row for row in csv.DictReader(stream) if row["id"] == "S0051")
