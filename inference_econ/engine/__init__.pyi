@@ -27,7 +27,7 @@ from .operators.feed_forward import expert_thresholds as expert_thresholds
 from .operators.feed_forward import largest_sparsity as largest_sparsity
 from .operators.table import Collective as Collective
 from .operators.table import Operator as Operator
-from .operators.table import Table as Table
+from .operators.table import OperatorTable as OperatorTable
 from .operators.work import Work as Work
 from .prefill import Prefill as Prefill
 from .prefill import fastest_cut as fastest_cut
