@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inference_econ.engine import Plans, Setup, Table, memory, mixer, step_seconds
+from inference_econ.engine import OperatorTable, Plans, Setup, memory, mixer, step_seconds
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError
 from inference_econ.inputs import LatentAttention, LatentVariant, LatentVariantsAsk, ModelSpec, WholeStep, catalog
@@ -153,7 +153,7 @@ def _fits(setup: Setup, plans: Plans) -> bool:
 
 def _attention_seconds(setup: Setup, plans: Plans) -> float:
     """Seconds of the rows that attention has in the operator table [s]."""
-    table = Table(
+    table = OperatorTable(
         setup.model,
         setup.precision,
         plans,
