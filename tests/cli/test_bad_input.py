@@ -141,6 +141,10 @@ def _what_if(change: str) -> list[str]:
             _what_if("assumptions.chip.math_efficiency=nan"),
             r"math_efficiency: Input should be a valid number, got 'nan'",
         ),
+        (
+            ["schema", "model", "--page"],
+            r"--page is of assumptions only, got model; without it the JSON schema is printed",
+        ),
         # Layouts that do not divide.
         ([*EXPLAIN, "--tp", "3"], r"Llama 3.1 70B: 64 query heads do not split over the attention ranks \(tp=3"),
         ([*EXPLAIN, "--pp", "7", "--batch", "14"], r"80 layers do not split into the pipeline's stages \(tp=8, pp=7"),

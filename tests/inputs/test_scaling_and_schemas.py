@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import LatentAttention, catalog
+from inference_econ.inputs.assumptions import GROUPS, field_names
 from inference_econ.inputs.scaling import scaled
-from inference_econ.inputs.schemas import json_schema
+from inference_econ.inputs.schemas import json_schema, reference_page
 
 
 @pytest.mark.parametrize("name", ["llama_3_70b", "deepseek_v3", "gpt_oss_20b"])
@@ -59,3 +61,12 @@ def test_quantities_are_numbers_or_text_in_the_schema() -> None:
 def test_an_unknown_kind_of_schema() -> None:
     with pytest.raises(InputError, match="unknown kind 'chip'; kinds: hardware, model, traffic, assumptions, scenario"):
         json_schema("chip")
+
+
+def test_the_page_of_assumptions_is_what_the_fields_say() -> None:
+    page = reference_page()
+    assert all(f"\n## {group}\n" in page for group in GROUPS)
+    assert sum(line.startswith("| `") for line in page.splitlines()) == len(field_names())
+    assert "| `overlap` | `step`, `operator`, `none` | What hides behind what" in page
+    kept = Path(__file__).parents[2] / "docs" / "assumptions.md"
+    assert kept.read_text(encoding="utf-8") == page, "inference-econ schema assumptions --page -o docs/assumptions.md"
