@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
 from inference_econ.inputs._base import BytesPerSecond, Count, FlopsPerSecond, Seconds, Spec
+from inference_econ.inputs.asks import Printed
 from inference_econ.inputs.dtype import Dtype
-
-Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
-Probability = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]
-#: One for all, or a list.
-Acceptance = Annotated[
-    Annotated[Probability, Tag("one")]
-    | Annotated[tuple[Probability, ...], Field(min_length=1, strict=False), Tag("several")],
-    Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),
-]
-GridName = Literal["paper", "whole"]
-#: A published number with its digits, ``"0.50"``.
-Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
-
-
-ProposerName = Literal["draft", "mtp", "eagle", "ngram"]
-#: Settings that say who proposes tokens.
-PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)
-
 
 LatentVariant = Literal["absorbed", "decompressed", "decompressed_per_step"]
 Degree = Annotated[int, Field(ge=1, le=4096)]
