@@ -12,7 +12,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -134,7 +134,9 @@ def our_frontier(case: Case, grid: Grid) -> Frontier:
         draft = catalog.model("paper/llama_3_8b")
         speculation = Speculation.of("draft", _ACCEPTANCE, _LONGEST_DRAFT, model=draft)
     setup = question_of(case.model, case.weights)
-    return compute(setup, grid, _DOLLARS_PER_HOUR, speculation=speculation, sampling=Sampling(_LIMITS, _DECADES))
+    return compute(
+        replace(setup, price=_DOLLARS_PER_HOUR), grid, speculation=speculation, sampling=Sampling(_LIMITS, _DECADES)
+    )
 
 
 def grid_of(case: Case, points: int) -> Grid:

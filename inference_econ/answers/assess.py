@@ -277,7 +277,6 @@ def assess(
     pins.check_whole()
     setup = replace(setup, context=traffic.mean_context)
     bound = replace(setup, assumptions=catalog.assumptions("ideal"))
-    rate = setup.dollars_per_accelerator_hour
     measured = operating_point(setup, observed)
     layout = frontier(setup, Traffic(context=setup.context), Space(pins))
     batches = _batches(measured, pins)
@@ -287,7 +286,7 @@ def assess(
             progress(share, "frontiers")
         # The measured chips and batch need not be on the grid, and must not look better for it.
         wider = Grid(np.union1d(grid.accelerators, accelerators), np.union1d(grid.batch, batches), grid.layouts)
-        return _gap(measured, compute(setting, wider, rate, traffic=traffic), traffic)
+        return _gap(measured, compute(setting, wider, traffic=traffic), traffic)
 
     alike = make_grid(setup, Space(Pins(accelerators=accelerators)))
     same_size = against(0.0, setup, alike)
@@ -298,7 +297,7 @@ def assess(
     parts: tuple[StepPart, ...] = ()
     prompts = shortage = predicted = None
     try:
-        predicted = compute(setup, grid, rate).fastest()
+        predicted = compute(setup, grid).fastest()
     except NothingFitsError:
         shortage = _shortage(setup, grid, measured.batch)
     else:

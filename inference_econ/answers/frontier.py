@@ -80,7 +80,6 @@ def frontier(
         return compute(
             served,
             make_grid(served, tried),
-            served.dollars_per_accelerator_hour,
             speculation=speculation,
             max_tokens_per_second=traffic.max_tokens_per_second,
             sampling=sampling,

@@ -39,12 +39,12 @@ class UsedSource:
 def sources(front: Frontier) -> tuple[UsedSource, ...]:
     """Every source that a frontier rests on."""
     draft = None if front.speculation is None else front.speculation.model
-    return priced_sources(front.setup, front.dollars_per_accelerator_hour, draft)
+    return priced_sources(front.setup, draft)
 
 
-def priced_sources(setup: Setup, rate: float, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
-    """The sources of a question and of the price that goes with it [USD/h]."""
-    used = list(setup_sources(setup, draft))
+def priced_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
+    """The sources of a setup and of its price."""
+    used, rate = list(setup_sources(setup, draft)), setup.dollars_per_accelerator_hour
     for listed in setup.hardware.prices:
         if listed.dollars_per_accelerator_hour == rate:
             where = f"{listed.where} ({listed.kind}, {listed.date})"

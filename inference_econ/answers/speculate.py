@@ -39,8 +39,6 @@ class Speculated:
     ----------
     plain, speculating : Service
         The same layout; the second has less room for requests where the proposer takes memory.
-    dollars_per_accelerator_hour : float
-        [USD/h]
     concurrency : ndarray
         Requests in flight, ascending, whole numbers up to the slots of the second [1].
     plain_state, state : Steady
@@ -55,13 +53,17 @@ class Speculated:
 
     plain: Service
     speculating: Service
-    dollars_per_accelerator_hour: float
     concurrency: Array
     plain_state: Steady
     state: Steady
     drafted: Indices
     tokens: Array
     propose_seconds: Array
+
+    @property
+    def dollars_per_accelerator_hour(self) -> float:
+        """The price of a chip [USD/h]."""
+        return self.plain.setup.dollars_per_accelerator_hour
 
     @property
     def speedup(self) -> Array:
@@ -162,8 +164,8 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     state = fast.at(concurrency)
     series = rounds(setup, replace(plans, batch=state.batch), speculation)
     length = series.best().length
-    rate, each = setup.dollars_per_accelerator_hour, series.propose_seconds
-    return Speculated(plain, fast, rate, concurrency, plain.at(concurrency), state, length, series.tokens[length], each)
+    each = series.propose_seconds
+    return Speculated(plain, fast, concurrency, plain.at(concurrency), state, length, series.tokens[length], each)
 
 
 def _dollars(service: Service, state: Steady, rate: float) -> Array:

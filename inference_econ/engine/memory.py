@@ -346,6 +346,6 @@ def reasons(
     if domain_limit is not None:
         code = np.where(plans.accelerators > domain_limit, NETWORK, code)
     if plans.whole:
-        for problem in indivisible(model, plans, layout, assumptions, blocks):
+        for problem in indivisible(model, plans, layout, assumptions.layout, blocks):
             code = np.where(problem.where, DIVIDE, code)
     return code

@@ -113,7 +113,6 @@ class PlanTable:
 def every_plan(
     setup: Setup,
     grid: Grid,
-    dollars_per_accelerator_hour: float,
     *,
     speculation: Speculation | None = None,
     max_tokens_per_second: float | None = None,
@@ -126,8 +125,6 @@ def every_plan(
         What, on what, how.
     grid : Grid
         Instances and layouts to consider.
-    dollars_per_accelerator_hour : float
-        Price [USD/h].
     speculation : Speculation, optional
         Speculate where it helps.
     max_tokens_per_second : float, optional
@@ -168,7 +165,9 @@ def every_plan(
     if seconds.size == 0:
         raise NothingFitsError(why_nothing_fits(setup, grid, max_tokens_per_second, speculation))
     plans = Plans.joined([part.plans for part in parts])
-    dollars = money.dollars_per_million_tokens(plans.accelerators, seconds, plans.batch, dollars_per_accelerator_hour)
+    dollars = money.dollars_per_million_tokens(
+        plans.accelerators, seconds, plans.batch, setup.dollars_per_accelerator_hour
+    )
     return PlanTable(
         setup,
         plans,
@@ -324,10 +323,11 @@ def common_problems(setup: Setup, grid: Grid) -> list[str]:
     list of str
         What all plans have in common, or else the most frequent problem.
     """
+    layout, blocks = setup.assumptions.layout, setup.precision.blocks
     total, counts = 0, Counter[str]()
     for portion in candidates(setup, grid):
         problems: dict[str, npt.NDArray[np.bool_]] = {}
-        for problem in indivisible(setup.model, portion.plans, portion.cut, setup.assumptions, setup.precision.blocks):
+        for problem in indivisible(setup.model, portion.plans, portion.cut, layout, blocks):
             problems[problem.text] = problem.where | problems.get(problem.text, np.zeros((), dtype=bool))
         if not np.all(np.broadcast_to(functools.reduce(np.logical_or, problems.values()), portion.codes.shape)):
             return []

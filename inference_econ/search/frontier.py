@@ -103,8 +103,6 @@ class Frontier:
         Who proposes tokens, if anybody.
     grid : Grid
         Where the points come from.
-    dollars_per_accelerator_hour : float
-        [USD/h]
     seconds, dollars : ndarray, shape (n,)
         Time per token [s] and cost [USD per 1e6 tokens], both strictly ordered.
     accelerators, batch : ndarray, shape (n,)
@@ -118,7 +116,6 @@ class Frontier:
     setup: Setup
     speculation: Speculation | None
     grid: Grid
-    dollars_per_accelerator_hour: float
     seconds: Array
     dollars: Array
     accelerators: Array
@@ -183,6 +180,11 @@ class Frontier:
             )
         return self.point(int(fast_enough[0]))
 
+    @property
+    def dollars_per_accelerator_hour(self) -> float:
+        """The price of a chip [USD/h]."""
+        return self.setup.dollars_per_accelerator_hour
+
     def subjects(self, points: Sequence[Point] | None = None) -> tuple[Instances]:
         """Every point as an instance that may be unlike what was measured, or some points of it."""
         sizes, batches = self.accelerators.tolist(), self.batch.tolist()
@@ -196,7 +198,6 @@ class Frontier:
         return every_plan(
             self.setup,
             self.grid,
-            self.dollars_per_accelerator_hour,
             speculation=self.speculation,
             max_tokens_per_second=self.max_tokens_per_second,
         )
@@ -217,7 +218,6 @@ class Frontier:
 def compute(
     setup: Setup,
     grid: Grid,
-    dollars_per_accelerator_hour: float,
     *,
     speculation: Speculation | None = None,
     max_tokens_per_second: float | None = None,
@@ -230,11 +230,9 @@ def compute(
     Parameters
     ----------
     setup : Setup
-        What, on what, how.
+        What, on what, how, at what price.
     grid : Grid
         Instances and layouts to consider.
-    dollars_per_accelerator_hour : float
-        Price [USD/h].
     speculation : Speculation, optional
         Speculate where it helps.
     max_tokens_per_second : float, optional
@@ -265,7 +263,7 @@ def compute(
     are not evaluated. The result is the same as without.
     """
     sizes, batches = grid.pairs()
-    search = _FrontierSearch(setup, grid, dollars_per_accelerator_hour, speculation, max_tokens_per_second)
+    search = _FrontierSearch(setup, grid, speculation, max_tokens_per_second)
     for share, what, step in ((0.0, "a coarse grid", _COARSE), (0.1, "all instances", 1)):
         if progress is not None:
             progress(share, what)
@@ -282,7 +280,6 @@ def compute(
         setup,
         speculation,
         grid,
-        dollars_per_accelerator_hour,
         search.seconds[chosen],
         search.dollars[chosen],
         search.accelerators[chosen],
@@ -299,12 +296,11 @@ class _FrontierSearch:
         self,
         setup: Setup,
         grid: Grid,
-        dollars_per_accelerator_hour: float,
         speculation: Speculation | None,
         max_tokens_per_second: float | None,
     ) -> None:
         self.setup, self.grid, self.speculation = setup, grid, speculation
-        self.price, self.demand = dollars_per_accelerator_hour, max_tokens_per_second
+        self.price, self.demand = setup.dollars_per_accelerator_hour, max_tokens_per_second
         self.seconds = self.dollars = self.accelerators = self.batch = np.empty(0)
 
     def evaluate(self, accelerators: Array, batch: Array) -> None:

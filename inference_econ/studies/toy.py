@@ -68,7 +68,7 @@ def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
         dollars[best],
         points.accelerators[best],
         points.batch[best],
-        sources=priced_sources(setup, price),
+        sources=priced_sources(setup),
     )
 
 

@@ -6,6 +6,7 @@ on its grid of 400 x 400 instances, so that the alternatives to the ``paper`` pr
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -46,7 +47,7 @@ def _frontier(
     grid = paper_grid(smallest, SPARSITY.get(model, 1.0), pipeline=False)
     speculation = Speculation.of("draft", 0.8, 5, model=catalog.model("paper/llama_3_8b")) if speculate else None
     sampling = Sampling(1000, 2.0) if sampled else None
-    return compute(setup, grid, 2.1, speculation=speculation, sampling=sampling)
+    return compute(replace(setup, price=2.1), grid, speculation=speculation, sampling=sampling)
 
 
 def _cost(front: Frontier, speed: float) -> float:

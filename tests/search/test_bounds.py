@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, get_args, get_origin
 
 import numpy as np
@@ -62,7 +63,7 @@ def _setup(model: str, changes: tuple[str, ...], context: float = 2000.0) -> Set
 
 def _frontier(setup: Setup, layouts: Layouts, speculation: Speculation | None) -> Frontier:
     sizes, batches = np.array([4.0, 8.0, 30.0, 200.0]), np.array([1.0, 6.0, 50.0, 600.0, 3000.0])
-    return compute(setup, Grid(sizes, batches, layouts), 2.0, speculation=speculation)
+    return compute(replace(setup, price=2.0), Grid(sizes, batches, layouts), speculation=speculation)
 
 
 def _check(setup: Setup, layouts: Layouts, speculation: Speculation | None = None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -65,7 +67,7 @@ def test_the_frontier_is_what_trying_everything_leaves(
     dollars = size * seconds / batch * PRICE / 3600 * 1e6
     best = pareto.undominated(seconds, dollars)[::-1]
 
-    front = compute(setup, grid, PRICE, speculation=speculation, max_tokens_per_second=demand)
+    front = compute(replace(setup, price=PRICE), grid, speculation=speculation, max_tokens_per_second=demand)
     # Equal costs but for rounding may keep either of two points, so the curves are compared and not the plans.
     assert front.seconds[-1] == pytest.approx(seconds.min(), rel=1e-12)
     assert front.dollars[0] == pytest.approx(dollars.min(), rel=1e-12)

@@ -121,7 +121,7 @@ def test_reasons_count_plans_whose_degrees_divide_the_stage() -> None:
                     counts["heads, layers, experts or widths do not divide"] += 1
                 else:
                     fitting += 1
-    table = every_plan.every_plan(setup, grid, 2.0)
+    table = every_plan.every_plan(replace(setup, price=2.0), grid)
     assert table.infeasible == counts
     assert len(table) == fitting
 
@@ -198,4 +198,4 @@ def test_the_studys_grid_is_not_listed() -> None:
 def test_nothing_to_list_says_why() -> None:
     setup = _front().setup
     with pytest.raises(NothingFitsError, match=r"nothing fits: .* weights exceed the memory: \d+"):
-        every_plan.every_plan(setup, whole_grid(1.0, pipeline=True, largest=1), 2.0)
+        every_plan.every_plan(replace(setup, price=2.0), whole_grid(1.0, pipeline=True, largest=1))

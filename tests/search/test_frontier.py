@@ -75,7 +75,7 @@ def test_frontier_equals_brute_force(
     if demand is not None:
         sold = batch / seconds <= demand
         seconds, dollars, size, batch = seconds[sold], dollars[sold], size[sold], batch[sold]
-    front = compute(setup, grid, PRICE, speculation=speculation, max_tokens_per_second=demand)
+    front = compute(replace(setup, price=PRICE), grid, speculation=speculation, max_tokens_per_second=demand)
     # Fastest last.
     assert (np.diff(front.seconds) < 0).all()
     assert (np.diff(front.dollars) > 0).all()
@@ -90,7 +90,7 @@ def test_frontier_equals_brute_force(
 def test_dollars_are_linear_in_the_price_and_nothing_else_changes(factor: float) -> None:
     setup = _question("paper/llama_3_70b", "int8")
     grid = _grid(setup, whole=False, pipeline=False)
-    one, other = compute(setup, grid, PRICE), compute(setup, grid, factor * PRICE)
+    one, other = compute(replace(setup, price=PRICE), grid), compute(replace(setup, price=factor * PRICE), grid)
     assert other.dollars == pytest.approx(factor * one.dollars, rel=1e-12)
     assert other.seconds.tolist() == one.seconds.tolist()
 
@@ -98,8 +98,8 @@ def test_dollars_are_linear_in_the_price_and_nothing_else_changes(factor: float)
 def test_sampling_keeps_a_part_of_the_exact_frontier() -> None:
     setup = _question("paper/llama_3_70b", "int8")
     grid = _grid(setup, whole=False, pipeline=False)
-    exact = compute(setup, grid, PRICE)
-    few = compute(setup, grid, PRICE, sampling=Sampling(points=20, decades=1.0))
+    exact = compute(replace(setup, price=PRICE), grid)
+    few = compute(replace(setup, price=PRICE), grid, sampling=Sampling(points=20, decades=1.0))
     assert 1 < len(few) <= 20 < len(exact)
     assert set(few.seconds) <= set(exact.seconds)
     assert few.seconds[-1] == exact.seconds[-1]
@@ -108,7 +108,7 @@ def test_sampling_keeps_a_part_of_the_exact_frontier() -> None:
 
 def test_points_describe_their_plan() -> None:
     setup = _question("paper/llama_3_70b", "int8")
-    front = compute(setup, _grid(setup, whole=False, pipeline=True), PRICE)
+    front = compute(replace(setup, price=PRICE), _grid(setup, whole=False, pipeline=True))
     points = front.points()
     assert len(points) == len(front)
     for index, point in enumerate(points):
@@ -130,7 +130,7 @@ def test_points_describe_their_plan() -> None:
 
 def test_cheapest_at_a_speed() -> None:
     setup = _question("paper/llama_3_70b", "int8")
-    front = compute(setup, _grid(setup, whole=True, pipeline=False), PRICE)
+    front = compute(replace(setup, price=PRICE), _grid(setup, whole=True, pipeline=False))
     speed = float(np.median(front.tokens_per_second))
     point = front.cheapest(tokens_per_second=speed)
     assert point.tokens_per_second_per_user >= speed
@@ -142,7 +142,7 @@ def test_cheapest_at_a_speed() -> None:
 
 def test_the_frame_has_a_row_per_point() -> None:
     setup = _question("paper/llama_3_70b", "int8")
-    front = compute(setup, _grid(setup, whole=True, pipeline=False), PRICE)
+    front = compute(replace(setup, price=PRICE), _grid(setup, whole=True, pipeline=False))
     frame = front.to_frame()
     assert len(frame) == len(front)
     assert frame["tokens_per_second_per_user"].to_numpy() == pytest.approx(front.tokens_per_second, rel=1e-12)
@@ -152,7 +152,7 @@ def test_the_frame_has_a_row_per_point() -> None:
 def test_utilisation_is_useful_arithmetic_over_the_theoretical_peak() -> None:
     # As in the study: [2 P_act + k_att l] b / (N C latency), at the rate of the weights.
     setup = _question("paper/llama_3_70b", "int8", context=1000.0)
-    front = compute(setup, _grid(setup, whole=False, pipeline=False), PRICE)
+    front = compute(replace(setup, price=PRICE), _grid(setup, whole=False, pipeline=False))
     flop = 2 * setup.model.active_parameters + 4 * 128 * 64 * 80 * 1000
     expected = flop * front.batch / (front.accelerators * 2e15 * front.seconds)
     assert front.mfu == pytest.approx(expected, rel=1e-12)
@@ -162,7 +162,7 @@ def test_nothing_fits_says_why_and_how_many_would_do() -> None:
     setup = _question("paper/llama_3_405b", context=1000.0)
     grid = whole_grid(1.0, pipeline=False, largest=4, largest_batch=8)
     with pytest.raises(NothingFitsError) as found:
-        compute(setup, grid, PRICE)
+        compute(replace(setup, price=PRICE), grid)
     message = str(found.value)
     assert message.startswith("nothing fits: ")
     for text in (
@@ -179,14 +179,14 @@ def test_an_impossible_demand_is_a_reason_of_its_own() -> None:
     setup = _question("paper/llama_3_8b")
     grid = whole_grid(1.0, pipeline=False, largest=2, largest_batch=8)
     with pytest.raises(NothingFitsError, match=r"more than 0\.01 tokens/s are produced: \d+"):
-        compute(setup, grid, PRICE, max_tokens_per_second=0.01)
+        compute(replace(setup, price=PRICE), grid, max_tokens_per_second=0.01)
 
 
 def test_a_cap_on_the_instance_holds_even_if_nothing_fits_below_it() -> None:
     grid = whole_grid(100.0, pipeline=False, largest=8, largest_batch=8)
     assert (grid.accelerators <= 8).all()
     with pytest.raises(NothingFitsError, match="nothing fits"):
-        compute(_question("paper/gpt_4"), grid, PRICE)
+        compute(replace(_question("paper/gpt_4"), price=PRICE), grid)
 
 
 @pytest.mark.parametrize("pipeline", [False, True])
@@ -195,14 +195,14 @@ def test_an_empty_grid_is_said_to_be_empty(pipeline: bool) -> None:
     for whole in (False, True):
         grid = replace(_grid(setup, whole=whole, pipeline=pipeline), accelerators=np.empty(0))
         with pytest.raises(NothingFitsError, match="0 plans considered; the grid is empty"):
-            compute(setup, grid, PRICE)
+            compute(replace(setup, price=PRICE), grid)
 
 
 def test_progress_reaches_the_end() -> None:
     setup = _question("paper/llama_3_8b")
     told: list[float] = []
     grid = _grid(setup, whole=True, pipeline=False)
-    compute(setup, grid, PRICE, progress=lambda share, _: told.append(share))
+    compute(replace(setup, price=PRICE), grid, progress=lambda share, _: told.append(share))
     assert told == sorted(told)
     assert told
     assert told[-1] == 1.0

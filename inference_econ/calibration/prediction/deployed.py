@@ -176,7 +176,7 @@ def _cuts(model: ModelSpec, plans: Plans, pool: Pool, assumptions: Assumptions) 
     problems = {
         cut: [
             problem
-            for problem in indivisible(model, plans, cut, assumptions)
+            for problem in indivisible(model, plans, cut, assumptions.layout)
             # Engines hold spare copies of some experts so that they split.
             if np.any(problem.where) and problem.code != "experts"
         ]

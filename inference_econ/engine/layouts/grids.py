@@ -12,18 +12,18 @@ from inference_econ._types import Array
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, attention_degrees, expert_degrees, has_experts
 from inference_econ.formulas.pipeline import logarithmic_degrees
-from inference_econ.inputs import Assumptions, ModelSpec
+from inference_econ.inputs import Assumptions, LayoutAssumptions, ModelSpec
 
 #: Sizes of instances without gaps [1].
 _EVERY_SIZE = np.arange(1, 129)
 
 
-def pipeline_depths(batch: Array, layers: int, assumptions: Assumptions) -> Array:
+def pipeline_depths(batch: Array, layers: int, assumed: LayoutAssumptions) -> Array:
     """Real-valued pipeline depths of the study for each batch [1], shape (steps + 1, *batch.shape)."""
     deepest = np.full(batch.shape, float(layers))
-    if assumptions.layout.pipeline_deepest == "layers_or_batch":
+    if assumed.pipeline_deepest == "layers_or_batch":
         deepest = np.minimum(np.maximum(batch, 1.0), layers)
-    return logarithmic_degrees(deepest, assumptions.layout.pipeline_steps)
+    return logarithmic_degrees(deepest, assumed.pipeline_steps)
 
 
 class Layouts(Protocol):
@@ -59,7 +59,7 @@ class ContinuousLayouts:
         del accelerators
         if not self.pipeline or assumptions.layout.pipeline_steps == 0:
             return [np.ones([1] * batch.ndim)]
-        return list(pipeline_depths(batch, model.layers, assumptions))
+        return list(pipeline_depths(batch, model.layers, assumptions.layout))
 
     def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
         """Attention on T^(1 - j/steps) chips."""
@@ -115,7 +115,7 @@ class WholeLayouts:
         Tried is what divides the heads or the experts, and the stage of at least one of the instances.
         """
         stage = plans.stage
-        ranks = self._only_ranks(assumptions, stage)
+        ranks = self._only_ranks(assumptions.layout, stage)
         if ranks is None:
             ranks = _column(_dividing(attention_degrees(model), stage), stage)
         ep = np.ones(())
@@ -127,14 +127,14 @@ class WholeLayouts:
 
     def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
         """The same numbers, at most the stage."""
-        ranks = self._only_ranks(assumptions, stage)
+        ranks = self._only_ranks(assumptions.layout, stage)
         return np.minimum(_column(attention_degrees(model), stage) if ranks is None else ranks, stage)
 
-    def _only_ranks(self, assumptions: Assumptions, stage: Array) -> Array | None:
+    def _only_ranks(self, assumed: LayoutAssumptions, stage: Array) -> Array | None:
         """The chips that attention runs on [1], shape (1, *stage.shape), where nothing is left to choose."""
         if self.pins.tp is not None:
             return np.full((1, *stage.shape), float(self.pins.tp))
-        if self.pins.dp is not None or assumptions.layout.attention_scale_down_steps == 0:
+        if self.pins.dp is not None or assumed.attention_scale_down_steps == 0:
             return np.asarray(stage[None] / (self.pins.dp or 1))
         return None
 

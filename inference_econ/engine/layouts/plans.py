@@ -14,7 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.inputs import Assumptions, Attention, DenseFeedForward, ExpertFeedForward, ModelSpec, TensorLayout
+from inference_econ.inputs import (
+    Attention,
+    DenseFeedForward,
+    ExpertAssumptions,
+    ExpertFeedForward,
+    LayoutAssumptions,
+    ModelSpec,
+    TensorLayout,
+)
 
 #: The study writes depths as rounded powers, so an exact comparison would lose the deepest one.
 DEPTH_TOLERANCE = 1e-9
@@ -140,7 +148,7 @@ class Plans:
         return replace(self, new_tokens=new_tokens)
 
 
-def expert_ranks(plans: Plans, experts: int, sparsity: float, assumptions: Assumptions) -> Array:
+def expert_ranks(plans: Plans, experts: int, sparsity: float, assumed: ExpertAssumptions) -> Array:
     """Expert-parallel ranks of one stage for a block with ``experts`` experts [1], shape (...).
 
     With ``plans.ep`` given, it is that number. Otherwise experts are spread as far as there are chips and
@@ -150,12 +158,12 @@ def expert_ranks(plans: Plans, experts: int, sparsity: float, assumptions: Assum
         return np.ones(())
     if plans.ep is not None:
         return plans.ep
-    if not assumptions.experts.parallel:
+    if not assumed.parallel:
         return np.ones(())
     spread = np.minimum(plans.stage, experts)
-    threshold = assumptions.experts.parallel_min_requests_per_sparsity * sparsity
+    threshold = assumed.parallel_min_requests_per_sparsity * sparsity
     counted = plans.micro_batch
-    if assumptions.experts.parallel_counts == "tokens":
+    if assumed.parallel_counts == "tokens":
         counted = counted * plans.new_tokens
     return np.where(counted < threshold, 1.0, spread)
 
@@ -185,7 +193,7 @@ def indivisible(
     model: ModelSpec,
     plans: Plans,
     layout: TensorLayout,
-    assumptions: Assumptions,
+    assumed: LayoutAssumptions,
     blocks: tuple[int, int] = (1, 1),
 ) -> list[Problem]:
     """What whole-number plans would have to split unevenly.
@@ -198,7 +206,7 @@ def indivisible(
         Deployments, shape (...).
     layout : {'1d', '2d'}
         How weight matrices are cut.
-    assumptions : Assumptions
+    assumed : LayoutAssumptions
         Whether groups of attention ranks share the batch.
     blocks : (int, int)
         Elements that share a scale and must stay together, of dense matrices and of experts [1].
@@ -215,7 +223,7 @@ def indivisible(
         Problem("accelerators", (), _uneven(plans.accelerators, plans.pp)),
         Problem("stage", (), _uneven(stage, ranks)),
     ]
-    if assumptions.layout.attention_groups == "data_parallel":
+    if assumed.attention_groups == "data_parallel":
         problems.append(Problem("micro_batch", (), _uneven(plans.micro_batch, stage / ranks)))
     if layout == "2d":
         problems += [Problem("square", (), np.sqrt(size) % 1 > 0) for size in (ranks, stage)]

@@ -94,7 +94,7 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
     """Routed experts: dispatch, both sides over the ranks that share an expert, combine."""
     assumptions = table.assumptions
     routed, active, sparsity = _routed(spec, assumptions.experts)
-    spread = expert_ranks(table.plans, spec.experts, sparsity, assumptions)
+    spread = expert_ranks(table.plans, spec.experts, sparsity, assumptions.experts)
     ranks = np.maximum(1.0, table.stage / np.maximum(1.0, spread))
     touched = touched_fraction(sparsity, table.tokens, assumptions.experts.popularity_scv) * routed
     hidden = table.hidden if spec.latent_size is None else float(spec.latent_size)

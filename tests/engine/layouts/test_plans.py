@@ -19,7 +19,7 @@ def _plan(tp: int, dp: int = 1, pp: int = 1, ep: int = 1, batch: float = 64.0) -
 
 def _codes(model: str, plan: Plans, cut: str = "1d", blocks: tuple[int, int] = (1, 1)) -> set[str]:
     problems = indivisible(
-        catalog.model(model), plan, "2d" if cut == "2d" else "1d", catalog.assumptions("deployable"), blocks
+        catalog.model(model), plan, "2d" if cut == "2d" else "1d", catalog.assumptions("deployable").layout, blocks
     )
     return {problem.code for problem in problems if np.any(problem.where)}
 
@@ -53,8 +53,8 @@ def test_cuts_and_blocks_have_codes_too() -> None:
 
 def test_every_code_has_a_text() -> None:
     assert set(PROBLEMS) == set(get_args(ProblemCode))
-    model, assumptions = catalog.model("deepseek_v3"), catalog.assumptions("deployable")
-    texts = {problem.code: problem.text for problem in indivisible(model, _plan(8, ep=3), "1d", assumptions)}
+    model, layout = catalog.model("deepseek_v3"), catalog.assumptions("deployable").layout
+    texts = {problem.code: problem.text for problem in indivisible(model, _plan(8, ep=3), "1d", layout)}
     assert texts["experts"] == "256 experts do not split over the expert-parallel ranks"
     assert texts["layers"] == "61 layers do not split into the pipeline's stages"
     assert not any("{" in text for text in texts.values())
