@@ -17,7 +17,7 @@ from inference_econ.engine import Instances, memory
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import TierSpec
-from inference_econ.serving import Service, Services, loaded
+from inference_econ.serving import Service, Services, check_rate, loaded
 
 Array = npt.NDArray[np.float64]
 
@@ -204,8 +204,7 @@ def offload(
         raise InputError(f"the prefix must leave at least one new token of the prompt ({tokens:g}), got {prefix:g}")
     service = layouts.service(_cheapest(layouts))
     rate = FILLED * service.most_requests_per_second if requests_per_second is None else requests_per_second
-    if not 0 < rate < math.inf:
-        raise InputError(f"the request rate must be positive, got {rate:g}")
+    check_rate(rate)
     price = float(money.dollars_per_second(service.accelerators, service.setup.dollars_per_accelerator_hour))
     case = _Case(service, tokens - prefix)
     room = case.room()

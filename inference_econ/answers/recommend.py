@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
-from inference_econ.serving import Loaded, Service, Services, loaded
+from inference_econ.serving import Loaded, Service, Services, check_rate, loaded
 
 Array = npt.NDArray[np.float64]
 
@@ -139,8 +139,7 @@ def recommend(
     """
     if requests_per_second is None:
         requests_per_second = natural_rate(offers, targets)
-    if not 0 < requests_per_second < math.inf:
-        raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
+    check_rate(requests_per_second)
     bounds = []
     for which, layouts in enumerate(offers):
         rates = promised_rates(layouts, targets)

@@ -44,6 +44,10 @@ class Accuracy(NamedTuple):
         """Share of the measurements that there is a prediction for [1]."""
         return self.predicted / self.rows if self.rows else 0.0
 
+    def record(self) -> dict[str, object]:
+        """All fields and the coverage, by name."""
+        return {**self._asdict(), "coverage": self.coverage}
+
 
 def log_errors(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Array:
     """Natural logarithm of predicted over measured, which treats half and double alike.
@@ -144,6 +148,6 @@ def accuracy_by(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     rows = []
     for values, group in frame.assign(**{_ALL: 0}).groupby([*keys, _ALL], dropna=False, sort=True):
         errors = accuracy(group["measured"], group["predicted"])
-        rows.append({**dict(zip(keys, values, strict=False)), **errors._asdict(), "coverage": errors.coverage})
+        rows.append({**dict(zip(keys, values, strict=False)), **errors.record()})
     columns = [*keys, *Accuracy._fields, "coverage"]
     return pd.DataFrame(rows, columns=columns).sort_values("rows", ascending=False, kind="stable", ignore_index=True)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from inference_econ.calibration import CONSTANTS, GROUPS, KNOWN, NEW, Fit, Fold, Measurement, coverage, held_out
 from inference_econ.inputs import percent, value_of
 from inference_econ.report.page import Page
+from inference_econ.report.record import finite_or_none
 from inference_econ.report.table import Table
 
 Array = npt.NDArray[np.float64]
@@ -126,7 +127,7 @@ def _covered(fitted: Fit, folds: Mapping[str, Sequence[Fold]], target: str) -> d
     """Share of rows inside of intervals of 80 % that were made without their group."""
     index = fitted.targets.index(target)
     return {
-        what: _number(coverage(held_out(folds, division, index), division.weight))
+        what: finite_or_none(coverage(held_out(folds, division, index), division.weight))
         for what, division in _DIVISIONS.items()
     }
 
@@ -149,7 +150,7 @@ def record(fitted: Fit, folds: Mapping[str, Sequence[Fold]], left_out: Mapping[s
                 fitted.names, fitted.values, fitted.log_errors, fitted.unknown, strict=True
             )
         },
-        "median_errors": {target: _number(fitted.median_error(target)) for target in fitted.targets},
+        "median_errors": {target: finite_or_none(fitted.median_error(target)) for target in fitted.targets},
         "base": fitted.base.name,
         "base_median_errors": {
             target: _median(fitted.base_errors[:, index]) for index, target in enumerate(fitted.targets)
@@ -172,10 +173,6 @@ def record(fitted: Fit, folds: Mapping[str, Sequence[Fold]], left_out: Mapping[s
 def _median(errors: Array) -> float | None:
     known = np.abs(errors[np.isfinite(errors)])
     return float(np.median(known)) if known.size else None
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _amount(name: str, value: float) -> str:

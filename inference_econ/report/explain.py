@@ -15,7 +15,7 @@ from inference_econ.inputs import Quantity
 from inference_econ.report import caveats
 from inference_econ.report.page import Bar, Block, Page
 from inference_econ.report.record import HEAD, facts
-from inference_econ.report.table import PART_NAMES, Table, dollars, formats_label, layout_label, remarks
+from inference_econ.report.table import PART_NAMES, Table, amount, dollars, formats_label, layout_label, remarks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,9 +130,9 @@ def operator_table(explanation: Explanation) -> Table:
         (
             row.name,
             f"{row.repeats:g}",
-            _amount(row.flop / 1e9),
-            _amount(row.moved_bytes / 1e6),
-            _amount(row.flop / row.moved_bytes) if row.moved_bytes else "-",
+            amount(row.flop / 1e9),
+            amount(row.moved_bytes / 1e6),
+            amount(row.flop / row.moved_bytes) if row.moved_bytes else "-",
             f"{ridge(setup, row.unit):.0f} {row.unit}",
             *(f"{seconds * 1e3:.3f}" for seconds in (row.seconds, row.network_seconds, row.launch_seconds)),
             row.bound,
@@ -196,10 +196,6 @@ def _operator_record(row: OperatorCosts) -> dict[str, object]:
         "seconds": row.seconds,
         "bound": row.bound,
     }
-
-
-def _amount(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def ridge(setup: Setup, unit: str) -> float:

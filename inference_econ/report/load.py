@@ -12,6 +12,7 @@ from inference_econ.answers.recommend import Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
+from inference_econ.report.record import finite_or_none
 from inference_econ.report.service import (
     SEEN,
     bounded_load,
@@ -196,16 +197,14 @@ def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
     for name in ("ttft", "tpot"):
         endless = saturated and name == "ttft"
         record[f"{name}_seconds"] = {
-            statistic: None if endless else _plain(estimate.value) for statistic, estimate in summary[name].items()
+            statistic: None if endless else finite_or_none(estimate.value)
+            for statistic, estimate in summary[name].items()
         }
         record[f"{name}_half_widths"] = {
-            statistic: None if endless else _plain(estimate.half_width) for statistic, estimate in summary[name].items()
+            statistic: None if endless else finite_or_none(estimate.half_width)
+            for statistic, estimate in summary[name].items()
         }
     return record
-
-
-def _plain(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def load_frame(points: Sequence[LoadPoint]) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import layout_of
-from inference_econ.report.table import Table, dollars, layout_label
+from inference_econ.report.table import Table, amount, dollars, layout_label
 from inference_econ.studies.exhibits import Chart, Line
 
 #: Columns that a computed prefix follows; what a tier takes was not measured.
@@ -84,8 +84,8 @@ def offload_table(offloading: Offloading) -> Table:
 def _row(reading: Reading) -> tuple[str, ...]:
     row: tuple[str, ...] = (
         reading.tier,
-        "" if math.isinf(reading.bytes_per_second) else _number(reading.bytes_per_second / 1e9),
-        _number(reading.capacity_bytes / 1e9),
+        "" if math.isinf(reading.bytes_per_second) else amount(reading.bytes_per_second / 1e9),
+        amount(reading.capacity_bytes / 1e9),
         _ms(reading.seconds),
         dollars(reading.dollars_per_million) if reading.dollars_per_million else "0",
         _ms(reading.ttft_seconds),
@@ -95,7 +95,7 @@ def _row(reading: Reading) -> tuple[str, ...]:
     if reading.reuse is None:
         return row
     reuse = reading.reuse
-    return (*row, _number(reuse.needed_bytes / 1e9), f"{reuse.lifetime_seconds:.0f}", f"{100 * reuse.hit_rate:.1f}")
+    return (*row, amount(reuse.needed_bytes / 1e9), f"{reuse.lifetime_seconds:.0f}", f"{100 * reuse.hit_rate:.1f}")
 
 
 def _conversation(conversation: Conversation) -> str:
@@ -117,11 +117,7 @@ def _title(offloading: Offloading) -> str:
 
 
 def _ms(seconds: float) -> str:
-    return _number(1e3 * seconds)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return amount(1e3 * seconds)
 
 
 def _time(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -45,6 +46,11 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
     if requests is not None:
         known |= {"isl": requests.isl.mean, "osl": requests.osl.mean, "cached": requests.cached}
     return {name: known[name] for name in names}
+
+
+def finite_or_none(value: float) -> float | None:
+    """The value itself, or None if it has no end or is not known: records have no NaN and no infinity."""
+    return value if math.isfinite(value) else None
 
 
 def source_records(used: Sequence[UsedSource]) -> list[dict[str, str]]:

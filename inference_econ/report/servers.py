@@ -17,7 +17,7 @@ from inference_econ.calibration import (
     scores,
 )
 from inference_econ.inputs import number, percent
-from inference_econ.report.table import Table
+from inference_econ.report.table import Table, spreadsheet_cell
 
 #: Rows that are named one by one; of more, the first and the last are.
 _NAMED = 3
@@ -184,7 +184,7 @@ def beyond(violations: Sequence[Violation]) -> Table:
 def record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]:
     """A report as plain data."""
     groups = [
-        {key: value, "quantity": quantity.name, **_record(accuracy)}
+        {key: value, "quantity": quantity.name, **accuracy.record()}
         for key in by
         for quantity in QUANTITIES
         for (value,), accuracy in scores(report.counted(), quantity, (key,)).items()
@@ -194,12 +194,12 @@ def record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]:
         "assumptions": report.assumptions,
         "datasets": {name: asdict(report.coverage(name)) for name in report.datasets},
         "coverage": asdict(report.coverage()),
-        "errors": {quantity.name: _record(accuracy) for quantity, accuracy in _by_quantity(report.counted())},
+        "errors": {quantity.name: accuracy.record() for quantity, accuracy in _by_quantity(report.counted())},
         "parts": {
             which: {quantity.name: _part(part, quantity, accuracy) for quantity, accuracy in _by_quantity(part)}
             for which, part in report.split().items()
         },
-        "speculative": {quantity.name: _record(accuracy) for quantity, accuracy in _by_quantity(report.speculative())},
+        "speculative": {quantity.name: accuracy.record() for quantity, accuracy in _by_quantity(report.speculative())},
         "groups": groups,
         "skipped": {reason: len(rows) for reason, rows in report.reasons().items()},
         "rows": list(_lines(report)),
@@ -232,7 +232,7 @@ def predictions(reports: Sequence[Servers]) -> Table:
     """
     lines = [line for report in reports for line in _lines(report)]
     columns = tuple(dict.fromkeys(name for line in lines for name in line))
-    rows = tuple(tuple(_plain(line.get(name)) for name in columns) for line in lines)
+    rows = tuple(tuple(spreadsheet_cell(line.get(name)) for name in columns) for line in lines)
     return Table("Predictions", columns, rows)
 
 
@@ -337,33 +337,20 @@ def _reading(title: str, accuracy: Accuracy) -> str:
     return f"{title[0].upper()}{title[1:]}: {which} within {half}."
 
 
-def _numbers(accuracy: Accuracy) -> tuple[str, ...]:
+def error_cells(accuracy: Accuracy) -> tuple[str, ...]:
+    """Median, mean, ninth tenth and bias of some errors for people."""
     sizes = ("-" if value is None else f"{value:.3f}" for value in (accuracy.median, accuracy.mean, accuracy.p90))
-    return (
-        str(accuracy.rows),
-        str(accuracy.predicted),
-        *sizes,
-        "-" if accuracy.bias is None else f"{accuracy.bias:+.3f}",
-    )
+    return (*sizes, "-" if accuracy.bias is None else f"{accuracy.bias:+.3f}")
 
 
-def _record(accuracy: Accuracy) -> dict[str, object]:
-    return {**accuracy._asdict(), "coverage": accuracy.coverage}
+def _numbers(accuracy: Accuracy) -> tuple[str, ...]:
+    return (str(accuracy.rows), str(accuracy.predicted), *error_cells(accuracy))
 
 
 def _part(rows: Sequence[Row], quantity: Quantity, accuracy: Accuracy) -> dict[str, object]:
     held, known = inside(rows, quantity)
-    return {**_record(accuracy), "with_interval": known, "inside": held}
+    return {**accuracy.record(), "with_interval": known, "inside": held}
 
 
 def _named(report: Servers) -> str:
     return "the profiles of their hardware" if report.assumptions == BY_HARDWARE else report.assumptions
-
-
-def _plain(value: object) -> str:
-    """A value for spreadsheets."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import layout_record
 from inference_econ.inputs import Quantity
 from inference_econ.report import caveats
-from inference_econ.report.record import HEAD, facts
+from inference_econ.report.record import HEAD, facts, finite_or_none
 from inference_econ.report.table import layout_label
 from inference_econ.serving import SHARES, Loaded, Service
 
@@ -99,7 +98,7 @@ def service_title(service: Service) -> str:
 
 def finite(values: Mapping[str, float]) -> dict[str, float | None]:
     """Numbers as plain data: those without an end are null."""
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+    return {name: finite_or_none(value) for name, value in values.items()}
 
 
 def milliseconds(seconds: float) -> str:

@@ -151,3 +151,17 @@ def size(value: float) -> str:
 def dollars(value: float) -> str:
     """Write an amount with three digits, and cents from ten dollars on."""
     return f"{value:.2f}" if value >= 10 else f"{value:#.3g}"
+
+
+def amount(value: float) -> str:
+    """Write a quantity with three digits, and whole from a hundred on."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def spreadsheet_cell(value: object) -> str:
+    """Write a value for spreadsheets: nothing if it is missing, numbers with ten digits."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -13,7 +13,7 @@ from inference_econ.calibration.accuracy import accuracy
 from inference_econ.errors import InputError
 from inference_econ.report import servers
 from inference_econ.report.page import Block, Page, Remarks
-from inference_econ.report.table import Table
+from inference_econ.report.table import Table, spreadsheet_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,6 @@ _MET = 0.05
 #: Rows that are named one by one; of more, the first and the last are.
 _NAMED = 4
 _ERRORS = ("median", "mean", "p90", "bias")
-_LEGEND = "Errors are |ln(predicted / measured)|: 0.1 is about 10 %, 0.69 a factor of two; the bias keeps the sign."
 _COLUMNS = (
     *("dataset", "id", "series", "subject", "assumptions", "fitted", "unit"),
     *("measured", "predicted", "log_error", "note"),
@@ -157,8 +156,8 @@ def record(report: Report) -> dict[str, object]:
     errors: dict[str, object] = {}
     for name in report.assumptions:
         points = [point for point in report.points if point.assumptions == name]
-        by_series = {series: _record(accuracy) for series, accuracy in _of_series(points).items()}
-        of_parts = {which: _record(_accuracy(part)) for which, part in _parts(points)}
+        by_series = {series: accuracy.record() for series, accuracy in _of_series(points).items()}
+        of_parts = {which: _accuracy(part).record() for which, part in _parts(points)}
         errors[name] = {**of_parts, "series": by_series}
     return {
         "dataset": report.dataset,
@@ -171,7 +170,9 @@ def record(report: Report) -> dict[str, object]:
 
 def points_table(reports: Iterable[Report]) -> Table:
     """Every row of some reports: what CSV files hold."""
-    rows = tuple(tuple(_plain(v) for v in _values(report, point)) for report in reports for point in report.points)
+    rows = tuple(
+        tuple(spreadsheet_cell(v) for v in _values(report, point)) for report in reports for point in report.points
+    )
     return Table("Predictions beside measurements", _COLUMNS, rows)
 
 
@@ -209,7 +210,7 @@ def _overall(report: Report) -> Table:
         rows += [(name, which, *_numbers(accuracy)) for which, accuracy in parts.items()]
         readings.append(_overall_reading(name, parts))
     columns = ("assumptions", "which", "rows", "predicted", "covered %", *_ERRORS)
-    return Table(report.title, columns, tuple(rows), (*readings, _LEGEND))
+    return Table(report.title, columns, tuple(rows), (*readings, servers.LEGEND))
 
 
 def _overall_reading(name: str, parts: dict[str, Accuracy]) -> str:
@@ -310,13 +311,8 @@ def _of_series(points: Sequence[ComparedPoint]) -> dict[str, Accuracy]:
 
 
 def _numbers(accuracy: Accuracy) -> tuple[str, ...]:
-    errors = ("-" if value is None else f"{value:.3f}" for value in (accuracy.median, accuracy.mean, accuracy.p90))
-    bias = "-" if accuracy.bias is None else f"{accuracy.bias:+.3f}"
-    return (str(accuracy.rows), str(accuracy.predicted), f"{100 * accuracy.coverage:.0f}", *errors, bias)
-
-
-def _record(accuracy: Accuracy) -> dict[str, object]:
-    return {**accuracy._asdict(), "coverage": accuracy.coverage}
+    counts = (str(accuracy.rows), str(accuracy.predicted), f"{100 * accuracy.coverage:.0f}")
+    return (*counts, *servers.error_cells(accuracy))
 
 
 def _percent(accuracy: Accuracy) -> str:
@@ -333,12 +329,3 @@ def _values(report: Report, point: ComparedPoint) -> tuple[object, ...]:
 def _digits(value: float) -> str:
     """Four digits, and all before the point."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-
-
-def _plain(value: object) -> str:
-    """A value for spreadsheets."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.10g}" if isinstance(value, float) else str(value)

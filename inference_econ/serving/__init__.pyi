@@ -4,6 +4,7 @@ from . import services as services
 from . import steady as steady
 from .load import SHARES as SHARES
 from .load import Loaded as Loaded
+from .load import check_rate as check_rate
 from .load import kept_share as kept_share
 from .load import loaded as loaded
 from .load import summary as summary

@@ -147,6 +147,18 @@ def kept_share(
     return min(float(shares[times <= ttft_seconds].sum()), by_tokens, 1.0)
 
 
+def check_rate(requests_per_second: float) -> None:
+    """Refuse a rate of requests that is not positive and finite [1/s].
+
+    Raises
+    ------
+    InputError
+        With the rate.
+    """
+    if not 0 < requests_per_second < math.inf:
+        raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
+
+
 def occupancy(service: Service, requests_per_second: float, arrival_scv: float) -> tuple[queueing.Load, Steady]:
     """How many requests are in flight, and the steady states with 1, 2, .. slots of them.
 
@@ -160,8 +172,7 @@ def occupancy(service: Service, requests_per_second: float, arrival_scv: float) 
     bunches of m is m times as variable, for the part of their time that requests decode. An approximation, held
     against the simulation.
     """
-    if not requests_per_second > 0:
-        raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
+    check_rate(requests_per_second)
     state = service.at(np.arange(1.0, service.slots + 1.0))
     # A server with more in flight completes no less; interpolation may say so by a rounding.
     rates = np.minimum(np.maximum.accumulate(state.requests_per_second), state.requests_per_second[-1])

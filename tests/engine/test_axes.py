@@ -14,6 +14,7 @@ import inference_econ as ie
 from inference_econ.engine import Plans, Setup, evaluate, step_seconds
 from inference_econ.inputs import Assumptions, Precision, catalog, value_of
 from inference_econ.inputs.assumptions import field_names
+from tests.reading import scalar
 
 Array = npt.NDArray[np.float64]
 
@@ -58,10 +59,6 @@ def plans(draw: st.DrawFn) -> Plans:
     prefill = draw(st.booleans())
     new_tokens = draw(st.sampled_from([100, 3000]) if prefill else st.integers(1, 5))
     return Plans(tp * dp * pp, batch * dp * pp, pp, tp, ep, new_tokens=new_tokens, prefill=prefill)
-
-
-def _number(value: object) -> float:
-    return float(np.ravel(np.asarray(value, dtype=float))[0])
 
 
 # From ``deployable`` to ``paper``, one field at a time.
@@ -149,9 +146,9 @@ def _like_paper(assumptions: Assumptions, field: str) -> Assumptions:
 
 def _measures(setup: Setup, plan: Plans) -> dict[str, float]:
     costs, memory = evaluate(setup, plan, "1d"), setup.memory(plan)
-    parts = {name: _number(part) for name, part in costs.parts.items()}
-    held = {name: _number(getattr(memory, name)) for name in ("weight_bytes", "kv_bytes", "available_bytes")}
-    return {**parts, **held, "seconds": _number(costs.seconds)}
+    parts = {name: scalar(part) for name, part in costs.parts.items()}
+    held = {name: scalar(getattr(memory, name)) for name in ("weight_bytes", "kv_bytes", "available_bytes")}
+    return {**parts, **held, "seconds": scalar(costs.seconds)}
 
 
 def test_every_choice_of_the_deployable_preset_is_looked_at() -> None:
@@ -212,10 +209,10 @@ def test_what_makes_the_difference_between_the_presets_is_listed_in_seconds() ->
     for field in _differing():
         walked = _like_paper(walked, field)
         setup = _question("deepseek_v3", "h200_sxm", 2000.0, walked)
-        seconds[field] = _number(step_seconds(setup, plan)[-1])
-    end = _number(step_seconds(_question("deepseek_v3", "h200_sxm", 2000.0, paper), plan)[-1])
+        seconds[field] = scalar(step_seconds(setup, plan)[-1])
+    end = scalar(step_seconds(_question("deepseek_v3", "h200_sxm", 2000.0, paper), plan)[-1])
     assert list(seconds.values())[-1] == end
-    start = _number(step_seconds(_question("deepseek_v3", "h200_sxm", 2000.0, _preset("deployable")), plan)[-1])
+    start = scalar(step_seconds(_question("deepseek_v3", "h200_sxm", 2000.0, _preset("deployable")), plan)[-1])
     moves = dict(zip(seconds, np.diff([start, *seconds.values()]), strict=True))
     assert sum(moves.values()) == pytest.approx(end - start, rel=1e-9)
     moved = {field for field, change in moves.items() if change != 0.0}

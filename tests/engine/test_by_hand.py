@@ -10,6 +10,7 @@ import pytest
 
 from inference_econ.engine import Network, Operator, Plans, Setup, collective_seconds, evaluate, step_seconds
 from inference_econ.inputs import Precision, catalog
+from tests.reading import scalar
 
 
 def _asked(model: str, chip: str, context: float, *changes: str) -> Setup:
@@ -20,10 +21,6 @@ def _asked(model: str, chip: str, context: float, *changes: str) -> Setup:
 def _plan(tp: float = 1, dp: float = 1, ep: float = 1, batch: float = 1) -> Plans:
     one = np.ones(1)
     return Plans(one * tp * dp, one * batch, one, one * tp, one * ep, whole=True)
-
-
-def _number(value: object) -> float:
-    return float(np.ravel(np.asarray(value, dtype=float))[0])
 
 
 def _row(setup: Setup, plan: Plans, name: str) -> Operator:
@@ -53,12 +50,12 @@ def test_two_all_reduces_per_layer_of_a_dense_model(batch: int, kernel: str) -> 
     }
     assert min(each, key=each.__getitem__) == kernel
     parts = evaluate(setup, plan, "1d").parts
-    found = _number(parts["all_reduce_latency"] + parts["all_reduce_bandwidth"])
+    found = scalar(parts["all_reduce_latency"] + parts["all_reduce_bandwidth"])
     assert found == pytest.approx(32 * 2 * each[kernel], rel=1e-12)
     # Ranks that wait for each other do so before each of them.
     waiting = _asked("llama_3_8b", "h100_sxm", 0.0, KERNELS[0], "network.collective_overhead=3 us")
     late = evaluate(waiting, plan, "1d").parts["all_reduce_latency"] - parts["all_reduce_latency"]
-    assert _number(late) == pytest.approx(32 * 2 * 3e-6, rel=1e-9)
+    assert scalar(late) == pytest.approx(32 * 2 * 3e-6, rel=1e-9)
 
 
 def test_an_exchange_of_experts_by_hand() -> None:
@@ -70,7 +67,7 @@ def test_an_exchange_of_experts_by_hand() -> None:
     def exchanged(*changes: str) -> float:
         setup = _asked("deepseek_v3", "h200_sxm", 0.0, *PLAIN, *changes)
         parts = evaluate(setup, plan, "1d").parts
-        return _number(parts["all_to_all_latency"] + parts["all_to_all_bandwidth"]) / 58
+        return scalar(parts["all_to_all_latency"] + parts["all_to_all_bandwidth"]) / 58
 
     nic, link, token = 50e9 * 0.5, 450e9 * 0.5, 7168 * 2
     sent = 16 * 8 * token
@@ -95,12 +92,12 @@ def test_two_batches_in_turns_by_hand() -> None:
         evaluate(_asked("deepseek_v3", "h200_sxm", 0.0), replace(plan, batch=plan.batch * share), "1d")
         for share in (1.0, 0.5)
     )
-    exchanged = sum(_number(part) for name, part in half.parts.items() if name.startswith("all_"))
-    worked = _number(half.seconds) - exchanged
+    exchanged = sum(scalar(part) for name, part in half.parts.items() if name.startswith("all_"))
+    worked = scalar(half.seconds) - exchanged
     turns = 2 * max(exchanged, worked)
     setup = _asked("deepseek_v3", "h200_sxm", 0.0, "network.two_batch_overlap=when_faster")
-    assert _number(step_seconds(setup, plan)[0]) == pytest.approx(min(turns, _number(whole.seconds)), rel=1e-12)
-    assert turns < _number(whole.seconds)
+    assert scalar(step_seconds(setup, plan)[0]) == pytest.approx(min(turns, scalar(whole.seconds)), rel=1e-12)
+    assert turns < scalar(whole.seconds)
 
 
 @pytest.mark.parametrize(
@@ -115,11 +112,11 @@ def test_two_batches_in_turns_by_hand() -> None:
 def test_what_a_cached_token_costs_in_each_variant_of_latent_attention(variant: str, elements: int, flop: int) -> None:
     plan, change = _plan(batch=1), f"attention.latent={variant}"
     short, long = (_asked("deepseek_v2", "h100_sxm", c, change).work(plan) for c in (1000.0, 1001.0))
-    read = math.fsum(_number(row.repeats * row.kv_bytes_per_sequence) for row in long.operators)
-    read -= math.fsum(_number(row.repeats * row.kv_bytes_per_sequence) for row in short.operators)
+    read = math.fsum(scalar(row.repeats * row.kv_bytes_per_sequence) for row in long.operators)
+    read -= math.fsum(scalar(row.repeats * row.kv_bytes_per_sequence) for row in short.operators)
     assert read == pytest.approx(60 * 2 * elements, rel=1e-9)
-    worked = math.fsum(_number(row.repeats * (row.flop_per_token + row.flop_per_sequence)) for row in long.operators)
-    worked -= math.fsum(_number(row.repeats * (row.flop_per_token + row.flop_per_sequence)) for row in short.operators)
+    worked = math.fsum(scalar(row.repeats * (row.flop_per_token + row.flop_per_sequence)) for row in long.operators)
+    worked -= math.fsum(scalar(row.repeats * (row.flop_per_token + row.flop_per_sequence)) for row in short.operators)
     assert worked == pytest.approx(60 * flop, rel=1e-9)
 
 
@@ -140,7 +137,7 @@ def test_the_latent_is_copied_by_every_rank_and_decompressed_heads_are_not() -> 
     plan = _plan(tp=8, ep=8)
     for variant, share in (("absorbed", 576.0), ("decompressed", 128 * 320 / 8)):
         setup = _asked("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
-        assert _number(_row(setup, plan, "attention").kv_bytes_per_sequence) == 2 * 1024 * share
+        assert scalar(_row(setup, plan, "attention").kv_bytes_per_sequence) == 2 * 1024 * share
 
 
 def test_norms_activation_functions_and_sampling_by_hand() -> None:
@@ -152,11 +149,11 @@ def test_norms_activation_functions_and_sampling_by_hand() -> None:
         "sampling": 3 * 128_256 * 4,
     }
     for name, moved in per_token.items():
-        assert _number(_row(setup, plan, name).activation_bytes_per_token) == moved
+        assert scalar(_row(setup, plan, name).activation_bytes_per_token) == moved
     # Groups with sequences of their own norm and sample those only.
     grouped = _plan(tp=1, dp=2, batch=16)
-    assert _number(_row(setup, grouped, "norms").activation_bytes_per_token) == 4 * 4096 * 2
-    assert _number(_row(setup, grouped, "sampling").activation_bytes_per_token) == 3 * 128_256 * 4 / 2
+    assert scalar(_row(setup, grouped, "norms").activation_bytes_per_token) == 4 * 4096 * 2
+    assert scalar(_row(setup, grouped, "sampling").activation_bytes_per_token) == 3 * 128_256 * 4 / 2
 
 
 def test_norms_are_counted_once_where_attention_and_feed_forward_run_side_by_side() -> None:
@@ -173,8 +170,8 @@ def test_everybody_waits_for_the_busiest_expert_rank(imbalance: float, ep: int) 
         before, after = _row(even, plan, name), _row(uneven, plan, name)
         # With one rank there is nothing to be uneven.
         factor = imbalance if ep > 1 else 1.0
-        assert _number(after.flop_per_token) == pytest.approx(factor * _number(before.flop_per_token))
-        assert _number(after.weight_bytes) == _number(before.weight_bytes)
+        assert scalar(after.flop_per_token) == pytest.approx(factor * scalar(before.flop_per_token))
+        assert scalar(after.weight_bytes) == scalar(before.weight_bytes)
 
 
 # Node-limited routing, against routers that are simulated.
@@ -205,7 +202,7 @@ def test_domains_that_a_token_reaches(model: str, domains: int) -> None:
     (exchange,) = (one for one in row.collectives["1d"] if one.kind == "all_to_all")
     spec = setup.model.blocks[-1].feed_forward
     assert spec.kind == "experts"
-    found = _number(exchange.crossing) * spec.active_experts
+    found = scalar(exchange.crossing) * spec.active_experts
     drawn = _domains(spec.experts, spec.active_experts, spec.routing_groups, spec.active_groups, domains)
     if spec.routing_groups is None or spec.active_groups is None:
         # The engine draws experts with replacement: a little fewer domains.
@@ -223,17 +220,17 @@ def test_a_domain_that_holds_a_part_of_a_group_does_not_lower_the_limit() -> Non
     row = _row(setup, _plan(tp=1, dp=128, ep=128, batch=128), "experts in")
     (exchange,) = (one for one in row.collectives["1d"] if one.kind == "all_to_all")
     reached = 16 * (1 - (15 / 16) ** 8)
-    assert _number(exchange.crossing) * 8 == pytest.approx(min(reached, 8.0))
+    assert scalar(exchange.crossing) * 8 == pytest.approx(min(reached, 8.0))
 
 
 def test_a_collective_of_the_table_is_timed_like_the_step() -> None:
     setup, plan = _asked("deepseek_v3", "h200_sxm", 0.0), _plan(tp=1, dp=16, ep=16, batch=256)
     work, network = setup.work(plan), Network.of(setup.hardware, setup.assumptions.network)
     total = math.fsum(
-        _number(row.repeats) * _number(collective_seconds(network, one, work.tokens))
+        scalar(row.repeats) * scalar(collective_seconds(network, one, work.tokens))
         for row in work.operators
         for one in row.collectives.get("1d", ())
     )
     parts = evaluate(setup, plan, "1d").parts
-    shown = math.fsum(_number(part) for name, part in parts.items() if name.startswith("all_") or name == "pipeline")
+    shown = math.fsum(scalar(part) for name, part in parts.items() if name.startswith("all_") or name == "pipeline")
     assert shown == pytest.approx(total, rel=1e-12)

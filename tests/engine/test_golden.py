@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +11,10 @@ import pytest
 from inference_econ.engine import ContinuousLayouts, Plans, Setup, Speculation, evaluate, memory
 from inference_econ.inputs import Precision, catalog
 from inference_econ.search.fastest import fastest, token_seconds
+from tests.reading import fixture_table
 
 Array = npt.NDArray[np.float64]
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 #: Of the published code's seconds.
 RELATIVE = 1e-9
@@ -77,7 +74,7 @@ def test_latency(latency_row: dict[str, str], preset: str, pipeline: bool, colum
 
 def _expected_reason(row: dict[str, str]) -> int:
     """Why the study refuses an instance without a pipeline, from its own numbers (N < 1 and b < 1 included)."""
-    model, chip = _table("models", "code_name")[row["model"]], _table("hardware", "name")[row["gpu"]]
+    model, chip = fixture_table("models", "code_name")[row["model"]], fixture_table("hardware", "name")[row["gpu"]]
     size, batch = float(row["n_gpu"]), float(row["batch"])
     available = size * float(chip["hbm_bytes"])
     weights = float(model["weight_precision_bytes"]) * float(model["total_params"])
@@ -139,8 +136,8 @@ def test_all_rows_of_a_question_at_once_equal_the_rows_one_by_one() -> None:
 
 
 def test_weights_and_arithmetic_of_the_studys_models() -> None:
-    files = {f"paper/{name.lower()}" for name in _table("models", "code_name")} & set(catalog.names("models"))
-    for name, row in _table("models", "code_name").items():
+    files = {f"paper/{name.lower()}" for name in fixture_table("models", "code_name")} & set(catalog.names("models"))
+    for name, row in fixture_table("models", "code_name").items():
         if f"paper/{name.lower()}" not in files:
             continue
         for context, column in ((0.0, "flop_per_token_ctx0"), (1e5, "flop_per_token_ctx100000")):
@@ -149,9 +146,3 @@ def test_weights_and_arithmetic_of_the_studys_models() -> None:
         least = memory.weight_bytes(setup.model, setup.precision) / setup.hardware.hbm_bytes
         assert least == pytest.approx(float(row["min_gpus_H100"]), rel=1e-12), name
     assert len(files) == 17
-
-
-@cache
-def _table(file: str, key: str) -> dict[str, dict[str, str]]:
-    with (FIXTURES / f"{file}.csv").open(encoding="utf-8", newline="") as stream:
-        return {row[key]: row for row in csv.DictReader(stream)}

@@ -25,6 +25,7 @@ from inference_econ.engine import (
 from inference_econ.engine import prefill as reading
 from inference_econ.inputs import Precision, catalog
 from tests import asking
+from tests.reading import scalar
 
 few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -47,16 +48,12 @@ def _plan(
     )
 
 
-def _number(value: object) -> float:
-    return float(np.ravel(np.asarray(value, dtype=float))[0])
-
-
 def _flop(setup: Setup, plans: Plans) -> float:
     """Arithmetic of all chips of an unpipelined plan [FLOP]."""
     work = setup.work(plans)
-    tokens, sequences = _number(work.tokens), _number(work.sequences)
-    return _number(plans.accelerators) * math.fsum(
-        _number(row.repeats) * (_number(row.flop_per_token) * tokens + _number(row.flop_per_sequence) * sequences)
+    tokens, sequences = scalar(work.tokens), scalar(work.sequences)
+    return scalar(plans.accelerators) * math.fsum(
+        scalar(row.repeats) * (scalar(row.flop_per_token) * tokens + scalar(row.flop_per_sequence) * sequences)
         for row in work.operators
     )
 
@@ -127,7 +124,7 @@ def test_chunks_of_a_prompt_cost_the_arithmetic_of_the_whole(
     whole = _flop(_question(model, cached, preset), _plan(first + second))
     chunks = _flop(_question(model, cached, preset), _plan(first))
     chunks += _flop(_question(model, cached + first, preset), _plan(second))
-    logits = _number(_row(_question(model, 0.0, preset), _plan(1), "output embedding").flop_per_sequence)
+    logits = scalar(_row(_question(model, 0.0, preset), _plan(1), "output embedding").flop_per_sequence)
     assert chunks - logits == pytest.approx(whole, rel=1e-12)
 
 
@@ -137,24 +134,24 @@ def test_windows_bound_what_a_prompt_attends_to_and_what_is_read_of_the_cache() 
     setup, plan = _question("gpt_oss_20b", cached), _plan(tokens)
     row = _row(setup, plan, "attention (last 128)")
     seen = sum(min(cached + before, 128) for before in range(tokens))
-    assert _number(row.flop_per_token) * tokens == pytest.approx(4 * 64 * 64 * seen, rel=1e-12)
+    assert scalar(row.flop_per_token) * tokens == pytest.approx(4 * 64 * 64 * seen, rel=1e-12)
     # Read: what is cached, or its last 128 tokens; written: the prompt. Keys and values of 8 heads, 2 bytes.
-    assert _number(row.kv_bytes_per_sequence) == 2 * 8 * 64 * 2 * (cached + tokens)
+    assert scalar(row.kv_bytes_per_sequence) == 2 * 8 * 64 * 2 * (cached + tokens)
     later = _row(_question("gpt_oss_20b", 10_000), plan, "attention (last 128)")
-    assert _number(later.kv_bytes_per_sequence) == 2 * 8 * 64 * 2 * (128 + tokens)
+    assert scalar(later.kv_bytes_per_sequence) == 2 * 8 * 64 * 2 * (128 + tokens)
 
 
 @pytest.mark.parametrize("cached", [0, 1000])
 def test_a_prompt_reads_the_weights_once_and_writes_its_cache_once(cached: int) -> None:
     tokens, batch = 2000, 3
     setup, plan = _question("llama_3_8b", cached), _plan(tokens, batch=batch)
-    weights = math.fsum(_number(row.repeats * row.weight_bytes) for row in setup.work(plan).operators)
+    weights = math.fsum(scalar(row.repeats * row.weight_bytes) for row in setup.work(plan).operators)
     model = setup.model
     parts = model.parameter_parts()
     read = parts["attention"] + parts["feed_forward"] + model.vocab_size * model.hidden_size
     assert weights == pytest.approx(2 * read, rel=1e-12)
     row = _row(setup, plan, "attention")
-    assert _number(row.repeats * row.kv_bytes_per_sequence) == pytest.approx(
+    assert scalar(row.repeats * row.kv_bytes_per_sequence) == pytest.approx(
         2 * model.kv_elements_per_token * (cached + tokens), rel=1e-12
     )
 
@@ -163,7 +160,7 @@ def test_only_the_last_token_of_each_prompt_is_sampled() -> None:
     setup = _question("llama_3_8b")
     for plan in (_plan(500, batch=3), _plan(1, batch=3, prefill=False)):
         row = _row(setup, plan, "sampling")
-        moved = _number(row.activation_bytes_per_token) * _number(setup.work(plan).tokens)
+        moved = scalar(row.activation_bytes_per_token) * scalar(setup.work(plan).tokens)
         # Written once, read twice, in 4 bytes.
         assert moved == pytest.approx(3 * 3 * 128_256 * 4, rel=1e-12)
 
@@ -182,12 +179,12 @@ def test_the_host_launches_prefill_kernel_by_kernel_and_decode_as_a_graph() -> N
     kernels = 32 * (2 + 1 + 3 + 1 + 1 + 1 + 1) + 2
     for prefill in (True, False):
         launches = evaluate(setup, _plan(1, prefill=prefill), "1d").parts["launches"]
-        assert _number(launches) == pytest.approx(kernels * 1e-6, rel=1e-12)
+        assert scalar(launches) == pytest.approx(kernels * 1e-6, rel=1e-12)
     # The host runs ahead of the chip, unless the prompt is short.
     short, long, step = (evaluate(setup, plan, "1d") for plan in (_plan(10), _plan(8000), _plan(10, prefill=False)))
-    assert _number(short.seconds) == pytest.approx(kernels * 100e-6, rel=1e-12)
-    assert _number(long.seconds) > kernels * 100e-6
-    assert _number(short.parts["host"]) > _number(long.parts["host"]) == _number(step.parts["host"]) == 0.0
+    assert scalar(short.seconds) == pytest.approx(kernels * 100e-6, rel=1e-12)
+    assert scalar(long.seconds) > kernels * 100e-6
+    assert scalar(short.parts["host"]) > scalar(long.parts["host"]) == scalar(step.parts["host"]) == 0.0
 
 
 @pytest.mark.parametrize("model", ["llama_3_8b", "gpt_oss_20b", "qwen3_30b_a3b"])
@@ -195,7 +192,7 @@ def test_a_prompt_of_one_token_is_a_decode_step_that_also_writes(model: str) -> 
     setup = _question(model, 1000.0, changes=("host.cuda_graphs=false",))
     one, step = _plan(1), _plan(1, prefill=False)
     assert _flop(setup, one) == pytest.approx(_flop(setup, step), rel=1e-12)
-    prompt, decode = (_number(step_seconds(setup, plan)[0]) for plan in (one, step))
+    prompt, decode = (scalar(step_seconds(setup, plan)[0]) for plan in (one, step))
     assert decode <= prompt <= 1.01 * decode
 
 
@@ -221,7 +218,7 @@ def test_longer_prompts_and_more_of_them_are_never_quicker(
     setup = _question(model, 0.0, preset)
     layout = {"tp": 2.0, "dp": 4.0, "ep": 8.0}
     short, long, several = (
-        _number(step_seconds(setup, plan)[-1])
+        scalar(step_seconds(setup, plan)[-1])
         for plan in (
             _plan(tokens, **layout),  # type: ignore[arg-type]
             _plan(tokens + more, **layout),  # type: ignore[arg-type]

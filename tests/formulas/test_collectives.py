@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,8 +23,7 @@ from inference_econ.formulas.collectives import (
     transfer_seconds_per_byte_floor,
 )
 from inference_econ.inputs import Mesh, NcclTree, catalog
-
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+from tests.reading import fixture_table
 
 KINDS: dict[str, Kind] = {"allreduce": "all_reduce", "all-to-all": "all_to_all", "p2p": "point_to_point"}
 kinds = st.sampled_from(list(KINDS.values()))
@@ -43,8 +40,7 @@ def _protocols(collectives: str = "nccl_2_19") -> tuple[Protocol, ...]:
 
 
 def _paper_seconds_per_byte(gpu: str, ranks: float, domains: float) -> float:
-    with (FIXTURES / "hardware.csv").open(encoding="utf-8", newline="") as stream:
-        chip = next(row for row in csv.DictReader(stream) if row["name"] == gpu)
+    chip = fixture_table("hardware", "name")[gpu]
     inside, between = 2 * float(chip["intranode_Bps_halved"]), 2 * float(chip["internode_Bps_halved"])
     return float(transfer_seconds_per_byte(ranks, domains, inside, between))
 

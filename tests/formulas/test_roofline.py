@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +19,7 @@ from inference_econ.formulas.roofline import (
     toy_latency,
     toy_minimum_latency,
 )
-
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+from tests.reading import fixture_table
 
 #: Bytes per weight, HBM bandwidth [B/s] and arithmetic rate [FLOP/s] of section 2 (uncapped H100, 16 bits).
 P, B, C = 2.0, 3.3e12, 1e15
@@ -216,7 +212,7 @@ def test_equation_19_square_root_law() -> None:
 )
 def test_table_1(code_name: str, tokens_per_second: int, accelerators: int) -> None:
     # Uncapped bandwidth, all parameters, four reductions even for PaLM; to the printed digit.
-    model = _table("models", "code_name")[code_name]
+    model = fixture_table("models", "code_name")[code_name]
     best = toy_minimum_latency(
         float(model["total_params"]), float(model["layers"]), bytes_per_parameter=P, bytes_per_second=B
     )
@@ -225,8 +221,8 @@ def test_table_1(code_name: str, tokens_per_second: int, accelerators: int) -> N
 
 
 def test_section_2_2_equals_the_published_code(latency_row: dict[str, str]) -> None:
-    model = _table("models", "code_name")[latency_row["model"]]
-    chip = _table("hardware", "name")[latency_row["gpu"]]
+    model = fixture_table("models", "code_name")[latency_row["model"]]
+    chip = fixture_table("hardware", "name")[latency_row["gpu"]]
     size, batch = float(latency_row["n_gpu"]), float(latency_row["batch"])
     width, parameters = float(model["weight_precision_bytes"]), float(model["total_params"])
     cache = float(model["kv_cache_bytes_per_token"]) * float(latency_row["input_len"]) * batch
@@ -245,9 +241,3 @@ def test_section_2_2_equals_the_published_code(latency_row: dict[str, str]) -> N
     assert fits == math.isfinite(expected)
     if fits:
         assert float(seconds) == pytest.approx(expected, rel=1e-12)
-
-
-@cache
-def _table(file: str, key: str) -> dict[str, dict[str, str]]:
-    with (FIXTURES / f"{file}.csv").open(encoding="utf-8", newline="") as stream:
-        return {row[key]: row for row in csv.DictReader(stream)}

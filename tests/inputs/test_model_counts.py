@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from functools import cache
@@ -23,6 +22,7 @@ from inference_econ.inputs import (
     counting,
 )
 from inference_econ.inputs.scaling import scaled
+from tests.reading import fixture_table
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -161,15 +161,10 @@ def _scaled_model(name: str) -> ModelSpec:
         factors = {"gpt_4_100t_param": 50.0, **{f"gpt_4_{n}x": 1 / n for n in (2, 4, 8, 16)}}
         return scaled(catalog.model("paper/gpt_4"), factors[name])
     base = catalog.model("paper/llama_3_405b")
-    wide = scaled(base, (_width("Llama_3_gpt4_size") / float(base.hidden_size)) ** 2, layers=False)
+    width = float(fixture_table("models", "code_name")["Llama_3_gpt4_size"]["d_model"])
+    wide = scaled(base, (width / float(base.hidden_size)) ** 2, layers=False)
     factors = {"llama_3_gpt4_size": 1.0, **{f"llama_3_gpt4_size_{n}x": 1 / n for n in (2, 4, 8, 16)}}
     return scaled(wide, factors[name])
-
-
-@cache
-def _width(code_name: str) -> float:
-    with (FIXTURES / "models.csv").open(encoding="utf-8", newline="") as stream:
-        return next(float(row["d_model"]) for row in csv.DictReader(stream) if row["code_name"] == code_name)
 
 
 def test_paper_models_equal_the_studys_code(models_row: dict[str, str]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 
 import pytest
@@ -11,11 +9,7 @@ import pytest
 from inference_econ.inputs import catalog
 from inference_econ.report.catalog import detail, detail_table, listing, listing_table
 from inference_econ.report.page import csv_text, json_text
-
-
-def _rows(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
-
+from tests.reading import csv_rows
 
 KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "scenarios", "assumptions")
 
@@ -28,7 +22,7 @@ def test_the_catalogue_as_a_table(kind: catalog.Kind) -> None:
     table = listing_table(kind, records)
     assert len(table.rows) == len(records)
     assert table.title == f"{len(records)} {kind}"
-    assert len(_rows(csv_text(table.frame()))) == len(records)
+    assert len(csv_rows(csv_text(table.frame()))) == len(records)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,34 +11,20 @@ import inference_econ as ie
 from inference_econ.report import frontier
 from inference_econ.report.page import csv_text, json_text
 from tests import asking
+from tests.reading import csv_rows, numbers
 
 
 @pytest.fixture(scope="module")
 def front() -> ie.Frontier:
-    """A small frontier with a draft model, of a model whose architecture is a rumour."""
+    """A small frontier."""
     return asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=500, osl=100), max_accelerators=4, weights="fp8")
-
-
-def _rows(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
-
-
-def _numbers(value: object) -> Iterator[float]:
-    if isinstance(value, dict):
-        for item in value.values():
-            yield from _numbers(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _numbers(item)
-    elif isinstance(value, float):
-        yield value
 
 
 def test_the_csv_of_a_frontier_is_every_point(front: ie.Frontier) -> None:
     text = csv_text(frontier.frontier_frame(front))
     assert "nan" not in text.lower()
     assert "inf" not in text.lower().replace("inference", "")
-    rows = _rows(text)
+    rows = csv_rows(text)
     assert [float(row["tokens_per_second_per_user"]) for row in rows] == front.tokens_per_second.tolist()
     assert [float(row["dollars_per_million_output_tokens"]) for row in rows] == front.dollars.tolist()
     assert all(value != "" for row in rows for value in row.values())
@@ -60,7 +43,7 @@ def test_the_json_of_a_frontier_has_the_names_of_python(front: ie.Frontier) -> N
     }
     assert all(wanted <= point.keys() for point in points)
     assert {"tp", "pp"} <= points[-1]["layout"].keys()
-    assert all(math.isfinite(number) for number in _numbers(record))
+    assert all(math.isfinite(number) for number in numbers(record))
     assert {"file", "field", "ref", "where", "kind"} <= record["sources"][0].keys()
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,21 +12,7 @@ from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.scenario import cells, result_frame, result_record, scenario_table
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
-
-
-def _rows(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
-
-
-def _numbers(value: object) -> Iterator[float]:
-    if isinstance(value, dict):
-        for item in value.values():
-            yield from _numbers(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _numbers(item)
-    elif isinstance(value, float):
-        yield value
+from tests.reading import csv_rows, numbers
 
 
 @pytest.mark.parametrize("name", ["paper/table_1", "paper/table_4", "paper/figure_1", "paper/figure_2"])
@@ -38,8 +21,8 @@ def test_scenarios_as_json_csv_and_markdown(name: str) -> None:
     record = json.loads(json_text(result_record(result)))
     assert record["scenario"] == result.scenario.name
     assert record["sources"]
-    assert all(math.isfinite(number) for number in _numbers(record))
-    rows = _rows(csv_text(result_frame(result)))
+    assert all(math.isfinite(number) for number in numbers(record))
+    rows = csv_rows(csv_text(result_frame(result)))
     if result.scenario.figure is None:
         assert [row["series"] for row in rows] == [curve.label for curve in result.curves]
         assert [row["series"] for row in record["rows"]] == [curve.label for curve in result.curves]
@@ -59,7 +42,7 @@ def test_panels_keep_series_of_the_same_name_apart() -> None:
     toy = catalog.scenario("paper/figure_1")
     panels = tuple(run(toy.replace(name=name)) for name in ("One", "Two"))
     result = Result(catalog.scenario("paper/figure_5"), panels)
-    rows = _rows(csv_text(result_frame(result)))
+    rows = csv_rows(csv_text(result_frame(result)))
     per_panel = sum(len(curve.dollars) for curve in panels[0].curves)
     assert [row["panel"] for row in rows] == ["One"] * per_panel + ["Two"] * per_panel
     assert {row["series"] for row in rows} == {curve.label for curve in panels[0].curves}

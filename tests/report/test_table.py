@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 import pytest
 
 from inference_econ.report.page import csv_text
 from inference_econ.report.table import Table, dollars, layout_label
-
-
-def _rows(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
+from tests.reading import csv_rows
 
 
 @pytest.mark.parametrize(
@@ -50,4 +44,4 @@ def test_dollars_have_three_digits_or_cents(amount: float, text: str) -> None:
 def test_markdown_and_csv_survive_odd_cells() -> None:
     table = Table("t", ("a", "b|c"), (('say "x", y', "p|q"), ("two\nlines", "")))
     assert table.markdown() == '| a | b\\|c |\n| --- | --- |\n| say "x", y | p\\|q |\n| two lines |  |\n'
-    assert _rows(csv_text(table.frame())) == [{"a": 'say "x", y', "b|c": "p|q"}, {"a": "two\nlines", "b|c": ""}]
+    assert csv_rows(csv_text(table.frame())) == [{"a": 'say "x", y', "b|c": "p|q"}, {"a": "two\nlines", "b|c": ""}]

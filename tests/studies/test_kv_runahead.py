@@ -39,16 +39,6 @@ sources:
 """
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def writing(text: str) -> str:
-        path = tmp_path / "mine.yaml"
-        path.write_text(text, encoding="utf-8")
-        return str(path)
-
-    return writing
-
-
 @cache
 def published() -> Result:
     return run("seeds/kv_runahead")

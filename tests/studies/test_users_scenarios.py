@@ -71,18 +71,6 @@ sources:
 Write = Callable[[str], str]
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Writes a scenario and gives its path."""
-
-    def writing(text: str) -> str:
-        path = tmp_path / "mine.yaml"
-        path.write_text(text, encoding="utf-8")
-        return str(path)
-
-    return writing
-
-
 def _edited(text: str, *changes: tuple[str, str]) -> str:
     for old, new in changes:
         assert text.count(old) == 1, old

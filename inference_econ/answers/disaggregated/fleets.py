@@ -15,9 +15,9 @@ from inference_econ.answers.disaggregated.compare import prefill_costs
 from inference_econ.answers.disaggregated.load import Decoder, Fleet, decoder, prefill_queue, together, under_load
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.recommend import FILLED, Choice, Targets, recommend
-from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import queueing
-from inference_econ.serving import Loaded
+from inference_econ.serving import Loaded, check_rate
 
 #: No fleet has more instances of one kind [1].
 _MOST = 10**7
@@ -54,8 +54,7 @@ def smallest(pools: Pools, requests_per_second: float, targets: Targets, *, arri
     Pairs are tried in the order of a bound on their cost, until the bound exceeds the best found: as many instances as
     complete the traffic, then as many as each pool needs by itself.
     """
-    if not 0 < requests_per_second < math.inf:
-        raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
+    check_rate(requests_per_second)
     search = _Search(pools, requests_per_second, targets, arrival_scv)
     best: Fleet | None = None
     for bound, reader, writer in search.pairs():

@@ -11,7 +11,7 @@ from inference_econ._types import Array
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, queueing
-from inference_econ.serving import SHARES, Loaded, summary
+from inference_econ.serving import SHARES, Loaded, check_rate, summary
 
 #: Numbers of prompts in all prefill instances that are told apart [1].
 _MOST_STATES = 2**16
@@ -146,8 +146,7 @@ def under_load(
     :func:`decoder`. TTFT is the wait, the time in a prefill instance, what is left of the transfer then, and the wait
     for a place; the two waits are taken to be independent. A wait is zero or exponential.
     """
-    if not requests_per_second > 0:
-        raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
+    check_rate(requests_per_second)
     (reader, writer), (count, groups) = layouts, instances
     queue = prefill_queue(pools, reader, writer, count, requests_per_second, arrival_scv)
     receiving = float(pools.transfer.receiving_seconds[reader, writer])

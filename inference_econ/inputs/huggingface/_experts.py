@@ -18,7 +18,7 @@ from inference_econ.inputs.huggingface._layers import (
     windows,
 )
 from inference_econ.inputs.huggingface._reader import Reader
-from inference_econ.inputs.layers import FeedForward
+from inference_econ.inputs.layers import ExpertFeedForward, FeedForward
 
 _ROUTED = ("n_routed_experts", "num_experts", "num_local_experts")
 
@@ -55,15 +55,20 @@ def sparse_layers(c: Reader, mixture: FeedForward) -> list[FeedForward]:
     return [mixture if is_sparse else plain for is_sparse in sparse]
 
 
-def qwen2_moe(c: Reader) -> Architecture:
-    """Qwen1.5-MoE and Qwen2-MoE: a shared expert behind a gate, biases of queries, keys and values."""
-    mixture = experts(
+def gated_shared_experts(c: Reader) -> ExpertFeedForward:
+    """Qwen's mixture of experts, with a shared expert behind a gate."""
+    return experts(
         c,
         c.size("moe_intermediate_size"),
         count_keys=("num_experts",),
         shared=c.size("shared_expert_intermediate_size"),
         shared_gate=True,
     )
+
+
+def qwen2_moe(c: Reader) -> Architecture:
+    """Qwen1.5-MoE and Qwen2-MoE: a shared expert behind a gate, biases of queries, keys and values."""
+    mixture = gated_shared_experts(c)
     kv = whole_groups(c, heads(c), c.size("num_key_value_heads"))
     bias = c.flag("qkv_bias", default=True)
     layers = [

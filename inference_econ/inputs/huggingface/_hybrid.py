@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from inference_econ.inputs.dtype import Dtype
-from inference_econ.inputs.huggingface._experts import sparse_layers
+from inference_econ.inputs.huggingface._experts import gated_shared_experts, sparse_layers
 from inference_econ.inputs.huggingface._layers import (
     Architecture,
     Layer,
@@ -29,13 +29,7 @@ _NEMOTRON_WORDS = {"linear_attention": "mamba", "full_attention": "attention"}
 
 def qwen3_next(c: Reader) -> Architecture:
     """Qwen3-Next: Gated DeltaNet in most layers, gated attention in the others, mixtures of experts."""
-    mixture = experts(
-        c,
-        c.size("moe_intermediate_size"),
-        count_keys=("num_experts",),
-        shared=c.size("shared_expert_intermediate_size"),
-        shared_gate=True,
-    )
+    mixture = gated_shared_experts(c)
     return _gated_delta_model(c, sparse_layers(c, mixture))
 
 
@@ -54,13 +48,7 @@ def qwen3_5_moe(c: Reader) -> Architecture:
     if c.numbers("mlp_only_layers"):
         c.stop("mlp_only_layers must be empty: every layer has experts")
     c.unused("intermediate_size")
-    mixture = experts(
-        c,
-        c.size("moe_intermediate_size"),
-        count_keys=("num_experts",),
-        shared=c.size("shared_expert_intermediate_size"),
-        shared_gate=True,
-    )
+    mixture = gated_shared_experts(c)
     return _gated_delta_model(c, [mixture] * c.layers())
 
 

@@ -8,6 +8,7 @@ import pytest
 from inference_econ.engine import Operator, Plans, Setup, evaluate, step_seconds
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.inputs import Precision, catalog
+from tests.reading import scalar
 
 #: Of Qwen3 30B A3B.
 EXPERTS, ACTIVE = 128, 8
@@ -21,10 +22,6 @@ def _experts(spread: str, *, ep: int, batch: float, scv: float = 0.0, tile: int 
     one = np.ones(1)
     plans = Plans(8 * one, batch * one, one, 8 * one, ep * one, whole=True)
     return next(row for row in setup.work(plans).operators if row.name == "experts in")
-
-
-def _number(value: object) -> float:
-    return float(np.ravel(np.asarray(value, dtype=float))[0])
 
 
 def _simulated(ranks: int, tokens: int) -> tuple[float, float]:
@@ -43,33 +40,33 @@ def _simulated(ranks: int, tokens: int) -> tuple[float, float]:
 def test_a_step_waits_for_the_rank_that_has_most(ranks: int, tokens: int) -> None:
     even, random = (_experts(spread, ep=ranks, batch=tokens) for spread in ("even", "random"))
     touched, routed = _simulated(ranks, tokens)
-    assert _number(random.weight_bytes) / _number(even.weight_bytes) == pytest.approx(touched, rel=0.08)
-    assert _number(random.flop_per_token) / _number(even.flop_per_token) == pytest.approx(routed, rel=0.12)
+    assert scalar(random.weight_bytes) / scalar(even.weight_bytes) == pytest.approx(touched, rel=0.08)
+    assert scalar(random.flop_per_token) / scalar(even.flop_per_token) == pytest.approx(routed, rel=0.12)
 
 
 def test_one_rank_waits_for_nobody() -> None:
     even, random = (_experts(spread, ep=1, batch=16) for spread in ("even", "random"))
-    assert _number(random.weight_bytes) == pytest.approx(_number(even.weight_bytes))
-    assert _number(random.flop_per_token) == pytest.approx(_number(even.flop_per_token))
+    assert scalar(random.weight_bytes) == pytest.approx(scalar(even.weight_bytes))
+    assert scalar(random.flop_per_token) == pytest.approx(scalar(even.flop_per_token))
 
 
 def test_no_rank_touches_more_than_it_holds() -> None:
     every, random = (_experts(spread, ep=8, batch=4096) for spread in ("even", "random"))
-    assert _number(random.weight_bytes) == pytest.approx(_number(every.weight_bytes), rel=1e-6)
+    assert scalar(random.weight_bytes) == pytest.approx(scalar(every.weight_bytes), rel=1e-6)
 
 
 def test_popular_experts_are_touched_by_many_and_crowd_their_rank() -> None:
     alike, popular = (_experts("random", ep=8, batch=64, scv=scv) for scv in (0.0, 1.0))
-    assert _number(popular.weight_bytes) < _number(alike.weight_bytes)
-    assert _number(popular.flop_per_token) > _number(alike.flop_per_token)
+    assert scalar(popular.weight_bytes) < scalar(alike.weight_bytes)
+    assert scalar(popular.flop_per_token) > scalar(alike.flop_per_token)
 
 
 def test_the_last_tile_of_an_expert_is_half_empty() -> None:
     whole, tiled = (_experts("even", ep=1, batch=batch, tile=tile) for batch, tile in ((16, 0), (16, 128)))
     touched = EXPERTS * (1.0 - (1.0 - ACTIVE / EXPERTS) ** 16)
-    assert _number(tiled.flop_per_token) == _number(whole.flop_per_token)
-    assert _number(tiled.padding) == pytest.approx(1.0 + 64.0 * touched / (16 * ACTIVE))
-    assert _number(whole.padding) == 1.0
+    assert scalar(tiled.flop_per_token) == scalar(whole.flop_per_token)
+    assert scalar(tiled.padding) == pytest.approx(1.0 + 64.0 * touched / (16 * ACTIVE))
+    assert scalar(whole.padding) == 1.0
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.3, 1.0])
@@ -85,8 +82,8 @@ def test_what_of_experts_does_not_overlap_adds_up(overlap: float) -> None:
     longer, shorter = max(row.compute_seconds, row.memory_seconds), min(row.compute_seconds, row.memory_seconds)
     assert row.seconds == pytest.approx(longer + (1.0 - overlap) * shorter)
     costs = evaluate(setup, plans, "1d")
-    assert _number(costs.seconds) == pytest.approx(sum(one.seconds for one in rows.values()))
-    assert _number(costs.seconds) == pytest.approx(_number(step_seconds(setup, plans)[0]))
+    assert scalar(costs.seconds) == pytest.approx(sum(one.seconds for one in rows.values()))
+    assert scalar(costs.seconds) == pytest.approx(scalar(step_seconds(setup, plans)[0]))
     assert rows["qkv"].seconds == pytest.approx(max(rows["qkv"].compute_seconds, rows["qkv"].memory_seconds))
 
 
