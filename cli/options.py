@@ -134,6 +134,12 @@ domain = click.option(
     help="What-if: accelerators that share the fast link; the same as --set hardware.link_domain=N.",
 )
 
+redundant_experts = click.option(
+    "--redundant-experts",
+    type=click.IntRange(0, 100_000),
+    help="Copies of popular experts beside all of them; as few as ranks need by default.",
+)
+
 #: Lengths, search and pinned degrees of a frontier of decode steps.
 workload = apply(
     click.option("--context", type=NON_NEGATIVE, help="Cached tokens per sequence; instead of --isl and --osl."),
@@ -158,6 +164,7 @@ workload = apply(
     click.option("--dp", type=COUNT, help="Pin: groups of them in a pipeline stage."),
     click.option("--pp", type=COUNT, help="Pin: pipeline stages."),
     click.option("--ep", type=COUNT, help="Pin: expert-parallel ranks of a stage."),
+    redundant_experts,
     click.option("--batch", type=POSITIVE, help="Pin: sequences decoded together by an instance."),
     click.option("--accelerators", type=POSITIVE, help="Pin: size of an instance."),
 )
@@ -168,6 +175,7 @@ degrees = apply(
     click.option("--dp", type=COUNT, default=1, show_default=True, help="Groups of them in a pipeline stage."),
     click.option("--pp", type=COUNT, default=1, show_default=True, help="Pipeline stages."),
     click.option("--ep", type=COUNT, help="Expert-parallel ranks of a stage; as many as possible by default."),
+    redundant_experts,
 )
 
 #: Requests of a service; see :func:`requests`.
@@ -211,25 +219,33 @@ layout = apply(
     click.option("--dp", type=COUNT, help="Groups of them in a pipeline stage."),
     click.option("--pp", type=COUNT, help="Pipeline stages."),
     click.option("--ep", type=COUNT, help="Expert-parallel ranks of a stage."),
+    redundant_experts,
     click.option("--accelerators", type=COUNT, help="Size of an instance."),
     largest,
 )
 
 
+#: What-ifs that have an option of their own.
+_OWN_OPTIONS = {"domain": "hardware.link_domain", "redundant_experts": "assumptions.experts.redundant"}
+
+
 def what_ifs(choices: Choices) -> tuple[str, ...]:
-    """What-ifs of ``--set``, and that of ``--domain``.
+    """What-ifs of ``--set``, and those that have an option of their own.
 
     Raises
     ------
     InputError
-        If both change the link domain.
+        If both change the same.
     """
-    changes, size = tuple(choices["changes"]), choices.get("domain")
-    if size is None:
-        return changes
-    if any(change.partition("=")[0].strip() == "hardware.link_domain" for change in changes):
-        raise InputError("give either --domain or --set hardware.link_domain, not both")
-    return (*changes, f"hardware.link_domain={size}")
+    changes = tuple(choices["changes"])
+    for option, key in _OWN_OPTIONS.items():
+        value = choices.get(option)
+        if value is None:
+            continue
+        if any(change.partition("=")[0].strip() == key for change in changes):
+            raise InputError(f"give either --{option.replace('_', '-')} or --set {key}, not both")
+        changes = (*changes, f"{key}={value}")
+    return changes
 
 
 def setup(choices: Choices, hardware: str | None = None) -> Setup:

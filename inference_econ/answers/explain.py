@@ -181,7 +181,7 @@ def _deployment(setup: Setup, pins: Pins) -> plans.Plans:
 
 def _check_divisible(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> None:
     blocks = setup.precision.blocks
-    for problem in plans.indivisible(setup.model, deployment, cut, setup.assumptions.layout, blocks):
+    for problem in plans.indivisible(setup.model, deployment, cut, setup.assumptions, blocks):
         if np.any(problem.where):
             degrees = f"tp={deployment.attention_ranks[0]:g}, pp={deployment.pp[0]:g}, batch={deployment.batch[0]:g}"
             if deployment.ep is not None and plans.has_experts(setup.model):

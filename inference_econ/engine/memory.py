@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.engine.layouts.plans import DEPTH_TOLERANCE, Plans, indivisible
+from inference_econ.engine.layouts.plans import DEPTH_TOLERANCE, Plans, expert_slots, indivisible
 from inference_econ.formulas.attention import decompressed_elements
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
@@ -16,6 +16,7 @@ from inference_econ.inputs import (
     Attention,
     AttentionAssumptions,
     CapacityAssumptions,
+    ExpertAssumptions,
     FeedForward,
     ModelSpec,
     Precision,
@@ -109,13 +110,24 @@ def _held_weights(
 ) -> dict[str, Array | float]:
     """Weights over all accelerators of an instance, by group [B].
 
-    Each group of attention ranks holds its own copy of attention and of shared experts.
+    Each group of attention ranks holds its own copy of attention and of shared experts; expert-parallel ranks hold
+    copies of some experts.
     """
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
     if assumptions.layout.attention_groups == "data_parallel":
         for name in ("attention", "shared_experts"):
             groups[name] = groups[name] * (plans.stage / plans.attention_ranks)
+    if groups["experts"]:
+        groups["experts"] = groups["experts"] * _copies(model, plans, assumptions.experts)
     return groups
+
+
+def _copies(model: ModelSpec, plans: Plans, assumed: ExpertAssumptions) -> Array | float:
+    """Experts that are held over those that there are [1]; every layer of a model has equally many."""
+    if assumed.redundant is None or plans.ep is None:
+        return 1.0
+    experts = max(block.feed_forward.experts for block in model.blocks if block.feed_forward.kind == "experts")
+    return expert_slots(experts, plans.ep, assumed) / experts
 
 
 def kv_bytes_per_sequence(
@@ -346,6 +358,6 @@ def reasons(
     if domain_limit is not None:
         code = np.where(plans.accelerators > domain_limit, NETWORK, code)
     if plans.whole:
-        for problem in indivisible(model, plans, layout, assumptions.layout, blocks):
+        for problem in indivisible(model, plans, layout, assumptions, blocks):
             code = np.where(problem.where, DIVIDE, code)
     return code

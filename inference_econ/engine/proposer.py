@@ -139,7 +139,7 @@ class Proposer:
         alone = Plans(numbers, one, one, numbers, one, whole=True)
         divides = numbers == 1.0
         for cut in self.setup.assumptions.layout.tensor_layouts:
-            problems = indivisible(self.setup.model, alone, cut, self.setup.assumptions.layout)
+            problems = indivisible(self.setup.model, alone, cut, self.setup.assumptions)
             divides = divides | ~functools.reduce(np.logical_or, (problem.where for problem in problems))
         degrees = numbers[divides]
         return np.asarray(np.where(ranks[..., None] % degrees == 0.0, degrees, 1.0).max(axis=-1))

@@ -98,13 +98,27 @@ def step_seconds(setup: Setup, plans: Plans) -> list[Array]:
     alone, exchanged = _alone_and_exchanged(setup, work)
     host = host_seconds(setup, work)
     totals = [np.maximum(alone + each, host) for each in exchanged]
-    if setup.assumptions.network.two_batch_overlap == "when_faster":
+    possible = _takes_turns(setup, plans)
+    if possible is not None:
         alone, exchanged = _alone_and_exchanged(setup, setup.work(halved(plans)))
         for index, each in enumerate(exchanged):
             turns = 2.0 * np.maximum(np.maximum(alone, each), host)
-            totals[index] = np.where(plans.micro_batch >= 2.0, np.minimum(totals[index], turns), totals[index])
+            totals[index] = np.where(possible, np.minimum(totals[index], turns), totals[index])
     overhead = overhead_seconds(setup, plans)
     return [np.broadcast_to(total + overhead, plans.shape) for total in totals]
+
+
+def _takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
+    """Where two halves of a micro-batch may take turns; None if nowhere."""
+    kind = setup.assumptions.network.two_batch_overlap
+    if kind == "never":
+        return None
+    possible = np.asarray(plans.micro_batch >= 2.0)
+    if kind == "between_domains":
+        if plans.ep is None:
+            return None
+        possible = possible & (plans.stage > setup.hardware.link_domain) & (plans.ep > 1.0)
+    return possible if possible.any() else None
 
 
 def halved(plans: Plans) -> Plans:
@@ -139,9 +153,10 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     """
     host = host_seconds(setup, setup.work(plans))
     costs = _not_before(host, _evaluate(setup, plans, layout))
-    if setup.assumptions.network.two_batch_overlap == "when_faster":
+    possible = _takes_turns(setup, plans)
+    if possible is not None:
         turns = _in_turns(_evaluate(setup, halved(plans), layout))
-        costs = _quicker(costs, _not_before(2.0 * host, turns), plans)
+        costs = _quicker(costs, _not_before(2.0 * host, turns), possible)
     parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(setup, plans)}
     return replace(costs, parts=parts, seconds=np.sum(list(parts.values()), axis=0))
 
@@ -192,8 +207,8 @@ def _in_turns(half: StepCosts) -> StepCosts:
     return StepCosts(np.sum(list(parts.values()), axis=0), parts, busy)
 
 
-def _quicker(whole: StepCosts, turns: StepCosts, plans: Plans) -> StepCosts:
-    better = (turns.seconds < whole.seconds) & (plans.micro_batch >= 2.0)
+def _quicker(whole: StepCosts, turns: StepCosts, possible: npt.NDArray[np.bool_]) -> StepCosts:
+    better = (turns.seconds < whole.seconds) & possible
     return StepCosts(
         np.where(better, turns.seconds, whole.seconds),
         {name: np.where(better, turns.parts[name], part) for name, part in whole.parts.items()},

@@ -89,11 +89,16 @@ class NetworkAssumptions(Spec):
     """Time that ranks wait for each other before each collective, beside its own time [s]."""
     pipeline_hop: Literal["between_domains", "nearest"]
     """A pipeline hand-off is priced between link domains always, or inside a domain while the stages fit one."""
-    two_batch_overlap: Literal["never", "when_faster"]
+    two_batch_overlap: Literal["never", "between_domains", "when_faster"]
     """Two halves of a micro-batch take turns, so that communication of one hides behind the work of the other;
-    weights are read twice."""
-    link_domains: Literal["whole", "exact"]
-    """Link domains that ranks are spread over: rounded up, or exactly, but at least one."""
+    weights are read twice. Never; where that is faster; or only where, besides, experts are spread over several link
+    domains, as operators of such deployments switch it on."""
+    link_domains: Literal["whole", "exact", "placed"]
+    """Link domains that a group of ranks is spread over: its ranks over those of a domain, rounded up or exactly, but
+    at least one; or as the ranks of a stage are placed, where groups that cut it both ways share its domains."""
+    inner_group: Literal["tensor", "experts"] = "tensor"
+    """Where experts are cut over several chips and spread as well, and ranks are placed: chips side by side hold the
+    parts of the same experts, or experts of their own."""
 
 
 class LayoutAssumptions(Spec):
@@ -142,19 +147,22 @@ class ExpertAssumptions(Spec):
     """Experts over active experts, as a whole number or exactly."""
     shared: Literal["routed", "apart"]
     """A shared expert counts as one more routed and active expert, or is a dense part of its own."""
-    all_reduce: Literal["every_active_expert", "once"]
-    """An all-reduce of the feed-forward part carries the output of each active expert, or their sum."""
+    all_reduce: Literal["every_active_expert", "every_copy", "once"]
+    """An all-reduce of the feed-forward part carries the output of each active expert; the sum of those for each copy
+    of a token that was sent; or the sum of all."""
     all_to_all_ranks: Literal["reached", "expert_parallel"]
     """Ranks in the dispatch of tokens: as many as a token can reach, or the whole expert-parallel group."""
     all_to_all_traffic: Literal["as_all_reduce", "own_link"]
     """Traffic between domains is shared by all ranks as in an all-reduce, or each rank sends over its own link."""
     all_to_all_copies: Literal["reached", "active_experts"]
     """Copies of a token that are sent: one per rank it reaches, or one per active expert."""
-    all_to_all_crossing: Literal["per_copy", "per_domain"]
+    all_to_all_crossing: Literal["per_copy", "per_domain", "by_phase"]
     """A token crosses between link domains once per copy, or once per domain it reaches, of which node-limited
-    routing allows ``active_groups`` (:class:`ExpertFeedForward`)."""
-    dispatch: Literal["activations", "eight_bit"]
-    """Tokens travel to their experts in the format of the activations, or in 8 bits; they return as activations."""
+    routing allows ``active_groups`` (:class:`ExpertFeedForward`); or once per domain in prompts, and once per copy in
+    decode steps, whose kernels are for latency."""
+    dispatch: Literal["activations", "eight_bit", "weights"]
+    """Tokens travel to their experts in the format of the activations; in 8 bits; or in that of the experts' weights
+    if those are narrow floats, in which they are multiplied. They return as activations."""
     activations: Literal["touched", "all"]
     """Activation traffic of experts is counted for the share of them that is touched, or for all tokens."""
     replicated_tokens: Literal["exchanged", "summed"]
@@ -164,9 +172,15 @@ class ExpertAssumptions(Spec):
     """Tokens of the busiest expert-parallel rank over the mean [1]: everybody waits for it."""
     popularity_scv: NonNegative = 0.0
     """How unevenly experts are chosen: squared coefficient of variation [1]. Fewer are touched by a batch."""
-    spread: Literal["even", "random"] = "even"
+    spread: Literal["even", "balanced", "random"] = "even"
     """Expert-parallel ranks all have as many tokens, and touched experts, or as chance has it: then a step waits for
-    the rank that has most."""
+    the rank that has most. Balanced: copies of popular experts lie so that only the chance of a step is left."""
+    load_scv: NonNegative | None = None
+    """How unevenly experts are loaded over all tokens of a step, if that is not how unevenly few tokens choose them:
+    squared coefficient of variation, for ``spread: random`` [1]."""
+    redundant: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    """Copies of popular experts that are held beside all of them, and as many more as make their number a multiple of
+    the ranks; None: there are none, and experts must divide [1]."""
 
 
 class AttentionAssumptions(Spec):

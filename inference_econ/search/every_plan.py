@@ -323,11 +323,11 @@ def common_problems(setup: Setup, grid: Grid) -> list[str]:
     list of str
         What all plans have in common, or else the most frequent problem.
     """
-    layout, blocks = setup.assumptions.layout, setup.precision.blocks
+    blocks = setup.precision.blocks
     total, counts = 0, Counter[str]()
     for portion in candidates(setup, grid):
         problems: dict[str, npt.NDArray[np.bool_]] = {}
-        for problem in indivisible(setup.model, portion.plans, portion.cut, layout, blocks):
+        for problem in indivisible(setup.model, portion.plans, portion.cut, setup.assumptions, blocks):
             problems[problem.text] = problem.where | problems.get(problem.text, np.zeros((), dtype=bool))
         if not np.all(np.broadcast_to(functools.reduce(np.logical_or, problems.values()), portion.codes.shape)):
             return []

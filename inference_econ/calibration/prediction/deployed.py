@@ -174,12 +174,7 @@ def shortage(row: Measurement, service: Service) -> str:
 def _cuts(model: ModelSpec, plans: Plans, pool: Pool, assumptions: Assumptions) -> tuple[TensorLayout, ...]:
     """The ways to cut matrices that a layout allows; a layout that ran allows at least one."""
     problems = {
-        cut: [
-            problem
-            for problem in indivisible(model, plans, cut, assumptions.layout)
-            # Engines hold spare copies of some experts so that they split.
-            if np.any(problem.where) and problem.code != "experts"
-        ]
+        cut: [problem for problem in indivisible(model, plans, cut, assumptions) if np.any(problem.where)]
         for cut in assumptions.layout.tensor_layouts
     }
     possible = tuple(cut for cut, reasons in problems.items() if not reasons)

@@ -122,7 +122,7 @@ class WholeLayouts:
         if has_experts(model) and self.pins.ep is not None:
             ep = np.full((), float(self.pins.ep))
         elif has_experts(model) and assumptions.experts.parallel:
-            ep = _column(_dividing(expert_degrees(model), stage), stage)
+            ep = _column(_dividing(expert_degrees(model, assumptions.experts), stage), stage)
         return replace(plans, attention_ranks=ranks[:, None], ep=ep, whole=True)
 
     def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:

@@ -15,17 +15,22 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.inputs import (
+    Assumptions,
     Attention,
     DenseFeedForward,
     ExpertAssumptions,
     ExpertFeedForward,
-    LayoutAssumptions,
     ModelSpec,
     TensorLayout,
 )
 
 #: The study writes depths as rounded powers, so an exact comparison would lose the deepest one.
 DEPTH_TOLERANCE = 1e-9
+
+#: Copies of experts that a layout is offered with unasked, over all experts: 32 of 256 are common [1].
+_MOST_COPIES = 1 / 8
+#: Chips of a machine: where experts do not divide, layouts are offered for whole ones [1].
+_MACHINE = 8
 
 #: What whole-number plans may have to split unevenly, by code.
 ProblemCode = Literal[
@@ -168,6 +173,38 @@ def expert_ranks(plans: Plans, experts: int, sparsity: float, assumed: ExpertAss
     return np.where(counted < threshold, 1.0, spread)
 
 
+def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumptions) -> Array:
+    """Experts that expert-parallel ranks hold together, copies included [1].
+
+    Parameters
+    ----------
+    experts : float
+        Different ones of a layer [1].
+    ranks : array_like, shape (...)
+        Expert-parallel ranks, each of which holds equally many [1].
+    assumed : ExpertAssumptions
+        Whether copies are held, and how many at least.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [1]; a multiple of the ranks wherever there are several and copies are held.
+
+    Examples
+    --------
+    256 experts on 72 ranks take 288 places, four on each:
+
+    >>> from inference_econ.inputs import catalog
+    >>> expert_slots(256, [1, 8, 72], catalog.assumptions("deployable").experts)
+    array([256., 256., 288.])
+    """
+    several = np.asarray(ranks, dtype=float)
+    if assumed.redundant is None:
+        return np.full(several.shape, float(experts))
+    filled = np.ceil((experts + assumed.redundant) / several) * several
+    return np.where(several > 1.0, filled, float(experts))
+
+
 def has_experts(model: ModelSpec) -> bool:
     """Whether any layer is a mixture of experts."""
     return any(block.feed_forward.kind == "experts" for block in model.blocks)
@@ -193,7 +230,7 @@ def indivisible(
     model: ModelSpec,
     plans: Plans,
     layout: TensorLayout,
-    assumed: LayoutAssumptions,
+    assumed: Assumptions,
     blocks: tuple[int, int] = (1, 1),
 ) -> list[Problem]:
     """What whole-number plans would have to split unevenly.
@@ -206,8 +243,8 @@ def indivisible(
         Deployments, shape (...).
     layout : {'1d', '2d'}
         How weight matrices are cut.
-    assumed : LayoutAssumptions
-        Whether groups of attention ranks share the batch.
+    assumed : Assumptions
+        Whether groups of attention ranks share the batch, and whether copies of experts are held.
     blocks : (int, int)
         Elements that share a scale and must stay together, of dense matrices and of experts [1].
 
@@ -223,30 +260,44 @@ def indivisible(
         Problem("accelerators", (), _uneven(plans.accelerators, plans.pp)),
         Problem("stage", (), _uneven(stage, ranks)),
     ]
-    if assumed.attention_groups == "data_parallel":
+    if assumed.layout.attention_groups == "data_parallel":
         problems.append(Problem("micro_batch", (), _uneven(plans.micro_batch, stage / ranks)))
     if layout == "2d":
         problems += [Problem("square", (), np.sqrt(size) % 1 > 0) for size in (ranks, stage)]
     for block in model.blocks:
         problems += _indivisible_heads(block.attention, ranks)
         if block.feed_forward.kind != "none":
-            problems += _indivisible_feed_forward(block.feed_forward, plans, blocks, mixture=has_experts(model))
+            problems += _indivisible_feed_forward(
+                block.feed_forward, plans, assumed.experts, blocks, mixture=has_experts(model)
+            )
     return problems
 
 
 def _indivisible_feed_forward(
-    spec: DenseFeedForward | ExpertFeedForward, plans: Plans, blocks: tuple[int, int], *, mixture: bool
+    spec: DenseFeedForward | ExpertFeedForward,
+    plans: Plans,
+    assumed: ExpertAssumptions,
+    blocks: tuple[int, int],
+    *,
+    mixture: bool,
 ) -> list[Problem]:
     """What a feed-forward part would have to split unevenly; engines keep dense layers of a mixture whole."""
     problems, ranks, unit = [], plans.stage, blocks[spec.kind == "experts"]
     if spec.kind == "experts" and plans.ep is not None:
-        problems.append(Problem("experts", (spec.experts,), _uneven(spec.experts, plans.ep)))
+        problems.append(Problem("experts", (spec.experts,), _without_expert(spec.experts, plans.ep, assumed)))
         problems.append(Problem("expert_ranks", (), _uneven(ranks, plans.ep)))
         ranks = ranks / plans.ep
     width = float(spec.intermediate_size)
     if unit > 1 and not width % unit and not (spec.kind == "dense" and mixture):
         return [*problems, Problem("blocks", (width, unit), _uneven(width / unit, ranks))]
     return [*problems, Problem("width", (width,), _uneven(width, ranks))]
+
+
+def _without_expert(experts: int, ranks: Array, assumed: ExpertAssumptions) -> npt.NDArray[np.bool_]:
+    """Whether experts do not split over ranks; copies fill what is left, while each has one of its own."""
+    if assumed.redundant is None:
+        return _uneven(experts, ranks)
+    return np.asarray((np.mod(ranks, 1) != 0) | (ranks > experts + assumed.redundant))
 
 
 def _heads(spec: Attention) -> float:
@@ -279,11 +330,21 @@ def attention_degrees(model: ModelSpec) -> Array:
     return _even([where for spec in specs for _, _, where in _indivisible_heads(spec, _up_to(most))], most)
 
 
-def expert_degrees(model: ModelSpec) -> Array:
-    """Numbers of ranks that the experts of all layers split over, 1 at least [1], shape (n,)."""
+def expert_degrees(model: ModelSpec, assumed: ExpertAssumptions) -> Array:
+    """Numbers of ranks that the experts of all layers split over, 1 at least [1], shape (n,).
+
+    Where copies are held, also whole machines that need few of them: 72 ranks hold 288 of 256 experts.
+    """
     experts = [block.feed_forward.experts for block in model.blocks if block.feed_forward.kind == "experts"]
     most = max(experts, default=1)
-    return _even([_uneven(count, _up_to(most)) for count in experts], most)
+    return _even([_uneven(count, _up_to(most)) & ~_few_copies(count, _up_to(most), assumed) for count in experts], most)
+
+
+def _few_copies(experts: int, ranks: Array, assumed: ExpertAssumptions) -> npt.NDArray[np.bool_]:
+    if assumed.redundant is None:
+        return np.zeros(ranks.shape, dtype=bool)
+    copies = expert_slots(experts, ranks, assumed) - experts - assumed.redundant
+    return np.asarray((copies <= _MOST_COPIES * experts) & (ranks % _MACHINE == 0))
 
 
 def _up_to(most: float) -> Array:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.engine.layouts.plans import expert_ranks
+from inference_econ.engine.layouts.plans import expert_ranks, expert_slots
 from inference_econ.engine.operators.table import Collective, Operator, OperatorKind, OperatorTable
 from inference_econ.formulas.experts import expected_largest, touched_fraction
 from inference_econ.formulas.matmul import activation_elements_per_token
@@ -23,6 +23,9 @@ from inference_econ.inputs import (
 )
 
 Array = npt.NDArray[np.float64]
+
+#: Formats of weights whose products take activations in the same format.
+_MULTIPLIED_NARROW = ("fp8", "fp8_block", "nvfp4")
 
 
 def feed_forward(table: OperatorTable, block: Block) -> Iterator[Operator]:
@@ -96,25 +99,29 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
     routed, active, sparsity = _routed(spec, assumptions.experts)
     spread = expert_ranks(table.plans, spec.experts, sparsity, assumptions.experts)
     ranks = np.maximum(1.0, table.stage / np.maximum(1.0, spread))
+    if assumptions.experts.redundant is not None:
+        routed = expert_slots(routed, spread, assumptions.experts)
+        sparsity = routed / active
     touched = touched_fraction(sparsity, table.tokens, assumptions.experts.popularity_scv) * routed
     hidden = table.hidden if spec.latent_size is None else float(spec.latent_size)
     width = float(spec.intermediate_size)
-    copies = active if assumptions.experts.all_reduce == "every_active_expert" else 1.0
     moved = touched if assumptions.experts.activations == "touched" else routed
     # The busiest rank's tokens; with one rank there is nothing to be uneven.
     busiest = np.where(spread > 1.0, assumptions.experts.imbalance, 1.0) if assumptions.experts.imbalance > 1 else 1.0
-    if assumptions.experts.spread == "random":
+    if assumptions.experts.spread != "even":
         busiest = busiest * _busiest_tokens(table, routed, active, spread)
         touched = _touched_by_busiest(touched, routed, spread)
     summing, exchanging = ranks, spread
     if table.summed is not None:
         summing, exchanging = np.where(table.summed, table.stage, ranks), np.where(table.summed, 1.0, spread)
+    stride = _strides(table, ranks, spread)
+    copies = _summed_copies(table, active, exchanging)
     for side, matrices, output in _sides(spec, width, hidden):
-        collectives = table.all_reduces(summing, table.stage, copies * output * matrices, only_2d=side == "in")
-        sent = table.activation_width
-        if side == "in" and assumptions.experts.dispatch == "eight_bit":
-            sent = min(sent, 1.0)
-        exchange = _exchange(table, spec, active, exchanging, hidden * sent * busiest)
+        collectives = table.all_reduces(
+            summing, table.stage, copies * output * matrices, only_2d=side == "in", stride=stride[0]
+        )
+        sent = _dispatched_width(table) if side == "in" else table.activation_width
+        exchange = _exchange(table, spec, active, exchanging, hidden * sent * busiest, stride[1])
         for layout in assumptions.layout.tensor_layouts:
             collectives[layout] = (*collectives.get(layout, ()), exchange)
         elements = matrices * hidden * width
@@ -134,6 +141,31 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
         )
 
 
+def _strides(table: OperatorTable, cut: Array, spread: Array) -> tuple[Array | float, Array | float]:
+    """How far apart the chips lie that hold the parts of an expert, and those that hold experts of their own [1]."""
+    if table.assumptions.network.inner_group == "tensor":
+        return 1.0, cut
+    return spread, 1.0
+
+
+def _summed_copies(table: OperatorTable, active: float, spread: Array) -> Array | float:
+    """Outputs per token that chips which share experts sum: the study's choices, or one per copy of the token."""
+    kind = table.assumptions.experts.all_reduce
+    if kind == "every_copy":
+        return np.minimum(active, spread)
+    return active if kind == "every_active_expert" else 1.0
+
+
+def _dispatched_width(table: OperatorTable) -> float:
+    """Width of an element on the way to its experts [B]."""
+    kind, dtype = table.assumptions.experts.dispatch, table.precision.experts
+    if kind == "eight_bit":
+        return min(table.activation_width, 1.0)
+    if kind == "weights" and dtype in _MULTIPLIED_NARROW:
+        return min(table.activation_width, BYTES_PER_ELEMENT[dtype])
+    return table.activation_width
+
+
 def _tiles(assumed: ExpertAssumptions, touched: Array, routed_tokens: Array) -> Array | float:
     """Rows that are multiplied over tokens that are routed: the last tile of an expert is half empty on average [1]."""
     if not assumed.tile:
@@ -141,7 +173,7 @@ def _tiles(assumed: ExpertAssumptions, touched: Array, routed_tokens: Array) -> 
     return np.asarray(1.0 + touched * (assumed.tile / 2.0) / np.maximum(routed_tokens, 1.0))
 
 
-def _touched_by_busiest(touched: Array, routed: float, spread: Array) -> Array:
+def _touched_by_busiest(touched: Array, routed: Array | float, spread: Array) -> Array:
     """Experts touched in all if every rank touched as many as the one that touches most [1].
 
     Each of a rank's experts is touched or not, so that their number is about binomial.
@@ -151,10 +183,13 @@ def _touched_by_busiest(touched: Array, routed: float, spread: Array) -> Array:
     return np.asarray(spread * np.minimum(most, held))
 
 
-def _busiest_tokens(table: OperatorTable, routed: float, active: float, spread: Array) -> Array:
+def _busiest_tokens(table: OperatorTable, routed: Array | float, active: float, spread: Array) -> Array:
     """Tokens of the rank that gets most of them over the mean [1]: chance, and what its experts are chosen more."""
-    mean = np.maximum(table.tokens, 1.0) * active / spread
-    variation = np.sqrt(1.0 / mean + table.assumptions.experts.popularity_scv * spread / routed)
+    assumed, mean = table.assumptions.experts, np.maximum(table.tokens, 1.0) * active / spread
+    uneven = 0.0
+    if assumed.spread == "random":
+        uneven = assumed.popularity_scv if assumed.load_scv is None else assumed.load_scv
+    variation = np.sqrt(1.0 / mean + uneven * spread / routed)
     return np.asarray(np.minimum(1.0 + expected_largest(spread) * variation, spread))
 
 
@@ -170,17 +205,23 @@ def _traffic(table: OperatorTable, hidden: float, width: float, ranks: Array) ->
 
 
 def _exchange(
-    table: OperatorTable, spec: ExpertFeedForward, active: float, spread: Array, token_bytes: Array | float
+    table: OperatorTable,
+    spec: ExpertFeedForward,
+    active: float,
+    spread: Array,
+    token_bytes: Array | float,
+    stride: Array | float,
 ) -> Collective:
     """Dispatch or combine: an all-to-all of one copy of a token per rank that it reaches."""
     reached = np.minimum(active, spread)
     ranks = reached if table.assumptions.experts.all_to_all_ranks == "reached" else spread
     copies = reached if table.assumptions.experts.all_to_all_copies == "reached" else np.full((), active)
     size = token_bytes * copies / table.stage
-    domains = table.domains(ranks)
+    domains = table.domains(ranks, stride)
     own_link = table.assumptions.experts.all_to_all_traffic == "own_link"
     crossing: Array | float = 1.0
-    if table.assumptions.experts.all_to_all_crossing == "per_domain":
+    once = table.assumptions.experts.all_to_all_crossing
+    if once == "per_domain" or (once == "by_phase" and table.plans.prefill):
         crossing = np.minimum(_domains_reached(spec, active, domains) / copies, 1.0)
     return Collective("all_to_all", ranks, domains, size, own_link=own_link, crossing=crossing)
 

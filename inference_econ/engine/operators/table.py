@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ.engine.layouts.placement import domains_spanned
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.formulas.attention import mean_attended
 from inference_econ.formulas.collectives import Kind
@@ -172,14 +173,15 @@ class OperatorTable:
         )
 
     def all_reduces(
-        self, ranks: Array, owners: Array, elements: float, *, only_2d: bool
+        self, ranks: Array, owners: Array, elements: Array | float, *, only_2d: bool, stride: Array | float = 1.0
     ) -> dict[TensorLayout, tuple[Collective, ...]]:
         """Sum ``elements`` per token over the ranks that cut a matrix, for each way to cut.
 
         A one-dimensional cut sums over all of them, and only after the second matrix of a pair; a
-        two-dimensional one over the root of their number. ``owners`` are the chips that share the sum.
+        two-dimensional one over the root of their number. ``owners`` are the chips that share the sum; those of a
+        group lie ``stride`` chips apart.
         """
-        domains = self.domains(ranks)
+        domains = self.domains(ranks, stride)
         size = elements * self.activation_width / owners
         found: dict[TensorLayout, tuple[Collective, ...]] = {}
         for layout in self.assumptions.layout.tensor_layouts:
@@ -209,8 +211,10 @@ class OperatorTable:
             return min(self.context, limit) + self.plans.new_tokens
         return self.attended(limit)
 
-    def domains(self, ranks: Array) -> Array:
-        """Link domains that some ranks are spread over [1]."""
+    def domains(self, ranks: Array, stride: Array | float = 1.0) -> Array:
+        """Link domains that a group of ranks is spread over, whose members lie ``stride`` chips apart [1]."""
+        if self.assumptions.network.link_domains == "placed":
+            return domains_spanned(ranks, stride, self.stage, self.link_domain)
         if self.assumptions.network.link_domains == "whole":
             return np.asarray(np.ceil(ranks / self.link_domain))
         return np.maximum(ranks / self.link_domain, 1.0)

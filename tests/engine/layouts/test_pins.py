@@ -121,8 +121,8 @@ def test_what_cannot_be_pinned_is_refused_with_the_reason(pins: dict[str, object
     ("pins", "message"),
     [
         (
-            {"ep": 3},
-            "DeepSeek-V3 cannot be laid out with ep=3: 256 experts do not split over the expert-parallel ranks",
+            {"ep": 512},
+            "DeepSeek-V3 cannot be laid out with ep=512: 256 experts do not split over the expert-parallel ranks",
         ),
         (
             {"tp": 1, "dp": 8, "pp": 1, "ep": 16},

@@ -19,7 +19,11 @@ def _plan(tp: int, dp: int = 1, pp: int = 1, ep: int = 1, batch: float = 64.0) -
 
 def _codes(model: str, plan: Plans, cut: str = "1d", blocks: tuple[int, int] = (1, 1)) -> set[str]:
     problems = indivisible(
-        catalog.model(model), plan, "2d" if cut == "2d" else "1d", catalog.assumptions("deployable").layout, blocks
+        catalog.model(model),
+        plan,
+        "2d" if cut == "2d" else "1d",
+        catalog.assumptions("paper").changed({"layout.attention_groups": "data_parallel"}),
+        blocks,
     )
     return {problem.code for problem in problems if np.any(problem.where)}
 
@@ -51,10 +55,22 @@ def test_cuts_and_blocks_have_codes_too() -> None:
     assert _codes("llama_3_70b", _plan(64, batch=64), blocks=(128, 128)) == {"blocks"}
 
 
+def test_copies_of_experts_fill_what_does_not_divide_while_every_rank_has_one_of_its_own() -> None:
+    assumed, model = catalog.assumptions("deployable"), catalog.model("deepseek_v3")
+
+    def codes(ranks: int) -> set[str]:
+        problems = indivisible(model, _plan(1, dp=ranks, ep=ranks, batch=float(ranks)), "1d", assumed)
+        return {problem.code for problem in problems if np.any(problem.where)} - {"micro_batch"}
+
+    assert codes(72) == set()
+    assert codes(256) == set()
+    assert "experts" in codes(264)
+
+
 def test_every_code_has_a_text() -> None:
     assert set(PROBLEMS) == set(get_args(ProblemCode))
-    model, layout = catalog.model("deepseek_v3"), catalog.assumptions("deployable").layout
-    texts = {problem.code: problem.text for problem in indivisible(model, _plan(8, ep=3), "1d", layout)}
+    model, assumed = catalog.model("deepseek_v3"), catalog.assumptions("deployable")
+    texts = {problem.code: problem.text for problem in indivisible(model, _plan(8, ep=3), "1d", assumed)}
     assert texts["experts"] == "256 experts do not split over the expert-parallel ranks"
     assert texts["layers"] == "61 layers do not split into the pipeline's stages"
     assert not any("{" in text for text in texts.values())

@@ -1,0 +1,162 @@
+"""Mixtures over many chips: where their ranks lie, what they send, copies of experts, two batches in turn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from inference_econ.engine import Operator, Plans, Setup, evaluate, memory, step_seconds
+from inference_econ.inputs import Precision, catalog
+from tests.reading import scalar
+
+LAYERS, HIDDEN, ACTIVE, EXPERTS = 58, 7168, 8, 256
+
+
+def _setup(model: str, chip: str, *changes: str, preset: str = "deployable") -> Setup:
+    spec = catalog.model(model)
+    return Setup(spec, catalog.hardware(chip), Precision.of(spec), 2000.0, catalog.assumptions(preset, changes=changes))
+
+
+def _plans(tp: int, dp: int, ep: int, batch: float, pp: int = 1) -> Plans:
+    one = np.ones(1)
+    return Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * ep, whole=True)
+
+
+def _row(setup: Setup, plans: Plans, name: str) -> Operator:
+    return next(row for row in setup.work(plans).operators if row.name == name)
+
+
+def _exchange(setup: Setup, plans: Plans, name: str = "experts in") -> tuple[float, float, float]:
+    """Ranks and domains of the exchange [1], and what each chip sends per token of the batch [B]."""
+    (found,) = (each for each in _row(setup, plans, name).collectives["1d"] if each.kind == "all_to_all")
+    return scalar(found.ranks), scalar(found.domains), scalar(found.bytes_per_token)
+
+
+def _slow(setup: Setup, share: float) -> Setup:
+    nic = setup.hardware.nic_bytes_per_second_one_way
+    assert nic is not None
+    return replace(setup, hardware=setup.hardware.model_copy(update={"nic_bytes_per_second_one_way": nic * share}))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    model=st.sampled_from(
+        ["deepseek_v3", "qwen3_235b_a22b", "gpt_oss_120b", "mixtral_8x7b", "llama_3_70b", "qwen3_32b"]
+    ),
+    chip=st.sampled_from(["h100_sxm", "h200_sxm", "h800_sxm", "b200", "mi300x", "gb200_nvl72", "l40s"]),
+    tp=st.sampled_from([1, 2, 3, 4, 8, 16]),
+    dp=st.sampled_from([1, 2, 3, 4, 8, 16, 32]),
+    share=st.sampled_from([1, 2, 4, 8, 16, 32, 64]),
+    inner=st.sampled_from(["tensor", "experts"]),
+    preset=st.sampled_from(["deployable", "profiles/hopper", "profiles/sglang", "profiles/blackwell"]),
+)
+def test_a_stage_over_several_domains_hangs_on_the_network(
+    model: str, chip: str, tp: int, dp: int, share: int, inner: str, preset: str
+) -> None:
+    setup = _setup(model, chip, f"network.inner_group={inner}", preset=preset)
+    stage = tp * dp
+    ep = share if stage % share == 0 and not model.startswith(("llama", "qwen3_32b")) else 1
+    plans = _plans(tp, dp, ep, 8.0 * stage)
+    usual, slow = (float(step_seconds(each, plans)[0][0]) for each in (setup, _slow(setup, 1e-9)))
+    if stage > setup.hardware.link_domain:
+        assert slow > 1e3 * usual
+    else:
+        assert slow == usual
+
+
+def test_groups_that_cut_a_stage_both_ways_do_not_both_lie_inside_a_node() -> None:
+    # 32 chips, nodes of 8: chips 0 to 7 hold the parts of the same experts, and experts of their own lie 8 chips apart.
+    plans = _plans(4, 8, 4, 1024)
+    setup = _setup("qwen3_235b_a22b", "h200_sxm")
+    assert _exchange(setup, plans)[:2] == (4.0, 4.0)
+    (summed,) = (each for each in _row(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
+    assert (scalar(summed.ranks), scalar(summed.domains)) == (8.0, 1.0)
+    # The other way about the exchange of 4 is inside, and the sum over 8 has two chips of each node.
+    inside = _setup("qwen3_235b_a22b", "h200_sxm", "network.inner_group=experts")
+    assert _exchange(inside, plans)[:2] == (4.0, 1.0)
+    (summed,) = (each for each in _row(inside, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
+    assert (scalar(summed.ranks), scalar(summed.domains)) == (8.0, 4.0)
+
+
+def test_chips_that_share_an_expert_sum_what_it_gave_for_every_copy_of_a_token() -> None:
+    # Each of 4 expert-parallel ranks gets a copy of nearly every token: 4 copies of 2 B x hidden, summed over 8 chips,
+    # whose group has 8 of the 32 chips' parts.
+    setup, plans = _setup("qwen3_235b_a22b", "h200_sxm"), _plans(4, 8, 4, 1024)
+    (summed,) = (each for each in _row(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
+    assert scalar(summed.bytes_per_token) == pytest.approx(4 * 2 * 4096 * 8 / 32)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "redundant", "held"),
+    [
+        (1, 32, 256),  # one rank has them all
+        (32, 0, 256),
+        (32, 32, 288),  # 9 on each
+        (72, 0, 288),  # 4 on each, for want of 256 / 72
+        (128, 0, 256),
+        (144, 0, 288),
+        (144, 32, 288),
+    ],
+)
+def test_copies_of_experts_are_held(ranks: int, redundant: int, held: int) -> None:
+    setup = _setup("deepseek_v3", "h800_sxm", f"experts.redundant={redundant}")
+    plans = _plans(1, ranks, ranks, float(ranks))
+    each = 3 * HIDDEN * 2048 * 1.0
+    groups = setup.memory_of_one_accelerator(plans)
+    scale = 1.0 + 4.0 / 128**2  # of a block of 128 x 128
+    assert groups["experts"] == pytest.approx(LAYERS * held / ranks * each * scale, rel=1e-3)
+    assert setup.reasons(plans, "1d").item() in (memory.FITS, memory.WEIGHTS, memory.CACHE)
+
+
+def test_ranks_with_copies_read_what_they_hold() -> None:
+    # So many tokens that every expert is touched: 288 / 72 = 4 experts on a chip.
+    setup = _setup("deepseek_v3", "h100_sxm")
+    plans = _plans(1, 72, 72, 72.0 * 256)
+    rows = [_row(setup, plans, f"experts {side}") for side in ("in", "out")]
+    read = sum(scalar(row.weight_bytes) for row in rows)
+    assert read == pytest.approx(4 * 3 * HIDDEN * 2048 * (1.0 + 4.0 / 128**2), rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("model", "weights", "element"),
+    [("deepseek_v3", None, 1.0 + 4.0 / 128**2), ("deepseek_v3", "bf16", 2.0), ("gpt_oss_120b", None, 2.0)],
+)
+def test_tokens_travel_as_they_are_multiplied(model: str, weights: str | None, element: float) -> None:
+    # One copy for each of 8 (4 of gpt-oss) active experts from each of 16 chips: 1/16 of the tokens.
+    setup = _setup(model, "h100_sxm")
+    setup = replace(setup, precision=Precision.of(setup.model, weights))
+    hidden, active = float(setup.model.hidden_size), 4 if model.startswith("gpt") else ACTIVE
+    plans = _plans(1, 16, 16, 4096)
+    even = replace(setup, assumptions=setup.assumptions.changed({"experts.spread": "even"}))
+    assert _exchange(even, plans)[2] == pytest.approx(active * hidden * element / 16, rel=2e-2)
+    assert _exchange(even, plans, "experts out")[2] == pytest.approx(active * hidden * 2.0 / 16)
+
+
+def test_prompts_cross_once_per_domain_and_decode_steps_once_per_copy() -> None:
+    # Routing of DeepSeek-V3 reaches at most 4 of 8 groups, on 4 nodes at most 4 domains: of 8 copies 4 would cross.
+    setup, plans = _setup("deepseek_v3", "h800_sxm"), _plans(1, 32, 32, 4096)
+    crossings = []
+    for phase in (plans, replace(plans, prefill=True, new_tokens=64)):
+        row = _row(setup, phase, "experts in")
+        (found,) = (each for each in row.collectives["1d"] if each.kind == "all_to_all")
+        crossings.append(scalar(found.crossing))
+    reached = 4 * (1 - (3 / 4) ** ACTIVE)
+    assert crossings == pytest.approx([1.0, reached / ACTIVE])
+
+
+def test_two_halves_take_turns_only_where_experts_are_exchanged_between_domains() -> None:
+    never, turns = (
+        _setup("deepseek_v3", "h800_sxm", f"network.two_batch_overlap={kind}") for kind in ("never", "between_domains")
+    )
+    wide, node = _plans(1, 32, 32, 4096.0), _plans(1, 8, 8, 1024.0)
+    assert step_seconds(turns, node)[0] == step_seconds(never, node)[0]
+    assert step_seconds(turns, wide)[0] < step_seconds(never, wide)[0]
+    costs = evaluate(turns, wide, "1d")
+    assert float(costs.seconds[0]) == pytest.approx(float(step_seconds(turns, wide)[0][0]))
+    # One sequence cannot be halved.
+    alone = _plans(1, 32, 32, 1.0)
+    assert step_seconds(turns, alone)[0] == step_seconds(never, alone)[0]
