@@ -172,12 +172,14 @@ class ExpertAssumptions(Spec):
     """Tokens of the busiest expert-parallel rank over the mean [1]: everybody waits for it."""
     popularity_scv: NonNegative = 0.0
     """How unevenly experts are chosen: squared coefficient of variation [1]. Fewer are touched by a batch."""
-    spread: Literal["even", "balanced", "random"] = "even"
+    spread: Literal["even", "random"] = "even"
     """Expert-parallel ranks all have as many tokens, and touched experts, or as chance has it: then a step waits for
-    the rank that has most. Balanced: copies of popular experts lie so that only the chance of a step is left."""
-    load_scv: NonNegative | None = None
-    """How unevenly experts are loaded over all tokens of a step, if that is not how unevenly few tokens choose them:
-    squared coefficient of variation, for ``spread: random`` [1]."""
+    the rank that has most."""
+    balanced_from: NonNegative = 0
+    """Under ``spread: random``, from so many expert-parallel ranks on a balancer places popular experts, and copies of
+    them, so that ranks have equally much to do; 0 for never [1]."""
+    balanced_scv: NonNegative = 0.0
+    """What a balancer leaves of how unevenly ranks are chosen: squared coefficient of variation of their shares [1]."""
     redundant: Annotated[int, Field(ge=0, le=100_000)] | None = None
     """Copies of popular experts that are held beside all of them, and as many more as make their number a multiple of
     the ranks; None: there are none, and experts must divide [1]."""

@@ -43,6 +43,10 @@ class MeasuredNames(Spec):
     """Engines, or versions of them by their beginning, whose models are compiled as a whole."""
     eager: Spellings
     """Sources whose engines launched the kernels of decode steps one by one, without graphs."""
+    even_routing: Spellings
+    """Sources, or single rows, whose tokens were spread over experts evenly by force."""
+    redundant_experts: dict[str, int]
+    """Copies of experts that the deployments of a source hold, where that is recorded [1]."""
     equal_lengths: Spellings
     """Sources whose requests are all equally long."""
     engines: dict[str, Spellings]

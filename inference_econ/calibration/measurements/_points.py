@@ -57,6 +57,8 @@ def fields(row: Row) -> dict[str, Any]:
         "prefill_first": prefill_first(name, version),
         "compiled": compiled(name, version),
         "eager": row.text("source_id") in catalog.measured_names().eager,
+        "even_routing": not {row.text("source_id"), row.text("id")}.isdisjoint(catalog.measured_names().even_routing),
+        "redundant_experts": catalog.measured_names().redundant_experts.get(row.text("source_id")),
         "speculation": speculation(row.words("spec_decode")),
         **_demand(row, load, layout),
     }

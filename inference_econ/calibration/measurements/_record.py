@@ -88,6 +88,10 @@ class Measurement:
         The model was compiled as a whole: no interpreter launches the kernels of a prompt one by one.
     eager : bool
         Kernels of decode steps were launched one by one, without graphs.
+    even_routing : bool
+        Tokens were spread over experts evenly by force.
+    redundant_experts : int or None
+        Copies of experts that were held beside all of them; None if not recorded [1].
     wait_steps : float
         Decode steps that a prompt waits on average where the engine was told to look seldom at what has come, or to
         wait for more prompts [1].
@@ -141,6 +145,8 @@ class Measurement:
     prefill_first: bool = False
     compiled: bool = False
     eager: bool = False
+    even_routing: bool = False
+    redundant_experts: int | None = None
     wait_steps: float = 0.0
     step_tokens: float | None = None
     statistic: str = "median"

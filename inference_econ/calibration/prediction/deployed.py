@@ -191,14 +191,18 @@ def _cut(assumptions: Assumptions, cuts: tuple[TensorLayout, ...]) -> Assumption
 
 
 def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
-    """With what is known of the engine of a row: the prompt tokens of a step, and who launches kernels."""
-    changes: dict[str, float | bool] = {}
+    """With what is known of the run of a row: the prompt tokens of a step, who launches kernels, copies of experts."""
+    changes: dict[str, float | bool | str] = {}
     if row.step_tokens is not None and assumptions.serving.prefill_chunk:
         changes["serving.prefill_chunk"] = row.step_tokens
     if row.compiled and assumptions.host.launches == "per_operator":
         changes["host.launch"] = 0.0
     if row.eager:
         changes["host.cuda_graphs"] = False
+    if row.even_routing:
+        changes["experts.spread"] = "even"
+    if row.redundant_experts is not None:
+        changes["experts.redundant"] = row.redundant_experts
     return assumptions.changed(changes) if changes else assumptions
 
 

@@ -31,8 +31,9 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     Notes
     -----
     A stage begins with a domain. Of a domain a group can have ``link_domain / stride`` chips, c. Groups of R begin at
-    multiples of gcd(R, c) within them (of 1, if c is no whole number), so that the worst one touches (R + c - gcd(R, c)) / c, rounded up. Two groups
-    that cut a stage both ways (tensor and expert parallelism) cannot both lie inside a domain that is smaller than it.
+    multiples of gcd(R, c) within them (of 1, if c is no whole number), so that the worst one touches
+    (R + c - gcd(R, c)) / c, rounded up. Two groups that cut a stage both ways (tensor and expert parallelism) cannot
+    both lie inside a domain that is smaller than it.
 
     Examples
     --------

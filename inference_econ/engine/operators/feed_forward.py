@@ -108,7 +108,7 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
     moved = touched if assumptions.experts.activations == "touched" else routed
     # The busiest rank's tokens; with one rank there is nothing to be uneven.
     busiest = np.where(spread > 1.0, assumptions.experts.imbalance, 1.0) if assumptions.experts.imbalance > 1 else 1.0
-    if assumptions.experts.spread != "even":
+    if assumptions.experts.spread == "random":
         busiest = busiest * _busiest_tokens(table, routed, active, spread)
         touched = _touched_by_busiest(touched, routed, spread)
     summing, exchanging = ranks, spread
@@ -186,10 +186,10 @@ def _touched_by_busiest(touched: Array, routed: Array | float, spread: Array) ->
 def _busiest_tokens(table: OperatorTable, routed: Array | float, active: float, spread: Array) -> Array:
     """Tokens of the rank that gets most of them over the mean [1]: chance, and what its experts are chosen more."""
     assumed, mean = table.assumptions.experts, np.maximum(table.tokens, 1.0) * active / spread
-    uneven = 0.0
-    if assumed.spread == "random":
-        uneven = assumed.popularity_scv if assumed.load_scv is None else assumed.load_scv
-    variation = np.sqrt(1.0 / mean + uneven * spread / routed)
+    uneven: Array = np.asarray(assumed.popularity_scv * spread / routed)
+    if assumed.balanced_from:
+        uneven = np.where(spread >= assumed.balanced_from, np.minimum(assumed.balanced_scv, uneven), uneven)
+    variation = np.sqrt(1.0 / mean + uneven)
     return np.asarray(np.minimum(1.0 + expected_largest(spread) * variation, spread))
 
 

@@ -11,6 +11,8 @@ from inference_econ.engine import Plans, indivisible
 from inference_econ.engine.layouts.plans import PROBLEMS, ProblemCode
 from inference_econ.inputs import catalog
 
+_WITHOUT_COPIES = catalog.assumptions("deployable").changed({"experts.redundant": None})
+
 
 def _plan(tp: int, dp: int = 1, pp: int = 1, ep: int = 1, batch: float = 64.0) -> Plans:
     one = np.ones(1)
@@ -22,7 +24,7 @@ def _codes(model: str, plan: Plans, cut: str = "1d", blocks: tuple[int, int] = (
         catalog.model(model),
         plan,
         "2d" if cut == "2d" else "1d",
-        catalog.assumptions("paper").changed({"layout.attention_groups": "data_parallel"}),
+        _WITHOUT_COPIES,
         blocks,
     )
     return {problem.code for problem in problems if np.any(problem.where)}
