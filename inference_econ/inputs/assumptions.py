@@ -165,9 +165,11 @@ class ExpertAssumptions(Spec):
     if those are narrow floats, in which they are multiplied. They return as activations."""
     activations: Literal["touched", "all"]
     """Activation traffic of experts is counted for the share of them that is touched, or for all tokens."""
-    replicated_tokens: Literal["exchanged", "summed"]
+    replicated_tokens: Literal["exchanged", "summed", "gathered"]
     """Where one group of attention ranks is the whole stage, all of its chips have all tokens: experts exchange them
-    all the same, or each chip adds what its experts and its part of the shared expert give to one all-reduce."""
+    all the same, or each chip adds what its experts and its part of the shared expert give to one all-reduce. Gathered:
+    so it is, too, with groups whose experts are cut as well as spread: all chips of a stage gather all tokens, and what
+    their experts give is added up and scattered, which takes as long as an all-reduce."""
     imbalance: Annotated[int | float, Field(ge=1, le=1e3, allow_inf_nan=False)]
     """Tokens of the busiest expert-parallel rank over the mean [1]: everybody waits for it."""
     popularity_scv: NonNegative = 0.0

@@ -41,6 +41,8 @@ def hold(assumptions: Assumptions) -> bool:
     - ``experts.all_to_all_traffic: as_all_reduce``: the floor of a collective knows no traffic over a rank's own link;
     - ``experts.replicated_tokens: exchanged``: otherwise fewer attention ranks turn an all-reduce into an exchange;
     - ``experts.imbalance: 1`` and ``experts.spread: even``: the busiest rank has more work the more ranks there are;
+    - ``network.link_domains: whole`` or ``exact``: placed ranks may touch fewer domains where there are more of them;
+    - ``experts.redundant: null``: chips that hold copies have more work the more of them there are;
     - ``network.two_batch_overlap: never``: half of the communication would hide behind the work of the other half.
     """
     layout, experts = assumptions.layout, assumptions.experts
@@ -48,7 +50,8 @@ def hold(assumptions: Assumptions) -> bool:
         (layout.attention_groups, layout.kv_placement) == ("idle", "spread")
         and (experts.parallel_counts, experts.all_to_all_traffic) == ("requests", "as_all_reduce")
         and (experts.replicated_tokens, experts.spread, experts.imbalance) == ("exchanged", "even", 1)
-        and assumptions.network.two_batch_overlap == "never"
+        and (assumptions.network.two_batch_overlap, experts.redundant) == ("never", None)
+        and assumptions.network.link_domains != "placed"
     )
 
 

@@ -91,6 +91,12 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
     "experts.all_to_all_traffic": ({"all_to_all_bandwidth"}, "less"),
     "experts.activations": ({ACTIVATIONS}, "less"),
     "experts.replicated_tokens": ({*REDUCE, *EXCHANGE}, ""),
+    "experts.redundant": ({COMPUTE, WEIGHTS, ACTIVATIONS, *EXCHANGE, "weight_bytes"}, ""),
+    "experts.dispatch": ({"all_to_all_bandwidth", "all_to_all_latency"}, "more"),
+    "experts.balanced_from": ({COMPUTE, WEIGHTS, ACTIVATIONS, *EXCHANGE}, "more"),
+    "experts.balanced_scv": ({COMPUTE, WEIGHTS, ACTIVATIONS, *EXCHANGE}, "less"),
+    "network.link_domains": ({*REDUCE, *EXCHANGE}, ""),
+    "network.two_batch_overlap": ({*WORK, *REDUCE, *EXCHANGE, "launches", "pipeline"}, "more"),
     "attention.latent_traffic": ({WEIGHTS, ACTIVATIONS}, "more"),
     "chip.pointwise": ({ACTIVATIONS, "launches"}, "less"),
     "chip.embedding_flop": ({COMPUTE}, "more"),
@@ -104,6 +110,7 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
 #: Fields that say nothing about a single step at a given layout.
 ELSEWHERE = {
     "layout.tensor_layouts",
+    "experts.all_to_all_crossing",  # by phase: decode steps send as the study's do
     "capacity.draft",
     "serving.expected_tokens",
     "serving.draft_placement",
@@ -116,6 +123,12 @@ WITH = {
     "chip.math_unit_follows": ("host.graph_launch=0 us",),
     "host.cuda_graphs": ("host.launch=100 us",),
     "host.graph_launch": ("host.graph_launch=2 us",),
+    "experts.redundant": ("experts.redundant=32",),
+    # Engines gather all tokens where experts are cut as well as spread.
+    "network.link_domains": ("experts.replicated_tokens=exchanged",),
+    **dict.fromkeys(
+        ("experts.balanced_from", "experts.balanced_scv"), ("experts.spread=random", "experts.popularity_scv=2")
+    ),
 }
 #: Deployments in which every field matters somewhere.
 DEPLOYMENTS = (
@@ -123,6 +136,7 @@ DEPLOYMENTS = (
     _plan(tp=2, dp=8, ep=16, batch=64),
     _plan(tp=4, pp=2, batch=64, new_tokens=3),
     _plan(tp=8, pp=4, ep=8, batch=128),
+    _plan(tp=2, dp=8, ep=4, batch=64),
     _plan(),
 )
 
@@ -160,6 +174,8 @@ def test_a_choice_changes_what_it_is_about_and_nothing_else(field: str) -> None:
     allowed, direction = EFFECTS[field]
     # With all parts of a step shown, unless the field decides on that.
     shown = () if field == "chip.overlap" else ("chip.overlap=none",)
+    # Halves of a batch that take turns touch everything.
+    shown += () if field == "network.two_batch_overlap" else ("network.two_batch_overlap=never",)
     before = _preset("deployable", (*shown, *WITH.get(field, ())))
     after = _like_paper(before, field)
     changed = set()
@@ -261,6 +277,15 @@ QUICKER: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "narrow arithmetic": (("chip.narrow_math_efficiency=0.5",), ("chip.narrow_math_efficiency=1",)),
     "two batches": (("network.two_batch_overlap=never",), ("network.two_batch_overlap=when_faster",)),
     "copies on arrival": (("experts.all_to_all_crossing=per_copy",), ("experts.all_to_all_crossing=per_domain",)),
+    "dispatch as experts multiply": (("experts.dispatch=activations",), ("experts.dispatch=weights",)),
+    "two batches between domains": (
+        ("network.two_batch_overlap=never",),
+        ("network.two_batch_overlap=between_domains",),
+    ),
+    "a balancer": (
+        ("experts.spread=random", "experts.balanced_from=0"),
+        ("experts.spread=random", "experts.balanced_from=2"),
+    ),
     "8-bit dispatch": (("experts.dispatch=activations",), ("experts.dispatch=eight_bit",)),
     "arithmetic": (("chip.math_efficiency=0.5", "per_family={}"), ("chip.math_efficiency=0.9", "per_family={}")),
     "memory": (("chip.hbm_efficiency=0.5", "per_family={}"), ("chip.hbm_efficiency=0.9", "per_family={}")),

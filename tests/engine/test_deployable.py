@@ -163,7 +163,8 @@ def test_each_rank_of_an_exchange_sends_over_its_own_link() -> None:
 
 def _published_nccl(*changes: str) -> ie.Assumptions:
     """One share of payload for links and network."""
-    return ie.assumptions("deployable", changes=["network.collectives=nccl_2_23", *changes])
+    alone = ["network.two_batch_overlap=never", "experts.dispatch=activations"]
+    return ie.assumptions("deployable", changes=["network.collectives=nccl_2_23", *alone, *changes])
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,10 @@ def test_more_new_tokens_are_never_faster_and_cheaper_than_one_by_one(
 @given(model=models, chip=chips, preset=presets, context=contexts, at=instances())
 def test_the_lower_bound_is_below_every_variant(model: str, chip: str, preset: str, context: float, at: Plans) -> None:
     # Groups with sequences and caches of their own may have less work; the search takes no bounds then.
-    together = ("layout.kv_placement=spread", "layout.attention_groups=idle", "experts.replicated_tokens=exchanged")
+    together = (
+        "layout.kv_placement=spread", "layout.attention_groups=idle", "experts.replicated_tokens=exchanged",
+        "network.link_domains=whole", "network.two_batch_overlap=never", "experts.redundant=null",
+    )  # fmt: skip
     setup = _question(model, chip, context, preset, together)
     bound = np.broadcast_to(lower_bound(setup, at), at.shape)
     variants = ContinuousLayouts(pipeline=True).variants(setup.model, setup.assumptions, at)

@@ -71,12 +71,12 @@ def test_a_stage_over_several_domains_hangs_on_the_network(
 def test_groups_that_cut_a_stage_both_ways_do_not_both_lie_inside_a_node() -> None:
     # 32 chips, nodes of 8: chips 0 to 7 hold the parts of the same experts, and experts of their own lie 8 chips apart.
     plans = _plans(4, 8, 4, 1024)
-    setup = _setup("qwen3_235b_a22b", "h200_sxm")
+    setup = _setup("qwen3_235b_a22b", "h200_sxm", "experts.replicated_tokens=exchanged")
     assert _exchange(setup, plans)[:2] == (4.0, 4.0)
     (summed,) = (each for each in _row(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
     assert (scalar(summed.ranks), scalar(summed.domains)) == (8.0, 1.0)
     # The other way about the exchange of 4 is inside, and the sum over 8 has two chips of each node.
-    inside = _setup("qwen3_235b_a22b", "h200_sxm", "network.inner_group=experts")
+    inside = _setup("qwen3_235b_a22b", "h200_sxm", "experts.replicated_tokens=exchanged", "network.inner_group=experts")
     assert _exchange(inside, plans)[:2] == (4.0, 1.0)
     (summed,) = (each for each in _row(inside, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
     assert (scalar(summed.ranks), scalar(summed.domains)) == (8.0, 4.0)
@@ -85,9 +85,19 @@ def test_groups_that_cut_a_stage_both_ways_do_not_both_lie_inside_a_node() -> No
 def test_chips_that_share_an_expert_sum_what_it_gave_for_every_copy_of_a_token() -> None:
     # Each of 4 expert-parallel ranks gets a copy of nearly every token: 4 copies of 2 B x hidden, summed over 8 chips,
     # whose group has 8 of the 32 chips' parts.
-    setup, plans = _setup("qwen3_235b_a22b", "h200_sxm"), _plans(4, 8, 4, 1024)
+    setup = _setup("qwen3_235b_a22b", "h200_sxm", "experts.replicated_tokens=exchanged")
+    plans = _plans(4, 8, 4, 1024)
     (summed,) = (each for each in _row(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
     assert scalar(summed.bytes_per_token) == pytest.approx(4 * 2 * 4096 * 8 / 32)
+
+
+def test_engines_gather_all_tokens_where_experts_are_cut_as_well_as_spread() -> None:
+    # 32 chips gather what is 2 B x hidden for every token, and scatter the sums: one all-reduce over four nodes.
+    setup, plans = _setup("qwen3_235b_a22b", "h200_sxm"), _plans(4, 8, 4, 1024)
+    assert _exchange(setup, plans)[0] == 1.0
+    (summed,) = (each for each in _row(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
+    assert (scalar(summed.ranks), scalar(summed.domains)) == (32.0, 4.0)
+    assert scalar(summed.bytes_per_token) == pytest.approx(2 * 4096)
 
 
 @pytest.mark.parametrize(

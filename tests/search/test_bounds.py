@@ -117,6 +117,8 @@ def test_bounds_hold_for_the_published_study_and_not_for_servers() -> None:
         "experts.replicated_tokens=summed",
         "experts.imbalance=1.5",
         "experts.spread=random",
+        "experts.redundant=0",
+        "network.link_domains=placed",
         "network.two_batch_overlap=when_faster",
     ],
 )

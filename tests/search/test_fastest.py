@@ -39,6 +39,7 @@ ROUNDING = 1e-12
 _TOGETHER = (
     "layout.attention_groups=idle", "layout.kv_placement=spread",
     "experts.all_to_all_traffic=as_all_reduce", "experts.replicated_tokens=exchanged",
+    "experts.redundant=null", "network.link_domains=whole", "network.two_batch_overlap=never",
 )  # fmt: skip
 
 

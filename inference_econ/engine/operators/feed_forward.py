@@ -100,8 +100,8 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
     spread = expert_ranks(table.plans, spec.experts, sparsity, assumptions.experts)
     ranks = np.maximum(1.0, table.stage / np.maximum(1.0, spread))
     if assumptions.experts.redundant is not None:
-        routed = expert_slots(routed, spread, assumptions.experts)
-        sparsity = routed / active
+        slots = expert_slots(routed, spread, assumptions.experts)
+        routed, sparsity = slots, sparsity * slots / routed
     touched = touched_fraction(sparsity, table.tokens, assumptions.experts.popularity_scv) * routed
     hidden = table.hidden if spec.latent_size is None else float(spec.latent_size)
     width = float(spec.intermediate_size)
@@ -112,8 +112,11 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
         busiest = busiest * _busiest_tokens(table, routed, active, spread)
         touched = _touched_by_busiest(touched, routed, spread)
     summing, exchanging = ranks, spread
-    if table.summed is not None:
-        summing, exchanging = np.where(table.summed, table.stage, ranks), np.where(table.summed, 1.0, spread)
+    summed = table.summed
+    if summed is not None:
+        if assumptions.experts.replicated_tokens == "gathered":
+            summed = summed | (spread < table.stage)
+        summing, exchanging = np.where(summed, table.stage, ranks), np.where(summed, 1.0, spread)
     stride = _strides(table, ranks, spread)
     copies = _summed_copies(table, active, exchanging)
     for side, matrices, output in _sides(spec, width, hidden):
