@@ -45,6 +45,9 @@ class Explanation:
         What takes the memory of each accelerator; the entries add up to what it has [B].
     prompt : float or None
         Prompt tokens of each sequence that the step reads [tokens]; None for a decode step.
+    in_machines_seconds : float or None
+        The same step if only the eight chips of a machine shared the fast link [s]; None where no more of them do, or
+        nothing joins machines.
     """
 
     setup: Setup
@@ -56,6 +59,7 @@ class Explanation:
     operators: tuple[OperatorCosts, ...]
     held: Mapping[str, float]
     prompt: float | None = None
+    in_machines_seconds: float | None = None
 
     @property
     def accelerators(self) -> float:
@@ -159,7 +163,18 @@ def explain(
     layout = layout_record(deployment, cut, served.assumptions.layout)
     rows = tuple(operator_costs(served, deployment, cut))
     held = served.memory_of_one_accelerator(deployment)
-    return Explanation(served, layout, batch, costs, needed, dollars, rows, held, prompt)
+    machines = _in_machines(served, deployment, cut)
+    return Explanation(served, layout, batch, costs, needed, dollars, rows, held, prompt, machines)
+
+
+def _in_machines(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> float | None:
+    """Time of a step without a link domain that is larger than a machine [s]; None where that changes nothing."""
+    chip = setup.hardware
+    shared = min(chip.link_domain, int(deployment.stage[0]))
+    if shared <= plans.MACHINE or chip.nic_bytes_per_second_one_way is None:
+        return None
+    apart = replace(setup, hardware=chip.model_copy(update={"link_domain": plans.MACHINE}))
+    return float(evaluate(apart, deployment, cut).seconds[0])
 
 
 def _deployment(setup: Setup, pins: Pins) -> plans.Plans:

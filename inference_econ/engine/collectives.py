@@ -66,6 +66,10 @@ class Network:
             doubling = model.exchange_per_domain_doubling
             if doubling is not None:
                 exchanging = [one._replace(domain_seconds=doubling) for one in protocols]
+                exchanging += [
+                    nccl.Protocol(name, kernel.base, kernel.per_rank, doubling, kernel.bandwidth_factor)
+                    for name, kernel in model.exchange_kernels.items()
+                ]
             if model.network_factor is not None:
                 factor = model.network_factor / max(one.bandwidth_factor for one in model.protocols.values())
         return cls(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from inference_econ.inputs._base import Bytes, Fraction, Seconds, Spec
 
@@ -39,6 +39,17 @@ class AllReduceKernel(Spec):
     """Largest tensor it is used for [B]; none if it has no limit."""
 
 
+class ExchangeKernel(Spec):
+    """An all-to-all kernel of a serving engine: every rank writes to all others at the same time."""
+
+    base: Seconds
+    """Paid once [s]."""
+    per_rank: Seconds
+    """Per further rank of a link domain [s]."""
+    bandwidth_factor: Fraction
+    """Share of the link that carries payload [1]."""
+
+
 class NcclTree(Spec):
     """NCCL's latency-plus-bandwidth model: the best of what is given is taken, by size and domains."""
 
@@ -57,8 +68,19 @@ class NcclTree(Spec):
     Without it the protocols' own factors hold there too [1]."""
     exchange_per_domain_doubling: Seconds | None = None
     """What an all-to-all or a hand-off pays per doubling of the domains; without it, what the protocols pay [s]."""
+    exchange_kernels: dict[str, ExchangeKernel] = Field(default_factory=dict)
+    """Other all-to-alls; between domains they pay ``exchange_per_domain_doubling``, which must be given with them."""
     domains_overlap: bool = True
     """Traffic inside and between link domains runs at the same time."""
+
+    @model_validator(mode="after")
+    def _kernels_know_the_network(self) -> NcclTree:
+        """Refuse exchange kernels without what they pay between domains."""
+        if self.exchange_kernels and self.exchange_per_domain_doubling is None:
+            raise ValueError(
+                "exchange_kernels need exchange_per_domain_doubling beside them: what they pay between link domains"
+            )
+        return self
 
 
 class Mesh(Spec):

@@ -11,6 +11,7 @@ import numpy as np
 
 from inference_econ.answers.explain import Explanation
 from inference_econ.engine import OperatorCosts, Setup, StepCosts
+from inference_econ.engine.layouts.plans import MACHINE
 from inference_econ.inputs import Quantity
 from inference_econ.report import caveats
 from inference_econ.report.page import Bar, Block, Page
@@ -98,8 +99,20 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
         + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else "."),
         _interval(explanation),
+        *_fast_domain(explanation),
         *caveats.extrapolations(*explanation.subjects()),
         *remarks(setup),
+    )
+
+
+def _fast_domain(explanation: Explanation) -> tuple[str, ...]:
+    """What it is worth that more chips than those of a machine share the fast link."""
+    apart = explanation.in_machines_seconds
+    if apart is None:
+        return ()
+    return (
+        f"The fast domain of {explanation.setup.hardware.link_domain} is worth {apart / explanation.seconds:.3g} x: in "
+        f"machines of {MACHINE} the step would take {1e3 * apart:.4g} ms.",
     )
 
 
@@ -219,6 +232,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "prompt": explanation.prompt,
         "layout": dict(explanation.layout),
         "step_seconds": float(np.ravel(costs.seconds)[0]),
+        "step_seconds_in_machines": explanation.in_machines_seconds,
         "seconds_by_part": _single(costs),
         "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
         "limited_by": explanation.limited_by,

@@ -29,8 +29,8 @@ DEPTH_TOLERANCE = 1e-9
 
 #: Copies of experts that a layout is offered with unasked, over all experts: 32 of 256 are common [1].
 _MOST_COPIES = 1 / 8
-#: Chips of a machine: where experts do not divide, layouts are offered for whole ones [1].
-_MACHINE = 8
+#: Chips of a usual machine: where experts do not divide, layouts are offered for whole ones [1].
+MACHINE = 8
 
 #: What whole-number plans may have to split unevenly, by code.
 ProblemCode = Literal[
@@ -344,7 +344,7 @@ def _few_copies(experts: int, ranks: Array, assumed: ExpertAssumptions) -> npt.N
     if assumed.redundant is None:
         return np.zeros(ranks.shape, dtype=bool)
     copies = expert_slots(experts, ranks, assumed) - experts - assumed.redundant
-    return np.asarray((copies <= _MOST_COPIES * experts) & (ranks % _MACHINE == 0))
+    return np.asarray((copies <= _MOST_COPIES * experts) & (ranks % MACHINE == 0))
 
 
 def _up_to(most: float) -> Array:
