@@ -77,6 +77,17 @@ def test_everything_that_holds_is_stated() -> None:
         assert set(EngineFacts.model_fields) - {"inside"} <= set(newest.stated)
 
 
+@pytest.mark.parametrize("name", ["sglang", "trtllm", "vllm"])
+def test_the_indexer_of_sparse_attention_is_never_cut(name: str) -> None:
+    assert "indexer" in catalog.engine(name).at().replicated_under_attention_dp
+
+
+def test_what_sglang_holds_whole_depends_on_options() -> None:
+    facts = catalog.engine("sglang").at()
+    assert set(facts.replicated_on_request) == {"lm_head", "dense_layers", "shared_experts"}
+    assert not set(facts.replicated_on_request) & set(facts.replicated_under_attention_dp)
+
+
 # Formats and copies: what a token weighs on the wire.
 
 
