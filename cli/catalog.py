@@ -29,10 +29,11 @@ hardware = _command("hardware", "List the hardware, or show one chip with the so
 models = _command("models", "List the models, or show one with its parameter count and sources.")
 scenarios = _command("scenarios", "List the scenarios, or show one.")
 assumptions = _command("assumptions", "List the presets of assumptions, or show one with its sources.")
+engines = _command("engines", "List the serving engines, or show what one does by version, with its sources.")
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(["hardware", "model", "traffic", "assumptions", "scenario"]))
+@click.argument("kind", type=click.Choice(["hardware", "model", "traffic", "assumptions", "scenario", "engine"]))
 @click.option("--page", is_flag=True, help="Of assumptions: a page for people, with the values of some presets.")
 @click.option("-o", "--output", "path", type=PLACE, help="Write it to a file instead.")
 def schema(kind: str, page: bool, path: str | None) -> None:

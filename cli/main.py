@@ -61,6 +61,7 @@ for command in (
     catalog.models,
     catalog.scenarios,
     catalog.assumptions,
+    catalog.engines,
     catalog.schema,
     import_model.import_model,
     validate.validate,

@@ -1,7 +1,7 @@
 """Facts and opinions by name: what files say, validated and frozen.
 
-What belongs here: specifications of hardware, models, assumptions, traffic and scenarios, and everything that reads
-or writes YAML and Hugging Face configs; names and where files are (``catalog``), which profile belongs to a chip
+What belongs here: specifications of hardware, models, engines, assumptions, traffic and scenarios, and everything that
+reads or writes YAML and Hugging Face configs; names and where files are (``catalog``), which profile belongs to a chip
 (``profiles``), units, number formats, what-ifs. The only package with pydantic and YAML.
 
 What others use stands in ``__init__.pyi``; ``catalog`` reads anything by name. Not for others: ``_base``, ``_spec``

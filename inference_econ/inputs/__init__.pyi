@@ -41,6 +41,13 @@ from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype
 from .dtype import math_unit as math_unit
+from .engines import EngineFacts as EngineFacts
+from .engines import EngineSpec as EngineSpec
+from .engines import EngineVersion as EngineVersion
+from .engines import Exchange as Exchange
+from .engines import Overlap as Overlap
+from .engines import RedundantExperts as RedundantExperts
+from .engines import WireFormat as WireFormat
 from .hardware import HardwareSpec as HardwareSpec
 from .layers import Attention as Attention
 from .layers import Block as Block

@@ -21,18 +21,25 @@ if TYPE_CHECKING:
     from inference_econ.inputs._base import Spec
     from inference_econ.inputs._yaml import Document, Location, Value
     from inference_econ.inputs.assumptions import Assumptions
+    from inference_econ.inputs.engines import EngineSpec
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.measured_names import MeasuredNames
     from inference_econ.inputs.model import ModelSpec
     from inference_econ.inputs.scenario import Scenario
     from inference_econ.inputs.tier import TierSpec
 
-Kind = Literal["hardware", "models", "scenarios", "assumptions"]
+Kind = Literal["hardware", "models", "scenarios", "assumptions", "engines"]
 #: A name of the catalogue, or a path.
 Name = str | os.PathLike[str]
 SpecT = TypeVar("SpecT", bound="Spec")
 
-_SINGULAR = {"hardware": "hardware", "models": "model", "scenarios": "scenario", "assumptions": "assumptions"}
+_SINGULAR = {
+    "hardware": "hardware",
+    "models": "model",
+    "scenarios": "scenario",
+    "assumptions": "assumptions",
+    "engines": "engine",
+}
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -45,7 +52,7 @@ def folder(kind: Kind) -> Path:
     InputError
         If neither has it.
     """
-    below = {"assumptions": "scenarios/assumptions"}.get(kind, kind)
+    below = {"assumptions": "scenarios/assumptions", "engines": "scenarios/engines"}.get(kind, kind)
     installed, checkout = _PACKAGE / "_catalog" / below, _PACKAGE.parent / below
     if installed.is_dir():
         return installed
@@ -59,7 +66,10 @@ def names(kind: Kind) -> tuple[str, ...]:
     """Every name of one kind that comes with the package, sorted."""
     root = folder(kind)
     found = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
-    hidden = {"scenarios": ("assumptions/", "measured/"), "assumptions": ("collectives/", "tiers/")}.get(kind, ())
+    hidden = {
+        "scenarios": ("assumptions/", "engines/", "measured/"),
+        "assumptions": ("collectives/", "tiers/"),
+    }.get(kind, ())
     return tuple(sorted((name for name in found if not name.startswith(hidden)), key=lambda n: (n.count("/"), n)))
 
 
@@ -221,6 +231,13 @@ def scenario(name: Name, *, changes: Iterable[str] = ()) -> Scenario:
     from inference_econ.inputs.scenario import Scenario
 
     return _load(Scenario, "scenarios", name, tuple(changes))
+
+
+def engine(name: Name, *, changes: Iterable[str] = ()) -> EngineSpec:
+    """Read what is known of a serving engine by name or path; see :func:`hardware` for ``changes`` and errors."""
+    from inference_econ.inputs.engines import EngineSpec
+
+    return _load(EngineSpec, "engines", name, tuple(changes))
 
 
 def _load(cls: type[SpecT], kind: Kind, asked: Name, changes: tuple[str, ...]) -> SpecT:

@@ -10,6 +10,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.inputs._base import Spec
 from inference_econ.inputs.assumptions import GROUPS, Assumptions, value_of
+from inference_econ.inputs.engines import EngineSpec
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.model import ModelSpec
 from inference_econ.inputs.scenario import Scenario
@@ -23,11 +24,12 @@ _KINDS: dict[str, type[Spec]] = {
     "traffic": Traffic,
     "assumptions": Assumptions,
     "scenario": Scenario,
+    "engine": EngineSpec,
 }
 
 
 def json_schema(kind: str) -> dict[str, Any]:
-    """The JSON schema of hardware, model, traffic, assumptions or scenario files.
+    """The JSON schema of hardware, model, traffic, assumptions, scenario or engine files.
 
     Raises
     ------

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from inference_econ.inputs import Assumptions, HardwareSpec, Kind, ModelSpec, Scenario, catalog
+from inference_econ.inputs import Assumptions, EngineSpec, Exchange, HardwareSpec, Kind, ModelSpec, Scenario, catalog
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 
@@ -75,17 +75,19 @@ def detail_table(kind: Kind, name: str, record: Mapping[str, object]) -> Table:
     return Table(f"{kind} {name}", ("field", "value", "source"), rows)
 
 
-def _read(kind: Kind, name: str) -> HardwareSpec | ModelSpec | Scenario | Assumptions:
+def _read(kind: Kind, name: str) -> HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpec:
     if kind == "hardware":
         return catalog.hardware(name)
     if kind == "models":
         return catalog.model(name)
     if kind == "scenarios":
         return catalog.scenario(name)
+    if kind == "engines":
+        return catalog.engine(name)
     return catalog.assumptions(name)
 
 
-def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions) -> dict[str, object]:
+def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpec) -> dict[str, object]:
     if isinstance(spec, HardwareSpec):
         peaks = spec.dense_flops_per_second
         wide = peaks.get("bf16", peaks.get("fp16", 0.0))
@@ -110,7 +112,37 @@ def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions) -> dict[st
             "layers": spec.layers,
             "published in": ", experts ".join(filter(None, (spec.weights, spec.expert_weights))),
         }
+    if isinstance(spec, EngineSpec):
+        return _engine_summary(spec)
     return {"description": " ".join(spec.description.split())}
+
+
+def _engine_summary(spec: EngineSpec) -> dict[str, object]:
+    """What the newest version of an engine does."""
+    facts = spec.at()
+    redundant = facts.redundant_experts
+    recipe = "" if redundant.recommended is None else f", recipe {redundant.recommended}"
+    return {
+        "version": facts.version,
+        "date": facts.date,
+        "EP groups": {"dp_x_tp": "dp x tp", "any": "any"}[facts.expert_groups],
+        "inside": facts.inside,
+        "exchange by default": _exchanges([one for one in facts.exchanges if one.default]),
+        "exchange of wide groups": _exchanges([one for one in facts.exchanges if one.wide]),
+        "redundant experts": f"{redundant.default}{recipe}" if redundant.supported else None,
+        "overlap": _joined(f"{one.kind} {one.phase} {'on' if one.default else 'off'}" for one in facts.overlap),
+        "pipeline": facts.uneven_pipeline,
+    }
+
+
+def _exchanges(exchanges: Sequence[Exchange]) -> str | None:
+    """Their names, behind the phase where they have one of their own."""
+    phases = ("" if exchange.phase == "both" else f"{exchange.phase}: " for exchange in exchanges)
+    return _joined(phase + exchange.name for phase, exchange in zip(phases, exchanges, strict=True))
+
+
+def _joined(parts: Iterable[str]) -> str | None:
+    return "; ".join(parts) or None
 
 
 def _leaves(value: object, path: str) -> list[tuple[str, object]]:

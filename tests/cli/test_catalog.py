@@ -1,4 +1,4 @@
-"""``hardware``, ``models``, ``scenarios``, ``assumptions`` and ``schema``: what there is."""
+"""``hardware``, ``models``, ``scenarios``, ``assumptions``, ``engines`` and ``schema``: what there is."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ ENTRIES: list[tuple[catalog.Kind, str, str]] = [
     ("models", "llama_3_70b", "Llama 3.1 70B"),
     ("scenarios", "paper/table_4", "Table 4"),
     ("assumptions", "paper", "paper"),
+    ("engines", "sglang", "SGLang"),
 ]
 KINDS = [kind for kind, _, _ in ENTRIES]
 
@@ -77,7 +78,7 @@ def test_a_path_can_be_shown(command: Command, tmp_path: Path) -> None:
     assert "NVIDIA H100 SXM5 80GB" in command("hardware", "chip.yaml").out
 
 
-@pytest.mark.parametrize("kind", ["hardware", "model", "traffic", "assumptions", "scenario"])
+@pytest.mark.parametrize("kind", ["hardware", "model", "traffic", "assumptions", "scenario", "engine"])
 def test_schemas(command: Command, kind: str, tmp_path: Path) -> None:
     outcome = command("schema", kind)
     assert outcome.code == 0

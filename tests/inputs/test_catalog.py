@@ -13,7 +13,7 @@ from inference_econ.inputs import Free, Mesh, NcclTree, catalog, value_of
 from inference_econ.inputs.assumptions import field_names
 from tests import asking
 
-KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios")
+KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios", "engines")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -33,7 +33,7 @@ def test_names_hold_what_the_study_and_a_newcomer_need() -> None:
 
 def test_parts_of_assumptions_are_neither_presets_nor_scenarios() -> None:
     assert not [name for name in catalog.names("assumptions") if name.startswith("collectives/")]
-    assert not [name for name in catalog.names("scenarios") if name.startswith("assumptions/")]
+    assert not [name for name in catalog.names("scenarios") if name.startswith(("assumptions/", "engines/"))]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import inference_econ
 from inference_econ.inputs import _yaml, catalog
 from inference_econ.inputs._yaml import Value
 
-KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios")
+KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios", "engines")
 NAMED = [(kind, name) for kind in KINDS for name in catalog.names(kind)]
 FILES = sorted({path for kind in KINDS for path in catalog.folder(kind).rglob("*.yaml")})
 
@@ -49,6 +49,7 @@ def test_every_file_loads(kind: str, name: str) -> None:
         "models": catalog.model,
         "assumptions": catalog.assumptions,
         "scenarios": catalog.scenario,
+        "engines": catalog.engine,
     }[kind]
     assert read(name).name
 

@@ -11,7 +11,7 @@ from inference_econ.report.catalog import detail, detail_table, listing, listing
 from inference_econ.report.page import csv_text, json_text
 from tests.reading import csv_rows
 
-KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "scenarios", "assumptions")
+KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "scenarios", "assumptions", "engines")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,0 +1,242 @@
+"""What serving engines do with mixtures over many chips, by version: facts, read in their sources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from inference_econ.errors import InputError
+from inference_econ.inputs._base import SourcedSpec, _plain
+from inference_econ.inputs._spec import Spec
+from inference_econ.inputs._yaml import Location
+from inference_econ.inputs.dtype import Dtype
+
+Phase = Literal["prefill", "decode", "both"]
+#: Formats of activations on the wire.
+WireFormat = Literal["bf16", "fp8_g128", "mxfp8", "nvfp4"]
+#: Parts of a model that ranks can hold whole.
+Part = Literal["attention", "embeddings", "lm_head", "router", "dense_layers", "shared_experts", "indexer"]
+
+#: Bytes per element on the wire, scales included: 32 bits per 128 elements (fp8_g128: DeepEP, low-latency messages),
+#: 8 bits per 32 (mxfp8), 8 bits per 16 (nvfp4).
+WIRE_BYTES_PER_ELEMENT: Mapping[WireFormat, float] = {
+    "bf16": 2.0,
+    "fp8_g128": 1.0 + 4 / 128,
+    "mxfp8": 1.0 + 1 / 32,
+    "nvfp4": 0.5 + 1 / 16,
+}
+
+
+class Exchange(Spec):
+    """One way in which tokens travel to their experts and back while attention is data-parallel."""
+
+    name: str = Field(min_length=1)
+    """What the engine calls it."""
+    phase: Phase
+    """The steps that it is meant for."""
+    dispatch: dict[Dtype, WireFormat] = Field(default={})
+    """Format on the way to the experts, by the format of the experts' weights; bf16 for those that are not named."""
+    combine: WireFormat
+    """Format on the way back."""
+    copies: Literal["per_expert", "per_rank", "per_domain", "every_rank"]
+    """Copies of a token that leave its rank: one for each of its experts; one for each rank, or each link domain,
+    that holds some of them (inside the domain one per rank again); or every rank receives every token."""
+    within_domain: bool = False
+    """It exists only where all ranks of the exchange share one link domain."""
+    default: bool = False
+    """Used where no option asks for another, and this one is possible."""
+    wide: bool = False
+    """What the engine's own documents use for expert groups over several nodes, or over a rack."""
+
+    def dispatched(self, weights: Dtype) -> WireFormat:
+        """The format in which tokens travel to experts that are held in ``weights``."""
+        return self.dispatch.get(weights, "bf16")
+
+
+class RedundantExperts(Spec):
+    """Copies of experts that are asked for often, beyond one of each."""
+
+    supported: bool
+    """Whether experts can be held twice, and placed by their load."""
+    default: int = Field(ge=0)
+    """Redundant experts of a layer where nothing is asked for."""
+    recommended: int | None = Field(default=None, gt=0)
+    """Redundant experts of a layer in the engine's recipe for wide groups; absent without one."""
+
+
+class Overlap(Spec):
+    """Communication behind arithmetic."""
+
+    kind: Literal["two_batch", "single_batch"]
+    """Of another half of the batch, or of the same batch (shared experts, the down projection)."""
+    phase: Phase
+    """The steps that it works in."""
+    default: bool
+    """Whether it is on without being asked for."""
+    least_tokens: int | None = Field(default=None, gt=0)
+    """Tokens of a rank below which the step is not split; absent where there is no such rule."""
+
+
+class EngineFacts(Spec):
+    """What an engine does; the values given here without a file mean: nothing of it."""
+
+    expert_groups: Literal["dp_x_tp", "any"] = "dp_x_tp"
+    """Experts are spread over all ranks of a stage, or over any part of them, with each expert cut over the rest."""
+    inside: Literal["experts", "tensor"] | None = None
+    """The group whose ranks are neighbours where experts are spread and cut: the experts' group, or the ranks that
+    share an expert. Absent where experts are never cut."""
+    exchanges: tuple[Exchange, ...] = Field(default=(), strict=False)
+    """Ways of tokens to their experts under data-parallel attention."""
+    redundant_experts: RedundantExperts = RedundantExperts(supported=False, default=0)
+    """Copies of busy experts."""
+    overlap: tuple[Overlap, ...] = Field(default=(), strict=False)
+    """Communication that can hide."""
+    decode_context_parallel: Literal["none", "within_tp", "beside_tp"] = "none"
+    """Decoding with the cache of a sequence cut over ranks: over those of the tensor-parallel group, or over more."""
+    uneven_pipeline: Literal["refused", "before_last", "last_stage", "last_stages", "first_stages"] = "refused"
+    """Where the layers go that stages do not divide: one each to the stages before the last; all to the last; one
+    each to the last ones; one each to the first ones."""
+    replicated_under_attention_dp: tuple[Part, ...] = Field(default=(), strict=False)
+    """Parts that every rank holds whole where attention is data-parallel on single ranks."""
+    replicated_on_request: tuple[Part, ...] = Field(default=(), strict=False)
+    """Parts that options, or the exchange of wide groups, make whole on every rank besides."""
+    host_weights: Literal["none", "in_step", "prefetched"] = "none"
+    """Weights that wait in host memory: read when they are needed, or fetched ahead behind other layers."""
+
+    @model_validator(mode="after")
+    def _cut_experts_say_how_they_lie(self) -> Self:
+        if (self.expert_groups == "any") != (self.inside is not None):
+            raise ValueError(
+                "inside says how groups lie where experts are cut as well: "
+                "it belongs to 'expert_groups: any', and only there"
+            )
+        return self
+
+    def exchange(self, phase: Literal["prefill", "decode"], *, wide: bool, one_domain: bool = False) -> Exchange:
+        """The exchange of a phase: that of wide groups, or the default.
+
+        Parameters
+        ----------
+        phase : str
+            ``prefill`` or ``decode``.
+        wide : bool
+            Whether the engine's recipe for wide groups is followed.
+        one_domain : bool, optional
+            Whether all ranks share one link domain: only then what exists inside one is possible, and is preferred.
+
+        Raises
+        ------
+        InputError
+            If the engine has none.
+        """
+        possible = [
+            exchange
+            for exchange in self.exchanges
+            if exchange.phase in (phase, "both") and (one_domain or not exchange.within_domain)
+        ]
+        possible.sort(key=lambda exchange: not exchange.within_domain)
+        chosen = [exchange for exchange in possible if (exchange.wide if wide else exchange.default)]
+        if not chosen:
+            known = ", ".join(exchange.name for exchange in self.exchanges) or "none"
+            kind = "for wide groups" if wide else "by default"
+            raise InputError(f"no exchange of tokens {kind} in {phase}; the engine has: {known}")
+        return chosen[0]
+
+
+class EngineVersion(EngineFacts):
+    """What is new with a version; what it does not say is as before."""
+
+    version: str = Field(pattern=r"\d")
+    """As the engine counts, or the month that a system was described in."""
+    date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
+    """When it came out; absent where what was read does not say."""
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """The facts that this version states itself."""
+        return tuple(name for name in EngineFacts.model_fields if name in self.model_fields_set)
+
+
+class EngineSpec(SourcedSpec):
+    """A serving engine: its versions from the oldest on, the first of which states everything.
+
+    Every statement has a source of its own: ``versions.N.FIELD``.
+    """
+
+    versions: tuple[EngineVersion, ...] = Field(min_length=1, strict=False)
+    """What each version brought, as far as somebody looked."""
+
+    @model_validator(mode="after")
+    def _versions_tell_a_history(self) -> Self:
+        missing = set(EngineFacts.model_fields) - {"inside"} - set(self.versions[0].stated)
+        if missing:
+            raise ValueError(f"the first version states everything; missing: {', '.join(sorted(missing))}")
+        numbers = [version.version for version in self.versions]
+        if [_order(number) for number in numbers] != sorted({_order(number) for number in numbers}):
+            raise ValueError(f"versions go from the oldest to the newest, each once; got {', '.join(numbers)}")
+        return self
+
+    @model_validator(mode="after")
+    def _every_statement_has_a_source(self) -> Self:
+        for _, problem in _unsourced(self.model_dump(exclude_none=True, exclude_unset=True)):
+            raise PydanticCustomError("sources", "{problem}", {"problem": problem})
+        return self
+
+    @classmethod
+    def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
+        return [*super()._further_mistakes(data), *_unsourced({key: _plain(value) for key, value in data.items()})]
+
+    def at(self, version: str | None = None) -> EngineVersion:
+        """Everything that holds at a version.
+
+        Parameters
+        ----------
+        version : str, optional
+            ``0.11.0``; one that lies between two of the file is as the older. The newest of the file without it.
+
+        Raises
+        ------
+        InputError
+            If it is no version, or older than all that is known.
+
+        Examples
+        --------
+        >>> from inference_econ.inputs import catalog
+        >>> catalog.engine("vllm").at("0.10.1").decode_context_parallel
+        'none'
+        """
+        newest = self.versions[-1].version if version is None else version
+        if not re.search(r"\d", newest):
+            raise InputError(f"{self.name}: {newest!r} is no version; write for example {self.versions[-1].version}")
+        past = [entry for entry in self.versions if _order(entry.version) <= _order(newest)]
+        if not past:
+            first = self.versions[0]
+            raise InputError(
+                f"{self.name} {newest}: nothing is known of versions before {first.version}; "
+                f"known: {', '.join(entry.version for entry in self.versions)}"
+            )
+        stated = {name: getattr(entry, name) for entry in past for name in entry.stated}
+        return EngineVersion(version=past[-1].version, date=past[-1].date, **stated)
+
+
+def _order(version: str) -> tuple[int, ...]:
+    """Numbers of a version: ``0.4.6.post5`` comes after ``0.4.6``, and a candidate counts as what it is one for."""
+    final = re.split(r"\.?(?:rc|dev|a\d|b\d)", version, maxsplit=1)[0]
+    return tuple(int(number) for number in re.findall(r"\d+", final))
+
+
+def _unsourced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    """Statements of versions that have no source of their own."""
+    versions, sources = data.get("versions"), data.get("sources")
+    if not isinstance(versions, (list, tuple)) or not isinstance(sources, Mapping):
+        return
+    for index, version in enumerate(versions):
+        for name in version if isinstance(version, Mapping) else ():
+            path = f"versions.{index}.{name}"
+            if name in EngineFacts.model_fields and path not in sources:
+                problem = f"{path} has no source; add '{path}: {{ref: ..., where: ..., kind: ...}}' to sources"
+                yield ("versions", index, str(name)), problem

@@ -1,0 +1,234 @@
+"""What serving engines do, by version: what is shipped, what holds at a version, and what a file must say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from inference_econ.errors import InputError, SpecError, UnknownNameError
+from inference_econ.inputs import BYTES_PER_ELEMENT, EngineSpec, catalog
+from inference_econ.inputs.engines import WIRE_BYTES_PER_ELEMENT, EngineFacts
+
+ENGINES = catalog.names("engines")
+
+
+def test_the_engines_that_people_name_are_there() -> None:
+    assert ENGINES == ("deepseek", "sglang", "trtllm", "vllm")
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_tokens_find_a_way_in_every_phase_of_every_version(name: str) -> None:
+    engine = catalog.engine(name)
+    for entry in engine.versions:
+        facts = engine.at(entry.version)
+        for phase in ("prefill", "decode"):
+            for wide in (False, True):
+                exchange = facts.exchange(phase, wide=wide)
+                assert exchange.phase in (phase, "both")
+                assert not exchange.within_domain
+                assert exchange.combine == "bf16"
+
+
+# Groups: vllm 0.33.0 fused_moe/config.py, sglang 0.5.5 parallel_state.py, TensorRT-LLM mapping.py at 05ebebb.
+
+
+@pytest.mark.parametrize(
+    ("name", "groups", "inside"),
+    [
+        ("vllm", "dp_x_tp", None),
+        ("sglang", "any", "tensor"),
+        ("trtllm", "any", "experts"),
+        ("deepseek", "dp_x_tp", None),
+    ],
+)
+def test_which_group_has_neighbouring_ranks(name: str, groups: str, inside: str | None) -> None:
+    facts = catalog.engine(name).at()
+    assert (facts.expert_groups, facts.inside) == (groups, inside)
+
+
+@pytest.mark.parametrize(
+    ("version", "two_batch", "single_batch", "groups", "pipeline", "context"),
+    [
+        ("0.4.6.post5", False, False, "dp_x_tp", "last_stage", "none"),
+        ("0.4.7", True, False, "dp_x_tp", "last_stage", "none"),
+        ("0.4.9", True, False, "dp_x_tp", "last_stage", "none"),  # as 0.4.7, the last that is known before it
+        ("0.4.10", True, False, "any", "last_stage", "none"),
+        ("0.5.3", True, True, "any", "last_stage", "none"),
+        ("0.5.10rc0", True, True, "any", "last_stages", "none"),  # a candidate counts as what it is one for
+        ("0.5.15.post1", True, True, "any", "last_stages", "within_tp"),
+        (None, True, True, "any", "last_stages", "within_tp"),
+    ],
+)
+def test_a_version_knows_what_came_before_it(
+    version: str | None, two_batch: bool, single_batch: bool, groups: str, pipeline: str, context: str
+) -> None:
+    facts = catalog.engine("sglang").at(version)
+    kinds = {overlap.kind for overlap in facts.overlap}
+    assert ("two_batch" in kinds, "single_batch" in kinds) == (two_batch, single_batch)
+    assert (facts.expert_groups, facts.uneven_pipeline, facts.decode_context_parallel) == (groups, pipeline, context)
+    assert facts.redundant_experts.recommended == 32  # stated once, in the first version
+
+
+def test_everything_that_holds_is_stated() -> None:
+    for name in ENGINES:
+        newest = catalog.engine(name).at()
+        assert set(EngineFacts.model_fields) - {"inside"} <= set(newest.stated)
+
+
+@pytest.mark.parametrize("name", ["sglang", "trtllm", "vllm"])
+def test_the_indexer_of_sparse_attention_is_never_cut(name: str) -> None:
+    assert "indexer" in catalog.engine(name).at().replicated_under_attention_dp
+
+
+def test_what_sglang_holds_whole_depends_on_options() -> None:
+    facts = catalog.engine("sglang").at()
+    assert set(facts.replicated_on_request) == {"lm_head", "dense_layers", "shared_experts"}
+    assert not set(facts.replicated_on_request) & set(facts.replicated_under_attention_dp)
+
+
+# Formats and copies: what a token weighs on the wire.
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "phase", "weights", "wide", "sent"),
+    [
+        ("vllm", "0.11.0", "decode", "fp8_block", True, "fp8_g128"),
+        ("vllm", "0.11.0", "decode", "fp8", True, "bf16"),  # DeepEP takes blocks of 128 only
+        ("vllm", "0.11.0", "decode", "fp8_block", False, "bf16"),  # gathered as they are
+        ("vllm", "0.33.0", "decode", "nvfp4", False, "nvfp4"),
+        ("vllm", "0.33.0", "decode", "nvfp4", True, "bf16"),  # VLLM_DEEPEPLL_NVFP4_DISPATCH is off
+        ("sglang", "0.4.7", "decode", "nvfp4", True, "bf16"),
+        ("sglang", "0.5.3", "decode", "nvfp4", True, "nvfp4"),
+        ("deepseek", None, "prefill", "fp8_block", False, "fp8_g128"),
+    ],
+)
+def test_formats_of_tokens_on_their_way(
+    name: str, version: str | None, phase: str, weights: str, wide: bool, sent: str
+) -> None:
+    exchange = catalog.engine(name).at(version).exchange(phase, wide=wide)  # type: ignore[arg-type]
+    assert exchange.dispatched(weights) == sent  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("sent", "payload"),
+    [
+        # Tokens of 7,168 elements: DeepEP's low-latency message is 7,408 B with 16 B of header (internode_ll.cu), and
+        # the payloads printed for NVLinkOneSided are 7,392 B (MXFP8), 4,032 B (NVFP4) and 14,336 B (BF16).
+        ("fp8_g128", 7408 - 16),
+        ("mxfp8", 7392),
+        ("nvfp4", 4032),
+        ("bf16", 14336),
+    ],
+)
+def test_bytes_on_the_wire_are_the_published_ones(sent: str, payload: int) -> None:
+    assert 7168 * WIRE_BYTES_PER_ELEMENT[sent] == payload  # type: ignore[index]
+
+
+@pytest.mark.parametrize("sent", ["bf16", "mxfp8", "nvfp4"])
+def test_formats_that_weights_have_too_weigh_the_same(sent: str) -> None:
+    assert WIRE_BYTES_PER_ELEMENT[sent] == BYTES_PER_ELEMENT[sent]  # type: ignore[index]
+
+
+def test_inside_a_domain_the_engine_takes_what_needs_one() -> None:
+    facts = catalog.engine("trtllm").at()
+    rack = facts.exchange("decode", wide=True, one_domain=True)
+    assert (rack.name, rack.copies, rack.dispatched("nvfp4")) == ("NVLinkOneSided", "per_rank", "nvfp4")
+    nodes = facts.exchange("decode", wide=True)
+    assert (nodes.name, nodes.copies) == ("DeepEPLowLatency", "per_expert")
+    assert facts.exchange("decode", wide=False).copies == "every_rank"
+
+
+def test_an_engine_without_a_way_says_which_it_has() -> None:
+    with pytest.raises(InputError, match="no exchange of tokens for wide groups in decode; the engine has: none"):
+        EngineFacts().exchange("decode", wide=True)
+
+
+# Mistakes.
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        ("0.4.5", "SGLang 0.4.5: nothing is known of versions before 0.4.6.post5; known: 0.4.6.post5, 0.4.7, 0.4.10,"),
+        ("latest", "SGLang: 'latest' is no version; write for example 0.5.15"),
+        ("", "SGLang: '' is no version"),
+    ],
+)
+def test_versions_that_nobody_knows(version: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        catalog.engine("sglang").at(version)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("vlm", "vllm"), ("SG-Lang", "sglang"), ("tensorrt_llm", "trtllm"), ("dynamo", "deepseek, sglang")],
+)
+def test_an_unknown_engine_gets_the_nearest(name: str, near: str) -> None:
+    message = rf"unknown engine '{name}'; (did you mean|known:) {near}.*'inference-econ engines' lists all"
+    with pytest.raises(UnknownNameError, match=message):
+        catalog.engine(name)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("    inside: tensor\n", "", "inside says how groups lie where experts are cut as well"),
+        (
+            "version: 0.4.7",
+            "version: 0.4.1",
+            "versions go from the oldest to the newest, each once; got 0.4.6.post5, 0.4.1",
+        ),
+        ("version: 0.4.7", "version: 0.4.6.post5", "each once; got 0.4.6.post5, 0.4.6.post5"),
+        ("version: 0.4.7", "version: 47", "versions.1.version: Input should be a valid string, got 47"),
+        ("date: 2025-06-10", "date: June", "versions.1.date: String should match pattern"),
+        (
+            "copies: per_domain",
+            "copies: per_node",
+            "versions.0.exchanges.1.copies: got 'per_node'; allowed: 'per_expert'",
+        ),
+        (
+            "default: 0, recommended: 32",
+            "default: -1, recommended: 32",
+            "versions.0.redundant_experts.default must be >= 0",
+        ),
+        ("overlap: []", "overlaps: []", "unknown key 'versions.0.overlaps'; did you mean 'overlap'?"),
+        ("{fp8_block: fp8_g128}", "{fp8_block: fp8}", "versions.0.exchanges.1.dispatch.fp8_block: got 'fp8'; allowed:"),
+        (
+            "  versions.1.overlap: {",
+            "  versions.1.overlaps: {",
+            "versions.1.overlap has no source; add 'versions.1.overlap:",
+        ),
+        ("  versions.2.inside:", "  versions.2.insides:", ":26: versions.2.inside has no source"),
+    ],
+)
+def test_mistakes_in_a_file_say_where(tmp_path: Path, before: str, after: str, message: str) -> None:
+    text = catalog.locate("engines", "sglang").read_text(encoding="utf-8")
+    assert before in text
+    path = tmp_path / "mine.yaml"
+    path.write_text(text.replace(before, after, 1), encoding="utf-8")
+    with pytest.raises(SpecError, match=re.escape(message)):
+        catalog.engine(str(path))
+
+
+def test_a_first_version_that_leaves_something_open(tmp_path: Path) -> None:
+    lines = catalog.locate("engines", "deepseek").read_text(encoding="utf-8").splitlines(keepends=True)
+    path = tmp_path / "mine.yaml"
+    path.write_text("".join(line for line in lines if "uneven_pipeline" not in line), encoding="utf-8")
+    with pytest.raises(SpecError, match="the first version states everything; missing: uneven_pipeline"):
+        catalog.engine(str(path))
+
+
+def test_what_if_an_engine_did_otherwise() -> None:
+    mine = catalog.engine("vllm", changes=["versions.0.redundant_experts.default=16"])
+    assert mine.at().redundant_experts.default == 16
+    assert catalog.engine("vllm").at().redundant_experts.default == 0
+
+
+def test_an_engine_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(catalog.locate("engines", "vllm").read_text(encoding="utf-8"), encoding="utf-8")
+    mine = catalog.engine(str(path))
+    assert mine == catalog.engine("vllm")
+    assert isinstance(mine, EngineSpec)
