@@ -11,6 +11,7 @@ import numpy.typing as npt
 from inference_econ._types import Array, Indices
 from inference_econ.engine.collectives import Network, collective_seconds
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.memory import index_key_bytes
 from inference_econ.engine.operators.table import Collective
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds
@@ -104,8 +105,9 @@ def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
     network, total = Network.of(setup.hardware, setup.assumptions.network), np.zeros(())
     width = BYTES_PER_ELEMENT[setup.precision.kv]
     for block in setup.model.blocks:
-        entries = counting.cached_elements(block.attention) + counting.index_elements(block.attention)
-        gather = Collective("all_to_all", groups, spread, np.full((), entries * width))
+        entry = counting.cached_elements(block.attention) * width
+        entry += index_key_bytes(block.attention, setup.precision, setup.assumptions.attention)
+        gather = Collective("all_to_all", groups, spread, np.full((), entry))
         total = total + block.layers * collective_seconds(network, gather, np.full((), tokens))
     return total
 

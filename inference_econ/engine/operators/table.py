@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.formulas.attention import mean_attended
+from inference_econ.formulas.attention import mean_attended, mean_attended_in_chunks
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.matmul import activation_elements_per_token
 from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, ModelSpec, Precision, TensorLayout
@@ -145,28 +145,31 @@ class OperatorTable:
         only_2d: bool = False,
         launches: float = 1.0,
         output: bool = False,
+        whole: bool = False,
     ) -> Operator:
         """A weight matrix, or several side by side, on the attention ranks.
 
         ``shapes`` are read from memory; ``count`` weights are multiplied, all of them if not given. ``reduced``
         elements per token are summed over the ranks afterwards. ``output`` projections may have another format.
+        Matrices that are ``whole`` are not cut: every rank multiplies all tokens of its group by them.
         """
+        ranks = np.ones_like(self.ranks) if whole else self.ranks
         dtype = self.precision.attention_output if output else self.precision.attention
         read = [(float(rows), float(columns)) for rows, columns in shapes]
         elements = math.fsum(rows * columns for rows, columns in read)
         traffic: Array | float = 0.0
         for rows, columns in read:
-            moved = activation_elements_per_token(rows, columns, self.ranks, self.assumptions.chip.activation_traffic)
+            moved = activation_elements_per_token(rows, columns, ranks, self.assumptions.chip.activation_traffic)
             traffic = traffic + moved
-        owners = self.ranks * self.groups
+        owners = ranks * self.groups
         return Operator(
             name,
             float(layers),
             dtype,
             flop_per_token=2.0 * (elements if count is None else count) / owners,
-            weight_bytes=elements * BYTES_PER_ELEMENT[dtype] / self.ranks,
+            weight_bytes=elements * BYTES_PER_ELEMENT[dtype] / ranks,
             activation_bytes_per_token=traffic * self.activation_width / owners,
-            collectives=self.all_reduces(self.ranks, owners, reduced, only_2d=only_2d) if reduced else {},
+            collectives=self.all_reduces(ranks, owners, reduced, only_2d=only_2d) if reduced else {},
             on_attention_ranks=True,
             launches=launches,
         )
@@ -208,6 +211,28 @@ class OperatorTable:
         if self.plans.prefill:
             return min(self.context, limit) + self.plans.new_tokens
         return self.attended(limit)
+
+    def attended_in_chunk(self, chunk: float) -> float:
+        """Past tokens of its own chunk that a new token attends to [tokens].
+
+        Within the first chunk that grows with the position, so that the mean position of sequences stands for all
+        of them. Further on it falls to none at every border: sequences whose mean context is all that is known are
+        anywhere in a chunk.
+        """
+        if self.assumptions.attention.chunk_position == "middle":
+            return self.attended(chunk / 2)
+        if not self.plans.prefill and self.context >= chunk:
+            return (chunk - 1) / 2
+        exact = self.plans.prefill or self.assumptions.serving.verify_context == "mean"
+        return mean_attended_in_chunks(self.context, self.plans.new_tokens if exact else 1.0, chunk)
+
+    def read_in_chunk(self, chunk: float) -> float:
+        """Tokens of a chunk whose cache entries a sequence moves in a step, see :meth:`read` [tokens]."""
+        if self.assumptions.attention.chunk_position == "middle":
+            return self.read(chunk / 2)
+        if self.plans.prefill:
+            return self.context % chunk + self.plans.new_tokens
+        return self.attended_in_chunk(chunk)
 
     def domains(self, ranks: Array) -> Array:
         """Link domains that some ranks are spread over [1]."""
