@@ -114,9 +114,8 @@ def _held_weights(
     """
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
     whole = _replicated_bytes(model, precision, assumptions.attention)
-    groups["attention"] = (
-        (groups["attention"] - whole) + whole * plans.attention_ranks if whole else groups["attention"]
-    )
+    if whole:
+        groups["attention"] = (groups["attention"] - whole) + whole * plans.attention_ranks
     if assumptions.layout.attention_groups == "data_parallel":
         for name in ("attention", "shared_experts"):
             groups[name] = groups[name] * (plans.stage / plans.attention_ranks)

@@ -74,7 +74,7 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     limit = setup.assumptions.serving.prefill_chunk
     chunks = max(1, math.ceil(tokens / limit)) if limit else 1
     each = tokens / chunks
-    halfway = replace(setup, context=cached + (tokens - each) / 2.0)
+    halfway = replace(setup, context=cached + (tokens - each) / 2.0, spread=tokens - each)
     together, gathering = prompts_together(setup, plans), np.zeros(())
     if setup.assumptions.serving.prefill_split == "context":
         gathering, together = _gathering(setup, plans, each), plans.pp
@@ -153,7 +153,7 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
         return np.ones_like(each)
     counts = np.concatenate([np.ones((*each.shape[:-1], 1)), each], axis=-1)
     reading = replace(plans, batch=counts * groups, new_tokens=tokens, prefill=True)
-    steps = fastest_cut(replace(setup, context=cached), reading)
+    steps = fastest_cut(replace(setup, context=cached, spread=0.0), reading)
     return np.where(each > 1.0, np.minimum(steps[..., 1:] / (each * steps[..., :1]), 1.0), 1.0)
 
 

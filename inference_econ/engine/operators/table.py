@@ -111,6 +111,8 @@ class OperatorTable:
         their own [1].
     context : float
         Tokens in the cache of a sequence before the step [tokens].
+    spread : float
+        Tokens that the contexts of sequences, or the steps that read a prompt, are spread over around it [tokens].
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class OperatorTable:
         context: float,
         link_domain: int,
         assumptions: Assumptions,
+        spread: float = 0.0,
     ) -> None:
         self.model, self.precision, self.plans, self.assumptions = model, precision, plans, assumptions
         self.hidden = float(model.hidden_size)
@@ -132,7 +135,7 @@ class OperatorTable:
             self.groups = self.stage / self.ranks
         self.activation_width = BYTES_PER_ELEMENT[precision.activations]
         self.kv_width = BYTES_PER_ELEMENT[precision.kv]
-        self.context = context
+        self.context, self.spread = context, spread
 
     def projection(
         self,
@@ -213,26 +216,28 @@ class OperatorTable:
         return self.attended(limit)
 
     def attended_in_chunk(self, chunk: float) -> float:
-        """Past tokens of its own chunk that a new token attends to [tokens].
+        """Past tokens of its own chunk that a new token attends to, on average over where it may stand [tokens].
 
-        Within the first chunk that grows with the position, so that the mean position of sequences stands for all
-        of them. Further on it falls to none at every border: sequences whose mean context is all that is known are
-        anywhere in a chunk.
+        Within the first chunk that grows with the position. Further on it falls to none at every border, so that of
+        contexts without a spread only the mean over a chunk can be told.
         """
         if self.assumptions.attention.chunk_position == "middle":
             return self.attended(chunk / 2)
-        if not self.plans.prefill and self.context >= chunk:
+        if not self.plans.prefill and not self.spread and self.context >= chunk:
             return (chunk - 1) / 2
-        exact = self.plans.prefill or self.assumptions.serving.verify_context == "mean"
-        return mean_attended_in_chunks(self.context, self.plans.new_tokens if exact else 1.0, chunk)
+        several = self.plans.prefill or self.assumptions.serving.verify_context == "mean"
+        new = self.plans.new_tokens if several else 1.0
+        return mean_attended_in_chunks(max(self.context - self.spread / 2, 0.0), self.spread + new, chunk)
 
     def read_in_chunk(self, chunk: float) -> float:
         """Tokens of a chunk whose cache entries a sequence moves in a step, see :meth:`read` [tokens]."""
         if self.assumptions.attention.chunk_position == "middle":
             return self.read(chunk / 2)
-        if self.plans.prefill:
-            return self.context % chunk + self.plans.new_tokens
-        return self.attended_in_chunk(chunk)
+        new = self.plans.new_tokens
+        if not self.plans.prefill:
+            return self.attended_in_chunk(chunk)
+        starts = self.context - self.spread / 2 + new * np.arange(round(self.spread / new) + 1)
+        return float(np.mean(starts % chunk)) + new
 
     def domains(self, ranks: Array) -> Array:
         """Link domains that some ranks are spread over [1]."""
