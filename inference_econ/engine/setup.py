@@ -66,8 +66,8 @@ class Setup:
     price : float or None
         Of one accelerator [USD/h]; None if nobody knows it.
     spread : float
-        Tokens that the contexts of sequences are spread over evenly around ``context``, from the prompt to the end of an
-        answer; 0 where all are at ``context`` or nothing is known of them [tokens].
+        Tokens that the contexts of sequences are spread over evenly around ``context``, from the prompt to the end of
+        an answer; 0 where all are at ``context`` or nothing is known of them [tokens].
 
     Raises
     ------
@@ -92,6 +92,8 @@ class Setup:
         check_cache_dtype(self.precision.kv, peaks, self.hardware.name)
         if not 0 <= self.context <= _MOST_TOKENS:
             raise InputError(f"the context must be a number of tokens from 0 to {_MOST_TOKENS:g}, got {self.context:g}")
+        if not 0 <= self.spread <= _MOST_TOKENS:
+            raise InputError(f"the spread must be a number of tokens from 0 to {_MOST_TOKENS:g}, got {self.spread:g}")
         if self.price is not None and not _LEAST_PRICE <= self.price <= _MOST_PRICE:
             raise InputError(
                 f"the price must be a positive number of USD per hour, from {_LEAST_PRICE:g} to {_MOST_PRICE:g}, "

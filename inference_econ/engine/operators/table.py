@@ -112,7 +112,8 @@ class OperatorTable:
     context : float
         Tokens in the cache of a sequence before the step [tokens].
     spread : float
-        Tokens that the contexts of sequences, or the steps that read a prompt, are spread over around it [tokens].
+        Tokens that the contexts of sequences, or the steps that read a prompt, are spread over around it, at
+        most twice as many [tokens].
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class OperatorTable:
             self.groups = self.stage / self.ranks
         self.activation_width = BYTES_PER_ELEMENT[precision.activations]
         self.kv_width = BYTES_PER_ELEMENT[precision.kv]
-        self.context, self.spread = context, spread
+        self.context, self.spread = context, min(spread, 2.0 * context)
 
     def projection(
         self,
@@ -227,7 +228,7 @@ class OperatorTable:
             return (chunk - 1) / 2
         several = self.plans.prefill or self.assumptions.serving.verify_context == "mean"
         new = self.plans.new_tokens if several else 1.0
-        return mean_attended_in_chunks(max(self.context - self.spread / 2, 0.0), self.spread + new, chunk)
+        return mean_attended_in_chunks(self.context - self.spread / 2, self.spread + new, chunk)
 
     def read_in_chunk(self, chunk: float) -> float:
         """Tokens of a chunk whose cache entries a sequence moves in a step, see :meth:`read` [tokens]."""

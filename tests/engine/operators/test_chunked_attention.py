@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from inference_econ.engine import Plans, Setup
 from inference_econ.engine.prefill import prefill
+from inference_econ.errors import InputError
 from inference_econ.inputs import Precision, Requests, Traffic, catalog
 
 CHUNK = 8192
@@ -66,7 +68,6 @@ def test_the_middle_of_a_chunk_reads_six_tenths_at_7000_tokens() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.floats(0, 5e4), st.floats(0, 2e4), st.integers(1, 8))
 def test_no_step_sees_more_than_a_chunk_or_than_there_is(context: float, spread: float, new_tokens: int) -> None:
-    spread = min(spread, 2 * context)
     setup, plan = _setup(context, spread), _plan(new_tokens)
     inside = _read(setup, plan, ROW) / CHUNKED
     assert -1e-6 <= inside <= min(CHUNK, context + (new_tokens - 1) / 2) * (1 + 1e-9)
@@ -91,6 +92,13 @@ def test_reading_a_prompt_does_not_depend_on_the_spread_of_answers() -> None:
     setup, plan = _setup(7000.0), _plan()
     times = [prefill(replace(setup, spread=spread), plan, 20_000.0).seconds for spread in (0.0, 2000.0)]
     assert times[0] == times[1]
+
+
+@pytest.mark.parametrize("spread", [-1.0, float("nan"), 1e13])
+def test_a_spread_is_a_number_of_tokens(spread: float) -> None:
+    message = f"the spread must be a number of tokens from 0 to 1e+12, got {spread:g}"
+    with pytest.raises(InputError, match=re.escape(message)):
+        _setup(1000.0, spread)
 
 
 def test_contexts_are_spread_over_answers() -> None:
