@@ -54,8 +54,8 @@ def mean_attended_in_chunks(cached: float, new: float, chunk: float) -> float:
 
     Notes
     -----
-    Chunked attention of Llama 4 (``attention_chunk_size``): the token at position p attends to the positions from
-    chunk * floor(p / chunk) on. Sums over the rest of the first chunk, over whole chunks, and over what is left.
+    Chunked attention of Llama 4, Meta (2025), ``attention_chunk_size`` of its config.json: the token at position p
+    attends to the positions from chunk * floor(p / chunk) on. Sums over the rest of the first chunk, over whole chunks, and over what is left.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def eight_bit_key_bytes(elements: float) -> float:
 
     Notes
     -----
-    Cache of the indexer in vLLM (``vllm/model_executor/models/deepseek_v2.py`` at commit 002d607): rows of
+    Cache of the indexer, vLLM team (2026), ``vllm/model_executor/models/deepseek_v2.py`` at commit 002d607: rows of
     head_dim + head_dim / 128 * 4 bytes.
 
     Examples
