@@ -55,7 +55,8 @@ def mean_attended_in_chunks(cached: float, new: float, chunk: float) -> float:
     Notes
     -----
     Chunked attention of Llama 4, Meta (2025), ``attention_chunk_size`` of its config.json: the token at position p
-    attends to the positions from chunk * floor(p / chunk) on. Sums over the rest of the first chunk, over whole chunks, and over what is left.
+    attends to the positions from chunk * floor(p / chunk) on. Sums over the rest of the first chunk, over whole chunks,
+    and over what is left.
 
     Examples
     --------
