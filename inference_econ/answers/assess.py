@@ -275,10 +275,10 @@ def assess(
     accelerators = observed.accelerators
     pins = replace(Pins() if pins is None else pins, batch=None, accelerators=accelerators)
     pins.check_whole()
-    setup = replace(setup, context=traffic.mean_context)
+    setup = replace(setup, context=traffic.mean_context, spread=traffic.spread)
     bound = replace(setup, assumptions=catalog.assumptions("ideal"))
     measured = operating_point(setup, observed)
-    layout = frontier(setup, Traffic(context=setup.context), Space(pins))
+    layout = frontier(setup, traffic.replace(max_tokens_per_second=None), Space(pins))
     batches = _batches(measured, pins)
 
     def against(share: float, setting: Setup, grid: Grid) -> Gap:

@@ -47,7 +47,8 @@ def offer(
     4
     """
     tried = Space() if space is None else space
-    served = replace(setup, context=requests.mean_context, price=setup.dollars_per_accelerator_hour)
+    price = setup.dollars_per_accelerator_hour
+    served = replace(setup, context=requests.mean_context, spread=requests.spread, price=price)
     tried.pins.check_whole()
     usable = served.hardware.hbm_bytes * served.assumptions.capacity.usable_memory
     smallest = memory.weight_bytes(served.model, served.precision) / usable

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import DEPTH_TOLERANCE, Plans, expert_slots, indivisible
-from inference_econ.formulas.attention import decompressed_elements
+from inference_econ.formulas.attention import decompressed_elements, eight_bit_key_bytes
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
     Assumptions,
@@ -110,10 +110,13 @@ def _held_weights(
 ) -> dict[str, Array | float]:
     """Weights over all accelerators of an instance, by group [B].
 
-    Each group of attention ranks holds its own copy of attention and of shared experts; expert-parallel ranks hold
-    copies of some experts.
+    Each group of attention ranks holds its own copy of attention and of shared experts, every rank of a group one of
+    what all heads share and engines do not cut; expert-parallel ranks hold copies of some experts.
     """
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
+    whole = _replicated_bytes(model, precision, assumptions.attention)
+    if whole:
+        groups["attention"] = (groups["attention"] - whole) + whole * plans.attention_ranks
     if assumptions.layout.attention_groups == "data_parallel":
         for name in ("attention", "shared_experts"):
             groups[name] = groups[name] * (plans.stage / plans.attention_ranks)
@@ -128,6 +131,14 @@ def _copies(model: ModelSpec, plans: Plans, assumed: ExpertAssumptions) -> Array
         return 1.0
     experts = max(block.feed_forward.experts for block in model.blocks if block.feed_forward.kind == "experts")
     return expert_slots(experts, plans.ep, assumed) / experts
+
+
+def _replicated_bytes(model: ModelSpec, precision: Precision, assumed: AttentionAssumptions) -> float:
+    """Weights of attention of which every attention rank holds a copy, once [B]."""
+    elements = sum(
+        block.layers * counting.replicated(block.attention, model.hidden_size, assumed) for block in model.blocks
+    )
+    return elements * BYTES_PER_ELEMENT[precision.attention]
 
 
 def kv_bytes_per_sequence(
@@ -155,7 +166,16 @@ def _kept(spec: Attention, precision: Precision, context: float, assumptions: As
     )
     if spec.kind == "compressed":
         cached += counting.window_elements(spec) * min(context, float(spec.window))
-    return (cached + counting.index_elements(spec) * context) * width
+    keys = index_key_bytes(spec, precision, None if assumptions is None else assumptions.attention)
+    return cached * width + keys * context
+
+
+def index_key_bytes(spec: Attention, precision: Precision, assumed: AttentionAssumptions | None) -> float:
+    """Bytes of index keys that one layer caches per token of context [B]."""
+    elements = counting.index_elements(spec)
+    if assumed is not None and assumed.index_keys == "eight_bit":
+        return eight_bit_key_bytes(elements)
+    return elements * BYTES_PER_ELEMENT[precision.kv]
 
 
 def _held_cache(

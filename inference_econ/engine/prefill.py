@@ -11,6 +11,7 @@ import numpy.typing as npt
 from inference_econ._types import Array, Indices
 from inference_econ.engine.collectives import Network, collective_seconds
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.memory import index_key_bytes
 from inference_econ.engine.operators.table import Collective
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds
@@ -73,7 +74,7 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     limit = setup.assumptions.serving.prefill_chunk
     chunks = max(1, math.ceil(tokens / limit)) if limit else 1
     each = tokens / chunks
-    halfway = replace(setup, context=cached + (tokens - each) / 2.0)
+    halfway = replace(setup, context=cached + (tokens - each) / 2.0, spread=tokens - each)
     together, gathering = prompts_together(setup, plans), np.zeros(())
     if setup.assumptions.serving.prefill_split == "context":
         gathering, together = _gathering(setup, plans, each), plans.pp
@@ -104,8 +105,9 @@ def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
     network, total = Network.of(setup.hardware, setup.assumptions.network), np.zeros(())
     width = BYTES_PER_ELEMENT[setup.precision.kv]
     for block in setup.model.blocks:
-        entries = counting.cached_elements(block.attention) + counting.index_elements(block.attention)
-        gather = Collective("all_to_all", groups, spread, np.full((), entries * width))
+        entry = counting.cached_elements(block.attention) * width
+        entry += index_key_bytes(block.attention, setup.precision, setup.assumptions.attention)
+        gather = Collective("all_to_all", groups, spread, np.full((), entry))
         total = total + block.layers * collective_seconds(network, gather, np.full((), tokens))
     return total
 
@@ -151,7 +153,7 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
         return np.ones_like(each)
     counts = np.concatenate([np.ones((*each.shape[:-1], 1)), each], axis=-1)
     reading = replace(plans, batch=counts * groups, new_tokens=tokens, prefill=True)
-    steps = fastest_cut(replace(setup, context=cached), reading)
+    steps = fastest_cut(replace(setup, context=cached, spread=0.0), reading)
     return np.where(each > 1.0, np.minimum(steps[..., 1:] / (each * steps[..., :1]), 1.0), 1.0)
 
 

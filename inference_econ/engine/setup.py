@@ -65,6 +65,9 @@ class Setup:
         With the exceptions for the chip's family applied.
     price : float or None
         Of one accelerator [USD/h]; None if nobody knows it.
+    spread : float
+        Tokens that the contexts of sequences are spread over evenly around ``context``, from the prompt to the end of
+        an answer; 0 where all are at ``context`` or nothing is known of them [tokens].
 
     Raises
     ------
@@ -79,6 +82,7 @@ class Setup:
     context: float
     assumptions: Assumptions
     price: float | None = None
+    spread: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and apply what is assumed differently for the chip's family."""
@@ -88,6 +92,8 @@ class Setup:
         check_cache_dtype(self.precision.kv, peaks, self.hardware.name)
         if not 0 <= self.context <= _MOST_TOKENS:
             raise InputError(f"the context must be a number of tokens from 0 to {_MOST_TOKENS:g}, got {self.context:g}")
+        if not 0 <= self.spread <= _MOST_TOKENS:
+            raise InputError(f"the spread must be a number of tokens from 0 to {_MOST_TOKENS:g}, got {self.spread:g}")
         if self.price is not None and not _LEAST_PRICE <= self.price <= _MOST_PRICE:
             raise InputError(
                 f"the price must be a positive number of USD per hour, from {_LEAST_PRICE:g} to {_MOST_PRICE:g}, "
@@ -177,7 +183,8 @@ class Setup:
 
     def work(self, plans: Plans) -> Work:
         """The operator table of these plans."""
-        return decode_work(self.model, self.precision, plans, self.context, self.hardware.link_domain, self.assumptions)
+        domain = self.hardware.link_domain
+        return decode_work(self.model, self.precision, plans, self.context, domain, self.assumptions, self.spread)
 
     def unit(self, dtype: str) -> str:
         """The maths unit that a matrix product with weights of ``dtype`` runs on."""

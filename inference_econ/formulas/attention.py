@@ -35,6 +35,41 @@ def mean_attended(cached: float, new: float, limit: float = float("inf")) -> flo
     return (growing * (cached + (growing - 1) / 2) + (new - growing) * limit) / new
 
 
+def mean_attended_in_chunks(cached: float, new: float, chunk: float) -> float:
+    """Past tokens of its own chunk that a new token attends to, on average over the new tokens of a sequence.
+
+    Parameters
+    ----------
+    cached : float
+        Tokens in the cache before the step [tokens].
+    new : float
+        New tokens of the sequence in the step, at least 1 [tokens].
+    chunk : float
+        Tokens of a chunk [tokens].
+
+    Returns
+    -------
+    float
+        Mean of (cached + i) mod chunk over i = 0 .. new - 1 [tokens].
+
+    Notes
+    -----
+    Chunked attention of Llama 4, Meta (2025), ``attention_chunk_size`` of its config.json: the token at position p
+    attends to the positions from chunk * floor(p / chunk) on. Sums over the rest of the first chunk, over whole chunks,
+    and over what is left.
+
+    Examples
+    --------
+    >>> mean_attended_in_chunks(7000, 1, 8192), mean_attended_in_chunks(0, 10, 4)  # (0 + 1 + 2 + 3) * 2 + 0 + 1
+    (7000.0, 1.3)
+    """
+    start = cached % chunk
+    first = min(chunk - start, new)
+    whole, rest = divmod(new - first, chunk)
+    total = first * (start + (first - 1) / 2) + whole * chunk * (chunk - 1) / 2 + rest * (rest - 1) / 2
+    return max(total / new, 0.0)
+
+
 def grouped_query_flop(query_heads: float, head_dim: float) -> float:
     """Arithmetic per new token and cached token of one layer.
 
@@ -143,6 +178,32 @@ def decompression_flop(query_heads: float, kv_rank: float, nope_head_dim: float,
     33554432
     """
     return 2 * query_heads * (nope_head_dim + value_head_dim) * kv_rank
+
+
+def eight_bit_key_bytes(elements: float) -> float:
+    """Bytes of an index key in 8 bits.
+
+    Parameters
+    ----------
+    elements : float
+        Width of an index key [1].
+
+    Returns
+    -------
+    float
+        A byte per element and a 32-bit scale per 128 of them [B].
+
+    Notes
+    -----
+    Cache of the indexer, vLLM team (2026), ``vllm/model_executor/models/deepseek_v2.py`` at commit 002d607: rows of
+    head_dim + head_dim / 128 * 4 bytes.
+
+    Examples
+    --------
+    >>> eight_bit_key_bytes(128)
+    132.0
+    """
+    return elements * (1 + 4 / 128)
 
 
 def recurrence_flop(state_elements: float) -> float:

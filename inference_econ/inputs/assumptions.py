@@ -199,6 +199,20 @@ class AttentionAssumptions(Spec):
     latent: Literal["absorbed", "decompressed", "decompressed_per_step"]
     """MLA in decode: the latent is key and value of every head; or keys and values of every head are cached; or
     the latent is cached and decompressed in every step. Prefill decompresses what is cached, once."""
+    latent_down: Literal["cut", "replicated"] = "cut"
+    """Down-projections of latent and of compressed attention, which make what all heads share, are cut over the
+    attention ranks; or every rank holds them and multiplies all tokens of its group by them."""
+    indexer: Literal["scan", "cut", "replicated"] = "scan"
+    """An indexer of sparse attention takes its scan of the index keys only, cut over the attention ranks; or its
+    projections as well, cut too; or every attention rank holds them, multiplies and scans for all tokens of its
+    group."""
+    index_keys: Literal["cache", "eight_bit"] = "cache"
+    """Index keys are kept and scanned in the format of the cache; or in 8 bits with a 32-bit scale per 128
+    elements, whatever the cache is kept in."""
+    chunk_position: Literal["middle", "position"] = "middle"
+    """Where attention stays within chunks, tokens stand in the middle of their chunk always; or new tokens of a
+    prompt, and of sequences within their first chunk, stand where they do, and those of longer sequences anywhere
+    in a chunk."""
     kv_reads: Literal["micro_batch", "batch"]
     """Cache that a stage reads per micro-batch: of its own sequences, or of the whole batch (an early state of
     the study's code)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from inference_econ.inputs.assumptions import AttentionAssumptions
     from inference_econ.inputs.layers import (
         Attention,
         Block,
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
         LatentAttention,
         RecurrentMixer,
     )
+
+#: Rows and columns of matrices [1].
+Shapes = tuple[tuple[float, float], ...]
 
 
 def attention(spec: Attention, hidden: float) -> float:
@@ -64,11 +68,46 @@ def _latent(spec: LatentAttention, hidden: float) -> float:
 
 
 def _latent_indexer(spec: LatentAttention, hidden: float) -> float:
-    """Queries from the compressed query, one key with a norm and its bias, and a weight per head."""
-    if spec.index_heads is None or spec.index_head_dim is None or spec.query_rank is None:
-        return 0.0
-    width = spec.index_heads * spec.index_head_dim
-    return spec.query_rank * width + hidden * (spec.index_head_dim + spec.index_heads) + 2 * spec.index_head_dim
+    """Matrices of the indexer, and the norm of its key with a bias."""
+    shapes = indexer_shapes(spec, hidden)
+    return _elements(shapes) + (2 * (spec.index_head_dim or 0) if shapes else 0.0)
+
+
+def indexer_shapes(spec: Attention, hidden: float) -> Shapes:
+    """Matrices of a layer's own indexer, rows by columns; none where another layer's pick is reused.
+
+    Queries come from the compressed query; the key, or the values and gates that index keys are pooled of, and a
+    weight per head from the residual stream.
+    """
+    if spec.kind not in ("latent", "compressed") or spec.index_heads is None or spec.index_head_dim is None:
+        return ()
+    queries = (float(spec.index_heads * spec.index_head_dim), float(spec.query_rank or 0))
+    keys = spec.index_head_dim * (1 if spec.kind == "latent" else 2 * spec.overlap)
+    return queries, (float(keys + spec.index_heads), hidden)
+
+
+def down_shapes(spec: Attention, hidden: float) -> Shapes:
+    """Matrices from the residual stream to what all heads of latent or compressed attention share, rows by columns.
+
+    The compressed query, if there is one, and what is cached, with the gates of what is pooled.
+    """
+    if spec.kind == "latent":
+        width = spec.kv_down_projections * spec.kv_rank + spec.rope_head_dim + (spec.query_rank or 0)
+        return ((float(width), hidden),)
+    if spec.kind == "compressed":
+        pooled = 0 if spec.stride is None else 2 * spec.overlap * spec.head_dim
+        return ((float(spec.query_rank + spec.head_dim + pooled), hidden),)
+    return ()
+
+
+def _elements(shapes: Shapes) -> float:
+    return sum(rows * columns for rows, columns in shapes)
+
+
+def replicated(spec: Attention, hidden: float, assumed: AttentionAssumptions) -> float:
+    """Weights of one layer of which every attention rank holds a copy."""
+    indexer = _elements(indexer_shapes(spec, hidden)) if assumed.indexer == "replicated" else 0.0
+    return indexer + (_elements(down_shapes(spec, hidden)) if assumed.latent_down == "replicated" else 0.0)
 
 
 def latent_weights(spec: LatentAttention, hidden: float) -> tuple[float, float, float]:

@@ -55,6 +55,11 @@ class Traffic(Spec):
         assert self.isl is not None and self.osl is not None
         return self.isl + self.osl / 2
 
+    @property
+    def spread(self) -> float:
+        """Tokens that contexts are spread over while answers grow; none if the context is given [tokens]."""
+        return 0.0 if self.context is not None or self.osl is None else float(self.osl)
+
 
 class Length(Spec):
     """Tokens of a prompt or an answer: a number, or a distribution.
@@ -203,3 +208,8 @@ class Requests(Spec):
     def mean_context(self) -> float:
         """Mean number of cached tokens at a decode step; long answers are decoded longer [tokens]."""
         return self.isl.mean + self.osl.mean * (1.0 + self.osl.scv) / 2.0
+
+    @property
+    def spread(self) -> float:
+        """Tokens that contexts are spread over while answers grow: twice from the prompt to the mean [tokens]."""
+        return self.osl.mean * (1.0 + self.osl.scv)

@@ -22,8 +22,17 @@ Array = npt.NDArray[np.float64]
 ROUNDING = 1e-12
 few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-#: Dense, parallel, windowed, experts with and without shared ones, latent attention.
-MODELS = ("llama_3_70b", "falcon_180b", "gpt_oss_120b", "qwen3_30b_a3b", "deepseek_v2", "deepseek_v3")
+#: Dense, parallel, windowed, in chunks, experts with and without shared ones, latent attention, all of it or picked.
+MODELS = (
+    "llama_3_70b",
+    "falcon_180b",
+    "gpt_oss_120b",
+    "llama_4_scout",
+    "qwen3_30b_a3b",
+    "deepseek_v2",
+    "deepseek_v3",
+    "deepseek_v3_2",
+)
 CHIPS = ("h100_sxm", "a100_sxm_80", "b200", "tpu_v5p")
 models, chips = st.sampled_from(MODELS), st.sampled_from(CHIPS)
 presets = st.sampled_from(["paper", "deployable"])
@@ -98,6 +107,10 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
     "network.link_domains": ({*REDUCE, *EXCHANGE}, ""),
     "network.two_batch_overlap": ({*WORK, *REDUCE, *EXCHANGE, "launches", "pipeline"}, "more"),
     "attention.latent_traffic": ({WEIGHTS, ACTIVATIONS}, "more"),
+    "attention.latent_down": ({COMPUTE, WEIGHTS, ACTIVATIONS, "weight_bytes"}, "less"),
+    "attention.indexer": ({COMPUTE, WEIGHTS, ACTIVATIONS, "launches", "weight_bytes"}, "less"),
+    "attention.index_keys": ({COMPUTE, CACHE, "kv_bytes"}, "more"),
+    "attention.chunk_position": ({COMPUTE, CACHE}, "less"),
     "chip.pointwise": ({ACTIVATIONS, "launches"}, "less"),
     "chip.embedding_flop": ({COMPUTE}, "more"),
     "layout.scale_down_repeats_embedding": ({COMPUTE}, "more"),
@@ -130,6 +143,8 @@ WITH = {
         ("experts.balanced_from", "experts.balanced_scv"), ("experts.spread=random", "experts.popularity_scv=2")
     ),
 }
+#: Where it matters, if not after a thousand tokens: between the middle and the end of the first chunk [tokens].
+CONTEXTS = {"attention.chunk_position": 6000.0}
 #: Deployments in which every field matters somewhere.
 DEPLOYMENTS = (
     _plan(tp=8, ep=8, batch=64),
@@ -182,7 +197,8 @@ def test_a_choice_changes_what_it_is_about_and_nothing_else(field: str) -> None:
     for model in MODELS:
         for chip in CHIPS[:3]:
             for plan in DEPLOYMENTS:
-                first, second = (_measures(_question(model, chip, 1000.0, one), plan) for one in (before, after))
+                context = CONTEXTS.get(field, 1000.0)
+                first, second = (_measures(_question(model, chip, context, one), plan) for one in (before, after))
                 changed |= {name for name, value in first.items() if value != second[name]} - {"seconds"}
                 if direction == "more":
                     assert second["seconds"] >= first["seconds"] * (1 - ROUNDING), (model, chip)

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from inference_econ.formulas.attention import (
     decompressed_elements,
     decompression_flop,
+    eight_bit_key_bytes,
     grouped_query_flop,
     latent_flop,
     mean_attended,
+    mean_attended_in_chunks,
     recurrence_flop,
 )
 
@@ -60,6 +62,31 @@ def test_chunks_of_a_prompt_attend_to_as_much_as_the_whole(cached: int, first: i
     whole = (first + second) * mean_attended(cached, first + second, limit)
     chunks = first * mean_attended(cached, first, limit) + second * mean_attended(cached + first, second, limit)
     assert whole == pytest.approx(chunks, rel=1e-12, abs=1e-9)
+
+
+@given(cached=st.integers(0, 300), new=st.integers(1, 120), chunk=st.integers(1, 90))
+def test_attended_tokens_of_a_chunk_are_the_mean_of_what_each_new_token_sees(cached: int, new: int, chunk: int) -> None:
+    each = [(cached + before) % chunk for before in range(new)]
+    assert mean_attended_in_chunks(cached, new, chunk) == pytest.approx(sum(each) / new, rel=1e-12)
+
+
+@given(cached=st.integers(0, 300), new=st.integers(1, 120), chunk=st.integers(1, 90))
+def test_within_a_chunk_no_more_is_attended_to_than_without(cached: int, new: int, chunk: int) -> None:
+    inside = mean_attended_in_chunks(cached, new, chunk)
+    assert 0.0 <= inside <= min(mean_attended(cached, new), chunk - 1)
+
+
+def test_chunks_of_llama_4_by_hand() -> None:
+    # A prompt of 20,000 in chunks of 8,192: two of them, whose tokens see 4,095.5 others on average, and 3,616 that
+    # see 1,807.5.
+    mean = (2 * 8192 * 4095.5 + 3616 * 1807.5) / 20_000
+    assert mean_attended_in_chunks(0, 20_000, 8192) == pytest.approx(mean, rel=1e-12)
+
+
+def test_an_index_key_of_deepseek_in_eight_bits() -> None:
+    # 128 bytes and one scale of 4.
+    assert eight_bit_key_bytes(128) == 132.0
+    assert eight_bit_key_bytes(256) == 264.0
 
 
 def test_decompressed_attention_is_that_of_as_many_heads_with_keys_and_values() -> None:

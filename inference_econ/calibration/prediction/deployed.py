@@ -240,8 +240,10 @@ def _requests(row: Measurement) -> Requests:
 def _setup(row: Measurement, requests: Requests, assumptions: Assumptions) -> Setup:
     model = _model(row.model)
     precision = Precision.of(model, row.weights, None, row.kv)
-    context = requests.mean_context if row.context is None else row.context
-    return Setup(model, _chip(row.hardware), precision, context, _told(row, assumptions))
+    chip, told = _chip(row.hardware), _told(row, assumptions)
+    if row.context is not None:
+        return Setup(model, chip, precision, row.context, told)
+    return Setup(model, chip, precision, requests.mean_context, told, spread=requests.spread)
 
 
 @cache

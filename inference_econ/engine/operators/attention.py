@@ -45,20 +45,29 @@ def _grouped_query(table: OperatorTable, layers: int, spec: GroupedQueryAttentio
     value_dim = spec.head_dim if spec.value_head_dim is None else spec.value_head_dim
     queries, values = spec.query_heads * spec.head_dim, spec.query_heads * value_dim
     projected = float(queries * (1 + spec.output_gate) + spec.kv_heads * (spec.head_dim + value_dim))
-    # A token is on average in the middle of its chunk.
-    limits = [] if spec.chunk is None else [spec.chunk / 2]
-    limits += [] if spec.window is None else [float(spec.window)]
-    limit = min(limits, default=math.inf)
+    name, attended, read = _reach(table, spec)
     yield table.projection("qkv", layers, [(projected, table.hidden)], reduced=projected, only_2d=True)
     yield _scores(
         table,
-        "attention" if not limits else f"attention (last {min(limits):g})",
+        name,
         layers,
-        flop=formulas.grouped_query_flop(spec.query_heads, (spec.head_dim + value_dim) / 2) * table.attended(limit),
-        cached_bytes=counting.cached_elements(spec) * table.read(limit) * table.kv_width,
+        flop=formulas.grouped_query_flop(spec.query_heads, (spec.head_dim + value_dim) / 2) * attended,
+        cached_bytes=counting.cached_elements(spec) * read * table.kv_width,
         heads=float(spec.kv_heads),
     )
     yield table.projection("attention output", layers, [(table.hidden, float(values))], reduced=summed, output=True)
+
+
+def _reach(table: OperatorTable, spec: GroupedQueryAttention) -> tuple[str, float, float]:
+    """Name of the scores' row, past tokens that a new token attends to, and tokens whose entries a sequence moves."""
+    window = math.inf if spec.window is None else float(spec.window)
+    if spec.chunk is None or window < spec.chunk / 2:
+        name = "attention" if spec.window is None else f"attention (last {window:g})"
+        return name, table.attended(window), table.read(window)
+    chunk = float(spec.chunk)
+    middle = table.assumptions.attention.chunk_position == "middle"
+    name = f"attention (last {chunk / 2:g})" if middle else f"attention (chunks of {chunk:g})"
+    return name, min(table.attended_in_chunk(chunk), window), table.read_in_chunk(chunk)
 
 
 def _latent(table: OperatorTable, layers: int, spec: LatentAttention, summed: float) -> Iterator[Operator]:
@@ -67,21 +76,31 @@ def _latent(table: OperatorTable, layers: int, spec: LatentAttention, summed: fl
     down, up, _ = counting.latent_weights(spec, hidden)
     queries = float(spec.query_heads * (spec.nope_head_dim + spec.rope_head_dim))
     expanded = float(spec.query_heads * (spec.nope_head_dim + spec.value_head_dim))
-    cached = rank + spec.rope_head_dim
     limit = math.inf if spec.index_top_k is None else float(spec.index_top_k)
+    whole = table.assumptions.attention.latent_down == "replicated"
+    # The study counts the compression of keys and of values apart, and reads one of them.
+    read_down = [(rank + spec.rope_head_dim + (spec.query_rank or 0), hidden)]
+    if whole:
+        read_down = list(counting.down_shapes(spec, hidden))
+    read_up = [(expanded, rank)]
     if spec.query_rank is None:
-        read_down, read_up = [(cached, hidden), (queries, hidden)], [(expanded, rank)]
+        # Queries of all heads come from the residual stream, and are cut.
+        apart = [(queries, hidden)]
+        if whole:
+            yield table.projection("queries", layers, apart)
+            down -= queries * hidden
+        else:
+            read_down += apart
     else:
-        read_down, read_up = [(cached + spec.query_rank, hidden)], [(queries, spec.query_rank), (expanded, rank)]
+        read_up = [(queries, spec.query_rank), *read_up]
         if table.assumptions.attention.latent_traffic == "one_matrix":
             read_up = [(queries + expanded, rank + spec.query_rank)]
-    yield table.projection("latent down", layers, read_down, count=down)
+    yield table.projection("latent down", layers, read_down, count=down, whole=whole)
     # Norms of the latents, queries, and the key and value sides of the up-projection, before and after attention.
     yield table.projection(
         "latent up", layers, read_up, count=up, reduced=queries + expanded, only_2d=True, launches=4.0
     )
-    if spec.index_top_k is not None:
-        yield from _index_scan(table, layers, spec.index_heads, spec.index_head_dim, table.attended())
+    yield from _indexer(table, layers, spec, table.attended())
     yield from _latent_scores(table, layers, spec, limit)
     values = float(spec.query_heads * spec.value_head_dim)
     yield table.projection("attention output", layers, [(hidden, values)], reduced=summed, output=True)
@@ -131,14 +150,20 @@ def _latent_scores(table: OperatorTable, layers: int, spec: LatentAttention, lim
 
 def _compressed(table: OperatorTable, layers: int, spec: CompressedAttention, summed: float) -> Iterator[Operator]:
     """DeepSeek-V4: the last raw tokens and, further back, pooled entries, all of one shared key-value vector."""
-    weights = counting.attention(spec, table.hidden)
+    weights, assumed = counting.attention(spec, table.hidden), table.assumptions.attention
+    if assumed.indexer != "scan":
+        weights -= sum(rows * columns for rows, columns in counting.indexer_shapes(spec, table.hidden))
+    if assumed.latent_down == "replicated":
+        down = counting.down_shapes(spec, table.hidden)
+        weights -= sum(rows * columns for rows, columns in down)
+        yield table.projection("latent down", layers, down, whole=True)
     rows = weights / table.hidden
     yield table.projection("attention matrices", layers, [(rows, table.hidden)], reduced=summed)
     attended = table.attended(float(spec.window))
     if spec.stride is not None:
         entries = table.attended() / spec.stride
         if spec.index_top_k is not None:
-            yield from _index_scan(table, layers, spec.index_heads, spec.index_head_dim, entries)
+            yield from _indexer(table, layers, spec, entries)
             entries = min(entries, float(spec.index_top_k))
         attended += entries
     yield _scores(
@@ -151,19 +176,31 @@ def _compressed(table: OperatorTable, layers: int, spec: CompressedAttention, su
     )
 
 
-def _index_scan(
-    table: OperatorTable, layers: int, heads: int | None, head_dim: int | None, entries: float
+def _indexer(
+    table: OperatorTable, layers: int, spec: LatentAttention | CompressedAttention, entries: float
 ) -> Iterator[Operator]:
-    """Scores of every index head against every cached index key; nothing where another layer's pick is reused."""
-    if heads is not None and head_dim is not None:
-        yield _scores(
-            table,
-            "index scan",
-            layers,
-            flop=2.0 * heads * head_dim * entries,
-            cached_bytes=head_dim * entries * table.kv_width,
-            heads=1.0,
-        )
+    """Projections and scan of the indexer of sparse attention; nothing where another layer's pick is reused."""
+    if spec.index_heads is None or spec.index_head_dim is None:
+        return
+    assumed = table.assumptions.attention
+    whole = assumed.indexer == "replicated"
+    if assumed.indexer != "scan":
+        # Queries, keys with the weights of heads, rotation and format of the queries, norm and write of the keys.
+        shapes = counting.indexer_shapes(spec, table.hidden)
+        yield table.projection("indexer", layers, shapes, launches=4.0, whole=whole)
+    width = spec.index_head_dim * table.kv_width
+    if assumed.index_keys == "eight_bit":
+        width = formulas.eight_bit_key_bytes(spec.index_head_dim)
+    yield _scores(
+        table,
+        "index scan",
+        layers,
+        flop=2.0 * spec.index_heads * spec.index_head_dim * entries,
+        cached_bytes=width * entries,
+        heads=1.0,
+        whole=whole,
+        dtype="fp8" if assumed.index_keys == "eight_bit" else None,
+    )
 
 
 def _recurrent(table: OperatorTable, layers: int, spec: RecurrentMixer, summed: float) -> Iterator[Operator]:
@@ -194,19 +231,23 @@ def _scores(
     cached_bytes: float,
     heads: float,
     launches: float = 3.0,
+    whole: bool = False,
+    dtype: str | None = None,
 ) -> Operator:
     """Arithmetic per new token, and bytes read per sequence, of one layer; ``heads`` can be held apart.
 
-    Kernels: rotation and cache write, attention over parts of the context, their sum.
+    Kernels: rotation and cache write, attention over parts of the context, their sum. What is ``whole`` every rank
+    of a group does for all of the group's sequences. ``dtype`` is that of the cache, if not given.
     """
+    follows = table.assumptions.chip.math_unit_follows
     rounds = table.plans.pp if table.assumptions.attention.kv_reads == "batch" else 1.0
     return Operator(
         name,
         float(layers),
         # The study runs scores on the unit of the weights; they multiply the cache.
-        table.precision.attention if table.assumptions.chip.math_unit_follows == "weights" else table.precision.kv,
+        dtype or (table.precision.attention if follows == "weights" else table.precision.kv),
         "scores",
-        flop_per_token=flop / table.stage,
-        kv_bytes_per_sequence=cached_bytes * rounds * table.cache_share(heads),
+        flop_per_token=flop / (table.groups if whole else table.stage),
+        kv_bytes_per_sequence=cached_bytes * rounds * (1.0 / table.groups if whole else table.cache_share(heads)),
         launches=launches,
     )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from inference_econ.engine.operators.table import Operator, OperatorTable
+from inference_econ.inputs import BYTES_PER_ELEMENT
 
 
 def pointwise(table: OperatorTable) -> Iterator[Operator]:
@@ -20,6 +23,12 @@ def pointwise(table: OperatorTable) -> Iterator[Operator]:
             shared = float(spec.shared_intermediate_size or 0.0)
             width = spec.active_experts * width + shared
         yield _activation(table, block.layers, width, spec.input_matrices, launches=2.0 if shared else 1.0)
+    streams = table.model.residual_streams
+    if streams > 1:
+        # Before each part of a layer: what enters it, what it adds to each copy, and how copies are mixed; then once
+        # what leaves the last layer.
+        yield _mixing(table, 2.0 * table.model.layers, streams, outputs=streams * (streams + 2))
+        yield _mixing(table, 1.0, streams, outputs=streams)
 
 
 def _norms(table: OperatorTable, layers: int, count: int) -> Operator:
@@ -33,6 +42,22 @@ def _norms(table: OperatorTable, layers: int, count: int) -> Operator:
         table.precision.activations,
         activation_bytes_per_token=4.0 * count * table.hidden * table.activation_width / table.groups,
         launches=float(count),
+    )
+
+
+def _mixing(table: OperatorTable, repeats: float, streams: int, outputs: int) -> Operator:
+    """A matrix over all copies of the residual stream, whose other copies are read and written beside the norms'.
+
+    Every rank of a group works on all of the group's tokens; of the matrix each chip of a stage holds a part.
+    """
+    dtype, count = table.precision.weights, float(outputs * streams * table.hidden)
+    return Operator(
+        "residual streams",
+        repeats,
+        dtype,
+        flop_per_token=2.0 * count / table.stage,
+        weight_bytes=np.asarray(count * BYTES_PER_ELEMENT[dtype] / table.stage),
+        activation_bytes_per_token=2.0 * (streams - 1) * table.hidden * table.activation_width / table.groups,
     )
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from inference_econ.engine.layouts.placement import domains_spanned
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.formulas.attention import mean_attended
+from inference_econ.formulas.attention import mean_attended, mean_attended_in_chunks
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.matmul import activation_elements_per_token
 from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, ModelSpec, Precision, TensorLayout
@@ -112,6 +112,9 @@ class OperatorTable:
         their own [1].
     context : float
         Tokens in the cache of a sequence before the step [tokens].
+    spread : float
+        Tokens that the contexts of sequences, or the steps that read a prompt, are spread over around it, at
+        most twice as many [tokens].
     """
 
     def __init__(
@@ -122,6 +125,7 @@ class OperatorTable:
         context: float,
         link_domain: int,
         assumptions: Assumptions,
+        spread: float = 0.0,
     ) -> None:
         self.model, self.precision, self.plans, self.assumptions = model, precision, plans, assumptions
         self.hidden = float(model.hidden_size)
@@ -133,7 +137,7 @@ class OperatorTable:
             self.groups = self.stage / self.ranks
         self.activation_width = BYTES_PER_ELEMENT[precision.activations]
         self.kv_width = BYTES_PER_ELEMENT[precision.kv]
-        self.context = context
+        self.context, self.spread = context, min(spread, 2.0 * context)
 
     def projection(
         self,
@@ -146,28 +150,31 @@ class OperatorTable:
         only_2d: bool = False,
         launches: float = 1.0,
         output: bool = False,
+        whole: bool = False,
     ) -> Operator:
         """A weight matrix, or several side by side, on the attention ranks.
 
         ``shapes`` are read from memory; ``count`` weights are multiplied, all of them if not given. ``reduced``
         elements per token are summed over the ranks afterwards. ``output`` projections may have another format.
+        Matrices that are ``whole`` are not cut: every rank multiplies all tokens of its group by them.
         """
+        ranks = np.ones_like(self.ranks) if whole else self.ranks
         dtype = self.precision.attention_output if output else self.precision.attention
         read = [(float(rows), float(columns)) for rows, columns in shapes]
         elements = math.fsum(rows * columns for rows, columns in read)
         traffic: Array | float = 0.0
         for rows, columns in read:
-            moved = activation_elements_per_token(rows, columns, self.ranks, self.assumptions.chip.activation_traffic)
+            moved = activation_elements_per_token(rows, columns, ranks, self.assumptions.chip.activation_traffic)
             traffic = traffic + moved
-        owners = self.ranks * self.groups
+        owners = ranks * self.groups
         return Operator(
             name,
             float(layers),
             dtype,
             flop_per_token=2.0 * (elements if count is None else count) / owners,
-            weight_bytes=elements * BYTES_PER_ELEMENT[dtype] / self.ranks,
+            weight_bytes=elements * BYTES_PER_ELEMENT[dtype] / ranks,
             activation_bytes_per_token=traffic * self.activation_width / owners,
-            collectives=self.all_reduces(self.ranks, owners, reduced, only_2d=only_2d) if reduced else {},
+            collectives=self.all_reduces(ranks, owners, reduced, only_2d=only_2d) if reduced else {},
             on_attention_ranks=True,
             launches=launches,
         )
@@ -210,6 +217,30 @@ class OperatorTable:
         if self.plans.prefill:
             return min(self.context, limit) + self.plans.new_tokens
         return self.attended(limit)
+
+    def attended_in_chunk(self, chunk: float) -> float:
+        """Past tokens of its own chunk that a new token attends to, on average over where it may stand [tokens].
+
+        Within the first chunk that grows with the position. Further on it falls to none at every border, so that of
+        contexts without a spread only the mean over a chunk can be told.
+        """
+        if self.assumptions.attention.chunk_position == "middle":
+            return self.attended(chunk / 2)
+        if not self.plans.prefill and not self.spread and self.context >= chunk:
+            return (chunk - 1) / 2
+        several = self.plans.prefill or self.assumptions.serving.verify_context == "mean"
+        new = self.plans.new_tokens if several else 1.0
+        return mean_attended_in_chunks(self.context - self.spread / 2, self.spread + new, chunk)
+
+    def read_in_chunk(self, chunk: float) -> float:
+        """Tokens of a chunk whose cache entries a sequence moves in a step, see :meth:`read` [tokens]."""
+        if self.assumptions.attention.chunk_position == "middle":
+            return self.read(chunk / 2)
+        new = self.plans.new_tokens
+        if not self.plans.prefill:
+            return self.attended_in_chunk(chunk)
+        starts = self.context - self.spread / 2 + new * np.arange(round(self.spread / new) + 1)
+        return float(np.mean(starts % chunk)) + new
 
     def domains(self, ranks: Array, stride: Array | float = 1.0) -> Array:
         """Link domains that a group of ranks is spread over, whose members lie ``stride`` chips apart [1]."""

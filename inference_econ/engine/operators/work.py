@@ -52,6 +52,7 @@ def decode_work(
     context: float,
     link_domain: int,
     assumptions: Assumptions,
+    spread: float = 0.0,
 ) -> Work:
     """The operator table of one decode step.
 
@@ -69,13 +70,15 @@ def decode_work(
         Accelerators that share the fast link [1].
     assumptions : Assumptions
         How work is laid out and counted.
+    spread : float
+        Tokens that the contexts of sequences are spread over evenly around ``context`` [tokens].
 
     Returns
     -------
     Work
         Entries broadcast to ``plans.shape``.
     """
-    table = OperatorTable(model, precision, plans, context, link_domain, assumptions)
+    table = OperatorTable(model, precision, plans, context, link_domain, assumptions, spread)
     operators = [row for block in model.blocks for row in (*mixer(table, block), *feed_forward(table, block))]
     operators += [_output_embedding(table), _pipeline(table)]
     if assumptions.chip.pointwise == "counted":
