@@ -211,6 +211,13 @@ class Setup:
         narrow = self.precision.activations in _SIXTEEN_BIT and self.unit(operator.dtype) not in (*_SIXTEEN_BIT, "fp32")
         return operator.launches + (1.0 if multiplies and narrow else 0.0)
 
+    def fixed_seconds(self, operator: Operator) -> float:
+        """Fixed time on the chip of the kernels of one occurrence of a row, in captured graphs [s]."""
+        assumed = self.assumptions
+        own = assumed.attention.latent_graph_launch if operator.latent else None
+        each = assumed.host.graph_launch if own is None else own
+        return self.kernels(operator) * each
+
     @property
     def bytes_per_second(self) -> float:
         """Sustained memory bandwidth for dense weights and activations [B/s]."""

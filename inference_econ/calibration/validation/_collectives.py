@@ -237,7 +237,7 @@ def _pure_rdma(line: Line) -> bool:
 
 
 def _engine_kernel(line: Line) -> bool:
-    return line.text("op") == "all_reduce" and not line.text("backend").upper().startswith("NCCL")
+    return line.text("op") == "all_reduce" and not line.text("backend").upper().startswith(("NCCL", "RCCL"))
 
 
 def _size(line: Line) -> float:
