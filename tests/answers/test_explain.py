@@ -165,7 +165,7 @@ def test_what_does_not_fit_is_told_with_numbers(changes: dict[str, object], mess
 
 
 def test_where_the_workspace_leaves_no_room_it_is_to_blame() -> None:
-    formats = {"weights": "int8", "activations": "fp16"}
+    formats = {"weights": "int8", "changes": ["assumptions.capacity.workspace_tokens=8192"]}
     said = (
         r"The workspace of a step of 8192 tokens takes 0\.\d+ GB, and an accelerator has 0\.207 GB: "
         r"assumptions\.capacity\.workspace_tokens can be lowered"
