@@ -180,8 +180,8 @@ class AttentionAssumptions(Spec):
     kv_hbm_efficiency: Fraction | None = None
     """The share of bandwidth for cache and states, if it is another [1]."""
     latent_graph_launch: Seconds | None = None
-    """Fixed time of a kernel of latent attention on the chip, if it is another than :attr:`HostAssumptions.graph_launch`:
-    how few or many kernels an engine fused it into [s]."""
+    """Fixed time of a kernel of latent attention on the chip, if it is another than that of other kernels: an engine
+    may have fused it into fewer, or into more [s]."""
     latent_traffic: Literal["one_matrix", "exact"]
     """MLA's up-projections are read as one matrix over both ranks, or each over its own."""
     latent: Literal["absorbed", "decompressed", "decompressed_per_step"]

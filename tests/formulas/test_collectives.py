@@ -24,7 +24,7 @@ from inference_econ.formulas.collectives import (
     transfer_seconds_per_byte_floor,
 )
 from inference_econ.inputs import Mesh, NcclTree, catalog
-from tests.reading import fixture_table
+from tests.reading import fixture_table, scalar
 
 KINDS: dict[str, Kind] = {"allreduce": "all_reduce", "all-to-all": "all_to_all", "p2p": "point_to_point"}
 kinds = st.sampled_from(list(KINDS.values()))
