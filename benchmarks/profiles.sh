@@ -54,7 +54,12 @@ fit ampere throughput_points poisson_load_a100 ttft_points decode_points --base 
     --fit host.launch,chip.math_efficiency,chip.hbm_efficiency,attention.kv_hbm_efficiency,host.graph_launch,host.step_overhead,host.request_overhead \
     --where "hardware=a100_sxm_80|a100_sxm_40|a100_pcie_80,engine=vllm|sglang|trtllm,load!=limited|saturated" \
     --without source=llm_inference_bench_ttft --target tpot,ttft,request,throughput --reference aiconfigurator
-fit cdna3 inferencemax_aggregated --base profiles/servers --fit "$generation,attention.math_efficiency" \
-    --where hardware=mi300x --target tpot,ttft,throughput --reference inferencemax
-fit atom atom_points --base profiles/servers --fit "$generation,attention.math_efficiency" \
-    --where hardware=mi355x --target tpot,ttft --reference rocm_atom
+# Few rows, of one mixture and two dense models: constants that all models share are taught by the dense ones, what the
+# mixture's steps take beyond stays with latent attention, and shares of peaks are those of kernels: products of 16 bits
+# 668 of 1,307 TFLOP/s (kernels.csv, K1262), of 8 bits 1,159 of 2,615, memory 4.26 of 5.3 TB/s (Azure's ND MI300X v5).
+fit cdna3 inferencemax_aggregated rocm_points --base profiles/servers --where hardware=mi300x \
+    --fit host.graph_launch,network.collective_overhead,chip.hbm_efficiency,attention.latent_graph_launch \
+    --set assumptions.chip.math_efficiency=0.51 --set assumptions.chip.narrow_math_efficiency=0.87 \
+    --set assumptions.chip.hbm_efficiency=0.8 --target tpot,ttft,throughput,request --reference inferencemax
+fit atom atom_points --base profiles/servers --where hardware=mi355x --target tpot,ttft --reference rocm_atom --prior 0.5 \
+    --fit host.graph_launch,network.collective_overhead,chip.hbm_efficiency,attention.latent_graph_launch,experts.math_efficiency,host.request_overhead

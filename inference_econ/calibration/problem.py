@@ -70,6 +70,7 @@ CONSTANTS: Mapping[str, Constant] = {
     "network.link_efficiency": Constant(0.05, 0.999, 0.8, 0.2, "1"),
     "experts.popularity_scv": Constant(1e-3, 10.0, 0.3, 1.0, "1"),
     "host.graph_launch": Constant(1e-7, 5e-5, 3e-6, 0.5, "s"),
+    "attention.latent_graph_launch": Constant(1e-7, 2e-4, 3.5e-6, 1.0, "s"),
     "host.launch": Constant(1e-7, 2e-4, 4e-5, 0.7, "s"),
     "network.collective_overhead": Constant(1e-8, 1e-3, 3e-6, 0.7, "s"),
     "host.step_overhead": Constant(1e-6, 5e-2, 3e-4, 1.0, "s"),

@@ -40,7 +40,9 @@ class Network:
     overhead : float
         What ranks wait for each other before a collective [s].
     neighbours : float or None
-        Bandwidth to the next chip of a mesh [B/s].
+        Bandwidth to the next chip of a torus [B/s].
+    peers : float or None
+        Other chips that ``inside`` is shared among, link by link; None behind a switch [1].
     name : str
         The chip, for messages.
     """
@@ -53,6 +55,7 @@ class Network:
     neighbours: float | None
     overhead: float
     name: str
+    peers: float | None = None
 
     @classmethod
     def of(cls, hardware: HardwareSpec, assumed: NetworkAssumptions) -> Network:
@@ -81,11 +84,16 @@ class Network:
             None if nearest is None else nearest * share,
             assumed.collective_overhead,
             hardware.name,
+            hardware.link_peers if assumed.mesh_links == "per_peer" else None,
         )
 
     def for_kind(self, kind: nccl.Kind) -> Sequence[nccl.Protocol]:
         """The protocols for a kind of collective."""
         return self.protocols if kind == "all_reduce" else self.exchange_protocols
+
+    def inside_for(self, ranks: Array, domains: Array) -> Array | float:
+        """Bandwidth of a chip to the members of its group in its domain [B/s]."""
+        return self.inside if self.peers is None else self.inside * nccl.mesh_share(ranks, domains, self.peers)
 
 
 def collective_seconds(network: Network, collective: Collective, tokens: Array) -> Array:
@@ -151,7 +159,8 @@ def _protocols(model: NcclTree) -> list[nccl.Protocol]:
 
 
 def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective) -> Array:
-    inside, between, overlap = network.inside, network.between, model.domains_overlap
+    inside = network.inside_for(collective.ranks, collective.domains)
+    between, overlap = network.between, model.domains_overlap
     if collective.own_link:
         # What does not reduce is timed at half of an all-reduce's traffic; here the traffic is counted as it is.
         return 2.0 * nccl.exchange_seconds_per_byte(
@@ -167,8 +176,10 @@ def collective_floor(network: Network, first: Collective, last: Collective, toke
         least = Collective(first.kind, first.ranks, first.domains, last.bytes_per_token)
         return collective_seconds(network, least, tokens)
     ranks, domains = (first.ranks, last.ranks), (first.domains, last.domains)
+    # A mesh gives the largest group most.
+    inside = network.inside_for(ranks[1], domains[0])
     seconds_per_byte = nccl.transfer_seconds_per_byte_floor(
-        ranks, domains, network.inside, network.between, overlap=model.domains_overlap
+        ranks, domains, inside, network.between, overlap=model.domains_overlap
     )
     size = last.bytes_per_token * tokens
     return nccl.nccl_floor(first.kind, ranks, domains, size, network.for_kind(first.kind), seconds_per_byte)

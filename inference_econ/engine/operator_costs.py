@@ -83,15 +83,12 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
         Rows that do anything, in the order of a step; their network times add up to the step's.
     """
     work, network = setup.work(plans), Network.of(setup.hardware, setup.assumptions.network)
-    launch = 0.0
-    if setup.assumptions.host.launches == "per_operator":
-        launch = setup.assumptions.host.graph_launch
-    rows = (_operator_costs(setup, operator, work, network, layout, launch) for operator in work.operators)
+    rows = (_operator_costs(setup, operator, work, network, layout) for operator in work.operators)
     return [row for row in rows if row is not None]
 
 
 def _operator_costs(
-    setup: Setup, operator: Operator, work: Work, network: Network, layout: TensorLayout, launch: float
+    setup: Setup, operator: Operator, work: Work, network: Network, layout: TensorLayout
 ) -> OperatorCosts | None:
     """One row, or nothing if it does nothing."""
     roofline = operator_roofline(setup, operator, work)
@@ -106,7 +103,8 @@ def _operator_costs(
             operator.repeats,
         )
     )
-    launched = launch * repeats * setup.kernels(operator) if operator.launches else 0.0
+    by_operator = operator.launches and setup.assumptions.host.launches == "per_operator"
+    launched = repeats * setup.fixed_seconds(operator) if by_operator else 0.0
     together = worked + network_seconds + launched
     if together == 0.0:
         return None

@@ -122,7 +122,8 @@ class Setup:
         model, hardware : spec, name or path
             What is served, on what.
         weights, activations, kv : str, optional
-            Number formats; by default the published ones, and 16 bits for activations and cache.
+            Number formats; by default the published ones, and 16 bits that the chip has a unit for for activations
+            and cache.
         assumptions : Assumptions, name or path, optional
             Opinions; by default the profile of the chip's generation
             (:func:`inference_econ.inputs.profiles.assumed`).
@@ -161,8 +162,12 @@ class Setup:
             hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware, changes=what_ifs["hardware"])
         )
         opinions = profiles.assumed(assumptions, chip, changes=what_ifs["assumptions"])
+        # What is asked for is not what a family of chips is an exception from.
+        opinions = opinions.without_exceptions([change.partition("=")[0].strip() for change in what_ifs["assumptions"]])
         if price is None and chip.prices:
             price = chip.prices[0].dollars_per_accelerator_hour
+        if activations is None and not {"bf16", "fp32"} & chip.dense_flops_per_second.keys():
+            activations = "fp16"
         return cls(served, chip, Precision.of(served, weights, activations, kv), context, opinions, price)
 
     @property
@@ -217,6 +222,13 @@ class Setup:
         multiplies = operator.kind != "scores" and not isinstance(operator.weight_bytes, float)
         narrow = self.precision.activations in _SIXTEEN_BIT and self.unit(operator.dtype) not in (*_SIXTEEN_BIT, "fp32")
         return operator.launches + (1.0 if multiplies and narrow else 0.0)
+
+    def fixed_seconds(self, operator: Operator) -> float:
+        """Fixed time on the chip of the kernels of one occurrence of a row, in captured graphs [s]."""
+        assumed = self.assumptions
+        own = assumed.attention.latent_graph_launch if operator.latent else None
+        each = assumed.host.graph_launch if own is None else own
+        return self.kernels(operator) * each
 
     @property
     def bytes_per_second(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -289,7 +289,7 @@ def launch_seconds(setup: Setup, work: Work) -> float:
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer":
         return assumed.host.launches_per_layer * work.layers * assumed.host.launch
-    return _kernels(setup, work) * assumed.host.graph_launch
+    return sum(float(operator.repeats) * setup.fixed_seconds(operator) for operator in _launched(work))
 
 
 def host_seconds(setup: Setup, work: Work) -> float:
@@ -311,8 +311,11 @@ def overhead_seconds(setup: Setup, plans: Plans) -> Array:
 
 
 def _kernels(setup: Setup, work: Work) -> float:
-    rows = (operator for operator in work.operators if operator.launches)
-    return sum(float(operator.repeats) * setup.kernels(operator) for operator in rows)
+    return sum(float(operator.repeats) * setup.kernels(operator) for operator in _launched(work))
+
+
+def _launched(work: Work) -> Iterator[Operator]:
+    return (operator for operator in work.operators if operator.launches)
 
 
 def mfu(

@@ -44,10 +44,41 @@ class CollectiveTime(NamedTuple):
     """Index of the protocol that was fastest; -1 where nothing is sent."""
 
 
+def mesh_share(ranks: npt.ArrayLike, domains: npt.ArrayLike, peers: float) -> Array:
+    """Share of a chip's links that a group uses in a full mesh, where every pair of chips has links of its own.
+
+    Parameters
+    ----------
+    ranks, domains : array_like, shape (...)
+        Participants R, and link domains n that they are spread over evenly [1]; fractions allowed.
+    peers : float
+        Other chips P that each chip has an equal part of its links to [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        (R / n - 1) / P, at least one link and at most all of them [1].
+
+    Notes
+    -----
+    An exchange sends each of its parts straight to its owner, so that the R/n - 1 links to the members of a domain
+    carry as much each. So does an all-reduce in two such steps, scatter and gather; and so do rings, since the links
+    of R chips split into R - 1 rings for all R but 4 and 6 (Tillson, 1980). All reach this bandwidth, none more. A
+    hand-off is a group of two.
+
+    Examples
+    --------
+    >>> mesh_share([2, 4, 8], 1, 7).round(3)
+    array([0.143, 0.429, 1.   ])
+    """
+    per_domain = np.asarray(ranks, dtype=float) / np.asarray(domains, dtype=float)
+    return np.asarray(np.clip(per_domain - 1.0, 1.0, peers) / peers)
+
+
 def transfer_seconds_per_byte(
     ranks: npt.ArrayLike,
     domains: npt.ArrayLike,
-    inside_bytes_per_second: float,
+    inside_bytes_per_second: npt.ArrayLike,
     between_bytes_per_second: float,
     *,
     overlap: bool = True,
@@ -58,7 +89,7 @@ def transfer_seconds_per_byte(
     ----------
     ranks, domains : array_like, shape (...)
         Participants R, and link domains n that they are spread over evenly [1]; fractions allowed.
-    inside_bytes_per_second, between_bytes_per_second : float
+    inside_bytes_per_second, between_bytes_per_second : array_like, float
         One-way bandwidth per rank inside a domain, and between domains [B/s]. An all-reduce moves every byte
         twice, so half of each counts. ``inf`` is allowed: a free link.
     overlap : bool
@@ -75,7 +106,8 @@ def transfer_seconds_per_byte(
     Eqs. (26), (28), (39), (41) and (42) of Erdil (2025), with the n of the published code.
     """
     size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
-    inside: Array = groups * np.maximum(size / groups - 1.0, 0.0) / (size * (inside_bytes_per_second / 2))
+    per_rank = np.asarray(inside_bytes_per_second, dtype=float) / 2
+    inside: Array = groups * np.maximum(size / groups - 1.0, 0.0) / (size * per_rank)
     between: Array = (groups - 1.0) / (size * (between_bytes_per_second / 2))
     return np.maximum(inside, between) if overlap else inside + between
 
@@ -83,7 +115,7 @@ def transfer_seconds_per_byte(
 def transfer_seconds_per_byte_floor(
     ranks: tuple[Array, Array],
     domains: tuple[Array, Array],
-    inside_bytes_per_second: float,
+    inside_bytes_per_second: npt.ArrayLike,
     between_bytes_per_second: float,
     *,
     overlap: bool = True,
@@ -94,8 +126,8 @@ def transfer_seconds_per_byte_floor(
     ----------
     ranks, domains : (ndarray, ndarray), each of shape (...)
         Least and most participants, and link domains [1].
-    inside_bytes_per_second, between_bytes_per_second : float
-        As in :func:`transfer_seconds_per_byte` [B/s].
+    inside_bytes_per_second, between_bytes_per_second : array_like, float
+        As in :func:`transfer_seconds_per_byte` [B/s]; the most that any size in the range has.
     overlap : bool
         As there.
 
@@ -104,7 +136,7 @@ def transfer_seconds_per_byte_floor(
     ndarray, shape (...)
         [s/B]. Inside, a byte takes (1 - n / R) of the link's time, which grows with R and falls with n.
     """
-    inside = np.maximum(1.0 - domains[1] / ranks[0], 0.0) / (inside_bytes_per_second / 2)
+    inside = np.maximum(1.0 - domains[1] / ranks[0], 0.0) / (np.asarray(inside_bytes_per_second, dtype=float) / 2)
     between = (domains[0] - 1.0) / (ranks[1] * (between_bytes_per_second / 2))
     return np.maximum(inside, between) if overlap else inside + between
 
@@ -112,7 +144,7 @@ def transfer_seconds_per_byte_floor(
 def exchange_seconds_per_byte(
     ranks: npt.ArrayLike,
     domains: npt.ArrayLike,
-    inside_bytes_per_second: float,
+    inside_bytes_per_second: npt.ArrayLike,
     between_bytes_per_second: float,
     *,
     crossing: npt.ArrayLike = 1.0,
@@ -124,7 +156,7 @@ def exchange_seconds_per_byte(
     ----------
     ranks, domains : array_like, shape (...)
         Participants R, and link domains n that they are spread over evenly [1].
-    inside_bytes_per_second, between_bytes_per_second : float
+    inside_bytes_per_second, between_bytes_per_second : array_like, float
         One-way bandwidth per rank inside a domain, and between domains [B/s]; ``inf`` is a free link.
     crossing : array_like, shape (...)
         Share of the bytes for other domains that cross to them; the rest are copies made on arrival, which travel
@@ -145,7 +177,8 @@ def exchange_seconds_per_byte(
     size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
     elsewhere, share = (groups - 1.0) / groups, np.asarray(crossing, dtype=float)
     near = np.maximum(size / groups - 1.0, 0.0) / size + elsewhere * (1.0 - share)
-    inside, between = near / inside_bytes_per_second, elsewhere * share / between_bytes_per_second
+    inside = near / np.asarray(inside_bytes_per_second, dtype=float)
+    between = elsewhere * share / between_bytes_per_second
     return np.maximum(inside, between) if overlap else np.asarray(inside + between)
 
 

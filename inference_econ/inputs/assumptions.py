@@ -85,6 +85,9 @@ class NetworkAssumptions(Spec):
     """Sustained share of links and network, beside the factors of the protocols [1]."""
     collectives: Collectives
     """Latency and bandwidth of collectives, or the name of a file in ``assumptions/collectives``."""
+    mesh_links: Literal["pooled", "per_peer"] = "pooled"
+    """Where the links of a domain are a full mesh (:attr:`HardwareSpec.link_peers`), a group has all of a chip's links
+    as behind a switch, or those to its own members: a pair has one."""
     collective_overhead: Seconds
     """Time that ranks wait for each other before each collective, beside its own time [s]."""
     pipeline_hop: Literal["between_domains", "nearest"]
@@ -194,6 +197,9 @@ class AttentionAssumptions(Spec):
     """The share of arithmetic for attention scores, if it is another [1]."""
     kv_hbm_efficiency: Fraction | None = None
     """The share of bandwidth for cache and states, if it is another [1]."""
+    latent_graph_launch: Seconds | None = None
+    """Fixed time of a kernel of latent attention on the chip, if it is another than that of other kernels: an engine
+    may have fused it into fewer, or into more [s]."""
     latent_traffic: Literal["one_matrix", "exact"]
     """MLA's up-projections are read as one matrix over both ranks, or each over its own."""
     latent: Literal["absorbed", "decompressed", "decompressed_per_step"]

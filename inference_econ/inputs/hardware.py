@@ -63,6 +63,9 @@ class HardwareSpec(SourcedSpec):
     """Fast link, per accelerator, one direction [B/s]; absent if there is none."""
     link_bytes_per_second_both_ways: BytesPerSecond | None = None
     """The same link as the datasheet quotes it, both directions added [B/s]; only checked against one way."""
+    link_peers: Count | None = None
+    """Other chips that each chip shares its fast link among, an equal part wired to each (a full mesh); absent where
+    a switch gives any one of them all of it [1]."""
     nic_bytes_per_second_one_way: BytesPerSecond | None = None
     """Network between domains, per accelerator, one direction [B/s]; absent if unknown."""
     host_link_bytes_per_second_one_way: BytesPerSecond | None = None
@@ -87,6 +90,11 @@ class HardwareSpec(SourcedSpec):
             )
         if self.link_domain > 1 and one is None:
             raise ValueError(f"link_domain is {self.link_domain}, so link_bytes_per_second_one_way is needed")
+        if self.link_peers is not None and self.link_domain > self.link_peers + 1:
+            raise ValueError(
+                f"link_peers is {self.link_peers}, so a full mesh has at most {self.link_peers + 1} accelerators, got "
+                f"link_domain {self.link_domain}; for a what-if of a switch leave link_peers out (null)"
+            )
         if "fp16" in peaks and "bf16" in peaks and abs(peaks["fp16"] / peaks["bf16"] - 1) > 0.01:
             raise ValueError(
                 f"the peaks of fp16 ({peaks['fp16']:g}) and bf16 ({peaks['bf16']:g}) differ: "

@@ -162,6 +162,7 @@ def operator_table(explanation: Explanation) -> Table:
         "ms: the longer of arithmetic and memory traffic, then network and launches; bound: the longest of the four.",
         "Peak %: arithmetic or memory traffic, whichever is nearer to what the chip could do in the row's time.",
     ]
+    notes += _mesh(explanation)
     apart = sum(row.seconds for row in explanation.operators)
     if not math.isclose(apart, explanation.seconds, rel_tol=1e-9):
         notes.append(
@@ -169,6 +170,19 @@ def operator_table(explanation: Explanation) -> Table:
             "see what the assumptions say of overlaps and of the host."
         )
     return Table("Operators", columns, rows, tuple(notes))
+
+
+def _mesh(explanation: Explanation) -> list[str]:
+    """What a tensor-parallel group has of links that are a full mesh; nothing behind a switch."""
+    setup, ranks = explanation.setup, float(explanation.layout["tp"])
+    peers, link = setup.hardware.link_peers, setup.hardware.link_bytes_per_second_one_way
+    if peers is None or link is None or ranks < 2 or setup.assumptions.network.mesh_links == "pooled":
+        return []
+    used = min(ranks, setup.hardware.link_domain) - 1.0
+    return [
+        f"Links are a full mesh: a group of tp {ranks:g} has {used:g} of the {peers} of each accelerator, "
+        f"{used / peers * link / 1e9:.4g} of {link / 1e9:.4g} GB/s."
+    ]
 
 
 #: What takes the memory of an accelerator, as people read it.

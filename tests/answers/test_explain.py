@@ -165,7 +165,7 @@ def test_what_does_not_fit_is_told_with_numbers(changes: dict[str, object], mess
 
 
 def test_where_the_workspace_leaves_no_room_it_is_to_blame() -> None:
-    formats = {"weights": "int8", "activations": "fp16"}
+    formats = {"weights": "int8", "changes": ["assumptions.capacity.workspace_tokens=8192"]}
     said = (
         r"The workspace of a step of 8192 tokens takes 0\.\d+ GB, and an accelerator has 0\.207 GB: "
         r"assumptions\.capacity\.workspace_tokens can be lowered"
@@ -262,3 +262,18 @@ def test_the_operator_table_as_csv_is_in_base_units() -> None:
     assert [line["name"] for line in lines] == [one.name for one in found.operators]
     assert sum(float(line["seconds"]) for line in lines) == pytest.approx(found.seconds)
     assert float(lines[0]["flop"]) == pytest.approx(2 * 8192 * 10240 * 80 * 32 / 8)
+
+
+@pytest.mark.parametrize(
+    ("chip", "tp", "said"),
+    [
+        ("mi300x", 2, "a group of tp 2 has 1 of the 7 of each accelerator, 64 of 448 GB/s"),
+        ("mi355x", 8, "a group of tp 8 has 7 of the 7 of each accelerator, 537.6 of 537.6 GB/s"),
+        ("mi300x", 1, ""),
+        ("h100_sxm", 2, ""),
+    ],
+)
+def test_links_that_are_a_mesh_are_told(chip: str, tp: int, said: str) -> None:
+    notes = explain.operator_table(asking.explain("llama_3_8b", chip, tp=tp, batch=8, context=500)).notes
+    told = [note for note in notes if note.startswith("Links are a full mesh")]
+    assert told == ([] if not said else [f"Links are a full mesh: {said}."])

@@ -19,7 +19,7 @@ from inference_econ.engine.uncertainty import measured
 from inference_econ.inputs import catalog, profiles, value_of
 
 #: Files that profiles are fitted to.
-FILES = (*measurements.SHIPPED, "atom_points")
+FILES = (*measurements.SHIPPED, "atom_points", "rocm_points")
 NAMES = tuple(name for name in catalog.names("assumptions") if name.startswith("profiles/"))
 
 

@@ -89,6 +89,7 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
     "host.graph_launch": ({"launches"}, ""),
     "network.collectives": ({*REDUCE, *EXCHANGE, "pipeline"}, ""),
     "network.collective_overhead": ({"all_reduce_latency", "all_to_all_latency", "pipeline"}, "less"),
+    "network.mesh_links": ({*REDUCE, *EXCHANGE, "pipeline"}, "less"),
     "network.pipeline_hop": ({"pipeline"}, "more"),
     "layout.attention_groups": ({*WORK, *REDUCE, "weight_bytes", "available_bytes"}, ""),
     "layout.kv_placement": ({CACHE, "kv_bytes"}, "less"),
@@ -145,6 +146,8 @@ WITH = {
 }
 #: Where it matters, if not after a thousand tokens: between the middle and the end of the first chunk [tokens].
 CONTEXTS = {"attention.chunk_position": 6000.0}
+#: Chips on which a field matters, if not on the first ones.
+WHERE = {"network.mesh_links": ("mi300x",)}
 #: Deployments in which every field matters somewhere.
 DEPLOYMENTS = (
     _plan(tp=8, ep=8, batch=64),
@@ -195,7 +198,7 @@ def test_a_choice_changes_what_it_is_about_and_nothing_else(field: str) -> None:
     after = _like_paper(before, field)
     changed = set()
     for model in MODELS:
-        for chip in CHIPS[:3]:
+        for chip in WHERE.get(field, CHIPS[:3]):
             for plan in DEPLOYMENTS:
                 context = CONTEXTS.get(field, 1000.0)
                 first, second = (_measures(_question(model, chip, context, one), plan) for one in (before, after))

@@ -16,6 +16,7 @@ from inference_econ.formulas.collectives import (
     Protocol,
     exchange_seconds_per_byte,
     mesh_parts,
+    mesh_share,
     nccl_floor,
     nccl_parts,
     nccl_seconds,
@@ -23,7 +24,7 @@ from inference_econ.formulas.collectives import (
     transfer_seconds_per_byte_floor,
 )
 from inference_econ.inputs import Mesh, NcclTree, catalog
-from tests.reading import fixture_table
+from tests.reading import fixture_table, scalar
 
 KINDS: dict[str, Kind] = {"allreduce": "all_reduce", "all-to-all": "all_to_all", "p2p": "point_to_point"}
 kinds = st.sampled_from(list(KINDS.values()))
@@ -380,3 +381,30 @@ def test_another_way_to_reduce_is_never_slower(collectives: str, ranks: float, s
         for count in range(1, len(network.protocols) + 1)
     ]
     assert times == sorted(times, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "domains", "peers", "share"),
+    [
+        (2, 1, 7, 1 / 7),  # a pair: one link of seven
+        (4, 1, 7, 3 / 7),
+        (8, 1, 7, 1.0),  # all eight: every link
+        (16, 2, 7, 1.0),  # eight in each of two boxes
+        (16, 8, 7, 1 / 7),  # pairs in eight boxes
+        (8, 8, 7, 1 / 7),  # nobody else in the box: nothing is sent there, whatever the share
+        (2, 1, 1, 1.0),  # a bridge over two cards
+        (3, 1, 3, 2 / 3),
+    ],
+)
+def test_a_group_in_a_full_mesh_has_the_links_to_its_members(
+    ranks: float, domains: float, peers: float, share: float
+) -> None:
+    assert scalar(mesh_share(ranks, domains, peers)) == pytest.approx(share)
+
+
+@given(ranks=st.floats(1.0, 512.0), more=st.floats(1.0, 8.0), domains=st.floats(1.0, 64.0), peers=st.integers(1, 72))
+def test_a_larger_group_in_a_mesh_has_no_less_bandwidth_and_never_more_than_all(
+    ranks: float, more: float, domains: float, peers: int
+) -> None:
+    small, large = mesh_share(ranks, domains, peers), mesh_share(ranks * more, domains, peers)
+    assert 1.0 / peers <= small <= large <= 1.0

@@ -130,7 +130,7 @@ def test_a_large_grid_of_whole_layouts() -> None:
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     model=st.sampled_from(["paper/llama_3_8b", "paper/mixtral_8x7b", "qwen3_30b_a3b", "deepseek_v2"]),
-    chip=st.sampled_from(["paper/h100", "paper/groq_lpu", "h200_sxm", "gb300_nvl72"]),
+    chip=st.sampled_from(["paper/h100", "paper/groq_lpu", "h200_sxm", "gb300_nvl72", "mi300x"]),
     preset=st.sampled_from(catalog.names("assumptions")),
     context=st.sampled_from([0.0, 3000.0]),
     pipeline=st.booleans(),

@@ -14,7 +14,7 @@ from inference_econ._types import Array
 from inference_econ.answers.offer import offer
 from inference_econ.engine import Instances, Setup, Space, memory, prompts_of_a_step, prompts_together, shared_steps
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.formulas import money
+from inference_econ.formulas import collectives, money
 from inference_econ.inputs import Free, Length, Requests
 from inference_econ.serving import Services, Steady
 from inference_econ.serving.steady import steady
@@ -255,7 +255,10 @@ def _transfer(pools: Pools) -> Transfer:
         for nic in (side.hardware.nic_bytes_per_second_one_way,)
     )
     with np.errstate(divide="ignore"):
-        path = np.minimum(reading.cache_chips[:, None] * from_chip, decoding.cache_chips[None, :] * to_chip)
+        senders, receivers = reading.cache_chips[:, None], decoding.cache_chips[None, :]
+        from_each = from_chip * np.where(fast, _wired(sender, receivers / senders), 1.0)
+        to_each = to_chip * np.where(fast, _wired(receiver, senders / receivers), 1.0)
+        path = np.minimum(senders * from_each, receivers * to_each)
         seconds = np.where(path > 0.0, size / path, np.inf)
         sending = size / (reading.accelerators[:, None] * from_chip)
         receiving = size / (decoding.accelerators[None, :] * to_chip)
@@ -273,6 +276,14 @@ def _transfer(pools: Pools) -> Transfer:
         behind = seconds - reading.prefill_seconds[:, None] * (1.0 - 1.0 / layers)
         left = np.maximum(seconds / layers, behind)
     return Transfer(np.broadcast_to(fast, seconds.shape), seconds, left, sending, receiving)
+
+
+def _wired(setup: Setup, others: Array) -> Array:
+    """Share of a chip's fast link that leads to so many chips of the other pool [1]; all of it behind a switch."""
+    peers = setup.hardware.link_peers
+    if peers is None or setup.assumptions.network.mesh_links == "pooled":
+        return np.ones_like(others)
+    return collectives.mesh_share(others + 1.0, 1.0, peers)
 
 
 def _rate(setup: Setup, bytes_per_second: float | None) -> float:

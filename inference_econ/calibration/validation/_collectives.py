@@ -172,7 +172,7 @@ def _fitted(measured: Measured, assumed: Assumptions) -> bool:
     place = f"per_family.{measured.chip.family}.network.collectives." if own else "network.collectives."
     for field, source in assumed.sources.items():
         if field.startswith(place) and source.kind == "derived" and "all-reduce" in source.where:
-            files = re.findall(r"\((\w+/comm/\w+)\)", source.where)
+            files = re.findall(r"\((\w+/comm/\w+|\w+_results)\)", source.where)
             if measured.line.text("op") == "all_reduce" and any(file in measured.line.text("source") for file in files):
                 return True
     return False
@@ -237,7 +237,7 @@ def _pure_rdma(line: Line) -> bool:
 
 
 def _engine_kernel(line: Line) -> bool:
-    return line.text("op") == "all_reduce" and not line.text("backend").upper().startswith("NCCL")
+    return line.text("op") == "all_reduce" and not line.text("backend").upper().startswith(("NCCL", "RCCL"))
 
 
 def _size(line: Line) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,7 @@ def mixer(table: OperatorTable, block: Block) -> Iterator[Operator]:
     if spec.kind == "grouped_query":
         yield from _grouped_query(table, layers, spec, summed)
     elif spec.kind == "latent":
-        yield from _latent(table, layers, spec, summed)
+        yield from (replace(operator, latent=True) for operator in _latent(table, layers, spec, summed))
     elif spec.kind == "compressed":
         yield from _compressed(table, layers, spec, summed)
     elif spec.kind == "recurrent":

@@ -81,6 +81,8 @@ class Operator:
         Kernels per occurrence [1].
     padding : ndarray or float
         Arithmetic that is done over what is needed: tiles that are not full [1].
+    latent : bool
+        The operator is a part of latent attention, whose kernels assumptions may give another fixed time.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Operator:
     on_attention_ranks: bool = False
     launches: float = 1.0
     padding: Array | float = 1.0
+    latent: bool = False
 
 
 class OperatorTable:

@@ -451,3 +451,21 @@ def test_what_cannot_be_kept() -> None:
     with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 1 ms"):
         fleets.largest(both, 8, Targets(ttft_seconds=1e-3))
     assert fleets.aggregated(both, 5.0, Targets(tpot_seconds=1e-4)) is None
+
+
+def test_in_a_mesh_a_cache_takes_the_links_between_the_chips_of_both_pools() -> None:
+    both, free_of_it = (
+        pools(
+            *("llama_3_8b", "mi300x", lengths(4000, 100)),
+            max_accelerators=4,
+            changes=[f"assumptions.network.mesh_links={links}"],
+        )
+        for links in ("per_peer", "pooled")
+    )
+    wired, pooled = both.transfer, free_of_it.transfer
+    senders, receivers = both.prefill.cache_chips[:, None], both.decode.cache_chips[None, :]
+    # Each chip of the larger side has one link of 64 GB/s to a chip that has its part: 1 to 1 takes 1, 2 to 4 takes 4.
+    links = np.broadcast_to(np.maximum(senders, receivers), wired.seconds.shape)
+    assert wired.fast.all()
+    assert wired.seconds == pytest.approx(both.bytes_per_prompt / (links * 64e9))
+    assert np.all(wired.seconds >= pooled.seconds)

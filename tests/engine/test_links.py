@@ -1,0 +1,136 @@
+"""Links that are a full mesh, one program per step, and what small memories hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import inference_econ as ie
+from inference_econ.engine import Collective, Network, Plans, Setup, collective_floor, collective_seconds, evaluate
+from inference_econ.errors import InputError
+from inference_econ.inputs import NetworkAssumptions, catalog
+from tests import asking
+from tests.reading import scalar
+
+_SIMPLE = "{Simple: {base: 0 us, per_rank: 0 us, per_domain_doubling: 0 us, bandwidth_factor: 1}}"
+_KERNEL = "{one_shot: {shape: one_shot, base: 0 us, per_rank: 0 us, bandwidth_factor: 1}}"
+_BARE = f"network.collectives={{kind: nccl_tree, version: '1', protocols: {_SIMPLE}}}"
+_ONE_SHOT = f"network.collectives={{kind: nccl_tree, version: '1', protocols: {_SIMPLE}, kernels: {_KERNEL}}}"
+
+
+def _network(*changes: str, chip: str = "mi300x") -> Network:
+    assumed: NetworkAssumptions = catalog.assumptions("deployable", changes=changes).network
+    return Network.of(catalog.hardware(chip), assumed)
+
+
+def _sent(kind: str, ranks: float, domains: float = 1.0, *, own_link: bool = False) -> Collective:
+    ones = np.ones(1)
+    return Collective(kind, ranks * ones, domains * ones, 448e6 * ones, own_link=own_link)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranks", "own_link", "milliseconds"),
+    [
+        # Links of 64 GB/s. Each rank sends R - 1 parts of 448 MB / R over one link each, and again to gather.
+        ("all_reduce", 2, False, 2 * 224 / 64),
+        ("all_reduce", 4, False, 2 * 112 / 64),
+        ("all_reduce", 8, False, 2 * 56 / 64),
+        # 448 MB of every rank, one part for each: 448 / R over each link.
+        ("all_to_all", 2, True, 224 / 64),
+        ("all_to_all", 8, True, 56 / 64),
+    ],
+)
+def test_every_pair_of_a_mesh_has_a_seventh_of_the_links(
+    kind: str, ranks: int, own_link: bool, milliseconds: float
+) -> None:
+    seconds = collective_seconds(_network(_BARE), _sent(kind, ranks, own_link=own_link), np.ones(1))
+    assert scalar(seconds) * 1e3 == pytest.approx(milliseconds)
+
+
+@pytest.mark.parametrize(("ranks", "links"), [(2, 1), (4, 3), (8, 7)])
+def test_one_shot_sends_the_whole_tensor_over_every_link_of_the_group(ranks: int, links: int) -> None:
+    # R - 1 tensors of 448 MB arrive over as many links of 64 GB/s: 7 ms whatever R; two shots are quicker from 4 on.
+    network = _network(_ONE_SHOT)
+    kernel = replace(network, protocols=[one for one in network.protocols if one.shape == "one_shot"])
+    assert scalar(network.inside_for(np.ones(1) * ranks, np.ones(1))) == pytest.approx(links * 64e9)
+    assert scalar(collective_seconds(kernel, _sent("all_reduce", ranks), np.ones(1))) == pytest.approx(7e-3)
+
+
+@pytest.mark.parametrize(("ranks", "factor"), [(2, 7.0), (4, 7 / 3), (8, 1.0)])
+def test_a_switch_and_links_that_are_pooled_give_a_pair_all_of_it(ranks: int, factor: float) -> None:
+    mesh, pooled = _network(_BARE), _network(_BARE, "network.mesh_links=pooled")
+    sent = _sent("all_reduce", ranks)
+    ratio = collective_seconds(mesh, sent, np.ones(1)) / collective_seconds(pooled, sent, np.ones(1))
+    assert scalar(ratio) == pytest.approx(factor)
+    assert _network(_BARE, chip="h100_sxm").peers is None
+
+
+@settings(deadline=None)
+@given(
+    ranks=st.tuples(st.floats(1.0, 64.0), st.floats(1.0, 8.0)),
+    domains=st.floats(1.0, 8.0),
+    at=st.floats(0.0, 1.0),
+)
+def test_floors_hold_in_a_mesh(ranks: tuple[float, float], domains: float, at: float) -> None:
+    low, high = ranks[0] * domains, ranks[0] * ranks[1] * domains
+    network = _network()
+    first, last = _sent("all_reduce", low, 1.0), _sent("all_reduce", high, domains)
+    between = _sent("all_reduce", low + at * (high - low), 1.0 + at * (domains - 1.0))
+    floor = collective_floor(network, first, last, np.ones(1))
+    assert scalar(floor) <= scalar(collective_seconds(network, between, np.ones(1))) * (1.0 + 1e-12)
+
+
+def test_more_chips_than_a_mesh_has_links_for_are_refused() -> None:
+    text = r"link_peers is 7, so a full mesh has at most 8 accelerators, got link_domain 16; .* leave link_peers out"
+    with pytest.raises(InputError, match=text):
+        catalog.hardware("mi300x", changes=["link_domain=16"])
+    assert catalog.hardware("mi300x", changes=["link_domain=16", "link_peers=null"]).link_peers is None
+
+
+def _plan(batch: float = 4) -> Plans:
+    one = np.ones(1)
+    return Plans(8 * one, batch * one, one, 8 * one, 8 * one, whole=True)
+
+
+def test_kernels_of_latent_attention_may_take_another_fixed_time() -> None:
+    def launches(model: str, *changes: str) -> float:
+        setup = Setup.of(model, "mi300x", context=1500.0, assumptions="deployable", changes=changes)
+        return scalar(evaluate(setup, _plan(), "1d").parts["launches"])
+
+    own = "assumptions.attention.latent_graph_launch=24 us"
+    # 61 layers of 12 kernels: down and output of one, up of four, each with one to quantise, and three for scores and
+    # the new entries of the cache; 20 us more than the 4 us of the others.
+    assert launches("deepseek_v3", own) - launches("deepseek_v3") == pytest.approx(61 * 12 * 20e-6)
+    assert launches("llama_3_70b", own) == launches("llama_3_70b")
+
+
+@pytest.mark.parametrize("chip", ["tpu_v6e", "trainium2", "tpu_v4"])
+def test_a_compiled_step_has_nothing_to_launch(chip: str) -> None:
+    setup = Setup.of("llama_3_70b", chip, context=1500.0)
+    assert scalar(evaluate(setup, _plan(), "1d").parts["launches"]) == 0.0
+
+
+def test_a_model_spans_hundreds_of_chips_with_static_memory() -> None:
+    # 70.6 GB of int8 weights in 207 MB per chip, less activations of 128 tokens: hundreds, in stages of one layer.
+    setup = Setup.of("llama_3_70b", "groq_lpu", weights="int8", price=1.0, context=600.0)
+    assert setup.precision.activations == "fp16"
+    points = asking.frontier("llama_3_70b", "groq_lpu", ie.Traffic(context=600), price=1.0, weights="int8").points()
+    assert {point.accelerators for point in points} == {640.0, 1280.0}
+
+
+def test_a_what_if_is_no_exception_from_a_family() -> None:
+    changes = ["assumptions.capacity.workspace_tokens=8192", "assumptions.host.graph_launch=2 us"]
+    assumed = Setup.of("llama_3_8b", "groq_lpu", weights="int8", price=1.0, changes=changes).assumptions
+    assert (assumed.capacity.workspace_tokens, assumed.host.graph_launch, assumed.host.launch) == (8192, 2e-6, 0.0)
+
+
+@pytest.mark.parametrize(("batch", "measured"), [(1, 17.500), (4, 18.858), (8, 20.161)])
+def test_llama_on_mi300x_is_as_quick_as_amd_measured(batch: int, measured: float) -> None:
+    # ROCm/vllm, docs/dev-docker/README.md at 040de12: 2,048 tokens in and out, fp8, tp8; mean context of decode 3,072.
+    setup = Setup.of("llama_3_70b", "mi300x", weights="fp8", context=3072.0)
+    seconds = scalar(evaluate(setup, _plan(batch), "1d").seconds)
+    assert 2048 * seconds == pytest.approx(measured, rel=0.12)
