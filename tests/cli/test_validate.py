@@ -42,7 +42,7 @@ def test_the_table_of_collectives(command: Command) -> None:
         *("deployable", "nccl_2_23", "nccl_2_19", "fitted to", "median", "p90", "bias"),
         *("all-reduce, engine's kernel", "dispatch, low latency", "combine, normal, between domains"),
         *("C0361, C0362, C0363", "no size is recorded", "unknown hardware 'H100/H800'"),
-        *("half of the 66 rows that it was fitted to are within", "constants say that they are NCCL's, and equal"),
+        *("half of the 90 rows that it was fitted to are within", "constants say that they are NCCL's, and equal"),
     ):
         assert words in outcome.out, words
     quiet = command("validate", "collectives", "--quiet").out
@@ -72,10 +72,10 @@ def test_all_sets_by_default(command: Command, monkeypatch: pytest.MonkeyPatch) 
     assert list(rows["datasets"]) == list(validation.SERVERS)
     assert (rows["coverage"]["read"], len(rows["rows"])) == (3195, 3195)
     assert rows["errors"]["tpot"]["predicted"] > 1300
-    assert collectives["errors"]["deployable"]["all rows"]["rows"] == 149
-    assert collectives["errors"]["deployable"]["all rows"]["coverage"] == pytest.approx(144 / 149)
+    assert collectives["errors"]["deployable"]["all rows"]["rows"] == 173
+    assert collectives["errors"]["deployable"]["all rows"]["coverage"] == pytest.approx(168 / 173)
     assert collectives["errors"]["nccl_2_23"]["series"]["all-reduce, engine's kernel"]["median"] is None
-    assert len(collectives["points"]) == 3 * 149
+    assert len(collectives["points"]) == 3 * 173
 
 
 def test_csv_has_a_line_for_each_row_and_assumptions(command: Command) -> None:
@@ -83,7 +83,7 @@ def test_csv_has_a_line_for_each_row_and_assumptions(command: Command) -> None:
     assert (outcome.out, outcome.err.strip()) == ("", "wrote all.csv")
     with Path("all.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == 3 * 149
+    assert len(rows) == 3 * 173
     point = next(p for p in validation.validate("collectives").points if p.predicted is not None)
     assert float(rows[0]["predicted"]) == pytest.approx(point.predicted, rel=1e-9)
     assert float(rows[0]["log_error"]) == pytest.approx(point.log_error, rel=1e-8)
@@ -99,7 +99,7 @@ def test_the_document(command: Command) -> None:
     assert "`inference-econ validate collectives memory --format markdown -o a.md`" in text
     assert text.startswith("# Predictions beside measurements\n")
     assert text.count("\n## ") == 2
-    assert "| deployable | all rows | 149 | 144 | 97 |" in text
+    assert "| deployable | all rows | 173 | 168 | 97 |" in text
     assert "| M0009 | KV bytes per token (computed) | 35,141 B | 35,136 B | -0.01 |" in text
     kept = Path(__file__).parents[2] / "docs" / "collectives.md"
     headings = [line for line in text.splitlines() if line.startswith("#")]
