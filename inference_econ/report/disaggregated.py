@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.answers.disaggregated.compare import NOTICED, Comparison, PoolFrontier
+from inference_econ.answers.disaggregated.compare import NOTICED, Comparison
+from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.recommend import Choice
@@ -76,12 +77,13 @@ def comparison_table(
         Speeds to show at most [1].
     """
     columns = (
-        "tokens/s per user", "$/M aggregated", "layout", "$/M disagg.", "factor", "prefill", "decode", "P : D",
-        "TTFT ms",
+        "tokens/s per user", "$/M aggregated", "layout", "its TTFT ms", "$/M disagg.", "factor", "prefill", "decode",
+        "P : D", "busy %", "TTFT ms",
     )  # fmt: skip
     lines = tuple(_row(compared, speed) for speed in common_speeds(compared, rows))
     notes = (
         verdict(compared),
+        *_promised_speed(compared),
         transfer_note(compared),
         _assumed(compared),
         *_fleet_notes(fleet, together),
@@ -93,23 +95,31 @@ def comparison_table(
 def _row(compared: Comparison, speed: float) -> tuple[str, ...]:
     """The cheapest of both ways at or above a speed."""
     pools, apart = compared.pools, compared.disaggregated
-    together, index = _cheapest(compared, speed), int(apart.cheapest(speed))
-    cost, apart_cost = float(compared.aggregated_dollars(speed)), float(apart.dollars_at(speed))
-    aggregated = ("-", "")
-    if together is not None:
-        aggregated = dollars(cost), _label(*together, kind=len(pools.aggregated) > 1)
+    index, both = compared.at(speed)
+    aggregated, cost = ("-", "", ""), math.inf
+    if both is not None:
+        kind, point = both
+        front = compared.aggregated[kind]
+        cost = float(front.dollars[point])
+        label = _label(pools.aggregated[kind], int(front.layout[point]), kind=len(pools.aggregated) > 1)
+        aggregated = dollars(cost), label, _milliseconds(front.ttft_seconds[point])
     if index < 0:
-        return (f"{speed:g}", *aggregated, "-", "", "", "", "", "")
+        return (f"{speed:g}", *aggregated, "-", "", "", "", "", "", "")
     return (
         f"{speed:g}",
         *aggregated,
-        dollars(apart_cost),
-        f"{cost / apart_cost:.2f}" if together is not None else "",
+        dollars(float(apart.dollars[index])),
+        f"{cost / apart.dollars[index]:.2f}" if both is not None else "",
         _label(pools.prefill, int(apart.prefill[index])),
         _label(pools.decode, int(apart.layout[index])),
-        _ratio(float(apart.ratio[index])),
-        f"{1e3 * apart.ttft_seconds[index]:.0f}",
+        f"{apart.prefill_instances[index]} : {apart.decode_instances[index]}",
+        f"{100 * apart.prefill_utilization[index]:.0f}, {100 * apart.utilization[index]:.0f}",
+        _milliseconds(apart.ttft_seconds[index]),
     )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.0f}"
 
 
 def common_speeds(compared: Comparison, most: int) -> list[float]:
@@ -124,7 +134,7 @@ def common_speeds(compared: Comparison, most: int) -> list[float]:
 
 
 def verdict(compared: Comparison) -> str:
-    """Where disaggregated serving is cheaper, and by how much."""
+    """Where disaggregated serving is cheaper, by how much, and at which promise and load."""
     ranges = compared.cheaper()
     apart = compared.disaggregated.tokens_per_second.max()
     reach = max((float(front.tokens_per_second.max()) for front in compared.aggregated if len(front)), default=0.0)
@@ -134,12 +144,51 @@ def verdict(compared: Comparison) -> str:
         spans = ", ".join(f"up to {high:.3g}" if low == 0 else f"from {low:.3g} to {high:.3g}" for low, high in ranges)
         factor, speed = compared.best()
         text = f"Disaggregated serving is more than {100 * NOTICED:.0f} % cheaper {spans} tokens/s per user"
-        text += f", {factor:.2f} times at most (at {speed:.3g})" if factor > 0 else ""
+        text += (
+            f", {factor:.2f} times at most at usual speeds (at {speed:.3g}{_ttfts(compared, speed)})"
+            if factor > 0
+            else ""
+        )
     if not reach:
         text += "; no aggregated layout keeps the TTFT"
     elif apart > reach * (1 + 1e-9):
         text += f"; beyond {reach:.3g} it alone reaches {apart:.3g}"
-    return f"{text}."
+    return f"{_conditions(compared)}: {text[0].lower()}{text[1:]}."
+
+
+def _conditions(compared: Comparison) -> str:
+    """The promise and the loads of both."""
+    terms = compared.terms
+    limit, which = terms.targets.ttft_seconds, terms.percentile
+    promise = "Without a promised TTFT" if math.isinf(limit) else f"With a TTFT of at most {1e3 * limit:g} ms ({which})"
+    arrivals = "Poisson arrivals" if terms.arrival_scv == 1.0 else f"arrivals of variation {terms.arrival_scv:g}"
+    return f"{promise}, {arrivals}, and nothing filled beyond {100 * terms.fullest:g} %"
+
+
+def _ttfts(compared: Comparison, speed: float) -> str:
+    """TTFTs of both at a speed at which both are there."""
+    index, both = compared.at(speed)
+    if index < 0 or both is None:
+        return ""
+    theirs = compared.aggregated[both[0]].ttft_seconds[both[1]]
+    ours = compared.disaggregated.ttft_seconds[index]
+    return f", where the TTFT is {_milliseconds(ours)} ms against {_milliseconds(theirs)} ms"
+
+
+def _promised_speed(compared: Comparison) -> tuple[str, ...]:
+    """Costs at the promised TPOT, if there is one."""
+    limit = compared.terms.targets.tpot_seconds
+    if math.isinf(limit):
+        return ()
+    speed = 1.0 / limit
+    index, both = compared.at(speed)
+    ours = float(compared.disaggregated.dollars[index])
+    text = f"At the promised TPOT of {1e3 * limit:g} ms ({compared.terms.percentile}) disaggregated serving costs "
+    text += f"${dollars(ours)} per million output tokens"
+    if both is None:
+        return (f"{text}; no aggregated layout keeps the promises.",)
+    theirs = float(compared.aggregated[both[0]].dollars[both[1]])
+    return (f"{text}, aggregated ${dollars(theirs)}: a factor of {theirs / ours:.2f}.",)
 
 
 def transfer_note(compared: Comparison) -> str:
@@ -170,11 +219,16 @@ def _assumed(compared: Comparison) -> str:
         f"{pool.setup.hardware.name} at ${pool.setup.dollars_per_accelerator_hour:g} per GPU-hour"
         for pool in pools.aggregated
     )
-    promised = "" if math.isinf(compared.ttft_seconds) else f" TTFT at most {1e3 * compared.ttft_seconds:g} ms."
+    terms = compared.terms
     return (
-        f"$/M output tokens carry the whole bill; instances are full, P : D their ratio as a real number. {prices}."
-        f"{promised} Assumptions: {assumptions_label(pool.setup for pool in pools.aggregated)}."
+        "$/M output tokens carry the whole bill, idle time included. Speeds and TTFTs are those that "
+        f"{_seen(terms.percentile)}, queues included; P : D are whole numbers of instances from {terms.ratios}, busy "
+        f"their shares. {prices}. Assumptions: {assumptions_label(pool.setup for pool in pools.aggregated)}."
     )
+
+
+def _seen(percentile: str) -> str:
+    return "requests see on average" if percentile == "mean" else f"{percentile[1:]} % of the requests keep"
 
 
 def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...]:
@@ -218,27 +272,9 @@ def _load_note(fleet: Fleet) -> str:
     return f"{rate}; {load.in_flight:.0f} in flight. TTFT {ttft}; TPOT {tpot} ms."
 
 
-def _cheapest(compared: Comparison, speed: float) -> tuple[Pool, int] | None:
-    """The aggregated layout that is the cheapest at a speed."""
-    best: tuple[float, Pool, int] | None = None
-    for pool, front in zip(compared.pools.aggregated, compared.aggregated, strict=True):
-        index = int(front.cheapest(speed))
-        if index >= 0 and (best is None or front.dollars[index] < best[0]):
-            best = float(front.dollars[index]), pool, int(front.layout[index])
-    return None if best is None else best[1:]
-
-
 def _label(pool: Pool, index: int, *, kind: bool = False) -> str:
     label = layout_label(layout_of(pool.services.service(index)))
     return f"{pool.setup.hardware.name.split()[1]} {label}" if kind else label
-
-
-def _ratio(value: float) -> str:
-    if value <= 0:
-        return "0 : 1"
-    larger = max(value, 1.0 / value)
-    text = f"{larger:,.0f}" if larger >= 10 else f"{larger:.1f}"
-    return f"{text} : 1" if value >= 1 else f"1 : {text}"
 
 
 def _title(pools: Pools) -> str:
@@ -286,7 +322,7 @@ def comparison_record(
             for instances in compared.subjects()
         },
         **facts(decoding, "weights", "kv", "isl", "osl", "cached", requests=pools.requests),
-        "ttft_seconds_promised": None if math.isinf(compared.ttft_seconds) else compared.ttft_seconds,
+        **_terms_record(compared),
         "bytes_per_prompt": pools.bytes_per_prompt,
         "layer_by_layer": pools.layer_by_layer,
         "disaggregated": [_apart(pools, apart, index) for index in range(len(apart) - 1, -1, -1)],
@@ -303,6 +339,20 @@ def comparison_record(
         "largest_factor_at_tokens_per_second": speed,
         "fleet": None if fleet is None else fleet_record(fleet),
         "aggregated_fleet": None if together is None else _together_record(together),
+    }
+
+
+def _terms_record(compared: Comparison) -> dict[str, object]:
+    terms = compared.terms
+    promised = (terms.targets.ttft_seconds, terms.targets.tpot_seconds)
+    ttft, tpot = (None if math.isinf(limit) else limit for limit in promised)
+    return {
+        "ttft_seconds_promised": ttft,
+        "tpot_seconds_promised": tpot,
+        "percentile": terms.percentile,
+        "arrival_scv": terms.arrival_scv,
+        "utilization_at_most": terms.fullest,
+        "prefill_instances_per_decode_instance_from_to": [float(terms.ratios.least), float(terms.ratios.most)],
     }
 
 
@@ -326,6 +376,8 @@ def _point(pool: Pool, front: PoolFrontier, index: int) -> dict[str, object]:
         "accelerators": int(pool.accelerators[layout]),
         "layout": layout_of(pool.services.service(layout)),
         "batch": float(front.batch[index]),
+        "requests_per_second": float(front.requests_per_second[index]),
+        "utilization": float(front.utilization[index]),
     }
     instances = pool.instances([float(pool.accelerators[layout])], [float(front.batch[index])])
     return caveats.bounded(point, caveats.ends(instances, _POINT))
@@ -337,7 +389,10 @@ def _apart(pools: Pools, front: PoolFrontier, index: int) -> dict[str, object]:
         **_point(pools.decode, front, index),
         "prefill_accelerators": int(pools.prefill.accelerators[pair[0]]),
         "prefill_layout": layout_of(pools.prefill.services.service(pair[0])),
+        "prefill_instances": int(front.prefill_instances[index]),
+        "decode_instances": int(front.decode_instances[index]),
         "prefill_instances_per_decode_instance": float(front.ratio[index]),
+        "prefill_utilization": float(front.prefill_utilization[index]),
         **_transfer(pools, *pair),
     }
 
