@@ -73,11 +73,12 @@ class Comparison:
     def cheaper(self) -> list[tuple[float, float]]:
         """Ranges of speed in which disaggregated serving is cheaper by more than :data:`NOTICED` [tokens/s].
 
-        Between two speeds the cost is that of the next quicker point. Ranges closer than a twentieth of the speed are
-        one: frontiers of whole numbers have steps.
+        Of speeds that aggregated serving reaches. Between two the cost is that of the next quicker point. Ranges closer
+        than a twentieth of the speed are one: frontiers of whole numbers have steps.
         """
         speeds = self.speeds()
-        speeds = speeds[speeds <= self.disaggregated.tokens_per_second.max()]
+        reached = [front.tokens_per_second.max() for front in self.aggregated if len(front)]
+        speeds = speeds[speeds <= min(self.disaggregated.tokens_per_second.max(), max(reached, default=0.0))]
         lower = np.concatenate([[0.0], speeds])
         ranges: list[tuple[float, float]] = []
         for index in np.flatnonzero(self.factor(speeds) > 1.0 + NOTICED):

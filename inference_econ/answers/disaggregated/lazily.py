@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -45,9 +46,7 @@ def undominated(rates: Array, seconds: Array, dollars: Array, judge: Judge) -> t
             return rows, columns
         for row, column in zip(rows[unknown].tolist(), columns[unknown].tolist(), strict=True):
             if np.isfinite(dollars[row, column]) and not known[row, column]:
-                _look(
-                    rates[row], seconds[row], dollars[row], known[row], column, lambda rate, row=row: judge(row, rate)
-                )
+                _look(rates[row], seconds[row], dollars[row], known[row], column, partial(judge, row))
 
 
 def _look(

@@ -161,7 +161,7 @@ def test_a_frontier_is_the_best_of_all_fleets(targets: Targets) -> None:
     assert worst > 0.9
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     isl=st.floats(100, 20_000),
     osl=st.floats(20, 2_000),
