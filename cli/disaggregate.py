@@ -9,10 +9,11 @@ import click
 from inference_econ.errors import InputError
 
 from . import options, show
-from .parameters import Name
+from .parameters import Name, Number
 
 if TYPE_CHECKING:
     from inference_econ.answers.disaggregated.pools import Pools
+    from inference_econ.answers.disaggregated.terms import Terms
     from inference_econ.inputs import Requests
 
 
@@ -28,29 +29,44 @@ if TYPE_CHECKING:
     show_default=True,
     help="Send each layer's cache while the next is computed, or all of it at the end.",
 )
+@click.option(
+    "--ratios",
+    default="1:16,16:1",
+    show_default=True,
+    help="Prefill to decode instances, the least and the most; groups have no more of a kind than the largest number.",
+)
+@click.option(
+    "--fill",
+    type=Number(min=0, min_open=True),
+    default=0.8,
+    show_default=True,
+    help="Share of what they complete that pools, and instances that do both, are filled to at most.",
+)
 @options.largest
 @options.picture()
 @options.output
 def disaggregate(accelerators: int | None, output: options.Output, **choices: Any) -> None:
     """Prompts on one pool of instances, answers on another: cost against speed beside aggregated serving.
 
+    Both get the same stream of requests, are filled to the same share, and keep the same promises with their queues;
+    speeds and TTFTs are those that --percentile of the requests see. Without --ttft neither promises one.
+
     With a request rate (or --accelerators), the best fleet of x prefill and y decode instances, xPyD, that keeps the
     promises. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds.
     """
-    from inference_econ.answers.disaggregated import compare, fleets
+    from inference_econ.answers.disaggregated import budget, compare, fleets
     from inference_econ.report.disaggregated import DisaggregatedPage
 
     _check(choices, accelerators)
-    requests, targets = options.requests(choices), options.targets(choices)
+    requests, terms = options.requests(choices), _terms(choices)
     pools = _pools(choices, requests)
-    comparison = compare.compare(pools, targets.ttft_seconds)
+    comparison = compare.compare(pools, terms)
     fleet = together = None
-    rate, bursts = options.request_rate(choices, requests), choices["arrival_scv"]
+    rate = options.request_rate(choices, requests)
     if accelerators is not None:
-        fleet = fleets.largest(pools, accelerators, targets, arrival_scv=bursts)
+        fleet = budget.largest(pools, accelerators, terms)
     elif rate is not None:
-        fleet = fleets.smallest(pools, rate, targets, arrival_scv=bursts)
-        together = fleets.aggregated(pools, rate, targets, arrival_scv=bursts)
+        fleet, together = fleets.smallest(pools, rate, terms), fleets.aggregated(pools, rate, terms)
     show.emit(DisaggregatedPage(comparison, fleet, together), output)
 
 
@@ -66,6 +82,14 @@ def _check(choices: options.Choices, accelerators: int | None) -> None:
         raise InputError(f"give only one of {', '.join(named)}")
     if choices["decode_on"] is not None and choices["price"] is not None:
         raise InputError("--price is for one kind of hardware; with --decode-on each file's own price is taken")
+
+
+def _terms(choices: options.Choices) -> Terms:
+    """What both ways of serving have in common."""
+    from inference_econ.answers.disaggregated.terms import Ratios, Terms
+
+    ratios = Ratios.parse(choices["ratios"])
+    return Terms(options.targets(choices), choices["arrival_scv"], choices["fill"], ratios)
 
 
 def _pools(choices: options.Choices, requests: Requests) -> Pools:

@@ -9,21 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.answers.disaggregated.compare import NOTICED, Comparison, PoolFrontier
+from inference_econ.answers.disaggregated.compare import NOTICED, Comparison
+from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.recommend import Choice
 from inference_econ.report import caveats
+from inference_econ.report.disaggregated_record import comparison_record
 from inference_econ.report.page import Page
-from inference_econ.report.record import facts
-from inference_econ.report.service import SEEN, bounded_load, layout_of, load_record
+from inference_econ.report.service import SEEN, layout_of
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 from inference_econ.studies.results import Curve
 
 Array = npt.NDArray[np.float64]
-
-#: Of the columns of a point, its speed alone comes from one pool.
-_POINT = {"tokens_per_second_per_user": caveats.FULL["tokens_per_second_per_user"]}
 
 
 @dataclass(frozen=True)
@@ -76,12 +74,13 @@ def comparison_table(
         Speeds to show at most [1].
     """
     columns = (
-        "tokens/s per user", "$/M aggregated", "layout", "$/M disagg.", "factor", "prefill", "decode", "P : D",
-        "TTFT ms",
+        "tokens/s per user", "$/M aggregated", "layout", "its TTFT ms", "$/M disagg.", "factor", "prefill", "decode",
+        "P : D", "busy %", "TTFT ms",
     )  # fmt: skip
     lines = tuple(_row(compared, speed) for speed in common_speeds(compared, rows))
     notes = (
         verdict(compared),
+        *_promised_speed(compared),
         transfer_note(compared),
         _assumed(compared),
         *_fleet_notes(fleet, together),
@@ -93,23 +92,31 @@ def comparison_table(
 def _row(compared: Comparison, speed: float) -> tuple[str, ...]:
     """The cheapest of both ways at or above a speed."""
     pools, apart = compared.pools, compared.disaggregated
-    together, index = _cheapest(compared, speed), int(apart.cheapest(speed))
-    cost, apart_cost = float(compared.aggregated_dollars(speed)), float(apart.dollars_at(speed))
-    aggregated = ("-", "")
-    if together is not None:
-        aggregated = dollars(cost), _label(*together, kind=len(pools.aggregated) > 1)
+    index, both = compared.at(speed)
+    aggregated, cost = ("-", "", ""), math.inf
+    if both is not None:
+        kind, point = both
+        front = compared.aggregated[kind]
+        cost = float(front.dollars[point])
+        label = _label(pools.aggregated[kind], int(front.layout[point]), kind=len(pools.aggregated) > 1)
+        aggregated = dollars(cost), label, _milliseconds(front.ttft_seconds[point])
     if index < 0:
-        return (f"{speed:g}", *aggregated, "-", "", "", "", "", "")
+        return (f"{speed:g}", *aggregated, "-", "", "", "", "", "", "")
     return (
         f"{speed:g}",
         *aggregated,
-        dollars(apart_cost),
-        f"{cost / apart_cost:.2f}" if together is not None else "",
+        dollars(float(apart.dollars[index])),
+        f"{cost / apart.dollars[index]:.2f}" if both is not None else "",
         _label(pools.prefill, int(apart.prefill[index])),
         _label(pools.decode, int(apart.layout[index])),
-        _ratio(float(apart.ratio[index])),
-        f"{1e3 * apart.ttft_seconds[index]:.0f}",
+        f"{apart.prefill_instances[index]} : {apart.decode_instances[index]}",
+        f"{100 * apart.prefill_utilization[index]:.0f}, {100 * apart.utilization[index]:.0f}",
+        _milliseconds(apart.ttft_seconds[index]),
     )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.0f}"
 
 
 def common_speeds(compared: Comparison, most: int) -> list[float]:
@@ -124,22 +131,62 @@ def common_speeds(compared: Comparison, most: int) -> list[float]:
 
 
 def verdict(compared: Comparison) -> str:
-    """Where disaggregated serving is cheaper, and by how much."""
+    """Where disaggregated serving is cheaper, by how much, and at which promise and load."""
     ranges = compared.cheaper()
     apart = compared.disaggregated.tokens_per_second.max()
     reach = max((float(front.tokens_per_second.max()) for front in compared.aggregated if len(front)), default=0.0)
+    if not reach:
+        alone = f"only disaggregated serving keeps the promise, up to {apart:.3g} tokens/s per user"
+        return f"{_conditions(compared)}: {alone}."
     if not ranges:
         text = f"Disaggregated serving is nowhere more than {100 * NOTICED:.0f} % cheaper"
     else:
         spans = ", ".join(f"up to {high:.3g}" if low == 0 else f"from {low:.3g} to {high:.3g}" for low, high in ranges)
         factor, speed = compared.best()
         text = f"Disaggregated serving is more than {100 * NOTICED:.0f} % cheaper {spans} tokens/s per user"
-        text += f", {factor:.2f} times at most (at {speed:.3g})" if factor > 0 else ""
-    if not reach:
-        text += "; no aggregated layout keeps the TTFT"
-    elif apart > reach * (1 + 1e-9):
-        text += f"; beyond {reach:.3g} it alone reaches {apart:.3g}"
-    return f"{text}."
+        text += (
+            f", {factor:.2f} times at most at usual speeds (at {speed:.3g}{_ttfts(compared, speed)})"
+            if factor > 0
+            else ""
+        )
+    if apart > reach * (1 + 1e-9):
+        text += f"; beyond {reach:.3g} it alone serves, up to {apart:.3g} (lighter loads are left out)"
+    return f"{_conditions(compared)}: {text[0].lower()}{text[1:]}."
+
+
+def _conditions(compared: Comparison) -> str:
+    """The promise and the loads of both."""
+    terms = compared.terms
+    limit, which = terms.targets.ttft_seconds, terms.percentile
+    promise = "Without a promised TTFT" if math.isinf(limit) else f"With a TTFT of at most {1e3 * limit:g} ms ({which})"
+    arrivals = "Poisson arrivals" if terms.arrival_scv == 1.0 else f"arrivals of variation {terms.arrival_scv:g}"
+    return f"{promise}, {arrivals}, and nothing filled beyond {100 * terms.fullest:g} %"
+
+
+def _ttfts(compared: Comparison, speed: float) -> str:
+    """TTFTs of both at a speed at which both are there."""
+    index, both = compared.at(speed)
+    if index < 0 or both is None:
+        return ""
+    theirs = compared.aggregated[both[0]].ttft_seconds[both[1]]
+    ours = compared.disaggregated.ttft_seconds[index]
+    return f", where the TTFT is {_milliseconds(ours)} ms against {_milliseconds(theirs)} ms"
+
+
+def _promised_speed(compared: Comparison) -> tuple[str, ...]:
+    """Costs at the promised TPOT, if there is one."""
+    limit = compared.terms.targets.tpot_seconds
+    if math.isinf(limit):
+        return ()
+    speed = 1.0 / limit
+    index, both = compared.at(speed)
+    ours = float(compared.disaggregated.dollars[index])
+    text = f"At the promised TPOT of {1e3 * limit:g} ms ({compared.terms.percentile}) disaggregated serving costs "
+    text += f"${dollars(ours)} per million output tokens"
+    if both is None:
+        return (f"{text}; no aggregated layout keeps the promises.",)
+    theirs = float(compared.aggregated[both[0]].dollars[both[1]])
+    return (f"{text}, aggregated ${dollars(theirs)}: a factor of {theirs / ours:.2f}.",)
 
 
 def transfer_note(compared: Comparison) -> str:
@@ -170,11 +217,16 @@ def _assumed(compared: Comparison) -> str:
         f"{pool.setup.hardware.name} at ${pool.setup.dollars_per_accelerator_hour:g} per GPU-hour"
         for pool in pools.aggregated
     )
-    promised = "" if math.isinf(compared.ttft_seconds) else f" TTFT at most {1e3 * compared.ttft_seconds:g} ms."
+    terms = compared.terms
     return (
-        f"$/M output tokens carry the whole bill; instances are full, P : D their ratio as a real number. {prices}."
-        f"{promised} Assumptions: {assumptions_label(pool.setup for pool in pools.aggregated)}."
+        "$/M output tokens carry the whole bill, idle time included. Speeds and TTFTs are those that "
+        f"{_seen(terms.percentile)}, queues included; P : D are whole numbers of instances from {terms.ratios}, busy "
+        f"their shares. {prices}. Assumptions: {assumptions_label(pool.setup for pool in pools.aggregated)}."
     )
+
+
+def _seen(percentile: str) -> str:
+    return "requests see on average" if percentile == "mean" else f"{percentile[1:]} % of the requests keep"
 
 
 def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...]:
@@ -218,27 +270,9 @@ def _load_note(fleet: Fleet) -> str:
     return f"{rate}; {load.in_flight:.0f} in flight. TTFT {ttft}; TPOT {tpot} ms."
 
 
-def _cheapest(compared: Comparison, speed: float) -> tuple[Pool, int] | None:
-    """The aggregated layout that is the cheapest at a speed."""
-    best: tuple[float, Pool, int] | None = None
-    for pool, front in zip(compared.pools.aggregated, compared.aggregated, strict=True):
-        index = int(front.cheapest(speed))
-        if index >= 0 and (best is None or front.dollars[index] < best[0]):
-            best = float(front.dollars[index]), pool, int(front.layout[index])
-    return None if best is None else best[1:]
-
-
 def _label(pool: Pool, index: int, *, kind: bool = False) -> str:
     label = layout_label(layout_of(pool.services.service(index)))
     return f"{pool.setup.hardware.name.split()[1]} {label}" if kind else label
-
-
-def _ratio(value: float) -> str:
-    if value <= 0:
-        return "0 : 1"
-    larger = max(value, 1.0 / value)
-    text = f"{larger:,.0f}" if larger >= 10 else f"{larger:.1f}"
-    return f"{text} : 1" if value >= 1 else f"1 : {text}"
 
 
 def _title(pools: Pools) -> str:
@@ -266,116 +300,3 @@ def curves(compared: Comparison) -> list[Curve]:
 def _curve(label: str, pool: Pool, front: PoolFrontier) -> Curve:
     sizes = pool.accelerators[front.layout]
     return Curve(label, front.tokens_per_second[::-1], front.dollars[::-1], sizes[::-1], front.batch[::-1])
-
-
-def comparison_record(
-    compared: Comparison, fleet: Fleet | None = None, together: Choice | None = None
-) -> dict[str, object]:
-    """The frontiers and the fleets as plain data."""
-    pools, apart = compared.pools, compared.disaggregated
-    reading, decoding = pools.prefill.setup, pools.decode.setup
-    factor, speed = compared.best()
-    return {
-        "model": decoding.model.name,
-        "prefill_hardware": reading.hardware.name,
-        "decode_hardware": decoding.hardware.name,
-        "assumptions": decoding.assumptions.name,
-        "prefill_assumptions": reading.assumptions.name,
-        "calibration": {
-            instances.setup.hardware.name: caveats.calibration_record(instances, SEEN)
-            for instances in compared.subjects()
-        },
-        **facts(decoding, "weights", "kv", "isl", "osl", "cached", requests=pools.requests),
-        "ttft_seconds_promised": None if math.isinf(compared.ttft_seconds) else compared.ttft_seconds,
-        "bytes_per_prompt": pools.bytes_per_prompt,
-        "layer_by_layer": pools.layer_by_layer,
-        "disaggregated": [_apart(pools, apart, index) for index in range(len(apart) - 1, -1, -1)],
-        "aggregated": [
-            {
-                "hardware": pool.setup.hardware.name,
-                "dollars_per_accelerator_hour": pool.setup.dollars_per_accelerator_hour,
-                "points": [_point(pool, front, index) for index in range(len(front) - 1, -1, -1)],
-            }
-            for pool, front in zip(pools.aggregated, compared.aggregated, strict=True)
-        ],
-        "cheaper_from_to_tokens_per_second": [list(span) for span in compared.cheaper()],
-        "largest_factor": factor,
-        "largest_factor_at_tokens_per_second": speed,
-        "fleet": None if fleet is None else fleet_record(fleet),
-        "aggregated_fleet": None if together is None else _together_record(together),
-    }
-
-
-def _together_record(together: Choice) -> dict[str, object]:
-    return {
-        "hardware": together.service.setup.hardware.name,
-        "layout": layout_of(together.service),
-        "replicas": together.replicas,
-        "accelerators": together.accelerators,
-        "dollars_per_hour": together.dollars_per_hour,
-        **bounded_load(together.service, together.load, together.replicas),
-    }
-
-
-def _point(pool: Pool, front: PoolFrontier, index: int) -> dict[str, object]:
-    layout = int(front.layout[index])
-    point = {
-        "tokens_per_second_per_user": float(front.tokens_per_second[index]),
-        "dollars_per_million_output_tokens": float(front.dollars[index]),
-        "ttft_seconds": float(front.ttft_seconds[index]),
-        "accelerators": int(pool.accelerators[layout]),
-        "layout": layout_of(pool.services.service(layout)),
-        "batch": float(front.batch[index]),
-    }
-    instances = pool.instances([float(pool.accelerators[layout])], [float(front.batch[index])])
-    return caveats.bounded(point, caveats.ends(instances, _POINT))
-
-
-def _apart(pools: Pools, front: PoolFrontier, index: int) -> dict[str, object]:
-    pair = int(front.prefill[index]), int(front.layout[index])
-    return {
-        **_point(pools.decode, front, index),
-        "prefill_accelerators": int(pools.prefill.accelerators[pair[0]]),
-        "prefill_layout": layout_of(pools.prefill.services.service(pair[0])),
-        "prefill_instances_per_decode_instance": float(front.ratio[index]),
-        **_transfer(pools, *pair),
-    }
-
-
-def _transfer(pools: Pools, prefill: int, decode: int) -> dict[str, object]:
-    moved = pools.transfer
-    return {
-        "link": "fast link" if moved.fast[prefill, decode] else "network",
-        "transfer_seconds": float(moved.seconds[prefill, decode]),
-        "transfer_exposed_seconds": float(moved.exposed_seconds[prefill, decode]),
-    }
-
-
-def fleet_record(fleet: Fleet) -> dict[str, object]:
-    """A fleet as plain data."""
-    pools = fleet.pools
-    return {
-        "prefill_instances": fleet.prefill_instances,
-        "prefill_accelerators_per_instance": int(pools.prefill.accelerators[fleet.prefill]),
-        "prefill_layout": layout_of(pools.prefill.services.service(fleet.prefill)),
-        "prefill_utilization": fleet.prefill_utilization,
-        "decode_instances": fleet.decode_instances,
-        "decode_accelerators_per_instance": int(pools.decode.accelerators[fleet.decode]),
-        "decode_layout": layout_of(pools.decode.services.service(fleet.decode)),
-        "decode_utilization": fleet.decode_utilization,
-        "accelerators": sum(fleet.accelerators),
-        "dollars_per_hour": fleet.dollars_per_hour,
-        "dollars_per_million_output_tokens": fleet.dollars_per_million_output_tokens,
-        **_transfer(pools, fleet.prefill, fleet.decode),
-        **{name.removesuffix("_per_instance"): value for name, value in _bounded_load(fleet).items()},
-    }
-
-
-def _bounded_load(fleet: Fleet) -> dict[str, object]:
-    """Where each latency comes from, there its errors do."""
-    answers = fleet.pools.requests.osl.mean
-    factors = {
-        name: caveats.ends(pool.instances()._replace(osl=answers), {name: caveats.LOAD[name]})[name]
-        for name, pool in (("ttft_seconds", fleet.pools.prefill), ("tpot_seconds", fleet.pools.decode))
-    }
-    return caveats.bounded(load_record(fleet.load, 1), factors)

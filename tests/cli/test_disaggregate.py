@@ -21,9 +21,9 @@ def test_disaggregate_prints_both_frontiers_and_the_best_fleet(command: Command)
     assert found.code == 0, found
     for words in (
         "$/M aggregated",
-        "Disaggregated serving is more than 5 % cheaper",
-        "The cache of a prompt is 262 MB; it moves over the fast link",
-        "TTFT at most 200 ms",
+        "With a TTFT of at most 200 ms (p90), Poisson arrivals, and nothing filled beyond 80 %: disaggregated",
+        "At the promised TPOT of 20 ms (p90) disaggregated serving costs",
+        "The cache of a prompt is 262 MB; it moves over the",
         "Best fleet, ",
         "% busy",
         "Aggregated, the same traffic takes",
@@ -41,6 +41,10 @@ def test_disaggregate_as_data(command: Command) -> None:
     point = record["disaggregated"][0]
     assert point["link"] == "network"
     assert point["transfer_exposed_seconds"] == point["transfer_seconds"] > 0
+    ratios = [(point["prefill_instances"], point["decode_instances"]) for point in record["disaggregated"]]
+    assert all(1 <= count <= 16 for pair in ratios for count in pair)
+    assert (record["percentile"], record["utilization_at_most"]) == ("p90", 0.8)
+    assert max(max(point["prefill_utilization"], point["utilization"]) for point in record["disaggregated"]) < 0.81
     fleet = record["fleet"]
     assert fleet["accelerators"] <= 8
     assert fleet["prefill_instances"] >= 1 <= fleet["decode_instances"]
@@ -71,6 +75,9 @@ def test_the_picture(command: Command, tmp_path: Path) -> None:
         ((*APART, "--request-rate", 5, "--accelerators", 9), "give only one of --request-rate, --accelerators"),
         ((*APART, "--decode-on", "h200_sxm", "--price", 3), "--price is for one kind of hardware; with --decode-on"),
         ((*APART, "--plot", "a.txt"), "a.txt: a picture's name must end in .svg, .png, .pdf"),
+        ((*APART, "--ratios", "4:1,1:4"), "from 4:1 to 1:4 contradicts itself; write the smaller first: 1:4,4:1"),
+        ((*APART, "--ratios", "many"), "'many' is no range of ratios of prefill to decode instances"),
+        ((*APART, "--fill", 1), "must be above 0 and at most 0.98"),
         ((*APART, "--cached", 2000), "cached must leave at least one new token"),
         (("disaggregate", "llama_3_8b", "h100_sxm", "--osl", 1), "an answer of 1 token needs no decode pool"),
         (
@@ -84,6 +91,6 @@ def test_bad_input(refused: Command, arguments: tuple[object, ...], message: str
 
 
 def test_what_cannot_be_kept(refused: Command) -> None:
-    assert "best reachable" in refused(*APART, "--ttft", "1 us", code=1).err
+    assert "Best reachable with a single request" in refused(*APART, "--ttft", "1 us", code=1).err
     large = ("disaggregate", "llama_3_70b", "h100_sxm", "--accelerators", 2)
     assert "take at least 4 accelerators together, 2 are given" in refused(*large, code=1).err

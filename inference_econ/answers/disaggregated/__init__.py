@@ -1,1 +1,1 @@
-"""Separate pools for prompts and for answers: what they can be made of, their frontier, fleets, fleets under load."""
+"""Separate pools for prompts and for answers: what they can be made of, fleets under load, both ways on equal terms."""

@@ -11,10 +11,11 @@ from functools import cache, partial
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.disaggregated.compare import prefill_costs
-from inference_econ.answers.disaggregated.load import Decoder, Fleet, decoder, prefill_queue, together, under_load
+from inference_econ.answers.disaggregated.load import Decoder, Fleet, decoder, prefill_queue, together
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.recommend import FILLED, Choice, Targets, recommend
+from inference_econ.answers.disaggregated.prefill_pools import prefill_costs
+from inference_econ.answers.disaggregated.terms import Terms, unreachable
+from inference_econ.answers.recommend import Choice, Targets, recommend
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import queueing
 from inference_econ.serving import Loaded, check_rate
@@ -23,7 +24,7 @@ from inference_econ.serving import Loaded, check_rate
 _MOST = 10**7
 
 
-def smallest(pools: Pools, requests_per_second: float, targets: Targets, *, arrival_scv: float = 1.0) -> Fleet:
+def smallest(pools: Pools, requests_per_second: float, terms: Terms) -> Fleet:
     """The cheapest fleet that keeps its promises at a traffic.
 
     Parameters
@@ -32,10 +33,9 @@ def smallest(pools: Pools, requests_per_second: float, targets: Targets, *, arri
         The layouts to choose from.
     requests_per_second : float
         The whole traffic [1/s].
-    targets : Targets
-        Promises.
-    arrival_scv : float
-        Squared coefficient of variation of the times between arrivals [1].
+    terms : Terms
+        Promises, arrivals and ratios. The traffic is all there is, so that instances may be as full as those of
+        :func:`inference_econ.answers.recommend.recommend`.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def smallest(pools: Pools, requests_per_second: float, targets: Targets, *, arri
     complete the traffic, then as many as each pool needs by itself.
     """
     check_rate(requests_per_second)
-    search = _Search(pools, requests_per_second, targets, arrival_scv)
+    search = _Search(pools, requests_per_second, terms)
     best: Fleet | None = None
     for bound, reader, writer in search.pairs():
         limit = math.inf if best is None else best.dollars_per_hour
@@ -65,79 +65,11 @@ def smallest(pools: Pools, requests_per_second: float, targets: Targets, *, arri
             if best is None or fleet.dollars_per_hour < best.dollars_per_hour:
                 best = fleet
     if best is None:
-        raise NothingFitsError(_unreachable(pools, targets))
+        raise NothingFitsError(unreachable(pools, terms))
     return best
 
 
-def largest(pools: Pools, accelerators: int, targets: Targets, *, arrival_scv: float = 1.0) -> Fleet:
-    """The fleet of some chips that completes the most requests when it is full.
-
-    Parameters
-    ----------
-    pools : Pools
-        The layouts to choose from.
-    accelerators : int
-        Chips of both pools together [1].
-    targets : Targets
-        Promises, which the steady state of full instances must keep on average.
-    arrival_scv : float
-        Squared coefficient of variation of the times between arrivals [1].
-
-    Returns
-    -------
-    Fleet
-        The best of all pairs of layouts and whole numbers of instances, the cheaper at equal rates; its load is
-        :data:`inference_econ.answers.recommend.FILLED` of what it completes.
-
-    Raises
-    ------
-    NothingFitsError
-        If no two instances that keep the promises fit.
-    """
-    busy, working = _per_request(pools, targets)
-    size_p, size_d = pools.prefill.accelerators[:, None], pools.decode.accelerators[None, :]
-    most = np.floor((accelerators - size_d) / size_p)
-    possible = np.isfinite(busy) & np.isfinite(working) & (most >= 1.0)
-    if not possible.any():
-        both = np.where(np.isfinite(busy) & np.isfinite(working), size_p + size_d, np.inf)
-        if not np.isfinite(both).any():
-            raise NothingFitsError(_unreachable(pools, targets))
-        raise NothingFitsError(
-            f"a prefill and a decode instance that keep the promises take at least {both.min():g} accelerators "
-            f"together, {accelerators} are given"
-        )
-    pairs = np.nonzero(possible)
-    busy, working, most = busy[pairs], working[pairs], most[pairs]
-    size_p, size_d = (np.broadcast_to(size, possible.shape)[pairs] for size in (size_p, size_d))
-
-    def decoders(count: Array) -> Array:
-        return np.floor((accelerators - count * size_p) / size_d)
-
-    # The smallest number of prefill instances that keep the others busy; the best is that or one less.
-    low, high = np.ones_like(most), most
-    for _ in range(int(most.max()).bit_length() + 1):
-        middle = np.floor((low + high) / 2.0)
-        enough = middle / busy >= decoders(middle) / working
-        low, high = np.where(enough, low, np.minimum(middle + 1.0, most)), np.where(enough, middle, high)
-    counts = np.stack([np.maximum(high - 1.0, 1.0), high])
-    rates = np.minimum(counts / busy, decoders(counts) / working)
-    # No more instances than the rate needs; of equal rates the cheaper.
-    counts = np.ceil(rates * busy * (1.0 - 1e-12))
-    groups = np.ceil(rates * working * (1.0 - 1e-12))
-    cost = counts * pools.prefill.dollars_per_second[pairs[0]] + groups * pools.decode.dollars_per_second[pairs[1]]
-    which, index = np.unravel_index(np.lexsort((cost.ravel(), -rates.ravel().round(12)))[0], rates.shape)
-    return under_load(
-        pools,
-        (int(pairs[0][index]), int(pairs[1][index])),
-        (int(counts[which, index]), int(groups[which, index])),
-        FILLED * float(rates[which, index]),
-        arrival_scv=arrival_scv,
-    )
-
-
-def aggregated(
-    pools: Pools, requests_per_second: float, targets: Targets, *, arrival_scv: float = 1.0
-) -> Choice | None:
+def aggregated(pools: Pools, requests_per_second: float, terms: Terms) -> Choice | None:
     """The cheapest fleet of instances that read prompts and decode, for comparison.
 
     Parameters
@@ -146,10 +78,8 @@ def aggregated(
         With the aggregated layouts.
     requests_per_second : float
         The whole traffic [1/s].
-    targets : Targets
-        Promises.
-    arrival_scv : float
-        Squared coefficient of variation of the times between arrivals [1].
+    terms : Terms
+        Promises and arrivals.
 
     Returns
     -------
@@ -158,13 +88,26 @@ def aggregated(
     """
     offers = [pool.services for pool in pools.aggregated]
     try:
-        return recommend(offers, requests_per_second, targets, arrival_scv=arrival_scv, most=1)[0]
+        return recommend(offers, requests_per_second, terms.targets, arrival_scv=terms.arrival_scv, most=1)[0]
     except NothingFitsError:
         return None
 
 
-def _per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
-    """Time of a prefill and of a decode instance per request, shape (n, m); ``inf`` where a promise is broken [s]."""
+def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
+    """Time of a prefill and of a decode instance that are never idle per request, shape (n, m) [s].
+
+    Parameters
+    ----------
+    pools : Pools
+        The layouts.
+    targets : Targets
+        Promises.
+
+    Returns
+    -------
+    (ndarray, ndarray)
+        Bounds from below; ``inf`` where even one request, or full batches that vary not, break a promise.
+    """
     busy, cost = prefill_costs(pools, targets.ttft_seconds)
     decoding = pools.decode
     working = pools.requests.decode_steps * decoding.step_seconds / decoding.batch
@@ -175,9 +118,10 @@ def _per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
 class _Search:
     """Fleets for one traffic and one set of promises."""
 
-    def __init__(self, pools: Pools, rate: float, targets: Targets, arrival_scv: float) -> None:
-        self.pools, self.rate, self.targets, self.scv = pools, rate, targets, arrival_scv
-        self.busy, self.working = _per_request(pools, targets)
+    def __init__(self, pools: Pools, rate: float, terms: Terms) -> None:
+        self.pools, self.rate, self.ratios = pools, rate, terms.ratios
+        self.targets, self.scv = terms.targets, terms.arrival_scv
+        self.busy, self.working = per_request(pools, terms.targets)
         self.reading = pools.prefill.dollars_per_second * 3600.0
         self.decoding = pools.decode.dollars_per_second * 3600.0
         self.least = np.floor(rate * self.busy) + 1.0
@@ -201,15 +145,17 @@ class _Search:
         if groups is None:
             return
         # Beyond a few more decode instances than needed nobody waits for a place.
+        groups = max(groups, self.ratios.fewest_decoders(least))
         for count in range(groups, 2 * groups + 16):
-            room = limit - count * self.decoding[writer]
-            if least * self.reading[reader] >= room:
+            low, high = self.ratios.readers(count)
+            low, room = max(low, least), limit - count * self.decoding[writer]
+            if low * self.reading[reader] >= room:
                 return
-            most = min(_MOST, math.ceil(room / self.reading[reader])) if math.isfinite(room) else _MOST
-            kept = _least(least, most, partial(self._kept, reader, writer, count))
+            most = min(high, _MOST, math.ceil(room / self.reading[reader]) if math.isfinite(room) else _MOST)
+            kept = _least(low, most, partial(self._kept, reader, writer, count)) if low <= most else None
             if kept is not None:
                 yield self._fleet(reader, writer, count, kept)
-                if kept == least:
+                if kept == low:
                     return
 
     def _kept(self, reader: int, writer: int, groups: int, count: int) -> bool:
@@ -243,14 +189,3 @@ def _least(low: int, most: int, good: Callable[[int], bool]) -> int | None:
             return None
         low, high = high + 1, min(2 * high, most)
     return low + bisect_left(range(low, high), True, key=good)
-
-
-def _unreachable(pools: Pools, targets: Targets) -> str:
-    """What no pair of layouts keeps, and the best that can be reached."""
-    soonest = float(pools.first_token_seconds.min())
-    wanted = {"TTFT": targets.ttft_seconds, "TPOT": targets.tpot_seconds}
-    said = ", ".join(f"{name} {1e3 * value:g} ms" for name, value in wanted.items() if value < math.inf)
-    return (
-        f"no pair of layouts keeps {said or 'the promises'} ({targets.percentile}). Best reachable with a single "
-        f"request: TTFT {1e3 * soonest:.4g} ms, TPOT {1e3 * float(pools.decode.step_seconds.min()):.3g} ms"
-    )

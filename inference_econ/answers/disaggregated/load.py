@@ -144,7 +144,8 @@ def under_load(
     as the prompts do, :func:`inference_econ.formulas.queueing.load`. Prompts that are there at the same time share the
     steps of an instance, see :func:`prefill_rates`. Decode instances get equal shares; each is a queue of its own, see
     :func:`decoder`. TTFT is the wait, the time in a prefill instance, what is left of the transfer then, and the wait
-    for a place; the two waits are taken to be independent. A wait is zero or exponential.
+    for a place; the two waits are taken to be independent. A wait is zero or exponential; the time in an instance is
+    that of the prompts which are there together, :func:`seconds_inside`.
     """
     check_rate(requests_per_second)
     (reader, writer), (count, groups) = layouts, instances
@@ -195,7 +196,7 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     def cycle(rate: float) -> float:
         queue = queueing.load(rate, prompts, service_scv=pools.requests.isl.scv)
         places = decoding.queue(rate / groups)
-        first = _fixed_seconds(pools, layouts, queue) + float(queue.wait_seconds + places.wait_seconds)
+        first = float(seconds_without_waits(pools, layouts, queue) + queue.wait_seconds + places.wait_seconds)
         return first + steps * float(decoding.tpot_seconds @ places.work)
 
     others, highest = concurrency - 1.0, 1.0 - 1e-12
@@ -216,9 +217,10 @@ def together(
     (reader, writer), (count, groups) = layouts, instances
     rate = decoding.requests_per_second * groups
     saturated = decoding.saturated or bool(queue.saturated)
-    fixed = _fixed_seconds(pools, layouts, queue)
-    waits = _Waits.of(queue, decoding)
-    ttft = {"mean": fixed + waits.mean} | {name: fixed + waits.quantile(share) for name, share in SHARES.items()}
+    waits = _Waits.of(queue, decoding, seconds_inside(pools, layouts, count))
+    around = float(pools.first_token_seconds[layouts] - pools.prefill.prefill_seconds[reader])
+    ttft = {name: around + waits.quantile(share) for name, share in SHARES.items()}
+    ttft["mean"] = float(seconds_without_waits(pools, layouts, queue)) + waits.mean
     # With more than they can take, the slower pool sets the pace.
     busiest = max(float(queue.offered), decoding.utilization)
     load = Loaded(
@@ -234,13 +236,28 @@ def together(
     return Fleet(pools, reader, writer, count, groups, load, float(queue.offered), decoding.utilization)
 
 
-def _fixed_seconds(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> float:
+def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:
     """TTFT without waits: with the time in a prefill instance in the place of that of a prompt by itself [s]."""
     alone = float(pools.prefill.prefill_seconds[layouts[0]])
-    return float(pools.first_token_seconds[layouts]) - alone + max(float(queue.service_seconds), alone)
+    return np.asarray(float(pools.first_token_seconds[layouts]) - alone + np.maximum(queue.service_seconds, alone))
 
 
-def prefill_queue(pools: Pools, reader: int, writer: int, count: int, rate: float, arrival_scv: float) -> queueing.Load:
+def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
+    """Time of a prompt in its prefill instance with 1, 2, .. prompts in all, ascending [s].
+
+    Notes
+    -----
+    Little's law in every state: prompts over what is completed. A request makes the state in which its work is done, so
+    that :attr:`inference_econ.formulas.queueing.Load.work` says how often each occurs; the mean is then that of all.
+    """
+    rates = prefill_rates(pools, *layouts, count)
+    alone = float(pools.prefill.prefill_seconds[layouts[0]])
+    return np.maximum.accumulate(np.maximum(np.arange(1.0, rates.size + 1.0) / rates, alone))
+
+
+def prefill_queue(
+    pools: Pools, reader: int, writer: int, count: int, rate: float | Array, arrival_scv: float
+) -> queueing.Load:
     """The line of prompts before a number of prefill instances."""
     rates = prefill_rates(pools, reader, writer, count)
     return queueing.load(rate, rates, arrival_scv=arrival_scv, service_scv=pools.requests.isl.scv)
@@ -277,19 +294,29 @@ def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
 
 @dataclass(frozen=True, slots=True)
 class _Waits:
-    """Two waits in a row, each zero or exponential: probabilities [1] and means of those that are not zero [s]."""
+    """Two waits in a row, each zero or exponential: probabilities [1] and means of those that are not zero [s].
+
+    Before the second one, requests are for some time in the first place, and those that have waited for it longest.
+
+    Attributes
+    ----------
+    inside, shares : ndarray, shape (n,)
+        Times in the first place, ascending [s], and how often each is [1].
+    """
 
     first: float
     first_seconds: float
     second: float
     second_seconds: float
+    inside: Array
+    shares: Array
 
     @classmethod
-    def of(cls, queue: queueing.Load, decoding: Loaded) -> _Waits:
+    def of(cls, queue: queueing.Load, decoding: Loaded, inside: Array) -> _Waits:
         chance = decoding.waiting
         # The mean over all requests is that of those who wait, times how many do.
         scale = decoding.ttft_seconds["mean"] / chance if chance > 0.0 else 0.0
-        return cls(float(queue.waiting), float(queue.wait_scale), chance, scale)
+        return cls(float(queue.waiting), float(queue.wait_scale), chance, scale, inside, queue.work)
 
     @property
     def mean(self) -> float:
@@ -302,31 +329,43 @@ class _Waits:
         return 1.0 - (1.0 - self.first) * (1.0 - self.second)
 
     def longer(self, seconds: float) -> float:
-        """Probability of waiting longer [1]."""
+        """Probability of a longer time in the first place and in both waits [1]."""
+        left = seconds - self.inside
+        second = np.where(left < 0.0, 1.0, self.second * _tails(left, self.second_seconds))
+        last = float(left[-1])
+        waited = self.first * ((1.0 if last < 0.0 else self._both(last)) - float(second[-1]))
+        return float(self.shares @ second) + waited
+
+    def _both(self, seconds: float) -> float:
+        """Probability that those who wait for the first place wait longer in all [1]."""
         scales = self.first_seconds, self.second_seconds
         first, second = (_tail(seconds, scale) for scale in scales)
         if abs(scales[0] - scales[1]) <= 1e-9 * max(scales):
             both = first * (1.0 + (seconds / scales[0] if scales[0] > 0.0 else 0.0))
         else:
             both = (scales[0] * first - scales[1] * second) / (scales[0] - scales[1])
-        return (
-            self.first * (1.0 - self.second) * first
-            + self.second * (1.0 - self.first) * second
-            + self.first * self.second * both
-        )
+        return (1.0 - self.second) * first + self.second * both
 
     def quantile(self, share: float) -> float:
-        """A wait that this share of the requests stays below [s]."""
+        """A time in the first place and both waits that this share of the requests stays below [s]."""
         from scipy.optimize import brentq
 
         if not math.isfinite(self.mean):
             return math.inf
-        if self.longer(0.0) <= 1.0 - share:
-            return 0.0
-        high = self.first_seconds + self.second_seconds
-        while self.longer(high) > 1.0 - share:
+        most = 1.0 - share
+        if self.second <= 0.0:
+            waited = self.first_seconds * math.log(self.first / most) if self.first > most else 0.0
+            return float(queueing.mixture_quantiles(self.inside, self.shares, [share])[0]) + waited
+        low, high = float(self.inside[0]), float(self.inside[-1]) + self.first_seconds + self.second_seconds
+        if self.longer(low) <= most:
+            return low
+        while self.longer(high) > most:
             high *= 2.0
-        return float(brentq(lambda seconds: self.longer(seconds) - (1.0 - share), 0.0, high, xtol=1e-15 * high))
+        return float(brentq(lambda seconds: self.longer(seconds) - most, low, high, xtol=1e-9 * high))
+
+
+def _tails(seconds: Array, mean: float) -> Array:
+    return np.exp(-np.maximum(seconds, 0.0) / mean) if mean > 0.0 else np.zeros_like(seconds)
 
 
 def _tail(seconds: float, mean: float) -> float:

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from inference_econ.answers.disaggregated import compare, fleets, load
+from inference_econ.answers.disaggregated import budget, compare, fleets, load
 from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.recommend import Targets
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HardwareSpec, Requests, catalog
@@ -46,102 +45,23 @@ def free(model: str, requests: Requests, largest: float) -> Pools:
     return pools(model, "h100_sxm", requests, assumptions=assumed, max_accelerators=largest)
 
 
-# The proof in the docstring of compare.
+# Frontiers; that they are the best of all fleets is in test_terms.
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    isl=st.floats(50, 30_000),
-    osl=st.floats(2, 5_000),
-    cached=st.floats(0, 0.95),
-    patience=st.floats(1.0, 50.0),
-)
-def test_with_free_transfer_disaggregated_serving_is_never_worse(
-    isl: float, osl: float, cached: float, patience: float
-) -> None:
-    both = free("llama_3_8b", lengths(isl, osl, cached * (isl - 2)), 4)
-    # Promises from hard to easy: multiples of the quickest prefill.
-    limit = patience * float(both.aggregated[0].prefill_seconds.min())
-    for ttft in (limit, math.inf):
-        compared = compare.compare(both, ttft)
-        (together,) = compared.aggregated
-        assert np.all(compared.disaggregated.dollars_at(together.tokens_per_second) <= together.dollars * (1 + 1e-9))
-
-
-def test_with_free_transfer_disaggregated_serving_of_a_large_model_is_never_worse() -> None:
+def test_with_free_transfer_disaggregated_serving_of_a_large_model_is_cheaper() -> None:
     compared = compare.compare(free("deepseek_v3", lengths(4000, 1000), 32))
-    (together,) = compared.aggregated
-    assert np.all(compared.disaggregated.dollars_at(together.tokens_per_second) <= together.dollars * (1 + 1e-9))
-    assert compared.best()[0] > 1.5
+    assert compared.best()[0] > 1.3
     assert np.all(compared.pools.transfer.seconds == 0.0)
-
-
-# Frontiers against every pair.
-
-
-@pytest.mark.parametrize("ttft", [math.inf, 0.1, 0.06])
-@pytest.mark.parametrize("network", ["50 GB/s", "0.5 GB/s"])
-def test_a_frontier_is_the_best_of_all_pairs(ttft: float, network: str) -> None:
-    both = pools(
-        "llama_3_8b", chip(nic_bytes_per_second_one_way=network, link_domain=4), lengths(2000, 200),
-        max_accelerators=4,
-    )  # fmt: skip
-    front = compare.compare(both, ttft).disaggregated
-    steps, size = both.requests.decode_steps, both.bytes_per_prompt
-    chips = both.prefill.accelerators, both.decode.accelerators
-    best: dict[tuple[int, int], tuple[float, float]] = {}
-    for decoder, column in itertools.product(range(len(both.decode.services)), range(both.decode.batch.shape[1])):
-        step, batch = both.decode.step_seconds[decoder, column], both.decode.batch[decoder, column]
-        costs = []
-        for reader in range(len(both.prefill.services)):
-            fits = chips[0][reader] + chips[1][decoder] <= 4
-            rate = 450e9 if fits else 1e9 * float(network.split()[0])
-            rate *= both.decode.setup.assumptions.network.link_efficiency
-            alone = both.prefill.prefill_seconds[reader]
-            path = min(both.prefill.cache_chips[reader], both.decode.cache_chips[decoder]) * rate
-            left = max(size / path / 32, size / path - alone * 31 / 32)
-            if alone + left > ttft:
-                continue
-            busy = max(both.prefill.prefill_busy_seconds[reader], size / (chips[0][reader] * rate))
-            working = max(steps * step / batch, size / (chips[1][decoder] * rate))
-            costs.append(chips[0][reader] * busy + chips[1][decoder] * working)
-        if costs:
-            best[decoder, column] = step, min(costs) * both.decode.setup.dollars_per_accelerator_hour / 3600 * 1e6 / 200
-    for seconds, dollars in zip(front.seconds, front.dollars, strict=True):
-        assert dollars == pytest.approx(min(cost for step, cost in best.values() if step <= seconds * (1 + 1e-12)))
-    assert front.seconds[0] == min(step for step, _ in best.values())
-    assert np.all(np.diff(front.seconds) > 0)
-    assert np.all(np.diff(front.dollars) < 0)
-
-
-def test_rates_match_at_the_ratio() -> None:
-    both = few()
-    front = compare.compare(both).disaggregated
-    read = front.ratio / both.prefill.prefill_busy_seconds[front.prefill]
-    columns = [
-        int(np.argmin(np.abs(both.decode.batch[layout] - batch)))
-        for layout, batch in zip(front.layout, front.batch, strict=True)
-    ]
-    steps = both.decode.step_seconds[front.layout, columns]
-    assert read == pytest.approx(front.batch / (both.requests.decode_steps * steps))
-
-
-def test_the_aggregated_frontier_holds_what_fits() -> None:
-    both = few()
-    (front,) = compare.compare(both).aggregated
-    pool = both.aggregated[0]
-    assert np.all(front.batch <= pool.services.slots[front.layout])
-    # Full instances: all slots are taken, prompts that are being read among them.
-    assert pool.full.concurrency[:, 0] == pytest.approx(pool.services.slots, rel=0.02)
 
 
 def test_a_promise_leaves_only_what_keeps_it() -> None:
     both = few()
-    free_choice, kept = (compare.compare(both, ttft) for ttft in (math.inf, 0.05))
+    free_choice, kept = (compare.compare(both, Terms(Targets(ttft))) for ttft in (math.inf, 0.08))
     for front in (kept.disaggregated, *kept.aggregated):
-        assert front.ttft_seconds.max() <= 0.05
+        assert front.ttft_seconds.max() <= 0.08
     speeds = kept.disaggregated.tokens_per_second
-    assert np.all(kept.disaggregated.dollars >= free_choice.disaggregated.dollars_at(speeds) * (1 - 1e-12))
+    # The smallest groups that are deployed together may be 2 % away from the best.
+    assert np.all(kept.disaggregated.dollars >= 0.98 * free_choice.disaggregated.dollars_at(speeds * (1 - 1e-9)))
 
 
 def test_a_slower_network_is_never_better() -> None:
@@ -200,7 +120,7 @@ def test_deepseeks_own_fleet() -> None:
         "deepseek_v3", "h800_sxm", lengths(608 / 168 * osl, osl, 342 / 168 * osl),
         price=2.0, pipeline=False, max_accelerators=160,
     )  # fmt: skip
-    compared = compare.compare(both)
+    compared = compare.compare(both, Terms(Targets(percentile="mean")))
     assert float(compared.disaggregated.dollars_at(21.0)) == pytest.approx(87_072 / 168_000, rel=0.3)
     assert 1.2 < float(compared.factor(21.0)) < 2.5
 
@@ -220,27 +140,6 @@ def test_layouts_some_of_whose_groups_would_idle_are_left_out() -> None:
 # Whole fleets.
 
 
-def test_the_largest_fleet_is_the_best_of_all() -> None:
-    both, targets = few(osl=100), Targets(0.2, 0.02)
-    steps = both.requests.decode_steps
-    rates = np.where(both.decode.step_seconds <= 0.02, both.decode.batch / (steps * both.decode.step_seconds), 0.0)
-    most = rates.max(axis=1)
-    for chips in (2, 3, 7, 16):
-        best = 0.0
-        for reader, decoder in itertools.product(range(len(both.prefill.services)), range(len(both.decode.services))):
-            ttft = both.prefill.prefill_seconds[reader] + both.transfer.exposed_seconds[reader, decoder]
-            for count in range(1, chips + 1) if ttft <= 0.2 else ():
-                left = chips - count * both.prefill.accelerators[reader]
-                groups = left // both.decode.accelerators[decoder]
-                if groups >= 1:
-                    read = count / both.prefill.prefill_busy_seconds[reader]
-                    best = max(best, min(read, groups * most[decoder]))
-        found = fleets.largest(both, chips, targets)
-        assert sum(found.accelerators) <= chips
-        assert found.load.requests_per_second == pytest.approx(0.8 * best)
-        assert max(found.prefill_utilization, found.decode_utilization) == pytest.approx(0.8, abs=0.05)
-
-
 @pytest.mark.parametrize(
     ("rate", "targets"),
     [
@@ -252,7 +151,7 @@ def test_the_largest_fleet_is_the_best_of_all() -> None:
 )
 def test_the_smallest_fleet_is_the_cheapest_of_all(rate: float, targets: Targets) -> None:
     both = pools("llama_3_8b", "h100_sxm", lengths(2000, 200), max_accelerators=2)
-    found = fleets.smallest(both, rate, targets)
+    found = fleets.smallest(both, rate, Terms(targets))
     assert targets.broken(found.load) is None
     price = both.decode.setup.dollars_per_accelerator_hour
     most = round(found.dollars_per_hour / price)
@@ -361,7 +260,7 @@ def test_a_closed_loop_has_a_request() -> None:
 
 
 def test_two_waits_in_a_row() -> None:
-    waits = load._Waits(0.4, 0.3, 0.2, 1.1)
+    waits = load._Waits(0.4, 0.3, 0.2, 1.1, np.zeros(1), np.ones(1))
     random = np.random.default_rng(3)
     total = sum(
         np.where(random.random(10**6) < chance, random.exponential(scale, 10**6), 0.0)
@@ -370,7 +269,7 @@ def test_two_waits_in_a_row() -> None:
     assert waits.mean == pytest.approx(np.mean(total), rel=0.01)
     for share in (0.3, 0.5, 0.9, 0.99):
         assert waits.quantile(share) == pytest.approx(np.quantile(total, share), rel=0.02, abs=1e-12)
-    equal = load._Waits(1.0, 0.5, 1.0, 0.5)
+    equal = load._Waits(1.0, 0.5, 1.0, 0.5, np.zeros(1), np.ones(1))
     assert equal.longer(1.0) == pytest.approx(math.exp(-2.0) * 3.0)
 
 
@@ -381,13 +280,22 @@ def test_the_verdict_says_where_and_by_how_much() -> None:
     compared = compare.compare(few())
     factor, speed = compared.best()
     assert float(compared.factor(speed)) == pytest.approx(factor)
-    assert factor == pytest.approx(
-        float(np.max(np.where(np.isfinite(f := compared.factor(compared.speeds())), f, 0.0)))
-    )
+    most = min(front.tokens_per_second.max() for front in (compared.disaggregated, *compared.aggregated))
+    speeds = compared.speeds()
+    assert factor == float(compared.factor(speeds[speeds <= 0.9 * most]).max())
     for low, high in compared.cheaper():
         assert low < high
         assert float(compared.factor(high)) > 1.0 + compare.NOTICED
-    assert f"{factor:.2f} times at most" in disaggregated.verdict(compared)
+    text = disaggregated.verdict(compared)
+    assert text.startswith("Without a promised TTFT, Poisson arrivals, and nothing filled beyond 80 %: disaggregated")
+    assert f"{factor:.2f} times at most" in text
+    promised = compare.compare(few(), Terms(Targets(0.2, 0.01), 4.0, 0.7))
+    text = disaggregated.verdict(promised)
+    assert text.startswith(
+        "With a TTFT of at most 200 ms (p90), arrivals of variation 4, and nothing filled beyond 70 %"
+    )
+    notes = " ".join(disaggregated.comparison_table(promised).notes)
+    assert "At the promised TPOT of 10 ms (p90) disaggregated serving costs $" in notes
 
 
 def test_aggregated_serving_may_win() -> None:
@@ -397,17 +305,18 @@ def test_aggregated_serving_may_win() -> None:
     )  # fmt: skip
     compared = compare.compare(slow)
     assert compared.cheaper() == []
-    assert "nowhere more than 5 % cheaper" in disaggregated.verdict(compared)
+    text = disaggregated.verdict(compared)
+    assert "disaggregated serving is nowhere more than 5 % cheaper; beyond 86.3 it alone serves, up to 130" in text
 
 
 def test_where_only_disaggregated_serving_keeps_the_ttft() -> None:
     both = few()
-    quickest = both.prefill.prefill_seconds.min() * 1.02
-    compared = compare.compare(both, float(quickest))
+    quickest = float(both.first_token_seconds.min()) * 1.02
+    compared = compare.compare(both, Terms(Targets(quickest)))
     text = disaggregated.verdict(compared)
     (together,) = compared.aggregated
     assert len(together) < len(compared.disaggregated)
-    assert "alone reaches" in text or "no aggregated layout" in text or "cheaper" in text
+    assert "it alone serves" in text or "only disaggregated serving keeps the promise" in text
     assert disaggregated.comparison_table(compared).rows
 
 
@@ -433,24 +342,26 @@ def test_bad_input(change: dict[str, Any], message: str) -> None:
 def test_bad_rates_and_promises() -> None:
     both = few()
     with pytest.raises(InputError, match="a promised ttft must be positive, got -1 s"):
-        compare.compare(both, -1.0)
+        compare.compare(both, Terms(Targets(-1.0)))
     with pytest.raises(InputError, match="the request rate must be positive, got 0"):
-        fleets.smallest(both, 0.0, Targets())
+        fleets.smallest(both, 0.0, Terms())
     with pytest.raises(InputError, match="the request rate must be positive, got -1"):
         load.under_load(both, (0, 0), (1, 1), -1.0)
 
 
 def test_what_cannot_be_kept() -> None:
     both = few()
-    with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps a TTFT of 1 ms; best reachable: \d"):
-        compare.compare(both, 0.001)
+    with pytest.raises(
+        NothingFitsError, match=r"keeps TTFT 1 ms \(p90\)\. Best reachable with a single request: TTFT \d"
+    ):
+        compare.compare(both, Terms(Targets(0.001)))
     with pytest.raises(NothingFitsError, match=r"keeps TPOT 0\.1 ms \(p90\)\. Best reachable with a single request"):
-        fleets.smallest(both, 5.0, Targets(tpot_seconds=1e-4))
+        fleets.smallest(both, 5.0, Terms(Targets(tpot_seconds=1e-4)))
     with pytest.raises(NothingFitsError, match="take at least 2 accelerators together, 1 are given"):
-        fleets.largest(both, 1, Targets())
+        budget.largest(both, 1, Terms())
     with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 1 ms"):
-        fleets.largest(both, 8, Targets(ttft_seconds=1e-3))
-    assert fleets.aggregated(both, 5.0, Targets(tpot_seconds=1e-4)) is None
+        budget.largest(both, 8, Terms(Targets(ttft_seconds=1e-3)))
+    assert fleets.aggregated(both, 5.0, Terms(Targets(tpot_seconds=1e-4))) is None
 
 
 def test_in_a_mesh_a_cache_takes_the_links_between_the_chips_of_both_pools() -> None:

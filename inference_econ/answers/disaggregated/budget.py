@@ -1,0 +1,164 @@
+"""The fleet of prefill and decode instances that does the most with some chips."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from functools import cache
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.answers.disaggregated.fleets import per_request
+from inference_econ.answers.disaggregated.load import Decoder, Fleet, decoder, under_load
+from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated.prefill_pools import PrefillPools
+from inference_econ.answers.disaggregated.terms import Terms, unreachable
+from inference_econ.errors import NothingFitsError
+
+#: Halvings of the range of rates in which promises are kept up to a rate [1].
+_HALVINGS = 24
+#: What is left of a rate whose waits, added up, break the promise, and how often that is taken [1].
+_LESS, _ATTEMPTS = 0.98, 60
+
+
+def largest(pools: Pools, accelerators: int, terms: Terms) -> Fleet:
+    """The fleet of some chips that keeps its promises for the most requests.
+
+    Parameters
+    ----------
+    pools : Pools
+        The layouts to choose from.
+    accelerators : int
+        Chips of both pools together [1].
+    terms : Terms
+        Promises, arrivals, loads and ratios.
+
+    Returns
+    -------
+    Fleet
+        The best of all pairs of layouts and whole numbers of instances, of equal ones that with fewer instances; its
+        load is the largest that keeps the promises and fills neither pool beyond the share of the terms.
+
+    Raises
+    ------
+    NothingFitsError
+        If no two instances that keep the promises fit.
+
+    Notes
+    -----
+    Pairs are tried in the order of a bound on what they complete, that of instances that are never idle, until the
+    bound is below the best found. More prefill instances take more prompts and leave fewer chips to decode: the best
+    number is where the two meet.
+    """
+    bounds = _bounds(pools, accelerators, terms)
+    search, best = _Budget(pools, accelerators, terms), None
+    for index in np.argsort(-bounds, axis=None, kind="stable"):
+        reader, writer = (int(place) for place in np.unravel_index(index, bounds.shape))
+        if bounds[reader, writer] <= (0.0 if best is None else best.load.requests_per_second):
+            break
+        fleet = search.fleet(reader, writer)
+        if fleet is not None and (best is None or _rank(fleet) < _rank(best)):
+            best = fleet
+    if best is None:
+        raise NothingFitsError(unreachable(pools, terms))
+    return best
+
+
+def _rank(fleet: Fleet) -> tuple[float, float]:
+    return -fleet.load.requests_per_second, fleet.dollars_per_hour
+
+
+def _bounds(pools: Pools, accelerators: int, terms: Terms) -> Array:
+    """What no fleet of each pair of layouts exceeds, shape (n, m) [1/s].
+
+    Raises
+    ------
+    NothingFitsError
+        If no two instances that keep the promises fit.
+    """
+    busy, working = per_request(pools, terms.targets)
+    size_p, size_d = pools.prefill.accelerators[:, None], pools.decode.accelerators[None, :]
+    kept = np.isfinite(busy) & np.isfinite(working)
+    if not kept.any():
+        raise NothingFitsError(unreachable(pools, terms))
+    least = np.where(kept, size_p + size_d, np.inf).min()
+    if least > accelerators:
+        raise NothingFitsError(
+            f"a prefill and a decode instance that keep the promises take at least {least:g} accelerators together, "
+            f"{accelerators} are given"
+        )
+    # Chips in the shares in which both pools are busy all the time, and at least one instance of each.
+    rates = accelerators / (busy * size_p + working * size_d)
+    rates = np.minimum(
+        rates, np.minimum((accelerators - size_d) / size_p / busy, (accelerators - size_p) / size_d / working)
+    )
+    return np.where(kept & (size_p + size_d <= accelerators), terms.fullest * rates, 0.0)
+
+
+class _Budget:
+    """Fleets of some chips."""
+
+    def __init__(self, pools: Pools, accelerators: int, terms: Terms) -> None:
+        self.pools, self.accelerators, self.terms = pools, accelerators, terms
+        self.before, self.decoder = PrefillPools(pools, terms), cache(self._decoder)
+        self.answers = cache(self._answers)
+
+    def fleet(self, reader: int, writer: int) -> Fleet | None:
+        """The best numbers of instances of a pair of layouts; None if none keep the promises."""
+        receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
+        each, ratios = self.answers(writer, receiving), self.terms.ratios
+        size = int(self.pools.prefill.accelerators[reader]), int(self.pools.decode.accelerators[writer])
+        if each <= 0.0:
+            return None
+
+        def room(count: int) -> int:
+            return (self.accelerators - count * size[0]) // size[1]
+
+        @cache
+        def fed(count: int) -> float:
+            patience = self.terms.targets.ttft_seconds
+            return min(self.before.most(reader, writer, count, patience), ratios.most_decoders(count) * each)
+
+        counts = range(1, (self.accelerators - size[1]) // size[0] + 1)
+        # Up to where those that decode are fewer than the ratios allow.
+        counts = counts[: bisect_left(counts, True, key=lambda count: room(count) < ratios.fewest_decoders(count))]
+        meeting = bisect_left(counts, True, key=lambda count: fed(count) >= room(count) * each)
+        rates = {count: min(fed(count), room(count) * each) for count in counts[max(meeting - 1, 0) : meeting + 1]}
+        if not rates or max(rates.values()) <= 0.0:
+            return None
+        count = max(rates, key=lambda count: (rates[count], -count))
+        rate = rates[count]
+        # No more instances than the rate needs.
+        fewer = counts[bisect_left(counts, True, key=lambda count: fed(count) >= rate * (1.0 - 1e-12))]
+        needed = max(math.ceil(rate / each * (1.0 - 1e-12)), ratios.fewest_decoders(fewer))
+        count, groups = (fewer, needed) if needed <= ratios.most_decoders(fewer) else (count, room(count))
+        return self._kept((reader, writer), (count, groups), rate)
+
+    def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> Fleet | None:
+        """Under the rate, or the next smaller at which both waits together keep the promise."""
+        for _ in range(_ATTEMPTS):
+            fleet = under_load(self.pools, layouts, instances, rate, arrival_scv=self.terms.arrival_scv)
+            if self.terms.targets.broken(fleet.load) is None:
+                return fleet
+            rate *= _LESS
+        return None
+
+    def _answers(self, writer: int, receiving: float) -> float:
+        """Requests per second for which a decode instance keeps the TPOT; 0 if for none [1/s]."""
+        decode, targets, scv = self.decoder(writer, receiving), self.terms.targets, self.terms.arrival_scv
+        most = self.terms.fullest * float(decode.requests_per_second[-1])
+
+        def kept(rate: float) -> bool:
+            return decode.load(rate, scv).tpot_seconds[targets.percentile] <= targets.tpot_seconds
+
+        if kept(most):
+            return most
+        low, high = 0.0, most
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if kept(middle) else (low, middle)
+        return low
+
+    def _decoder(self, writer: int, receiving: float) -> Decoder:
+        return decoder(self.pools, writer, receiving)

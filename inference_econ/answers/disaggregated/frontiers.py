@@ -1,0 +1,263 @@
+"""Cost against speed of pools and of instances that do both, under load."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ._types import Array, Indices
+from inference_econ.answers.disaggregated import lazily
+from inference_econ.answers.disaggregated.load import Decoder, Fleet, decoder, prefill_queue, together
+from inference_econ.answers.disaggregated.pools import Pool, Pools
+from inference_econ.answers.disaggregated.prefill_pools import PrefillPools, Readers, prefill_costs
+from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.serving import Loaded, Steady, loaded
+
+_MILLION = 1e6
+#: Rates at which a layout is looked at, from that of one request without a pause, or from so small a part of the most,
+#: as services with few places need it [1].
+_RATES, _SPAN = 32, 8.0
+#: Attempts to give waits for a place in a decode batch their part of a promised TTFT, each a little more than was
+#: missing [1].
+_ATTEMPTS, _MORE = 8, 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFrontier:
+    """Cost against speed, the quickest first; arrays of shape (n,).
+
+    Attributes
+    ----------
+    seconds : ndarray
+        Time per output token that the share of the requests of the terms sees at most [s].
+    dollars : ndarray
+        The whole bill over output tokens [USD per 1e6 tokens].
+    ttft_seconds : ndarray
+        Time to first token, waits included, of the same share [s].
+    layout : ndarray of int
+        Index of the layout that decodes.
+    batch : ndarray
+        Requests in flight in one of its instances, on average [1].
+    prefill : ndarray of int
+        Index of the layout that reads prompts; the same as ``layout`` if aggregated.
+    prefill_instances, decode_instances : ndarray of int
+        Of the smallest group that is deployed together [1]; 0 and 1 if aggregated.
+    requests_per_second : ndarray
+        That come to such a group [1/s].
+    prefill_utilization, utilization : ndarray
+        Requests over what the prefill instances, and the others, complete [1].
+    """
+
+    seconds: Array
+    dollars: Array
+    ttft_seconds: Array
+    layout: Indices
+    batch: Array
+    prefill: Indices
+    prefill_instances: Indices
+    decode_instances: Indices
+    requests_per_second: Array
+    prefill_utilization: Array
+    utilization: Array
+
+    def __len__(self) -> int:
+        return self.seconds.size
+
+    @property
+    def tokens_per_second(self) -> Array:
+        """Speed of one user [tokens/s]."""
+        return np.asarray(1.0 / self.seconds)
+
+    @property
+    def ratio(self) -> Array:
+        """Prefill instances for each that decodes [1]."""
+        return np.asarray(self.prefill_instances / self.decode_instances)
+
+    def cheapest(self, tokens_per_second: npt.ArrayLike) -> Indices:
+        """Where the cheapest point at or above some speeds is; -1 where none is that quick."""
+        limit = 1.0 / np.asarray(tokens_per_second, dtype=float)
+        return np.asarray(np.searchsorted(self.seconds, limit * (1.0 + 1e-12), side="right") - 1)
+
+    def dollars_at(self, tokens_per_second: npt.ArrayLike) -> Array:
+        """Cost at or above some speeds [USD per 1e6 tokens]; ``inf`` where nothing is that quick."""
+        return np.concatenate([self.dollars, [np.inf]])[self.cheapest(tokens_per_second)]
+
+
+def aggregated(pool: Pool, terms: Terms) -> PoolFrontier:
+    """Instances that read prompts and decode, of one kind of chip.
+
+    Parameters
+    ----------
+    pool : Pool
+        Their layouts.
+    terms : Terms
+        Promises, arrivals and loads.
+
+    Returns
+    -------
+    PoolFrontier
+        Empty if no layout keeps the promised TTFT.
+    """
+    services, targets = pool.services, terms.targets
+    service = cache(services.service)
+    most = np.array([service(row).most_requests_per_second for row in range(len(services))])
+    rates, seconds = _bounds(services.states, most * terms.fullest)
+    bill = np.asarray(pool.accelerators * pool.setup.dollars_per_accelerator_hour / 3600.0)
+    dollars = bill[:, None] * _MILLION / (rates * services.requests.osl.mean)
+    # Whoever finds nobody waits for nobody.
+    soonest = services.states.ttft_seconds - services.states.queue_seconds - services.states.running_seconds
+    dollars[soonest.min(axis=1) > targets.ttft_seconds] = np.inf
+
+    @cache
+    def load(row: int, rate: float) -> Loaded:
+        return loaded(service(row), rate, arrival_scv=terms.arrival_scv)
+
+    def judge(row: int, rate: float) -> tuple[float, float] | None:
+        seen = load(row, rate)
+        if seen.saturated or seen.ttft_seconds[terms.percentile] > targets.ttft_seconds:
+            return None
+        return seen.tpot_seconds[terms.percentile], bill[row] * _MILLION / (rate * services.requests.osl.mean)
+
+    rows, columns = lazily.undominated(rates, seconds, dollars, judge)
+    at = rows, columns
+    loads = [load(row, rate) for row, rate in zip(rows.tolist(), rates[at].tolist(), strict=True)]
+    ones = np.ones(rows.size, dtype=np.intp)
+    return PoolFrontier(
+        seconds[at],
+        dollars[at],
+        np.array([seen.ttft_seconds[terms.percentile] for seen in loads]),
+        rows,
+        np.array([seen.in_flight for seen in loads]),
+        rows,
+        0 * ones,
+        ones,
+        rates[at],
+        np.zeros(rows.size),
+        np.array([seen.utilization for seen in loads]),
+    )
+
+
+def _bounds(states: Steady, most: Array) -> tuple[Array, Array]:
+    """Rates of every layout up to some, shape (n, k) [1/s], and the TPOT of a constant number of requests there [s].
+
+    Lighter loads are left out: nobody rents chips that are idle most of the time.
+    A stream of requests has a number in flight that varies, and so a longer TPOT at the same rate: what is completed
+    grows ever more slowly with the number in flight.
+    """
+    known = np.maximum.accumulate(states.requests_per_second, axis=1)
+    share = np.arange(_RATES) / (_RATES - 1.0)
+    least = np.minimum(known[:, 0], most / _SPAN)[:, None]
+    rates = least * (most[:, None] / least) ** share
+    seconds = [
+        np.exp(np.interp(np.log(rate), np.log(at), np.log(tpot)))
+        for rate, at, tpot in zip(rates, known, np.maximum.accumulate(states.tpot_seconds, axis=1), strict=True)
+    ]
+    return rates, np.array(seconds)
+
+
+def disaggregated(pools: Pools, terms: Terms) -> PoolFrontier:
+    """Whole numbers of prefill and of decode instances, as few as have the cheapest ratio.
+
+    Parameters
+    ----------
+    pools : Pools
+        The layouts.
+    terms : Terms
+        Promises, arrivals, loads and ratios.
+
+    Returns
+    -------
+    PoolFrontier
+        Empty if no pair of layouts keeps the promised TTFT.
+    """
+    fleets = _Fleets(pools, terms)
+    decoding, percentile = pools.decode, terms.percentile
+    states = decoding.services.states.without_prompts(pools.requests.decode_steps)
+    # No more than can be received, and be read by as many instances as there may be for each that decodes.
+    busy = prefill_costs(pools, terms.targets.ttft_seconds)[0]
+    fed = (float(terms.ratios.most) / busy).max(axis=0)
+    with np.errstate(divide="ignore"):
+        received = (1.0 / pools.transfer.receiving_seconds).max(axis=0)
+    most = terms.fullest * np.minimum(states.requests_per_second.max(axis=1), np.minimum(fed, received))
+    rates, seconds = _bounds(states, most)
+    reading = fleets.reading.min(axis=0)[:, None]
+    least = float(terms.ratios.least) * float(pools.prefill.dollars_per_second.min()) / rates
+    with np.errstate(invalid="ignore"):
+        writing = decoding.dollars_per_second[:, None] / rates
+    dollars = (np.maximum(reading, least) + writing) * (_MILLION / pools.requests.osl.mean)
+
+    def judge(row: int, rate: float) -> tuple[float, float] | None:
+        fleet = fleets.cheapest(row, rate)
+        return None if fleet is None else (fleet.load.tpot_seconds[percentile], fleet.dollars_per_million_output_tokens)
+
+    rows, columns = lazily.undominated(rates, seconds, dollars, judge)
+    at = rows, columns
+    chosen = [fleets.cheapest(row, rate) for row, rate in zip(rows.tolist(), rates[at].tolist(), strict=True)]
+    best = [fleet for fleet in chosen if fleet is not None]
+    return PoolFrontier(
+        seconds[at],
+        dollars[at],
+        np.array([fleet.load.ttft_seconds[percentile] for fleet in best]),
+        rows,
+        np.array([fleets.decoding(fleet).in_flight for fleet in best]),
+        np.array([fleet.prefill for fleet in best], dtype=np.intp),
+        np.array([fleet.prefill_instances for fleet in best], dtype=np.intp),
+        np.array([fleet.decode_instances for fleet in best], dtype=np.intp),
+        np.array([fleet.load.requests_per_second for fleet in best]),
+        np.array([fleet.prefill_utilization for fleet in best]),
+        np.array([fleet.decode_utilization for fleet in best]),
+    )
+
+
+class _Fleets:
+    """The cheapest fleets by what decodes, and how many requests come to each instance of it."""
+
+    def __init__(self, pools: Pools, terms: Terms) -> None:
+        self.pools, self.terms = pools, terms
+        self.before = PrefillPools(pools, terms)
+        #: Dollars of prefill per request from below, shape (n, m) [USD].
+        self.reading = prefill_costs(pools, terms.targets.ttft_seconds)[1] / terms.fullest
+        self.cheapest, self.answers, self.decoder = cache(self._cheapest), cache(self._answers), cache(self._decoder)
+
+    def decoding(self, fleet: Fleet) -> Loaded:
+        """A decode instance of a fleet."""
+        receiving = float(self.pools.transfer.receiving_seconds[fleet.prefill, fleet.decode])
+        return self.answers(fleet.decode, receiving, fleet.load.requests_per_second / fleet.decode_instances)
+
+    def _cheapest(self, writer: int, rate: float) -> Fleet | None:
+        limit = self.terms.targets.ttft_seconds
+        # Waits for a place in a batch take their part of the promise.
+        left = limit
+        for _ in range(_ATTEMPTS):
+            readers = self.before.cheapest(writer, rate, self.reading[:, writer], left)
+            if readers is None:
+                return None
+            fleet = self._fleet(writer, rate, readers)
+            if fleet is None:
+                return None
+            missing = fleet.load.ttft_seconds[self.terms.percentile] - limit
+            if math.isinf(limit) or missing <= 0.0:
+                return fleet
+            left -= _MORE * missing
+        return None
+
+    def _fleet(self, writer: int, rate: float, readers: Readers) -> Fleet | None:
+        """Those instances under load; None if those that decode are too full."""
+        pair = readers.layout, writer
+        decoding = self.answers(writer, float(self.pools.transfer.receiving_seconds[pair]), rate)
+        if decoding.saturated or decoding.utilization > self.terms.fullest * (1.0 + 1e-9):
+            return None
+        instances = readers.prefill_instances, readers.decode_instances
+        total = rate * readers.decode_instances
+        queue = prefill_queue(self.pools, *pair, readers.prefill_instances, total, self.terms.arrival_scv)
+        return together(self.pools, pair, instances, queue, decoding)
+
+    def _answers(self, writer: int, receiving: float, rate: float) -> Loaded:
+        return self.decoder(writer, receiving).load(rate, self.terms.arrival_scv)
+
+    def _decoder(self, writer: int, receiving: float) -> Decoder:
+        return decoder(self.pools, writer, receiving)

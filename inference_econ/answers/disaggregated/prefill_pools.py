@@ -1,0 +1,157 @@
+"""How much a number of prefill instances takes if its line may not be longer than a promise allows."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.answers.disaggregated.load import (
+    prefill_queue,
+    prefill_rates,
+    seconds_inside,
+    seconds_without_waits,
+)
+from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.formulas import queueing
+from inference_econ.serving import SHARES
+
+#: Loads at which a line is looked at [1].
+_LOADS = 24
+#: A larger group, or a dearer layout, is taken only if prefill costs less than with those before it by 2 %: 3P1D is
+#: deployed where 16P5D saves a percent [1].
+_CHEAPER = 0.98
+
+
+def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
+    """Time and dollars of a prefill instance per prompt if it is never idle, for every pair of layouts.
+
+    Parameters
+    ----------
+    pools : Pools
+        The choices.
+    ttft_seconds : float
+        Longest time to first token allowed [s].
+
+    Returns
+    -------
+    (ndarray, ndarray), both of shape (n, m)
+        [s] and [USD], bounds from below of those under load; the dollars are ``inf`` where not even a prompt that finds
+        nobody keeps the time to first token.
+    """
+    reading, moved = pools.prefill, pools.transfer
+    busy = np.maximum(reading.prefill_busy_seconds[:, None], moved.sending_seconds)
+    in_time = (pools.first_token_seconds <= ttft_seconds) & np.isfinite(moved.seconds)
+    with np.errstate(invalid="ignore"):
+        return busy, np.where(in_time, busy * reading.dollars_per_second[:, None], np.inf)
+
+
+class Readers(NamedTuple):
+    """Prefill instances for a number of decode instances at a rate."""
+
+    layout: int
+    """Of the prefill instances."""
+    prefill_instances: int
+    """Of one group that is deployed together [1]."""
+    decode_instances: int
+    """Beside them [1]."""
+
+
+class PrefillPools:
+    """Prefill instances in front of decode instances, on the terms of a comparison.
+
+    Parameters
+    ----------
+    pools : Pools
+        The layouts.
+    terms : Terms
+        Promises, arrivals and loads.
+    """
+
+    def __init__(self, pools: Pools, terms: Terms) -> None:
+        self.pools, self.terms = pools, terms
+        self.line = cache(self._line)
+        counts = range(1, terms.ratios.instances + 1)
+        #: Numbers of prefill instances with the fewest and the most that may decode beside them [1].
+        self.groups = [(count, one[0], one[-1]) for count in counts if (one := terms.ratios.decoders(count))]
+
+    def most(self, reader: int, writer: int, count: int, patience: float = math.inf) -> float:
+        """Requests per second that some prefill instances take within the promise [1/s].
+
+        Parameters
+        ----------
+        reader, writer : int
+            Layouts of prefill and decode instances.
+        count : int
+            Prefill instances [1].
+        patience : float
+            Longest time until the prompt has been read and its cache has arrived, waits included [s].
+        """
+        rates, seconds = self.line(reader, bool(self.pools.transfer.fast[reader, writer]), count)
+        if math.isinf(patience):
+            return float(rates[-1])
+        left = patience - float(self.pools.transfer.exposed_seconds[reader, writer])
+        # Mostly convex in the rate, so that a straight line between two of them does not promise too much.
+        return float(np.interp(left, seconds, rates, left=0.0))
+
+    def _line(self, reader: int, fast: bool, count: int) -> tuple[Array, Array]:
+        """Rates [1/s], and the TTFT at each without what is left of the transfer [s]; both ascend."""
+        pools, terms = self.pools, self.terms
+        writer = int(np.argmax(pools.transfer.fast[reader] == fast))
+        most = terms.fullest * float(prefill_rates(pools, reader, writer, count)[-1])
+        if math.isinf(terms.targets.ttft_seconds):
+            return np.array([most]), np.array([0.0])
+        rates = most * np.arange(1.0, _LOADS + 1.0) / _LOADS
+        queue = prefill_queue(pools, reader, writer, count, rates, terms.arrival_scv)
+        around = float(pools.first_token_seconds[reader, writer] - pools.prefill.prefill_seconds[reader])
+        exposed = float(pools.transfer.exposed_seconds[reader, writer])
+        if terms.percentile == "mean":
+            seconds = seconds_without_waits(pools, (reader, writer), queue) + queue.wait_seconds
+        else:
+            share, inside = [SHARES[terms.percentile]], seconds_inside(pools, (reader, writer), count)
+            # Those who wait are the ones that are in it longest.
+            seconds = queueing.mixture_quantiles(inside, queue.work, share)[:, 0]
+            seconds = around + seconds + queueing.wait_quantiles(queue, share)[:, 0]
+        return rates, np.maximum.accumulate(seconds - exposed)
+
+    def cheapest(self, writer: int, rate: float, bounds: Array, patience: float = math.inf) -> Readers | None:
+        """The cheapest whole numbers of prefill instances for decode instances that each take a rate.
+
+        Parameters
+        ----------
+        writer : int
+            Layout of the decode instances.
+        rate : float
+            Requests per second of each [1/s].
+        bounds : ndarray
+            Dollars per request of every prefill layout, from below [USD]; ``inf`` for those that cannot keep the
+            promise.
+        patience : float
+            See :meth:`most` [s].
+
+        Returns
+        -------
+        Readers or None
+            None if no number within the ratios is enough.
+        """
+        best: Readers | None = None
+        least, cheapest = bounds * rate, math.inf
+        for reader in np.argsort(least, kind="stable").tolist():
+            if not least[reader] < cheapest:
+                break
+            each, bound = float(self.pools.prefill.dollars_per_second[reader]), float(least[reader])
+            for count, fewest, most in self.groups:
+                # Not even pools without a line feed more.
+                possible = min(most, math.floor(count * each / bound * (1.0 + 1e-9)))
+                if possible < fewest or count * each / possible >= cheapest * _CHEAPER:
+                    continue
+                fed = math.floor(self.most(reader, writer, count, patience) / rate * (1.0 + 1e-9))
+                number = min(possible, fed)
+                if number >= fewest and count * each / number < cheapest * _CHEAPER:
+                    best = Readers(reader, count, number)
+                    cheapest = count * each / number
+        return best

@@ -1,0 +1,149 @@
+"""Disaggregated serving beside aggregated, as data."""
+
+from __future__ import annotations
+
+import math
+
+from inference_econ.answers.disaggregated.compare import Comparison
+from inference_econ.answers.disaggregated.frontiers import PoolFrontier
+from inference_econ.answers.disaggregated.load import Fleet
+from inference_econ.answers.disaggregated.pools import Pool, Pools
+from inference_econ.answers.recommend import Choice
+from inference_econ.report import caveats
+from inference_econ.report.record import facts
+from inference_econ.report.service import SEEN, bounded_load, layout_of, load_record
+
+#: Of the columns of a point, its speed alone comes from one pool.
+_POINT = {"tokens_per_second_per_user": caveats.FULL["tokens_per_second_per_user"]}
+
+
+def comparison_record(
+    compared: Comparison, fleet: Fleet | None = None, together: Choice | None = None
+) -> dict[str, object]:
+    """The frontiers and the fleets as plain data."""
+    pools, apart = compared.pools, compared.disaggregated
+    reading, decoding = pools.prefill.setup, pools.decode.setup
+    factor, speed = compared.best()
+    return {
+        "model": decoding.model.name,
+        "prefill_hardware": reading.hardware.name,
+        "decode_hardware": decoding.hardware.name,
+        "assumptions": decoding.assumptions.name,
+        "prefill_assumptions": reading.assumptions.name,
+        "calibration": {
+            instances.setup.hardware.name: caveats.calibration_record(instances, SEEN)
+            for instances in compared.subjects()
+        },
+        **facts(decoding, "weights", "kv", "isl", "osl", "cached", requests=pools.requests),
+        **_terms_record(compared),
+        "bytes_per_prompt": pools.bytes_per_prompt,
+        "layer_by_layer": pools.layer_by_layer,
+        "disaggregated": [_apart(pools, apart, index) for index in range(len(apart) - 1, -1, -1)],
+        "aggregated": [
+            {
+                "hardware": pool.setup.hardware.name,
+                "dollars_per_accelerator_hour": pool.setup.dollars_per_accelerator_hour,
+                "points": [_point(pool, front, index) for index in range(len(front) - 1, -1, -1)],
+            }
+            for pool, front in zip(pools.aggregated, compared.aggregated, strict=True)
+        ],
+        "cheaper_from_to_tokens_per_second": [list(span) for span in compared.cheaper()],
+        "largest_factor": factor,
+        "largest_factor_at_tokens_per_second": speed,
+        "fleet": None if fleet is None else fleet_record(fleet),
+        "aggregated_fleet": None if together is None else _together_record(together),
+    }
+
+
+def _terms_record(compared: Comparison) -> dict[str, object]:
+    terms = compared.terms
+    promised = (terms.targets.ttft_seconds, terms.targets.tpot_seconds)
+    ttft, tpot = (None if math.isinf(limit) else limit for limit in promised)
+    return {
+        "ttft_seconds_promised": ttft,
+        "tpot_seconds_promised": tpot,
+        "percentile": terms.percentile,
+        "arrival_scv": terms.arrival_scv,
+        "utilization_at_most": terms.fullest,
+        "prefill_instances_per_decode_instance_from_to": [float(terms.ratios.least), float(terms.ratios.most)],
+    }
+
+
+def _together_record(together: Choice) -> dict[str, object]:
+    return {
+        "hardware": together.service.setup.hardware.name,
+        "layout": layout_of(together.service),
+        "replicas": together.replicas,
+        "accelerators": together.accelerators,
+        "dollars_per_hour": together.dollars_per_hour,
+        **bounded_load(together.service, together.load, together.replicas),
+    }
+
+
+def _point(pool: Pool, front: PoolFrontier, index: int) -> dict[str, object]:
+    layout = int(front.layout[index])
+    point = {
+        "tokens_per_second_per_user": float(front.tokens_per_second[index]),
+        "dollars_per_million_output_tokens": float(front.dollars[index]),
+        "ttft_seconds": float(front.ttft_seconds[index]),
+        "accelerators": int(pool.accelerators[layout]),
+        "layout": layout_of(pool.services.service(layout)),
+        "batch": float(front.batch[index]),
+        "requests_per_second": float(front.requests_per_second[index]),
+        "utilization": float(front.utilization[index]),
+    }
+    instances = pool.instances([float(pool.accelerators[layout])], [float(front.batch[index])])
+    return caveats.bounded(point, caveats.ends(instances, _POINT))
+
+
+def _apart(pools: Pools, front: PoolFrontier, index: int) -> dict[str, object]:
+    pair = int(front.prefill[index]), int(front.layout[index])
+    return {
+        **_point(pools.decode, front, index),
+        "prefill_accelerators": int(pools.prefill.accelerators[pair[0]]),
+        "prefill_layout": layout_of(pools.prefill.services.service(pair[0])),
+        "prefill_instances": int(front.prefill_instances[index]),
+        "decode_instances": int(front.decode_instances[index]),
+        "prefill_instances_per_decode_instance": float(front.ratio[index]),
+        "prefill_utilization": float(front.prefill_utilization[index]),
+        **_transfer(pools, *pair),
+    }
+
+
+def _transfer(pools: Pools, prefill: int, decode: int) -> dict[str, object]:
+    moved = pools.transfer
+    return {
+        "link": "fast link" if moved.fast[prefill, decode] else "network",
+        "transfer_seconds": float(moved.seconds[prefill, decode]),
+        "transfer_exposed_seconds": float(moved.exposed_seconds[prefill, decode]),
+    }
+
+
+def fleet_record(fleet: Fleet) -> dict[str, object]:
+    """A fleet as plain data."""
+    pools = fleet.pools
+    return {
+        "prefill_instances": fleet.prefill_instances,
+        "prefill_accelerators_per_instance": int(pools.prefill.accelerators[fleet.prefill]),
+        "prefill_layout": layout_of(pools.prefill.services.service(fleet.prefill)),
+        "prefill_utilization": fleet.prefill_utilization,
+        "decode_instances": fleet.decode_instances,
+        "decode_accelerators_per_instance": int(pools.decode.accelerators[fleet.decode]),
+        "decode_layout": layout_of(pools.decode.services.service(fleet.decode)),
+        "decode_utilization": fleet.decode_utilization,
+        "accelerators": sum(fleet.accelerators),
+        "dollars_per_hour": fleet.dollars_per_hour,
+        "dollars_per_million_output_tokens": fleet.dollars_per_million_output_tokens,
+        **_transfer(pools, fleet.prefill, fleet.decode),
+        **{name.removesuffix("_per_instance"): value for name, value in _bounded_load(fleet).items()},
+    }
+
+
+def _bounded_load(fleet: Fleet) -> dict[str, object]:
+    """Where each latency comes from, there its errors do."""
+    answers = fleet.pools.requests.osl.mean
+    factors = {
+        name: caveats.ends(pool.instances()._replace(osl=answers), {name: caveats.LOAD[name]})[name]
+        for name, pool in (("ttft_seconds", fleet.pools.prefill), ("tpot_seconds", fleet.pools.decode))
+    }
+    return caveats.bounded(load_record(fleet.load, 1), factors)
