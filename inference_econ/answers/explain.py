@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inference_econ.engine import Instances, OperatorCosts, Pins, Setup, StepCosts, evaluate, layout_record, memory, mfu
+from inference_econ.engine import (
+    Instances,
+    OperatorCosts,
+    Pins,
+    Setup,
+    StepCosts,
+    check_pins,
+    evaluate,
+    layout_record,
+    memory,
+    mfu,
+)
 from inference_econ.engine.layouts import plans
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError, NothingFitsError
@@ -142,6 +153,7 @@ def explain(
         raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")
     if context is None:
         context = _CONTEXT if prompt is None else 0.0
+    check_pins(setup.model, pins)
     served = replace(setup, context=context)
     deployment = _deployment(served, pins)
     if prompt is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from inference_econ.engine import Pins, Setup, Space, Speculation, memory, whole_grid
+from inference_econ.engine import Pins, Setup, Space, Speculation, check_pins, memory, whole_grid
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import Requests
 from inference_econ.serving import Services, every_service
@@ -49,6 +49,7 @@ def offer(
     tried = Space() if space is None else space
     served = replace(setup, context=requests.mean_context, price=setup.dollars_per_accelerator_hour)
     tried.pins.check_whole()
+    check_pins(served.model, tried.pins)
     usable = served.hardware.hbm_bytes * served.assumptions.capacity.usable_memory
     smallest = memory.weight_bytes(served.model, served.precision) / usable
     largest = None if tried.max_accelerators is None else int(tried.max_accelerators)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import DEPTH_TOLERANCE, Plans, indivisible
+from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.formulas.attention import decompressed_elements
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
@@ -40,6 +41,8 @@ FITS, WEIGHTS, CACHE, DEPTH, NETWORK, DIVIDE = range(6)
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Memory that plans need, summed over the accelerators of an instance, copies included.
+
+    Where stages of a pipeline are uneven, all count as if they were as full as the fullest.
 
     Attributes
     ----------
@@ -109,13 +112,15 @@ def _held_weights(
 ) -> dict[str, Array | float]:
     """Weights over all accelerators of an instance, by group [B].
 
-    Each group of attention ranks holds its own copy of attention and of shared experts.
+    Each group of attention ranks holds its own copy of attention and of shared experts. Stages of a pipeline count as
+    if all had as many layers as the fullest.
     """
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
     if assumptions.layout.attention_groups == "data_parallel":
         for name in ("attention", "shared_experts"):
             groups[name] = groups[name] * (plans.stage / plans.attention_ranks)
-    return groups
+    fullest = fullest_over_mean(model.layers, plans, assumptions.layout)
+    return {name: held if name == "embeddings" else held * fullest for name, held in groups.items()}
 
 
 def kv_bytes_per_sequence(
@@ -149,10 +154,14 @@ def _kept(spec: Attention, precision: Precision, context: float, assumptions: As
 def _held_cache(
     model: ModelSpec, precision: Precision, plans: Plans, context: float, assumptions: Assumptions
 ) -> dict[str, Array | float]:
-    """Cache and states over all accelerators of a stage, copies included, of one sequence [B]."""
+    """Cache and states over all accelerators of an instance, copies included, of one sequence [B].
+
+    Stages of a pipeline count as if all had as many layers as the fullest.
+    """
     held: dict[str, Array | float] = {"kv_cache": 0.0, "state": 0.0}
+    fullest = fullest_over_mean(model.layers, plans, assumptions.layout)
     for block in model.blocks:
-        kept: Array | float = block.layers * _kept(block.attention, precision, context, assumptions)
+        kept: Array | float = block.layers * _kept(block.attention, precision, context, assumptions) * fullest
         if assumptions.layout.kv_placement == "by_heads":
             ranks = plans.attention_ranks
             kept = kept * (ranks / np.minimum(ranks, _apart(block.attention, assumptions.attention)))
@@ -272,7 +281,7 @@ def _counted(plans: Plans, assumed: CapacityAssumptions) -> Array:
 def of_one_accelerator(
     model: ModelSpec, precision: Precision, plan: Plans, context: float, hbm_bytes: float, assumptions: Assumptions
 ) -> dict[str, float]:
-    """What takes the memory of each accelerator of a single plan, on average over them.
+    """What takes the memory of each accelerator of a single plan, on average over those of the fullest stage.
 
     Parameters
     ----------

@@ -146,7 +146,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     return replace(costs, parts=parts, seconds=np.sum(list(parts.values()), axis=0))
 
 
-def _not_before(host: float, costs: StepCosts) -> StepCosts:
+def _not_before(host: Array | float, costs: StepCosts) -> StepCosts:
     """A step that ends no earlier than the host has launched its kernels."""
     left = np.maximum(host - costs.seconds, 0.0)
     return replace(costs, parts={**costs.parts, "host": left}, seconds=costs.seconds + left)
@@ -269,7 +269,7 @@ def communication(network: Network, work: Work, layout: TensorLayout, operators:
     return total
 
 
-def launch_seconds(setup: Setup, work: Work) -> float:
+def launch_seconds(setup: Setup, work: Work) -> Array | float:
     """Time to launch the kernels that a step waits for [s]."""
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer":
@@ -277,7 +277,7 @@ def launch_seconds(setup: Setup, work: Work) -> float:
     return _kernels(setup, work) * assumed.host.graph_launch
 
 
-def host_seconds(setup: Setup, work: Work) -> float:
+def host_seconds(setup: Setup, work: Work) -> Array | float:
     """Time that the host takes to launch a step's kernels, ahead of the chip; 0 where graphs do it [s]."""
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer" or (assumed.host.cuda_graphs and not work.prefill):
@@ -295,9 +295,9 @@ def overhead_seconds(setup: Setup, plans: Plans) -> Array:
     return overhead + assumed.host.sequence_overhead * plans.micro_batch / groups
 
 
-def _kernels(setup: Setup, work: Work) -> float:
+def _kernels(setup: Setup, work: Work) -> Array | float:
     rows = (operator for operator in work.operators if operator.launches)
-    return sum(float(operator.repeats) * setup.kernels(operator) for operator in rows)
+    return sum(operator.repeats * setup.kernels(operator) for operator in rows)
 
 
 def mfu(

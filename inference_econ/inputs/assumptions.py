@@ -112,6 +112,9 @@ class LayoutAssumptions(Spec):
     """Pipeline depths tried: deepest^(j/steps)."""
     pipeline_deepest: Literal["layers", "layers_or_batch"]
     """Deepest pipeline tried: the number of layers, or of requests if there are fewer."""
+    pipeline_stages: Literal["even", "uneven"] = "even"
+    """Layers must split evenly into the stages of a pipeline; or stages may differ by a layer, and those that have one
+    more set the pace, and say what fits."""
     parallel_blocks: Literal["apart", "merged"]
     """Where attention and feed-forward run side by side, each sums its output apart (the study's full model), or
     one sum serves both."""

@@ -87,7 +87,10 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     if explanation.prompt is not None:
         speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
         length = f"{length} cached before"
-    replicas = float(explanation.layout["dp"])
+    replicas, depth = float(explanation.layout["dp"]), float(explanation.layout["pp"])
+    fullest = math.ceil(setup.model.layers / depth)
+    uneven = f"The fullest of {depth:g} stages has {fullest} of {setup.model.layers} layers: it sets the pace, so that "
+    uneven += f"the others wait as if there were {fullest * depth:g}, and its memory is what counts."
     each = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
     return (
         f"Layout {layout_label(explanation.layout)}, batch {explanation.batch:g}{each}, {length}, "
@@ -97,6 +100,7 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
         f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
         + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else "."),
+        *([uneven] if fullest * depth > setup.model.layers else []),
         _interval(explanation),
         *caveats.extrapolations(*explanation.subjects()),
         *remarks(setup),

@@ -84,6 +84,10 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
     "layout.attention_groups": ({*WORK, *REDUCE, "weight_bytes", "available_bytes"}, ""),
     "layout.kv_placement": ({CACHE, "kv_bytes"}, "less"),
     "layout.parallel_blocks": (REDUCE, "more"),
+    "layout.pipeline_stages": (
+        {*WORK, *REDUCE, *EXCHANGE, "launches", "host", "weight_bytes", "kv_bytes"},
+        "less",
+    ),
     "experts.sparsity": ({COMPUTE, WEIGHTS, ACTIVATIONS}, ""),
     "experts.shared": ({COMPUTE, WEIGHTS, ACTIVATIONS, *REDUCE, *EXCHANGE, "launches"}, ""),
     "experts.all_reduce": (REDUCE, "more"),

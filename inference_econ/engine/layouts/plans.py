@@ -29,13 +29,14 @@ DEPTH_TOLERANCE = 1e-9
 
 #: What whole-number plans may have to split unevenly, by code.
 ProblemCode = Literal[
-    "batch", "layers", "accelerators", "stage", "micro_batch", "square", "query_heads", "state_heads", "kv_heads",
-    "experts", "expert_ranks", "width", "blocks",
+    "batch", "layers", "stages", "accelerators", "stage", "micro_batch", "square", "query_heads", "state_heads",
+    "kv_heads", "experts", "expert_ranks", "width", "blocks",
 ]  # fmt: skip
 #: The same for people, with room for numbers.
 PROBLEMS: Mapping[ProblemCode, str] = {
     "batch": "the batch does not split into micro-batches",
     "layers": "{} layers do not split into the pipeline's stages",
+    "stages": "{0} layers fill at most {0} pipeline stages",
     "accelerators": "the accelerators do not split into the pipeline's stages",
     "stage": "the stage does not split into groups of attention ranks",
     "micro_batch": "the micro-batch does not split over the groups of attention ranks",
@@ -207,7 +208,7 @@ def indivisible(
     layout : {'1d', '2d'}
         How weight matrices are cut.
     assumed : LayoutAssumptions
-        Whether groups of attention ranks share the batch.
+        Whether groups of attention ranks share the batch, and stages may differ by a layer.
     blocks : (int, int)
         Elements that share a scale and must stay together, of dense matrices and of experts [1].
 
@@ -219,7 +220,7 @@ def indivisible(
     stage, ranks = plans.stage, plans.attention_ranks
     problems = [
         Problem("batch", (), _uneven(plans.batch, plans.pp)),
-        Problem("layers", (model.layers,), _uneven(model.layers, plans.pp)),
+        _unfilled_stages(model.layers, plans.pp, assumed),
         Problem("accelerators", (), _uneven(plans.accelerators, plans.pp)),
         Problem("stage", (), _uneven(stage, ranks)),
     ]
@@ -232,6 +233,13 @@ def indivisible(
         if block.feed_forward.kind != "none":
             problems += _indivisible_feed_forward(block.feed_forward, plans, blocks, mixture=has_experts(model))
     return problems
+
+
+def _unfilled_stages(layers: int, depth: Array, assumed: LayoutAssumptions) -> Problem:
+    """Depths of a pipeline that some layers do not split into, or leave without a layer in some stage."""
+    if assumed.pipeline_stages == "even":
+        return Problem("layers", (layers,), _uneven(layers, depth))
+    return Problem("stages", (layers,), (depth > layers) | (np.mod(depth, 1) != 0))
 
 
 def _indivisible_feed_forward(

@@ -17,10 +17,11 @@ def _plan(tp: int, dp: int = 1, pp: int = 1, ep: int = 1, batch: float = 64.0) -
     return Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * ep, whole=True)
 
 
-def _codes(model: str, plan: Plans, cut: str = "1d", blocks: tuple[int, int] = (1, 1)) -> set[str]:
-    problems = indivisible(
-        catalog.model(model), plan, "2d" if cut == "2d" else "1d", catalog.assumptions("deployable").layout, blocks
-    )
+def _codes(
+    model: str, plan: Plans, cut: str = "1d", blocks: tuple[int, int] = (1, 1), changes: tuple[str, ...] = ()
+) -> set[str]:
+    layout = catalog.assumptions("deployable", changes=changes).layout
+    problems = indivisible(catalog.model(model), plan, "2d" if cut == "2d" else "1d", layout, blocks)
     return {problem.code for problem in problems if np.any(problem.where)}
 
 
@@ -29,7 +30,8 @@ def _codes(model: str, plan: Plans, cut: str = "1d", blocks: tuple[int, int] = (
     [
         ("llama_3_70b", _plan(8), None),
         ("llama_3_70b", _plan(8, pp=2, batch=63), "batch"),
-        ("llama_3_70b", _plan(1, pp=3, batch=63), "layers"),
+        ("llama_3_70b", _plan(1, pp=3, batch=63), None),
+        ("llama_3_70b", _plan(1, pp=81, batch=81), "stages"),
         ("llama_3_70b", _plan(2, dp=3), "micro_batch"),
         ("llama_3_70b", _plan(5), "query_heads"),
         ("llama_3_70b", _plan(5), "kv_heads"),
@@ -51,12 +53,17 @@ def test_cuts_and_blocks_have_codes_too() -> None:
     assert _codes("llama_3_70b", _plan(64, batch=64), blocks=(128, 128)) == {"blocks"}
 
 
+def test_stages_may_have_to_be_even() -> None:
+    plan, even = _plan(1, pp=3, batch=63), ("layout.pipeline_stages=even",)
+    assert (_codes("llama_3_70b", plan), _codes("llama_3_70b", plan, changes=even)) == (set(), {"layers"})
+
+
 def test_every_code_has_a_text() -> None:
     assert set(PROBLEMS) == set(get_args(ProblemCode))
     model, layout = catalog.model("deepseek_v3"), catalog.assumptions("deployable").layout
     texts = {problem.code: problem.text for problem in indivisible(model, _plan(8, ep=3), "1d", layout)}
     assert texts["experts"] == "256 experts do not split over the expert-parallel ranks"
-    assert texts["layers"] == "61 layers do not split into the pipeline's stages"
+    assert texts["stages"] == "61 layers fill at most 61 pipeline stages"
     assert not any("{" in text for text in texts.values())
 
 
