@@ -170,6 +170,13 @@ degrees = apply(
     click.option("--ep", type=COUNT, help="Expert-parallel ranks of a stage; as many as possible by default."),
 )
 
+shared_prefix = click.option(
+    "--shared-prefix",
+    type=NON_NEGATIVE,
+    default=0,
+    help="Tokens that all prompts begin with, held once and not per request.",
+)
+
 #: Requests of a service; see :func:`requests`.
 lengths = apply(
     click.option(
@@ -177,6 +184,7 @@ lengths = apply(
     ),
     click.option("--osl", default="500", show_default=True, help="Output tokens, in the same forms."),
     click.option("--cached", type=NON_NEGATIVE, default=0, help="Prompt tokens found in the prefix cache."),
+    shared_prefix,
 )
 
 burstiness = click.option(
@@ -280,7 +288,7 @@ def requests(choices: Choices, **lengths: object) -> Requests:
     """The requests of :data:`lengths`, or those of other lengths."""
     from inference_econ.inputs import Requests
 
-    named = lengths or {name: choices[name] for name in ("isl", "osl", "cached")}
+    named = lengths or {name: choices[name] for name in ("isl", "osl", "cached", "shared_prefix")}
     return Requests.build(named, origin="command line")
 
 

@@ -112,6 +112,7 @@ def explain(
     context: float | None = None,
     prompt: float | None = None,
     cut: TensorLayout = "1d",
+    shared_prefix: float = 0.0,
 ) -> Explanation:
     """Take one step of one deployment apart: of decode, or of prefill.
 
@@ -128,6 +129,8 @@ def explain(
         Explain a prefill step that reads so many further tokens of each sequence [tokens].
     cut : {'1d', '2d'}
         How weight matrices are cut.
+    shared_prefix : float
+        Tokens of the context that all sequences have in common [tokens].
 
     Returns
     -------
@@ -153,8 +156,12 @@ def explain(
         raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")
     if context is None:
         context = _CONTEXT if prompt is None else 0.0
+    if not 0 <= shared_prefix <= context:
+        raise InputError(
+            f"the shared prefix must be a part of the context, from 0 to {context:g} tokens, got {shared_prefix:g}"
+        )
     check_pins(setup.model, pins)
-    served = replace(setup, context=context)
+    served = replace(setup, context=context, shared_prefix=shared_prefix)
     deployment = _deployment(served, pins)
     if prompt is not None:
         deployment = replace(deployment, new_tokens=prompt, prefill=True)

@@ -47,7 +47,12 @@ def offer(
     4
     """
     tried = Space() if space is None else space
-    served = replace(setup, context=requests.mean_context, price=setup.dollars_per_accelerator_hour)
+    served = replace(
+        setup,
+        context=requests.mean_context,
+        price=setup.dollars_per_accelerator_hour,
+        shared_prefix=requests.shared_prefix,
+    )
     tried.pins.check_whole()
     check_pins(served.model, tried.pins)
     usable = served.hardware.hbm_bytes * served.assumptions.capacity.usable_memory

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -54,12 +54,15 @@ class Memory:
         Memory that they may fill [B].
     workspace_bytes : ndarray, broadcastable to (...)
         Activations of the largest step, taken from the usable memory before [B].
+    prefix_bytes : ndarray, broadcastable to (...)
+        Of the cache, a prefix that sequences have in common: it does not grow with their number [B].
     """
 
     weight_bytes: Array
     kv_bytes: Array
     available_bytes: Array
     workspace_bytes: Array
+    prefix_bytes: Array = field(default_factory=lambda: np.zeros(()))
 
     @property
     def fits(self) -> npt.NDArray[np.bool_]:
@@ -169,6 +172,26 @@ def _held_cache(
     return held
 
 
+def _own_tokens(context: float, shared: float, assumed: CapacityAssumptions) -> float:
+    """Tokens of a sequence that are not of the prefix that all have in common, whose whole blocks are [tokens]."""
+    block = float(assumed.kv_block)
+    return context - min(shared, context) // block * block
+
+
+def _held_prefix(
+    model: ModelSpec, precision: Precision, plans: Plans, shared: float, assumptions: Assumptions
+) -> Array | float:
+    """Cache of the first tokens of all sequences, over all accelerators of an instance [B].
+
+    Each group of attention ranks holds them once, and with them a state of recurrent layers.
+    """
+    if not shared:
+        return 0.0
+    parallel = assumptions.layout.attention_groups == "data_parallel"
+    groups = plans.stage / plans.attention_ranks if parallel else 1.0
+    return sum(_held_cache(model, precision, plans, shared, assumptions).values()) * groups
+
+
 def _decompressed(spec: Attention, assumed: AttentionAssumptions | None) -> bool:
     return assumed is not None and spec.kind == "latent" and assumed.latent == "decompressed"
 
@@ -240,6 +263,7 @@ def need(
     context: float,
     hbm_bytes: float,
     assumptions: Assumptions,
+    shared_prefix: float = 0.0,
 ) -> Memory:
     """What plans need and have.
 
@@ -256,6 +280,8 @@ def need(
     assumptions : Assumptions
         ``kv_capacity`` says how many micro-batches are counted, ``kv_block`` in which portions, ``usable_memory``
         how much may be filled, and ``workspace_tokens`` what activations take of that.
+    shared_prefix : float
+        Tokens of the context that all sequences have in common [tokens].
 
     Returns
     -------
@@ -263,13 +289,16 @@ def need(
         Entries broadcastable to (...).
     """
     weights = _held_weights(model, precision, plans, assumptions).values()
-    cache = _held_cache(model, precision, plans, context, assumptions).values()
+    own = _own_tokens(context, shared_prefix, assumptions.capacity)
+    cache = _held_cache(model, precision, plans, own, assumptions).values()
+    prefix = np.asarray(_held_prefix(model, precision, plans, context - own, assumptions))
     workspace = plans.accelerators * workspace_bytes(model, precision, plans, context, assumptions)
     return Memory(
         np.asarray(sum(weights)),
-        sum(cache) * _counted(plans, assumptions.capacity),
+        sum(cache) * _counted(plans, assumptions.capacity) + prefix,
         plans.accelerators * (hbm_bytes * assumptions.capacity.usable_memory) - workspace,
         workspace,
+        prefix,
     )
 
 
@@ -279,7 +308,13 @@ def _counted(plans: Plans, assumed: CapacityAssumptions) -> Array:
 
 
 def of_one_accelerator(
-    model: ModelSpec, precision: Precision, plan: Plans, context: float, hbm_bytes: float, assumptions: Assumptions
+    model: ModelSpec,
+    precision: Precision,
+    plan: Plans,
+    context: float,
+    hbm_bytes: float,
+    assumptions: Assumptions,
+    shared_prefix: float = 0.0,
 ) -> dict[str, float]:
     """What takes the memory of each accelerator of a single plan, on average over those of the fullest stage.
 
@@ -293,19 +328,22 @@ def of_one_accelerator(
         Tokens in the cache of each sequence [tokens].
     hbm_bytes : float
         Memory of one accelerator [B].
-    assumptions : Assumptions
+    assumptions, shared_prefix
         As in :func:`need`.
 
     Returns
     -------
     dict of str to float
-        Groups of weights, cache, states, workspace, head-room and what is free [B]; they add up to ``hbm_bytes``.
+        Groups of weights, cache, shared prefix, states, workspace, head-room and what is free [B]; they add up to
+        ``hbm_bytes``.
     """
-    cache = _held_cache(model, precision, plan, context, assumptions)
+    own = _own_tokens(context, shared_prefix, assumptions.capacity)
+    cache = _held_cache(model, precision, plan, own, assumptions)
     sequences = _counted(plan, assumptions.capacity)
     shared = {
         **_held_weights(model, precision, plan, assumptions),
         **{name: held * sequences for name, held in cache.items()},
+        "shared_prefix": _held_prefix(model, precision, plan, context - own, assumptions),
     }
     parts = {name: float(np.ravel(held / plan.accelerators)[0]) for name, held in shared.items()}
     parts["workspace"] = float(np.ravel(workspace_bytes(model, precision, plan, context, assumptions))[0])

@@ -69,7 +69,8 @@ class Proposer:
             precision = replace(precision, embeddings=own.embeddings)
         # The host schedules a round once.
         assumed = target.assumptions.changed({"host.step_overhead": 0.0, "host.sequence_overhead": 0.0})
-        return cls(target, speculation, Setup(model, target.hardware, precision, target.context, assumed))
+        helper = Setup(model, target.hardware, precision, target.context, assumed, shared_prefix=target.shared_prefix)
+        return cls(target, speculation, helper)
 
     @property
     def independent(self) -> bool:
@@ -110,6 +111,7 @@ class Proposer:
             own,
             weight_bytes=np.asarray(own.weight_bytes + copies * more.weight_bytes),
             kv_bytes=np.asarray(own.kv_bytes + copies * more.kv_bytes),
+            prefix_bytes=np.asarray(own.prefix_bytes + copies * more.prefix_bytes),
         )
 
     def placed(self, plans: Plans) -> tuple[Plans, Array]:

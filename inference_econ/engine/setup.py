@@ -65,6 +65,8 @@ class Setup:
         With the exceptions for the chip's family applied.
     price : float or None
         Of one accelerator [USD/h]; None if nobody knows it.
+    shared_prefix : float
+        Tokens of the context that all sequences have in common [tokens]; all of it where the context is shorter.
 
     Raises
     ------
@@ -79,6 +81,7 @@ class Setup:
     context: float
     assumptions: Assumptions
     price: float | None = None
+    shared_prefix: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and apply what is assumed differently for the chip's family."""
@@ -177,7 +180,8 @@ class Setup:
 
     def work(self, plans: Plans) -> Work:
         """The operator table of these plans."""
-        return decode_work(self.model, self.precision, plans, self.context, self.hardware.link_domain, self.assumptions)
+        domain, shared = self.hardware.link_domain, self.shared_prefix
+        return decode_work(self.model, self.precision, plans, self.context, domain, self.assumptions, shared)
 
     def unit(self, dtype: str) -> str:
         """The maths unit that a matrix product with weights of ``dtype`` runs on."""
@@ -242,12 +246,13 @@ class Setup:
     def memory(self, plans: Plans) -> Memory:
         """What the plans need and have."""
         hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plans)
-        return memory.need(self.model, self.precision, plans, context, hbm, self.assumptions)
+        return memory.need(self.model, self.precision, plans, context, hbm, self.assumptions, self.shared_prefix)
 
     def memory_of_one_accelerator(self, plan: Plans) -> dict[str, float]:
         """What takes the memory of each accelerator of a single plan [B]."""
         hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plan)
-        return memory.of_one_accelerator(self.model, self.precision, plan, context, hbm, self.assumptions)
+        shared = self.shared_prefix
+        return memory.of_one_accelerator(self.model, self.precision, plan, context, hbm, self.assumptions, shared)
 
     def _kept_tokens(self, plans: Plans) -> float:
         """Tokens of a sequence in the cache after the step; a prompt that is read is kept [tokens]."""

@@ -214,9 +214,15 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
         np.asarray(compute * operator.padding),
         np.asarray(operator.weight_bytes * weights),
         np.asarray(operator.activation_bytes_per_token * dense * work.tokens),
-        np.asarray(operator.kv_bytes_per_sequence * (repeats / setup.kv_bytes_per_second) * work.sequences),
+        np.asarray(_cached_bytes(operator, work) * (repeats / setup.kv_bytes_per_second)),
         setup.shown(operator.kind),
     )
+
+
+def _cached_bytes(operator: Operator, work: Work) -> Array:
+    """Cache that one occurrence of a row reads, for each sequence and for all of them [B]."""
+    each = np.asarray(operator.kv_bytes_per_sequence * work.sequences)
+    return each + operator.shared_kv_bytes if np.any(operator.shared_kv_bytes) else each
 
 
 def _rooflines(setup: Setup, work: Work) -> list[Roofline]:
@@ -244,6 +250,7 @@ def _step_overlapped(setup: Setup, work: Work) -> Array:
     traffic: Array | float = 0.0
     fixed: Array | float = 0.0
     cached: Array | float = 0.0
+    shared: Array | float = 0.0
     bytes_per_second = setup.bytes_per_second
     for operator in work.operators:
         rate = operator.repeats / setup.flops_per_second(operator.dtype, operator.kind)
@@ -254,8 +261,10 @@ def _step_overlapped(setup: Setup, work: Work) -> Array:
         slower = bytes_per_second / setup.weight_bytes_per_second(operator.dtype, operator.kind)
         fixed = fixed + operator.weight_bytes * (operator.repeats * slower)
         cached = cached + operator.kv_bytes_per_sequence * operator.repeats
-    cached = cached * (bytes_per_second / setup.kv_bytes_per_second)
-    moved = fixed + traffic * work.tokens + cached * work.sequences
+        if np.any(operator.shared_kv_bytes):
+            shared = shared + operator.shared_kv_bytes * operator.repeats
+    cached, shared = (read * (bytes_per_second / setup.kv_bytes_per_second) for read in (cached, shared))
+    moved = fixed + traffic * work.tokens + cached * work.sequences + shared
     return np.maximum(per_token * work.tokens + per_sequence * work.sequences, moved / bytes_per_second)
 
 

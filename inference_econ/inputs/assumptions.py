@@ -184,6 +184,10 @@ class AttentionAssumptions(Spec):
     latent: Literal["absorbed", "decompressed", "decompressed_per_step"]
     """MLA in decode: the latent is key and value of every head; or keys and values of every head are cached; or
     the latent is cached and decompressed in every step. Prefill decompresses what is cached, once."""
+    shared_prefix: Literal["per_sequence", "once"] = "per_sequence"
+    """A prefix that all sequences have in common is read in decode for each of them, or once by each group of attention
+    ranks (cascade attention); layers with a window, with a selection of tokens or with decompressed latents read it for
+    each. It is held once in either case."""
     kv_reads: Literal["micro_batch", "batch"]
     """Cache that a stage reads per micro-batch: of its own sequences, or of the whole batch (an early state of
     the study's code)."""

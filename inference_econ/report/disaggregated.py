@@ -16,7 +16,7 @@ from inference_econ.answers.recommend import Choice
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.record import facts
-from inference_econ.report.service import SEEN, bounded_load, layout_of, load_record
+from inference_econ.report.service import SEEN, bounded_load, cached_label, layout_of, load_record
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 from inference_econ.studies.results import Curve
 
@@ -243,7 +243,7 @@ def _ratio(value: float) -> str:
 
 def _title(pools: Pools) -> str:
     requests, precision = pools.requests, pools.decode.setup.precision
-    cached = f", {requests.cached:g} of it cached" if requests.cached else ""
+    cached = cached_label(requests)
     chips = " and ".join(pool.setup.hardware.name for pool in pools.aggregated)
     return (
         f"{pools.decode.setup.model.name} on {chips}: {requests.isl.mean:g} input tokens{cached}, "
@@ -285,7 +285,7 @@ def comparison_record(
             instances.setup.hardware.name: caveats.calibration_record(instances, SEEN)
             for instances in compared.subjects()
         },
-        **facts(decoding, "weights", "kv", "isl", "osl", "cached", requests=pools.requests),
+        **facts(decoding, "weights", "kv", "isl", "osl", "cached", "shared_prefix", requests=pools.requests),
         "ttft_seconds_promised": None if math.isinf(compared.ttft_seconds) else compared.ttft_seconds,
         "bytes_per_prompt": pools.bytes_per_prompt,
         "layer_by_layer": pools.layer_by_layer,

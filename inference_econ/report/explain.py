@@ -84,6 +84,8 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     )
     speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
     length = f"context {setup.context:g}"
+    if setup.shared_prefix:
+        length += f" ({setup.shared_prefix:g} in common)"
     if explanation.prompt is not None:
         speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
         length = f"{length} cached before"
@@ -170,6 +172,7 @@ _HELD_NAMES = {
     "experts": "routed experts",
     "embeddings": "embeddings",
     "kv_cache": "KV cache",
+    "shared_prefix": "KV cache of the shared prefix",
     "state": "states of recurrent layers",
     "workspace": "workspace of a step",
     "head_room": "head-room",

@@ -49,13 +49,15 @@ def _grouped_query(table: OperatorTable, layers: int, spec: GroupedQueryAttentio
     limits = [] if spec.chunk is None else [spec.chunk / 2]
     limits += [] if spec.window is None else [float(spec.window)]
     limit = min(limits, default=math.inf)
+    shared = 0.0 if limits else table.read_once
     yield table.projection("qkv", layers, [(projected, table.hidden)], reduced=projected, only_2d=True)
     yield _scores(
         table,
         "attention" if not limits else f"attention (last {min(limits):g})",
         layers,
         flop=formulas.grouped_query_flop(spec.query_heads, (spec.head_dim + value_dim) / 2) * table.attended(limit),
-        cached_bytes=counting.cached_elements(spec) * table.read(limit) * table.kv_width,
+        cached_bytes=counting.cached_elements(spec) * (table.read(limit) - shared) * table.kv_width,
+        shared_bytes=counting.cached_elements(spec) * shared * table.kv_width,
         heads=float(spec.kv_heads),
     )
     yield table.projection("attention output", layers, [(table.hidden, float(values))], reduced=summed, output=True)
@@ -100,8 +102,16 @@ def _latent_scores(table: OperatorTable, layers: int, spec: LatentAttention, lim
     latent = float(spec.kv_rank + spec.rope_head_dim)
     if variant == "absorbed":
         flop = formulas.latent_flop(spec.query_heads, spec.kv_rank, spec.rope_head_dim)
-        bytes_read = latent * table.read(limit) * table.kv_width
-        yield _scores(table, "attention", layers, flop=flop * table.attended(limit), cached_bytes=bytes_read, heads=1.0)
+        shared = table.read_once if math.isinf(limit) else 0.0
+        yield _scores(
+            table,
+            "attention",
+            layers,
+            flop=flop * table.attended(limit),
+            cached_bytes=latent * (table.read(limit) - shared) * table.kv_width,
+            shared_bytes=latent * shared * table.kv_width,
+            heads=1.0,
+        )
         return
     widths = spec.nope_head_dim, spec.rope_head_dim, spec.value_head_dim
     expanded = float(formulas.decompressed_elements(spec.query_heads, *widths))
@@ -193,12 +203,15 @@ def _scores(
     flop: float,
     cached_bytes: float,
     heads: float,
+    shared_bytes: float = 0.0,
     launches: float = 3.0,
 ) -> Operator:
     """Arithmetic per new token, and bytes read per sequence, of one layer; ``heads`` can be held apart.
 
-    Kernels: rotation and cache write, attention over parts of the context, their sum.
+    ``shared_bytes`` are read once by each group of attention ranks that has a sequence. Kernels: rotation and cache
+    write, attention over parts of the context, their sum.
     """
+    copies = np.minimum(table.groups, table.plans.micro_batch) if shared_bytes else 0.0
     rounds = table.plans.pp if table.assumptions.attention.kv_reads == "batch" else 1.0
     return Operator(
         name,
@@ -208,5 +221,6 @@ def _scores(
         "scores",
         flop_per_token=flop / table.stage,
         kv_bytes_per_sequence=cached_bytes * rounds * table.cache_share(heads),
+        shared_kv_bytes=shared_bytes * copies * table.cache_share(heads),
         launches=launches,
     )

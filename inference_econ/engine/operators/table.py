@@ -72,6 +72,8 @@ class Operator:
         [B]
     kv_bytes_per_sequence : ndarray
         Cache read per sequence [B].
+    shared_kv_bytes : ndarray
+        Cache read once per step, whatever the batch: a prefix that all sequences have in common [B].
     collectives : mapping of str to tuple of Collective
         Waited for after the operator, for each way to cut matrices.
     on_attention_ranks : bool
@@ -91,6 +93,7 @@ class Operator:
     weight_bytes: Array | float = 0.0
     activation_bytes_per_token: Array | float = 0.0
     kv_bytes_per_sequence: Array | float = 0.0
+    shared_kv_bytes: Array | float = 0.0
     collectives: Mapping[TensorLayout, tuple[Collective, ...]] = field(default_factory=dict)
     on_attention_ranks: bool = False
     launches: float = 1.0
@@ -111,6 +114,8 @@ class OperatorTable:
         their own [1].
     context : float
         Tokens in the cache of a sequence before the step [tokens].
+    read_once : float
+        Tokens of it that a group of attention ranks reads once for all of its sequences [tokens].
     """
 
     def __init__(
@@ -121,6 +126,7 @@ class OperatorTable:
         context: float,
         link_domain: int,
         assumptions: Assumptions,
+        shared_prefix: float = 0.0,
     ) -> None:
         self.model, self.precision, self.plans, self.assumptions = model, precision, plans, assumptions
         self.hidden = float(model.hidden_size)
@@ -133,6 +139,8 @@ class OperatorTable:
         self.activation_width = BYTES_PER_ELEMENT[precision.activations]
         self.kv_width = BYTES_PER_ELEMENT[precision.kv]
         self.context = context
+        once = assumptions.attention.shared_prefix == "once" and not plans.prefill
+        self.read_once = min(shared_prefix, context) if once else 0.0
 
     def projection(
         self,

@@ -54,6 +54,7 @@ def decode_work(
     context: float,
     link_domain: int,
     assumptions: Assumptions,
+    shared_prefix: float = 0.0,
 ) -> Work:
     """The operator table of one decode step.
 
@@ -71,13 +72,15 @@ def decode_work(
         Accelerators that share the fast link [1].
     assumptions : Assumptions
         How work is laid out and counted.
+    shared_prefix : float
+        Tokens of the context that all sequences have in common [tokens].
 
     Returns
     -------
     Work
         Entries broadcast to ``plans.shape``.
     """
-    table = OperatorTable(model, precision, plans, context, link_domain, assumptions)
+    table = OperatorTable(model, precision, plans, context, link_domain, assumptions, shared_prefix)
     pace = fullest_over_mean(model.layers, plans, assumptions.layout)
     layers = [row for block in model.blocks for row in (*mixer(table, block), *feed_forward(table, block))]
     operators = [*_paced(layers, pace), _output_embedding(table), _pipeline(table)]
