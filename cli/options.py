@@ -134,6 +134,8 @@ domain = click.option(
     help="What-if: accelerators that share the fast link; the same as --set hardware.link_domain=N.",
 )
 
+context_ranks = click.option("--dcp", type=COUNT, help="Attention ranks that split a sequence's cache by tokens [1].")
+
 #: Lengths, search and pinned degrees of a frontier of decode steps.
 workload = apply(
     click.option("--context", type=NON_NEGATIVE, help="Cached tokens per sequence; instead of --isl and --osl."),
@@ -158,6 +160,7 @@ workload = apply(
     click.option("--dp", type=COUNT, help="Pin: groups of them in a pipeline stage."),
     click.option("--pp", type=COUNT, help="Pin: pipeline stages."),
     click.option("--ep", type=COUNT, help="Pin: expert-parallel ranks of a stage."),
+    context_ranks,
     click.option("--batch", type=POSITIVE, help="Pin: sequences decoded together by an instance."),
     click.option("--accelerators", type=POSITIVE, help="Pin: size of an instance."),
 )
@@ -168,6 +171,7 @@ degrees = apply(
     click.option("--dp", type=COUNT, default=1, show_default=True, help="Groups of them in a pipeline stage."),
     click.option("--pp", type=COUNT, default=1, show_default=True, help="Pipeline stages."),
     click.option("--ep", type=COUNT, help="Expert-parallel ranks of a stage; as many as possible by default."),
+    context_ranks,
 )
 
 shared_prefix = click.option(
@@ -219,6 +223,7 @@ layout = apply(
     click.option("--dp", type=COUNT, help="Groups of them in a pipeline stage."),
     click.option("--pp", type=COUNT, help="Pipeline stages."),
     click.option("--ep", type=COUNT, help="Expert-parallel ranks of a stage."),
+    context_ranks,
     click.option("--accelerators", type=COUNT, help="Size of an instance."),
     largest,
 )
@@ -274,7 +279,7 @@ def pins(choices: Choices) -> Pins:
     """The degrees that are fixed, as far as a command has options for them."""
     from inference_econ.engine import Pins
 
-    return Pins(**{name: choices.get(name) for name in ("tp", "dp", "pp", "ep", "batch", "accelerators")})
+    return Pins(**{name: choices.get(name) for name in ("tp", "dp", "pp", "ep", "dcp", "batch", "accelerators")})
 
 
 def space(choices: Choices) -> Space:

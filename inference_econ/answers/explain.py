@@ -195,7 +195,8 @@ def _deployment(setup: Setup, pins: Pins) -> plans.Plans:
     elif ep is not None and ep > 1 and not plans.has_experts(setup.model):
         raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {ep}")
     one = np.ones(1)
-    return plans.Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * spread, whole=True)
+    dcp = float(pins.dcp or 1)
+    return plans.Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * spread, whole=True, dcp=dcp)
 
 
 def _check_divisible(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> None:

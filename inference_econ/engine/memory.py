@@ -167,7 +167,10 @@ def _held_cache(
         kept: Array | float = block.layers * _kept(block.attention, precision, context, assumptions) * fullest
         if assumptions.layout.kv_placement == "by_heads":
             ranks = plans.attention_ranks
-            kept = kept * (ranks / np.minimum(ranks, _apart(block.attention, assumptions.attention)))
+            apart = _apart(block.attention, assumptions.attention)
+            # Ranks beyond the heads hold copies, or other tokens of the same sequence.
+            apart = apart if block.attention.kind == "recurrent" else apart * plans.dcp
+            kept = kept * (ranks / np.minimum(ranks, apart))
         held["state" if block.attention.kind == "recurrent" else "kv_cache"] += kept
     return held
 

@@ -122,7 +122,7 @@ class Proposer:
         """
         one = np.ones(())
         if self.speculation.proposer != "draft":
-            return Plans(plans.stage, plans.batch, one, plans.attention_ranks, plans.ep, whole=plans.whole), one
+            return replace(plans, accelerators=plans.stage, pp=one, new_tokens=1, prefill=False), one
         if self.independent:
             return Plans.of(plans.accelerators, plans.batch, plans.pp), one
         degrees = self._degrees(plans)

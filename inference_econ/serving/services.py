@@ -230,7 +230,8 @@ def layouts(setup: Setup, grid: Grid) -> Plans:
         for name in ("accelerators", "batch", "pp", "attention_ranks", "ep")
     )
     order = np.lexsort((ep, ranks, pp, size))
-    return Plans(size[order], batch[order], pp[order], ranks[order], ep[order], whole=True)
+    dcp = variants[0].dcp if variants else 1.0
+    return Plans(size[order], batch[order], pp[order], ranks[order], ep[order], whole=True, dcp=dcp)
 
 
 def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None) -> Array:

@@ -122,7 +122,7 @@ class WholeLayouts:
             ep = np.full((), float(self.pins.ep))
         elif has_experts(model) and assumptions.experts.parallel:
             ep = _column(_dividing(expert_degrees(model), stage), stage)
-        return replace(plans, attention_ranks=ranks[:, None], ep=ep, whole=True)
+        return replace(plans, attention_ranks=ranks[:, None], ep=ep, whole=True, dcp=float(self.pins.dcp or 1))
 
     def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
         """The same numbers, at most the stage."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.engine.operators.table import Operator, OperatorTable
+from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
 from inference_econ.formulas import attention as formulas
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
@@ -60,6 +60,7 @@ def _grouped_query(table: OperatorTable, layers: int, spec: GroupedQueryAttentio
         shared_bytes=counting.cached_elements(spec) * shared * table.kv_width,
         heads=float(spec.kv_heads),
     )
+    yield from _context_exchange(table, layers, float(queries), float(values), spec.query_heads)
     yield table.projection("attention output", layers, [(table.hidden, float(values))], reduced=summed, output=True)
 
 
@@ -112,6 +113,8 @@ def _latent_scores(table: OperatorTable, layers: int, spec: LatentAttention, lim
             shared_bytes=latent * shared * table.kv_width,
             heads=1.0,
         )
+        values = float(spec.query_heads * spec.kv_rank)
+        yield from _context_exchange(table, layers, spec.query_heads * latent, values, spec.query_heads, latent)
         return
     widths = spec.nope_head_dim, spec.rope_head_dim, spec.value_head_dim
     expanded = float(formulas.decompressed_elements(spec.query_heads, *widths))
@@ -137,6 +140,9 @@ def _latent_scores(table: OperatorTable, layers: int, spec: LatentAttention, lim
         cached_bytes=moved,
         heads=float(spec.query_heads),
     )
+    queries, values = spec.nope_head_dim + spec.rope_head_dim, spec.value_head_dim
+    heads = spec.query_heads
+    yield from _context_exchange(table, layers, float(heads * queries), float(heads * values), heads, latent)
 
 
 def _compressed(table: OperatorTable, layers: int, spec: CompressedAttention, summed: float) -> Iterator[Operator]:
@@ -158,6 +164,38 @@ def _compressed(table: OperatorTable, layers: int, spec: CompressedAttention, su
         flop=formulas.grouped_query_flop(spec.query_heads, spec.head_dim) * attended,
         cached_bytes=spec.head_dim * attended * table.kv_width,
         heads=1.0,
+    )
+    width = float(spec.query_heads * spec.head_dim)
+    yield from _context_exchange(table, layers, width, width, spec.query_heads, float(spec.head_dim))
+
+
+def _context_exchange(
+    table: OperatorTable, layers: int, queries: float, values: float, heads: float, latent: float = 0.0
+) -> Iterator[Operator]:
+    """What ranks exchange that split the tokens of a sequence: queries before attention, parts of its output after.
+
+    ``queries`` and ``values`` are elements per token over all heads, ``latent`` those that are cached of a token where
+    they serve all heads. As in vLLM (``cp_lse_ag_out_rs``): the queries of the ranks are gathered, so that each works
+    on the heads of all of them with its part of the tokens; the logarithms of their sums are gathered in 32 bits; and
+    the outputs are scaled, added up and scattered. Prefill has all new tokens at hand: it gathers the queries for what
+    was cached before, or the latents that were.
+    """
+    sharing, past = table.plans.dcp, table.context > 0
+    if sharing <= 1 or (table.plans.prefill and not past):
+        return
+    ranks, owners = np.full((), sharing), table.ranks * table.groups
+    domains = table.domains(ranks)
+    sent = [queries * table.activation_width, sharing * heads * BYTES_PER_ELEMENT["fp32"]]
+    sent += [values * table.activation_width]
+    tensors = [sharing * each / owners for each in sent]
+    if table.plans.prefill and latent:
+        tensors = [np.asarray(table.context * latent * table.kv_width / table.plans.new_tokens / table.groups)]
+    exchanged = tuple(Collective("all_to_all", ranks, domains, each, own_link=True) for each in tensors)
+    yield Operator(
+        "context exchange",
+        float(layers),
+        table.precision.activations,
+        collectives=dict.fromkeys(table.assumptions.layout.tensor_layouts, exchanged),
     )
 
 
@@ -190,6 +228,7 @@ def _recurrent(table: OperatorTable, layers: int, spec: RecurrentMixer, summed: 
         flop=formulas.recurrence_flop(state),
         cached_bytes=2.0 * kept,
         heads=float(spec.value_heads),
+        by_token=False,
         # Convolution, gates, norms of queries and keys, recurrence, norm and gate of the output.
         launches=6.0,
     )
@@ -204,6 +243,7 @@ def _scores(
     cached_bytes: float,
     heads: float,
     shared_bytes: float = 0.0,
+    by_token: bool = True,
     launches: float = 3.0,
 ) -> Operator:
     """Arithmetic per new token, and bytes read per sequence, of one layer; ``heads`` can be held apart.
@@ -220,7 +260,7 @@ def _scores(
         table.precision.attention if table.assumptions.chip.math_unit_follows == "weights" else table.precision.kv,
         "scores",
         flop_per_token=flop / table.stage,
-        kv_bytes_per_sequence=cached_bytes * rounds * table.cache_share(heads),
+        kv_bytes_per_sequence=cached_bytes * rounds * table.cache_share(heads, by_token=by_token),
         shared_kv_bytes=shared_bytes * copies * table.cache_share(heads),
         launches=launches,
     )

@@ -139,7 +139,7 @@ class OperatorTable:
         self.activation_width = BYTES_PER_ELEMENT[precision.activations]
         self.kv_width = BYTES_PER_ELEMENT[precision.kv]
         self.context = context
-        once = assumptions.attention.shared_prefix == "once" and not plans.prefill
+        once = assumptions.attention.shared_prefix == "once" and not plans.prefill and plans.dcp == 1
         self.read_once = min(shared_prefix, context) if once else 0.0
 
     def projection(
@@ -223,15 +223,16 @@ class OperatorTable:
             return np.asarray(np.ceil(ranks / self.link_domain))
         return np.maximum(ranks / self.link_domain, 1.0)
 
-    def cache_share(self, heads: float) -> Array:
+    def cache_share(self, heads: float, *, by_token: bool = True) -> Array:
         """Part of the cache of a stage's sequences that one chip holds and reads.
 
         Spread evenly, as in the published study; or each group of attention ranks holds its own sequences, every
-        rank the heads it works on, and ranks beyond the number of heads hold copies.
+        rank the heads it works on, and ranks beyond the number of heads hold copies, or with decode context parallelism
+        other tokens of what is cached ``by_token``.
         """
         if self.assumptions.layout.kv_placement == "spread":
             return 1.0 / self.stage
-        return 1.0 / (self.groups * np.minimum(self.ranks, heads))
+        return 1.0 / (self.groups * np.minimum(self.ranks, heads * self.plans.dcp if by_token else heads))
 
     def waited_for(self, collective: Collective) -> dict[TensorLayout, tuple[Collective, ...]]:
         """The same collective however matrices are cut."""
