@@ -56,6 +56,8 @@ class Explanation:
         What takes the memory of each accelerator; the entries add up to what it has [B].
     prompt : float or None
         Prompt tokens of each sequence that the step reads [tokens]; None for a decode step.
+    streamed_bytes : float
+        Weights that each accelerator reads per step from the memory of its host [B].
     """
 
     setup: Setup
@@ -67,6 +69,7 @@ class Explanation:
     operators: tuple[OperatorCosts, ...]
     held: Mapping[str, float]
     prompt: float | None = None
+    streamed_bytes: float = 0.0
 
     @property
     def accelerators(self) -> float:
@@ -77,6 +80,12 @@ class Explanation:
     def seconds(self) -> float:
         """Time of the step [s]."""
         return float(self.costs.seconds[0])
+
+    @property
+    def streamed_seconds(self) -> float:
+        """Time in which the link to the host delivers a step's weights [s]."""
+        link = self.setup.hardware.host_link_bytes_per_second_one_way
+        return self.streamed_bytes / link if link and self.streamed_bytes else 0.0
 
     @property
     def tokens_per_second(self) -> float:
@@ -156,12 +165,12 @@ def explain(
         raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")
     if context is None:
         context = _CONTEXT if prompt is None else 0.0
+    check_pins(setup.model, pins)
+    served = replace(setup, context=context, shared_prefix=shared_prefix)
     if not 0 <= shared_prefix <= context:
         raise InputError(
             f"the shared prefix must be a part of the context, from 0 to {context:g} tokens, got {shared_prefix:g}"
         )
-    check_pins(setup.model, pins)
-    served = replace(setup, context=context, shared_prefix=shared_prefix)
     deployment = _deployment(served, pins)
     if prompt is not None:
         deployment = replace(deployment, new_tokens=prompt, prefill=True)
@@ -178,7 +187,9 @@ def explain(
     layout = layout_record(deployment, cut, served.assumptions.layout)
     rows = tuple(operator_costs(served, deployment, cut))
     held = served.memory_of_one_accelerator(deployment)
-    return Explanation(served, layout, batch, costs, needed, dollars, rows, held, prompt)
+    streamed = memory.streamed_bytes(served.model, served.precision, deployment, served.assumptions)
+    from_host = float(np.ravel(streamed)[0])
+    return Explanation(served, layout, batch, costs, needed, dollars, rows, held, prompt, from_host)
 
 
 def _deployment(setup: Setup, pins: Pins) -> plans.Plans:

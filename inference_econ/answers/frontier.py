@@ -104,7 +104,7 @@ def make_grid(setup: Setup, space: Space) -> grids.Grid:
     """
     _check_pins(setup, space)
     pins, largest = space.pins, space.max_accelerators
-    weights = memory.weight_bytes(setup.model, setup.precision)
+    weights = memory.weight_bytes(setup.model, setup.precision, setup.assumptions.capacity.host_weights)
     usable = setup.hardware.hbm_bytes * setup.assumptions.capacity.usable_memory
     smallest = weights / usable
     most = _LARGEST_INSTANCE if largest is None else min(largest, _LARGEST_INSTANCE)

@@ -56,7 +56,7 @@ def offer(
     tried.pins.check_whole()
     check_pins(served.model, tried.pins)
     usable = served.hardware.hbm_bytes * served.assumptions.capacity.usable_memory
-    smallest = memory.weight_bytes(served.model, served.precision) / usable
+    smallest = memory.weight_bytes(served.model, served.precision, served.assumptions.capacity.host_weights) / usable
     largest = None if tried.max_accelerators is None else int(tried.max_accelerators)
     grid = whole_grid(smallest, pipeline=tried.pipeline, largest=largest, pins=tried.pins)
     if not grid.accelerators.size:

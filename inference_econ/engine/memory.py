@@ -77,9 +77,20 @@ class Memory:
         return weights, cache, available
 
 
-def weight_bytes(model: ModelSpec, precision: Precision) -> float:
-    """All weights of a model as stored, once [B]."""
-    return sum(_weight_groups(model, precision).values())
+def weight_bytes(model: ModelSpec, precision: Precision, host_weights: float = 0.0) -> float:
+    """All weights of a model as stored, once [B]; without the share of its layers that lies in the host's memory."""
+    groups = _weight_groups(model, precision)
+    whole = sum(groups.values())
+    return whole - host_weights * (whole - groups["embeddings"]) if host_weights else whole
+
+
+def streamed_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array:
+    """Weights that each accelerator reads from the memory of its host while a step passes all stages [B].
+
+    Copies are read by each that would hold one; of a pipeline, the fullest stage sets the pace.
+    """
+    layers = {**_all_weights(model, precision, plans, assumptions), "embeddings": 0.0}
+    return np.asarray(assumptions.capacity.host_weights * sum(layers.values()) / plans.stage)
 
 
 def _weight_groups(
@@ -113,7 +124,17 @@ def _weight_groups(
 def _held_weights(
     model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions
 ) -> dict[str, Array | float]:
-    """Weights over all accelerators of an instance, by group [B].
+    """Weights in the memory of all accelerators of an instance, by group [B]; what the host holds does not count."""
+    groups, share = _all_weights(model, precision, plans, assumptions), assumptions.capacity.host_weights
+    if not share:
+        return groups
+    return {name: held if name == "embeddings" else held * (1.0 - share) for name, held in groups.items()}
+
+
+def _all_weights(
+    model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions
+) -> dict[str, Array | float]:
+    """Weights of all accelerators of an instance, copies included, wherever they lie, by group [B].
 
     Each group of attention ranks holds its own copy of attention and of shared experts. Stages of a pipeline count as
     if all had as many layers as the fullest.

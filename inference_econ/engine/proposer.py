@@ -67,8 +67,10 @@ class Proposer:
         elif speculation.weights is not None:
             precision = Precision.of(model, speculation.weights, own.activations, own.kv)
             precision = replace(precision, embeddings=own.embeddings)
-        # The host schedules a round once.
-        assumed = target.assumptions.changed({"host.step_overhead": 0.0, "host.sequence_overhead": 0.0})
+        # The host schedules a round once; a proposer is small enough to lie with the chips.
+        assumed = target.assumptions.changed(
+            {"host.step_overhead": 0.0, "host.sequence_overhead": 0.0, "capacity.host_weights": 0.0}
+        )
         helper = Setup(model, target.hardware, precision, target.context, assumed, shared_prefix=target.shared_prefix)
         return cls(target, speculation, helper)
 

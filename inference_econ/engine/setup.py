@@ -71,8 +71,8 @@ class Setup:
     Raises
     ------
     InputError
-        If the chip has no maths unit for a format or cannot hold the cache in its format, or the context or the price
-        is no sensible number.
+        If the chip has no maths unit for a format, cannot hold the cache in its format or has no link to a host that
+        shall hold weights, or the context or the price is no sensible number.
     """
 
     model: ModelSpec
@@ -97,6 +97,12 @@ class Setup:
                 f"got {self.price:g}"
             )
         object.__setattr__(self, "assumptions", self.assumptions.for_family(self.hardware.family))
+        if self.assumptions.capacity.host_weights and self.hardware.host_link_bytes_per_second_one_way is None:
+            raise InputError(
+                f"capacity.host_weights is {self.assumptions.capacity.host_weights:g}, but {self.hardware.name} lists "
+                "no link to the memory of its host; set hardware.host_link_bytes_per_second_one_way, or host_weights "
+                "to 0"
+            )
 
     @classmethod
     def of(

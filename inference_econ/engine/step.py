@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ.engine import memory
 from inference_econ.engine.collectives import Network, collective_parts, collective_seconds
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Operator
@@ -30,6 +31,7 @@ PARTS = (
     "pipeline",
     "launches",
     "host",
+    "host_weights",
 )
 
 
@@ -103,7 +105,9 @@ def step_seconds(setup: Setup, plans: Plans) -> list[Array]:
         for index, each in enumerate(exchanged):
             turns = 2.0 * np.maximum(np.maximum(alone, each), host)
             totals[index] = np.where(plans.micro_batch >= 2.0, np.minimum(totals[index], turns), totals[index])
-    overhead = overhead_seconds(setup, plans)
+    overhead, streamed = overhead_seconds(setup, plans), streamed_seconds(setup, plans)
+    if np.any(streamed):
+        totals = [np.maximum(total, streamed) for total in totals]
     return [np.broadcast_to(total + overhead, plans.shape) for total in totals]
 
 
@@ -142,14 +146,15 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     if setup.assumptions.network.two_batch_overlap == "when_faster":
         turns = _in_turns(_evaluate(setup, halved(plans), layout))
         costs = _quicker(costs, _not_before(2.0 * host, turns), plans)
+    costs = _not_before(streamed_seconds(setup, plans), costs, "host_weights")
     parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(setup, plans)}
     return replace(costs, parts=parts, seconds=np.sum(list(parts.values()), axis=0))
 
 
-def _not_before(host: Array | float, costs: StepCosts) -> StepCosts:
-    """A step that ends no earlier than the host has launched its kernels."""
-    left = np.maximum(host - costs.seconds, 0.0)
-    return replace(costs, parts={**costs.parts, "host": left}, seconds=costs.seconds + left)
+def _not_before(end: Array | float, costs: StepCosts, part: str = "host") -> StepCosts:
+    """A step that ends no earlier than the host has launched its kernels, or has delivered weights."""
+    left = np.maximum(end - costs.seconds, 0.0)
+    return replace(costs, parts={**costs.parts, part: left}, seconds=costs.seconds + left)
 
 
 def _evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
@@ -292,6 +297,20 @@ def host_seconds(setup: Setup, work: Work) -> Array | float:
     if assumed.host.launches == "per_layer" or (assumed.host.cuda_graphs and not work.prefill):
         return 0.0
     return _kernels(setup, work) * assumed.host.launch
+
+
+def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
+    """Time to read the weights of a step that lie in the memory of the host, behind everything else [s].
+
+    Notes
+    -----
+    The weights of a layer arrive while layers before it work, so that a step takes the longer of both: the sum over
+    layers of the longer one is at most that of the longest layer more.
+    """
+    link = setup.hardware.host_link_bytes_per_second_one_way
+    if not setup.assumptions.capacity.host_weights or link is None:
+        return 0.0
+    return memory.streamed_bytes(setup.model, setup.precision, plans, setup.assumptions) / link
 
 
 def overhead_seconds(setup: Setup, plans: Plans) -> Array:

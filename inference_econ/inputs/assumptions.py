@@ -208,6 +208,9 @@ class CapacityAssumptions(Spec):
     """Granularity of the cache [tokens]: sequences hold whole blocks."""
     workspace_tokens: NonNegative
     """Tokens of the largest step, whose activations must fit beside weights and cache [tokens]."""
+    host_weights: Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)] = 0
+    """Share of the layers' weights that lies in the memory of the host, and is read over its link in every step, behind
+    the step's other work [1]."""
 
 
 class ServingAssumptions(Spec):

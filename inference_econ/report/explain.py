@@ -102,10 +102,22 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
         f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
         + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else "."),
+        *([_streamed(explanation)] if explanation.streamed_bytes else []),
         *([uneven] if fullest * depth > setup.model.layers else []),
         _interval(explanation),
         *caveats.extrapolations(*explanation.subjects()),
         *remarks(setup),
+    )
+
+
+def _streamed(explanation: Explanation) -> str:
+    """What a step reads of the weights that lie in the memory of the host."""
+    seconds, link = explanation.streamed_seconds, explanation.setup.hardware.host_link_bytes_per_second_one_way or 0.0
+    waited = float(np.ravel(explanation.costs.parts["host_weights"])[0])
+    return (
+        f"Each accelerator reads {explanation.streamed_bytes / 1e9:.1f} GB of weights per step from the memory of its "
+        f"host: {1e3 * seconds:.1f} ms at {link / 1e9:g} GB/s, of which {1e3 * (seconds - waited):.1f} ms pass behind "
+        "other work."
     )
 
 
@@ -237,6 +249,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "weight_bytes": weights,
         "kv_bytes": cache,
         "available_bytes": available,
+        "streamed_bytes": explanation.streamed_bytes,
         "workspace_bytes": float(np.ravel(explanation.memory.workspace_bytes)[0]),
         "bytes_per_accelerator": dict(explanation.held),
     }

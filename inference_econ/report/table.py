@@ -27,6 +27,7 @@ PART_NAMES = {
     "pipeline": "pipeline hand-offs",
     "launches": "kernel launches",
     "host": "host per step",
+    "host_weights": "weights from the host",
     "draft": "proposing tokens",
 }
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.explain import explain
@@ -94,6 +94,7 @@ def test_prefill_gathers_what_was_cached() -> None:
     assert "context exchange" not in {row.name for row in alone}
 
 
+@settings(deadline=None)
 @given(tp=st.sampled_from([2, 4, 8, 16]), share=st.integers(0, 4), context=st.integers(1, 100_000))
 def test_the_cache_is_never_held_less_than_once(tp: int, share: int, context: int) -> None:
     dcp = min(2**share, tp)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.explain import explain
@@ -66,6 +66,7 @@ def test_what_is_read(reads: str, dp: float, tokens: float) -> None:
     assert scalar(busy) == pytest.approx(tokens * TOKEN / setup.kv_bytes_per_second, rel=1e-12)
 
 
+@settings(deadline=None)
 @given(batch=st.integers(1, 64), shared=st.integers(0, 5000), verified=st.integers(1, 4))
 def test_sharing_takes_no_more_room_and_no_more_time(batch: int, shared: int, verified: int) -> None:
     plan = replace(_plan(2, 1, batch), new_tokens=verified)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.explain import explain
@@ -97,6 +97,7 @@ def test_a_prompt_passes_free_stages_at_their_own_pace() -> None:
     assert scalar(reading.seconds) == pytest.approx(scalar(usual.seconds) / 1.5 + pace * 2 / 4, rel=1e-9)
 
 
+@settings(deadline=None)
 @given(stages=st.integers(1, 61), batch=st.integers(1, 8))
 def test_no_uneven_pipeline_is_quicker_than_an_even_one(stages: int, batch: int) -> None:
     setup = Setup.of("deepseek_v3", "h200_sxm", assumptions="deployable", context=1000)
