@@ -107,7 +107,7 @@ def test_the_cache_is_never_held_less_than_once(tp: int, share: int, context: in
 def test_it_is_pinned() -> None:
     step = explain(_setup("deepseek_v3"), Pins(tp=8, dcp=8, batch=64), context=16_000)
     assert step.layout["dcp"] == 8 and "context exchange" in {row.name for row in step.operators}
-    setup, requests = Setup.of("deepseek_v3", "h200_sxm"), Requests(isl=30_000, osl=2000)
+    setup, requests = Setup.of("deepseek_v3", "h200_sxm"), Requests.model_validate({"isl": 30_000, "osl": 2000})
     pinned = Pins(tp=8, dp=1, pp=1, ep=8)
     alone, shared = (
         offer(setup, requests, Space(replace(pinned, dcp=degree))).service(0).slots for degree in (None, 8)

@@ -66,7 +66,7 @@ def test_the_more_the_host_holds_the_slower_and_the_more_room(share: float, batc
 
 
 def test_smaller_instances_are_offered() -> None:
-    requests, one = Requests(isl=4000, osl=2), Space(Pins(accelerators=1))
+    requests, one = Requests.model_validate({"isl": 4000, "osl": 2}), Space(Pins(accelerators=1))
     assert offer(_setup(0.9), requests, one).service(0).accelerators == 1
     wide = _setup(0.9, "h100_sxm", "hardware.host_link_bytes_per_second_one_way=450 GB/s")
     fastest = offer(wide, requests, one).service(0)

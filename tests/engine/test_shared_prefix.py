@@ -89,9 +89,11 @@ def test_windows_read_their_own_tokens() -> None:
 
 def test_more_requests_fit_with_a_shared_prefix() -> None:
     setup = Setup.of("llama_3_70b", "h100_sxm", weights="fp8")
-    space = Space(Pins(tp=8, dp=1, pp=1))
+    space, lengths = Space(Pins(tp=8, dp=1, pp=1)), {"isl": 4000, "osl": 300, "cached": 3000}
     apart, shared = (
-        offer(setup, Requests(isl=4000, osl=300, cached=3000, shared_prefix=tokens), space).service(0)
+        offer(
+            setup, Requests.model_validate({"isl": 4000, "osl": 300, "cached": 3000, "shared_prefix": tokens}), space
+        ).service(0)
         for tokens in (0, 3000)
     )
     # 4,150 tokens are 260 blocks of 16; without 187 whole blocks of 3,000 tokens 1,158 are left, 73 blocks.
@@ -101,8 +103,8 @@ def test_more_requests_fit_with_a_shared_prefix() -> None:
 
 
 def test_a_shared_prefix_is_found_in_the_cache() -> None:
-    assert Requests(isl=2000, osl=10, shared_prefix=1500).cached == 1500
-    assert Requests(isl=2000, osl=10, shared_prefix=1500, cached=1800).new_tokens == 200
+    assert Requests.model_validate({"isl": 2000, "osl": 10, "shared_prefix": 1500}).cached == 1500
+    assert Requests.model_validate({"isl": 2000, "osl": 10, "shared_prefix": 1500, "cached": 1800}).new_tokens == 200
     assert Requests.model_validate({"isl": 2000, "osl": 10, "shared_prefix": 0, "cached": 5}).cached == 5
 
 
