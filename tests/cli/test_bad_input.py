@@ -43,6 +43,17 @@ def _what_if(change: str) -> list[str]:
         (["frontire", "a", "b"], r"No such command 'frontire'"),
         (["frontier", "llama_3_8b"], r"Missing argument 'HARDWARE'"),
         ([*FRONTIER, "--wieghts", "fp8"], r"No such option: --wieghts|No such option '--wieghts'"),
+        # Deployments that cannot be.
+        (["explain", "deepseek_v3", "h200_sxm", "--pp", "62"], r"pp=62: the 61 layers of DeepSeek-V3 fill at most 61"),
+        (["load", "deepseek_v3", "h200_sxm", "--tp", "8", "--dcp", "3"], r"dcp=3 contradicts tp=8: .*nearest: 2 or 4"),
+        (["load", "llama_3_70b", "h100_sxm", "--tp", "8", "--dcp", "2"], r"has 8 KV heads, .* nearest: 1"),
+        (["load", "llama_3_70b", "h100_sxm", "--shared-prefix", "2000"], r"shared_prefix must leave at least one new"),
+        ([*EXPLAIN, "--shared-prefix", "2001"], r"shared prefix must be a part of the context, from 0 to 2000 tokens"),
+        ([*FRONTIER, "--shared-prefix", "100"], r"--shared-prefix goes with --serving only"),
+        (
+            ["explain", "llama_3_8b", "tpu_v5p", "--set", "assumptions.capacity.host_weights=0.5"],
+            r"host_weights is 0.5, but Google TPU v5p lists no link to the memory of its host",
+        ),
         # Unknown keys.
         (
             _what_if("hardware.hbm_bytes_per_secon=6.7 TB/s"),

@@ -91,9 +91,7 @@ def test_more_requests_fit_with_a_shared_prefix() -> None:
     setup = Setup.of("llama_3_70b", "h100_sxm", weights="fp8")
     space, lengths = Space(Pins(tp=8, dp=1, pp=1)), {"isl": 4000, "osl": 300, "cached": 3000}
     apart, shared = (
-        offer(
-            setup, Requests.model_validate({"isl": 4000, "osl": 300, "cached": 3000, "shared_prefix": tokens}), space
-        ).service(0)
+        offer(setup, Requests.model_validate({**lengths, "shared_prefix": tokens}), space).service(0)
         for tokens in (0, 3000)
     )
     # 4,150 tokens are 260 blocks of 16; without 187 whole blocks of 3,000 tokens 1,158 are left, 73 blocks.

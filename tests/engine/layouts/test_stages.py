@@ -16,6 +16,7 @@ from inference_econ.engine.layouts.stages import depths, fullest_over_mean
 from inference_econ.engine.prefill import prefill
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests, catalog
+from inference_econ.report.explain import ExplanationPage
 from tests.reading import scalar
 
 DEPLOYABLE = catalog.assumptions("deployable")
@@ -111,6 +112,8 @@ def test_no_uneven_pipeline_is_quicker_than_an_even_one(stages: int, batch: int)
 
 def test_uneven_stages_are_explained() -> None:
     step = explain(Setup.of("deepseek_v3", "h200_sxm"), Pins(tp=8, pp=4, batch=256))
+    notes = " ".join(ExplanationPage(step).tables()[0].notes)
+    assert "The fullest of 4 stages has 16 of 61 layers: it sets the pace, so that the others wait as if there" in notes
     assert step.layout["pp"] == 4 and step.operators[0].repeats == pytest.approx(3 * 64 / 61)
     with pytest.raises(InputError, match=r"pp=64: the 61 layers of DeepSeek-V3 fill at most 61 pipeline stages"):
         explain(Setup.of("deepseek_v3", "h200_sxm"), Pins(tp=8, pp=64, batch=256))
