@@ -105,7 +105,7 @@ def _what_if(change: str) -> list[str]:
         ([*FRONTIER, "--dp", "1.5"], r"'--dp': '1.5' is not a valid integer"),
         ([*FRONTIER, "--tp", "3"], r"Llama 3.1 8B cannot be laid out with tp=3: 32 query heads do not split over the"),
         ([*FRONTIER, "--ep", "2"], r"Llama 3.1 8B has no experts, so ep must be 1, got 2"),
-        ([*FRONTIER, "--pp", "3"], r"cannot be laid out with pp=3: 32 layers do not split into the pipeline's stages"),
+        ([*FRONTIER, "--pp", "33"], r"pp=33: the 32 layers of Llama 3.1 8B fill at most 32 pipeline stages"),
         ([*FRONTIER, "--tp", "8"], r"tp=8: 8 accelerators are needed, and at most 4 are allowed"),
         (
             [*FRONTIER, "--tp", "2", "--accelerators", "3"],
@@ -158,7 +158,10 @@ def _what_if(change: str) -> list[str]:
         ),
         # Layouts that do not divide.
         ([*EXPLAIN, "--tp", "3"], r"Llama 3.1 70B: 64 query heads do not split over the attention ranks \(tp=3"),
-        ([*EXPLAIN, "--pp", "7", "--batch", "14"], r"80 layers do not split into the pipeline's stages \(tp=8, pp=7"),
+        (
+            [*EXPLAIN, "--pp", "81", "--batch", "81"],
+            r"pp=81: the 80 layers of Llama 3.1 70B fill at most 80 pipeline stages",
+        ),
         ([*EXPLAIN, "--ep", "2"], r"Llama 3.1 70B has no experts, so ep must be 1, got 2"),
         (
             ["explain", "mixtral_8x7b", "h100_sxm", "--tp", "8", "--ep", "3"],
