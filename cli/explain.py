@@ -17,6 +17,7 @@ from .parameters import NON_NEGATIVE, POSITIVE
 @click.option("--batch", type=POSITIVE, default=1, show_default=True, help="Sequences decoded together.")
 @click.option("--cut", type=click.Choice(["1d", "2d"]), default="1d", show_default=True, help="How matrices are cut.")
 @click.option("--context", type=NON_NEGATIVE, help="Cached tokens per sequence [default: 2000; with --prefill 0].")
+@options.shared_prefix
 @click.option("--prefill", type=POSITIVE, help="Explain a prefill step that reads so many prompt tokens.")
 @click.option(
     "--operators/--no-operators",
@@ -36,5 +37,6 @@ def explain(operators: bool | None, prefill: float | None, output: options.Outpu
         context=choices["context"],
         prompt=prefill,
         cut=choices["cut"],
+        shared_prefix=choices["shared_prefix"],
     )
     show.emit(ExplanationPage(explanation, operators), output)

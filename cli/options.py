@@ -139,6 +139,7 @@ redundant_experts = click.option(
     type=click.IntRange(0, 100_000),
     help="Copies of popular experts beside all of them; as few as ranks need by default.",
 )
+context_ranks = click.option("--dcp", type=COUNT, help="Attention ranks that split a sequence's cache by tokens [1].")
 
 #: Lengths, search and pinned degrees of a frontier of decode steps.
 workload = apply(
@@ -165,6 +166,7 @@ workload = apply(
     click.option("--pp", type=COUNT, help="Pin: pipeline stages."),
     click.option("--ep", type=COUNT, help="Pin: expert-parallel ranks of a stage."),
     redundant_experts,
+    context_ranks,
     click.option("--batch", type=POSITIVE, help="Pin: sequences decoded together by an instance."),
     click.option("--accelerators", type=POSITIVE, help="Pin: size of an instance."),
 )
@@ -176,6 +178,14 @@ degrees = apply(
     click.option("--pp", type=COUNT, default=1, show_default=True, help="Pipeline stages."),
     click.option("--ep", type=COUNT, help="Expert-parallel ranks of a stage; as many as possible by default."),
     redundant_experts,
+    context_ranks,
+)
+
+shared_prefix = click.option(
+    "--shared-prefix",
+    type=NON_NEGATIVE,
+    default=0,
+    help="Tokens that all prompts begin with, held once and not per request.",
 )
 
 #: Requests of a service; see :func:`requests`.
@@ -185,6 +195,7 @@ lengths = apply(
     ),
     click.option("--osl", default="500", show_default=True, help="Output tokens, in the same forms."),
     click.option("--cached", type=NON_NEGATIVE, default=0, help="Prompt tokens found in the prefix cache."),
+    shared_prefix,
 )
 
 burstiness = click.option(
@@ -220,6 +231,7 @@ layout = apply(
     click.option("--pp", type=COUNT, help="Pipeline stages."),
     click.option("--ep", type=COUNT, help="Expert-parallel ranks of a stage."),
     redundant_experts,
+    context_ranks,
     click.option("--accelerators", type=COUNT, help="Size of an instance."),
     largest,
 )
@@ -282,7 +294,7 @@ def pins(choices: Choices) -> Pins:
     """The degrees that are fixed, as far as a command has options for them."""
     from inference_econ.engine import Pins
 
-    return Pins(**{name: choices.get(name) for name in ("tp", "dp", "pp", "ep", "batch", "accelerators")})
+    return Pins(**{name: choices.get(name) for name in ("tp", "dp", "pp", "ep", "dcp", "batch", "accelerators")})
 
 
 def space(choices: Choices) -> Space:
@@ -296,7 +308,7 @@ def requests(choices: Choices, **lengths: object) -> Requests:
     """The requests of :data:`lengths`, or those of other lengths."""
     from inference_econ.inputs import Requests
 
-    named = lengths or {name: choices[name] for name in ("isl", "osl", "cached")}
+    named = lengths or {name: choices[name] for name in ("isl", "osl", "cached", "shared_prefix")}
     return Requests.build(named, origin="command line")
 
 

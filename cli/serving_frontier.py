@@ -21,7 +21,10 @@ choices = options.apply(
         help="With --serving: $/M tokens of input and output [default], or output tokens/s per GPU or per MW.",
     ),
     click.option("--cached", type=NON_NEGATIVE, help="With --serving: prompt tokens in the prefix cache."),
+    click.option("--shared-prefix", type=NON_NEGATIVE, help="With --serving: tokens that all prompts begin with."),
 )
+#: Options that mean nothing for decode steps.
+_SERVING_ONLY = ("y", "cached", "shared_prefix")
 #: Options that mean something else, or nothing, for services.
 _REFUSED = {
     "context": "--context",
@@ -39,7 +42,7 @@ def wanted(choices: options.Choices, *, every_plan: bool) -> bool:
         If the options do not go with each other.
     """
     if not choices["serving"]:
-        alone = [f"--{name}" for name in ("y", "cached") if choices[name] is not None]
+        alone = [f"--{name.replace('_', '-')}" for name in _SERVING_ONLY if choices[name] is not None]
         if alone:
             raise InputError(f"{alone[0]} goes with --serving only")
         return False
@@ -58,7 +61,8 @@ def run(choices: options.Choices, output: options.Output) -> None:
     from inference_econ.answers.serving_frontier import service_frontier
     from inference_econ.report.serving_frontier import ServingFrontierPage
 
-    lengths = {**options.context_or_lengths(choices), "cached": choices["cached"] or 0}
+    reused = {name: choices[name] or 0 for name in ("cached", "shared_prefix")}
+    lengths = {**options.context_or_lengths(choices), **reused}
     requests = options.requests(choices, **lengths)
     layouts = options.offer(choices, requests, speculation=proposals.speculation(choices))
     show.emit(ServingFrontierPage(service_frontier(layouts), choices["y"] or "cost"), output)

@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inference_econ.engine import Instances, OperatorCosts, Pins, Setup, StepCosts, evaluate, layout_record, memory, mfu
+from inference_econ.engine import (
+    Instances,
+    OperatorCosts,
+    Pins,
+    Setup,
+    StepCosts,
+    check_pins,
+    evaluate,
+    layout_record,
+    memory,
+    mfu,
+)
 from inference_econ.engine.layouts import plans
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError, NothingFitsError
@@ -48,6 +59,8 @@ class Explanation:
     in_machines_seconds : float or None
         The same step if only the eight chips of a machine shared the fast link [s]; None where no more of them do, or
         nothing joins machines.
+    streamed_bytes : float
+        Weights that each accelerator reads per step from the memory of its host [B].
     """
 
     setup: Setup
@@ -60,6 +73,7 @@ class Explanation:
     held: Mapping[str, float]
     prompt: float | None = None
     in_machines_seconds: float | None = None
+    streamed_bytes: float = 0.0
 
     @property
     def accelerators(self) -> float:
@@ -70,6 +84,12 @@ class Explanation:
     def seconds(self) -> float:
         """Time of the step [s]."""
         return float(self.costs.seconds[0])
+
+    @property
+    def streamed_seconds(self) -> float:
+        """Time in which the link to the host delivers a step's weights [s]."""
+        link = self.setup.hardware.host_link_bytes_per_second_one_way
+        return self.streamed_bytes / link if link and self.streamed_bytes else 0.0
 
     @property
     def tokens_per_second(self) -> float:
@@ -105,6 +125,7 @@ def explain(
     context: float | None = None,
     prompt: float | None = None,
     cut: TensorLayout = "1d",
+    shared_prefix: float = 0.0,
 ) -> Explanation:
     """Take one step of one deployment apart: of decode, or of prefill.
 
@@ -121,6 +142,8 @@ def explain(
         Explain a prefill step that reads so many further tokens of each sequence [tokens].
     cut : {'1d', '2d'}
         How weight matrices are cut.
+    shared_prefix : float
+        Tokens of the context that all sequences have in common [tokens].
 
     Returns
     -------
@@ -146,7 +169,12 @@ def explain(
         raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")
     if context is None:
         context = _CONTEXT if prompt is None else 0.0
-    served = replace(setup, context=context)
+    check_pins(setup.model, pins)
+    served = replace(setup, context=context, shared_prefix=shared_prefix)
+    if not 0 <= shared_prefix <= context:
+        raise InputError(
+            f"the shared prefix must be a part of the context, from 0 to {context:g} tokens, got {shared_prefix:g}"
+        )
     deployment = _deployment(served, pins)
     if prompt is not None:
         deployment = replace(deployment, new_tokens=prompt, prefill=True)
@@ -164,7 +192,9 @@ def explain(
     rows = tuple(operator_costs(served, deployment, cut))
     held = served.memory_of_one_accelerator(deployment)
     machines = _in_machines(served, deployment, cut)
-    return Explanation(served, layout, batch, costs, needed, dollars, rows, held, prompt, machines)
+    streamed = memory.streamed_bytes(served.model, served.precision, deployment, served.assumptions)
+    from_host = float(np.ravel(streamed)[0])
+    return Explanation(served, layout, batch, costs, needed, dollars, rows, held, prompt, machines, from_host)
 
 
 def _in_machines(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> float | None:
@@ -191,7 +221,8 @@ def _deployment(setup: Setup, pins: Pins) -> plans.Plans:
     elif ep is not None and ep > 1 and not plans.has_experts(setup.model):
         raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {ep}")
     one = np.ones(1)
-    return plans.Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * spread, whole=True)
+    dcp = float(pins.dcp or 1)
+    return plans.Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * spread, whole=True, dcp=dcp)
 
 
 def _check_divisible(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Progress
-from inference_econ.engine import Pins, Setup, Space, Speculation, has_experts, largest_sparsity, memory
+from inference_econ.engine import Pins, Setup, Space, Speculation, check_pins, has_experts, largest_sparsity, memory
 from inference_econ.engine.layouts import grids
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Traffic
@@ -104,7 +104,7 @@ def make_grid(setup: Setup, space: Space) -> grids.Grid:
     """
     _check_pins(setup, space)
     pins, largest = space.pins, space.max_accelerators
-    weights = memory.weight_bytes(setup.model, setup.precision)
+    weights = memory.weight_bytes(setup.model, setup.precision, setup.assumptions.capacity.host_weights)
     usable = setup.hardware.hbm_bytes * setup.assumptions.capacity.usable_memory
     smallest = weights / usable
     most = _LARGEST_INSTANCE if largest is None else min(largest, _LARGEST_INSTANCE)
@@ -143,6 +143,7 @@ def _check_pins(setup: Setup, space: Space) -> None:
             )
     else:
         pins.check_whole()
+        check_pins(setup.model, pins)
     if pins.ep is not None and pins.ep > 1 and not has_experts(setup.model):
         raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {pins.ep}")
     if not space.pipeline and pins.pp is not None and pins.pp > 1:

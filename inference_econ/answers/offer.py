@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from inference_econ.engine import Pins, Setup, Space, Speculation, memory, whole_grid
+from inference_econ.engine import Pins, Setup, Space, Speculation, check_pins, memory, whole_grid
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import Requests
 from inference_econ.serving import Services, every_service
@@ -47,11 +47,17 @@ def offer(
     4
     """
     tried = Space() if space is None else space
-    price = setup.dollars_per_accelerator_hour
-    served = replace(setup, context=requests.mean_context, spread=requests.spread, price=price)
+    served = replace(
+        setup,
+        context=requests.mean_context,
+        spread=requests.spread,
+        price=setup.dollars_per_accelerator_hour,
+        shared_prefix=requests.shared_prefix,
+    )
     tried.pins.check_whole()
+    check_pins(served.model, tried.pins)
     usable = served.hardware.hbm_bytes * served.assumptions.capacity.usable_memory
-    smallest = memory.weight_bytes(served.model, served.precision) / usable
+    smallest = memory.weight_bytes(served.model, served.precision, served.assumptions.capacity.host_weights) / usable
     largest = None if tried.max_accelerators is None else int(tried.max_accelerators)
     grid = whole_grid(smallest, pipeline=tried.pipeline, largest=largest, pins=tried.pins)
     if not grid.accelerators.size:

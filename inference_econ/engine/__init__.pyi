@@ -6,6 +6,7 @@ from . import prefill as prefill
 from .collectives import Network as Network
 from .collectives import collective_floor as collective_floor
 from .collectives import collective_seconds as collective_seconds
+from .layouts.checks import check_pins as check_pins
 from .layouts.degrees import layout_columns as layout_columns
 from .layouts.degrees import layout_record as layout_record
 from .layouts.grids import ContinuousLayouts as ContinuousLayouts

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import DEPTH_TOLERANCE, Plans, expert_slots, indivisible
+from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.formulas.attention import decompressed_elements, eight_bit_key_bytes
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
@@ -42,6 +43,8 @@ FITS, WEIGHTS, CACHE, DEPTH, NETWORK, DIVIDE = range(6)
 class Memory:
     """Memory that plans need, summed over the accelerators of an instance, copies included.
 
+    Where stages of a pipeline are uneven, all count as if they were as full as the fullest.
+
     Attributes
     ----------
     weight_bytes : ndarray, broadcastable to (...)
@@ -52,12 +55,15 @@ class Memory:
         Memory that they may fill [B].
     workspace_bytes : ndarray, broadcastable to (...)
         Activations of the largest step, taken from the usable memory before [B].
+    prefix_bytes : ndarray, broadcastable to (...)
+        Of the cache, a prefix that sequences have in common: it does not grow with their number [B].
     """
 
     weight_bytes: Array
     kv_bytes: Array
     available_bytes: Array
     workspace_bytes: Array
+    prefix_bytes: Array = field(default_factory=lambda: np.zeros(()))
 
     @property
     def fits(self) -> npt.NDArray[np.bool_]:
@@ -72,9 +78,20 @@ class Memory:
         return weights, cache, available
 
 
-def weight_bytes(model: ModelSpec, precision: Precision) -> float:
-    """All weights of a model as stored, once [B]."""
-    return sum(_weight_groups(model, precision).values())
+def weight_bytes(model: ModelSpec, precision: Precision, host_weights: float = 0.0) -> float:
+    """All weights of a model as stored, once [B]; without the share of its layers that lies in the host's memory."""
+    groups = _weight_groups(model, precision)
+    whole = sum(groups.values())
+    return whole - host_weights * (whole - groups["embeddings"]) if host_weights else whole
+
+
+def streamed_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array:
+    """Weights that each accelerator reads from the memory of its host while a step passes all stages [B].
+
+    Copies are read by each that would hold one; of a pipeline, the fullest stage sets the pace.
+    """
+    layers = {**_all_weights(model, precision, plans, assumptions), "embeddings": 0.0}
+    return np.asarray(assumptions.capacity.host_weights * sum(layers.values()) / plans.stage)
 
 
 def _weight_groups(
@@ -108,10 +125,21 @@ def _weight_groups(
 def _held_weights(
     model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions
 ) -> dict[str, Array | float]:
-    """Weights over all accelerators of an instance, by group [B].
+    """Weights in the memory of all accelerators of an instance, by group [B]; what the host holds does not count."""
+    groups, share = _all_weights(model, precision, plans, assumptions), assumptions.capacity.host_weights
+    if not share:
+        return groups
+    return {name: held if name == "embeddings" else held * (1.0 - share) for name, held in groups.items()}
+
+
+def _all_weights(
+    model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions
+) -> dict[str, Array | float]:
+    """Weights of all accelerators of an instance, copies included, wherever they lie, by group [B].
 
     Each group of attention ranks holds its own copy of attention and of shared experts, every rank of a group one of
-    what all heads share and engines do not cut; expert-parallel ranks hold copies of some experts.
+    what all heads share and engines do not cut; expert-parallel ranks hold copies of some experts. Stages of a pipeline
+    count as if all had as many layers as the fullest.
     """
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
     whole = _replicated_bytes(model, precision, assumptions.attention)
@@ -122,7 +150,8 @@ def _held_weights(
             groups[name] = groups[name] * (plans.stage / plans.attention_ranks)
     if groups["experts"]:
         groups["experts"] = groups["experts"] * _copies(model, plans, assumptions.experts)
-    return groups
+    fullest = fullest_over_mean(model.layers, plans, assumptions.layout)
+    return {name: held if name == "embeddings" else held * fullest for name, held in groups.items()}
 
 
 def _copies(model: ModelSpec, plans: Plans, assumed: ExpertAssumptions) -> Array | float:
@@ -181,15 +210,42 @@ def index_key_bytes(spec: Attention, precision: Precision, assumed: AttentionAss
 def _held_cache(
     model: ModelSpec, precision: Precision, plans: Plans, context: float, assumptions: Assumptions
 ) -> dict[str, Array | float]:
-    """Cache and states over all accelerators of a stage, copies included, of one sequence [B]."""
+    """Cache and states over all accelerators of an instance, copies included, of one sequence [B].
+
+    Stages of a pipeline count as if all had as many layers as the fullest.
+    """
     held: dict[str, Array | float] = {"kv_cache": 0.0, "state": 0.0}
+    fullest = fullest_over_mean(model.layers, plans, assumptions.layout)
     for block in model.blocks:
-        kept: Array | float = block.layers * _kept(block.attention, precision, context, assumptions)
+        kept: Array | float = block.layers * _kept(block.attention, precision, context, assumptions) * fullest
         if assumptions.layout.kv_placement == "by_heads":
             ranks = plans.attention_ranks
-            kept = kept * (ranks / np.minimum(ranks, _apart(block.attention, assumptions.attention)))
+            apart = _apart(block.attention, assumptions.attention)
+            # Ranks beyond the heads hold copies, or other tokens of the same sequence.
+            apart = apart if block.attention.kind == "recurrent" else apart * plans.dcp
+            kept = kept * (ranks / np.minimum(ranks, apart))
         held["state" if block.attention.kind == "recurrent" else "kv_cache"] += kept
     return held
+
+
+def _own_tokens(context: float, shared: float, assumed: CapacityAssumptions) -> float:
+    """Tokens of a sequence that are not of the prefix that all have in common, whose whole blocks are [tokens]."""
+    block = float(assumed.kv_block)
+    return context - min(shared, context) // block * block
+
+
+def _held_prefix(
+    model: ModelSpec, precision: Precision, plans: Plans, shared: float, assumptions: Assumptions
+) -> Array | float:
+    """Cache of the first tokens of all sequences, over all accelerators of an instance [B].
+
+    Each group of attention ranks holds them once, and with them a state of recurrent layers.
+    """
+    if not shared:
+        return 0.0
+    parallel = assumptions.layout.attention_groups == "data_parallel"
+    groups = plans.stage / plans.attention_ranks if parallel else 1.0
+    return sum(_held_cache(model, precision, plans, shared, assumptions).values()) * groups
 
 
 def _decompressed(spec: Attention, assumed: AttentionAssumptions | None) -> bool:
@@ -263,6 +319,7 @@ def need(
     context: float,
     hbm_bytes: float,
     assumptions: Assumptions,
+    shared_prefix: float = 0.0,
 ) -> Memory:
     """What plans need and have.
 
@@ -279,6 +336,8 @@ def need(
     assumptions : Assumptions
         ``kv_capacity`` says how many micro-batches are counted, ``kv_block`` in which portions, ``usable_memory``
         how much may be filled, and ``workspace_tokens`` what activations take of that.
+    shared_prefix : float
+        Tokens of the context that all sequences have in common [tokens].
 
     Returns
     -------
@@ -286,13 +345,16 @@ def need(
         Entries broadcastable to (...).
     """
     weights = _held_weights(model, precision, plans, assumptions).values()
-    cache = _held_cache(model, precision, plans, context, assumptions).values()
+    own = _own_tokens(context, shared_prefix, assumptions.capacity)
+    cache = _held_cache(model, precision, plans, own, assumptions).values()
+    prefix = np.asarray(_held_prefix(model, precision, plans, context - own, assumptions))
     workspace = plans.accelerators * workspace_bytes(model, precision, plans, context, assumptions)
     return Memory(
         np.asarray(sum(weights)),
-        sum(cache) * _counted(plans, assumptions.capacity),
+        sum(cache) * _counted(plans, assumptions.capacity) + prefix,
         plans.accelerators * (hbm_bytes * assumptions.capacity.usable_memory) - workspace,
         workspace,
+        prefix,
     )
 
 
@@ -302,9 +364,15 @@ def _counted(plans: Plans, assumed: CapacityAssumptions) -> Array:
 
 
 def of_one_accelerator(
-    model: ModelSpec, precision: Precision, plan: Plans, context: float, hbm_bytes: float, assumptions: Assumptions
+    model: ModelSpec,
+    precision: Precision,
+    plan: Plans,
+    context: float,
+    hbm_bytes: float,
+    assumptions: Assumptions,
+    shared_prefix: float = 0.0,
 ) -> dict[str, float]:
-    """What takes the memory of each accelerator of a single plan, on average over them.
+    """What takes the memory of each accelerator of a single plan, on average over those of the fullest stage.
 
     Parameters
     ----------
@@ -316,19 +384,22 @@ def of_one_accelerator(
         Tokens in the cache of each sequence [tokens].
     hbm_bytes : float
         Memory of one accelerator [B].
-    assumptions : Assumptions
+    assumptions, shared_prefix
         As in :func:`need`.
 
     Returns
     -------
     dict of str to float
-        Groups of weights, cache, states, workspace, head-room and what is free [B]; they add up to ``hbm_bytes``.
+        Groups of weights, cache, shared prefix, states, workspace, head-room and what is free [B]; they add up to
+        ``hbm_bytes``.
     """
-    cache = _held_cache(model, precision, plan, context, assumptions)
+    own = _own_tokens(context, shared_prefix, assumptions.capacity)
+    cache = _held_cache(model, precision, plan, own, assumptions)
     sequences = _counted(plan, assumptions.capacity)
     shared = {
         **_held_weights(model, precision, plan, assumptions),
         **{name: held * sequences for name, held in cache.items()},
+        "shared_prefix": _held_prefix(model, precision, plan, context - own, assumptions),
     }
     parts = {name: float(np.ravel(held / plan.accelerators)[0]) for name, held in shared.items()}
     parts["workspace"] = float(np.ravel(workspace_bytes(model, precision, plan, context, assumptions))[0])

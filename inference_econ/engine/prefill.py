@@ -11,6 +11,7 @@ import numpy.typing as npt
 from inference_econ._types import Array, Indices
 from inference_econ.engine.collectives import Network, collective_seconds
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.engine.memory import index_key_bytes
 from inference_econ.engine.operators.table import Collective
 from inference_econ.engine.setup import Setup
@@ -81,8 +82,17 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     reading = replace(plans, batch=together, new_tokens=each, prefill=True)
     step = fastest_cut(halfway, reading) + gathering
     share = (_chip_seconds(halfway, reading, step - gathering) + gathering) / step
-    # Chunks follow each other through the stages of a pipeline.
-    return Prefill(step * (1.0 + (chunks - 1.0) / plans.pp), step * (chunks / together), chunks, share)
+    # Chunks follow each other through the stages of a pipeline; the first finds all of them free.
+    passed = _free_passage(halfway, reading, step - gathering) + gathering
+    return Prefill(passed + step * ((chunks - 1.0) / plans.pp), step * (chunks / together), chunks, share)
+
+
+def _free_passage(setup: Setup, plans: Plans, paced: Array) -> Array:
+    """Time of a step that waits for no fuller stage of a pipeline, from the time of one that may [s]."""
+    assumed = setup.assumptions
+    if isinstance(fullest_over_mean(setup.model.layers, plans, assumed.layout), float):
+        return paced
+    return fastest_cut(replace(setup, assumptions=assumed.changed({"layout.pipeline_stages": "even"})), plans)
 
 
 def _chip_seconds(setup: Setup, plans: Plans, seconds: Array) -> Array:

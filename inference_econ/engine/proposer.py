@@ -67,9 +67,12 @@ class Proposer:
         elif speculation.weights is not None:
             precision = Precision.of(model, speculation.weights, own.activations, own.kv)
             precision = replace(precision, embeddings=own.embeddings)
-        # The host schedules a round once.
-        assumed = target.assumptions.changed({"host.step_overhead": 0.0, "host.sequence_overhead": 0.0})
-        return cls(target, speculation, Setup(model, target.hardware, precision, target.context, assumed))
+        # The host schedules a round once; a proposer is small enough to lie with the chips.
+        assumed = target.assumptions.changed(
+            {"host.step_overhead": 0.0, "host.sequence_overhead": 0.0, "capacity.host_weights": 0.0}
+        )
+        helper = Setup(model, target.hardware, precision, target.context, assumed, shared_prefix=target.shared_prefix)
+        return cls(target, speculation, helper)
 
     @property
     def independent(self) -> bool:
@@ -110,6 +113,7 @@ class Proposer:
             own,
             weight_bytes=np.asarray(own.weight_bytes + copies * more.weight_bytes),
             kv_bytes=np.asarray(own.kv_bytes + copies * more.kv_bytes),
+            prefix_bytes=np.asarray(own.prefix_bytes + copies * more.prefix_bytes),
         )
 
     def placed(self, plans: Plans) -> tuple[Plans, Array]:
@@ -120,7 +124,7 @@ class Proposer:
         """
         one = np.ones(())
         if self.speculation.proposer != "draft":
-            return Plans(plans.stage, plans.batch, one, plans.attention_ranks, plans.ep, whole=plans.whole), one
+            return replace(plans, accelerators=plans.stage, pp=one, new_tokens=1, prefill=False), one
         if self.independent:
             return Plans.of(plans.accelerators, plans.batch, plans.pp), one
         degrees = self._degrees(plans)

@@ -68,12 +68,14 @@ class Setup:
     spread : float
         Tokens that the contexts of sequences are spread over evenly around ``context``, from the prompt to the end of
         an answer; 0 where all are at ``context`` or nothing is known of them [tokens].
+    shared_prefix : float
+        Tokens of the context that all sequences have in common [tokens]; all of it where the context is shorter.
 
     Raises
     ------
     InputError
-        If the chip has no maths unit for a format or cannot hold the cache in its format, or the context or the price
-        is no sensible number.
+        If the chip has no maths unit for a format, cannot hold the cache in its format or has no link to a host that
+        shall hold weights, or the context or the price is no sensible number.
     """
 
     model: ModelSpec
@@ -83,6 +85,7 @@ class Setup:
     assumptions: Assumptions
     price: float | None = None
     spread: float = 0.0
+    shared_prefix: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and apply what is assumed differently for the chip's family."""
@@ -100,6 +103,12 @@ class Setup:
                 f"got {self.price:g}"
             )
         object.__setattr__(self, "assumptions", self.assumptions.for_family(self.hardware.family))
+        if self.assumptions.capacity.host_weights and self.hardware.host_link_bytes_per_second_one_way is None:
+            raise InputError(
+                f"capacity.host_weights is {self.assumptions.capacity.host_weights:g}, but {self.hardware.name} lists "
+                "no link to the memory of its host; set hardware.host_link_bytes_per_second_one_way, or host_weights "
+                "to 0"
+            )
 
     @classmethod
     def of(
@@ -188,8 +197,11 @@ class Setup:
 
     def work(self, plans: Plans) -> Work:
         """The operator table of these plans."""
-        domain = self.hardware.link_domain
-        return decode_work(self.model, self.precision, plans, self.context, domain, self.assumptions, self.spread)
+        domain, shared = self.hardware.link_domain, self.shared_prefix
+        context, spread = self.context, self.spread
+        return decode_work(
+            self.model, self.precision, plans, context, domain, self.assumptions, spread, shared_prefix=shared
+        )
 
     def unit(self, dtype: str) -> str:
         """The maths unit that a matrix product with weights of ``dtype`` runs on."""
@@ -261,12 +273,13 @@ class Setup:
     def memory(self, plans: Plans) -> Memory:
         """What the plans need and have."""
         hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plans)
-        return memory.need(self.model, self.precision, plans, context, hbm, self.assumptions)
+        return memory.need(self.model, self.precision, plans, context, hbm, self.assumptions, self.shared_prefix)
 
     def memory_of_one_accelerator(self, plan: Plans) -> dict[str, float]:
         """What takes the memory of each accelerator of a single plan [B]."""
         hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plan)
-        return memory.of_one_accelerator(self.model, self.precision, plan, context, hbm, self.assumptions)
+        shared = self.shared_prefix
+        return memory.of_one_accelerator(self.model, self.precision, plan, context, hbm, self.assumptions, shared)
 
     def _kept_tokens(self, plans: Plans) -> float:
         """Tokens of a sequence in the cache after the step; a prompt that is read is kept [tokens]."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ.engine import memory
 from inference_econ.engine.collectives import Network, collective_parts, collective_seconds
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Operator
@@ -30,6 +31,7 @@ PARTS = (
     "pipeline",
     "launches",
     "host",
+    "host_weights",
 )
 
 
@@ -104,7 +106,9 @@ def step_seconds(setup: Setup, plans: Plans) -> list[Array]:
         for index, each in enumerate(exchanged):
             turns = 2.0 * np.maximum(np.maximum(alone, each), host)
             totals[index] = np.where(possible, np.minimum(totals[index], turns), totals[index])
-    overhead = overhead_seconds(setup, plans)
+    overhead, streamed = overhead_seconds(setup, plans), streamed_seconds(setup, plans)
+    if np.any(streamed):
+        totals = [np.maximum(total, streamed) for total in totals]
     return [np.broadcast_to(total + overhead, plans.shape) for total in totals]
 
 
@@ -157,14 +161,15 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     if possible is not None:
         turns = _in_turns(_evaluate(setup, halved(plans), layout))
         costs = _quicker(costs, _not_before(2.0 * host, turns), possible)
+    costs = _not_before(streamed_seconds(setup, plans), costs, "host_weights")
     parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(setup, plans)}
     return replace(costs, parts=parts, seconds=np.sum(list(parts.values()), axis=0))
 
 
-def _not_before(host: float, costs: StepCosts) -> StepCosts:
-    """A step that ends no earlier than the host has launched its kernels."""
-    left = np.maximum(host - costs.seconds, 0.0)
-    return replace(costs, parts={**costs.parts, "host": left}, seconds=costs.seconds + left)
+def _not_before(end: Array | float, costs: StepCosts, part: str = "host") -> StepCosts:
+    """A step that ends no earlier than the host has launched its kernels, or has delivered weights."""
+    left = np.maximum(end - costs.seconds, 0.0)
+    return replace(costs, parts={**costs.parts, part: left}, seconds=costs.seconds + left)
 
 
 def _evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
@@ -229,9 +234,15 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
         np.asarray(compute * operator.padding),
         np.asarray(operator.weight_bytes * weights),
         np.asarray(operator.activation_bytes_per_token * dense * work.tokens),
-        np.asarray(operator.kv_bytes_per_sequence * (repeats / setup.kv_bytes_per_second) * work.sequences),
+        np.asarray(_cached_bytes(operator, work) * (repeats / setup.kv_bytes_per_second)),
         setup.shown(operator.kind),
     )
+
+
+def _cached_bytes(operator: Operator, work: Work) -> Array:
+    """Cache that one occurrence of a row reads, for each sequence and for all of them [B]."""
+    each = np.asarray(operator.kv_bytes_per_sequence * work.sequences)
+    return each + operator.shared_kv_bytes if np.any(operator.shared_kv_bytes) else each
 
 
 def _rooflines(setup: Setup, work: Work) -> list[Roofline]:
@@ -259,6 +270,7 @@ def _step_overlapped(setup: Setup, work: Work) -> Array:
     traffic: Array | float = 0.0
     fixed: Array | float = 0.0
     cached: Array | float = 0.0
+    shared: Array | float = 0.0
     bytes_per_second = setup.bytes_per_second
     for operator in work.operators:
         rate = operator.repeats / setup.flops_per_second(operator.dtype, operator.kind)
@@ -269,8 +281,10 @@ def _step_overlapped(setup: Setup, work: Work) -> Array:
         slower = bytes_per_second / setup.weight_bytes_per_second(operator.dtype, operator.kind)
         fixed = fixed + operator.weight_bytes * (operator.repeats * slower)
         cached = cached + operator.kv_bytes_per_sequence * operator.repeats
-    cached = cached * (bytes_per_second / setup.kv_bytes_per_second)
-    moved = fixed + traffic * work.tokens + cached * work.sequences
+        if np.any(operator.shared_kv_bytes):
+            shared = shared + operator.shared_kv_bytes * operator.repeats
+    cached, shared = (read * (bytes_per_second / setup.kv_bytes_per_second) for read in (cached, shared))
+    moved = fixed + traffic * work.tokens + cached * work.sequences + shared
     return np.maximum(per_token * work.tokens + per_sequence * work.sequences, moved / bytes_per_second)
 
 
@@ -284,20 +298,34 @@ def communication(network: Network, work: Work, layout: TensorLayout, operators:
     return total
 
 
-def launch_seconds(setup: Setup, work: Work) -> float:
+def launch_seconds(setup: Setup, work: Work) -> Array | float:
     """Time to launch the kernels that a step waits for [s]."""
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer":
         return assumed.host.launches_per_layer * work.layers * assumed.host.launch
-    return sum(float(operator.repeats) * setup.fixed_seconds(operator) for operator in _launched(work))
+    return sum(operator.repeats * setup.fixed_seconds(operator) for operator in _launched(work))
 
 
-def host_seconds(setup: Setup, work: Work) -> float:
+def host_seconds(setup: Setup, work: Work) -> Array | float:
     """Time that the host takes to launch a step's kernels, ahead of the chip; 0 where graphs do it [s]."""
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer" or (assumed.host.cuda_graphs and not work.prefill):
         return 0.0
     return _kernels(setup, work) * assumed.host.launch
+
+
+def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
+    """Time to read the weights of a step that lie in the memory of the host, behind everything else [s].
+
+    Notes
+    -----
+    The weights of a layer arrive while layers before it work, so that a step takes the longer of both: the sum over
+    layers of the longer one is at most that of the longest layer more.
+    """
+    link = setup.hardware.host_link_bytes_per_second_one_way
+    if not setup.assumptions.capacity.host_weights or link is None:
+        return 0.0
+    return memory.streamed_bytes(setup.model, setup.precision, plans, setup.assumptions) / link
 
 
 def overhead_seconds(setup: Setup, plans: Plans) -> Array:
@@ -310,8 +338,8 @@ def overhead_seconds(setup: Setup, plans: Plans) -> Array:
     return overhead + assumed.host.sequence_overhead * plans.micro_batch / groups
 
 
-def _kernels(setup: Setup, work: Work) -> float:
-    return sum(float(operator.repeats) * setup.kernels(operator) for operator in _launched(work))
+def _kernels(setup: Setup, work: Work) -> Array | float:
+    return sum(operator.repeats * setup.kernels(operator) for operator in _launched(work))
 
 
 def _launched(work: Work) -> Iterator[Operator]:

@@ -120,6 +120,9 @@ class LayoutAssumptions(Spec):
     """Pipeline depths tried: deepest^(j/steps)."""
     pipeline_deepest: Literal["layers", "layers_or_batch"]
     """Deepest pipeline tried: the number of layers, or of requests if there are fewer."""
+    pipeline_stages: Literal["even", "uneven"] = "even"
+    """Layers must split evenly into the stages of a pipeline; or stages may differ by a layer, and those that have one
+    more set the pace, and say what fits."""
     parallel_blocks: Literal["apart", "merged"]
     """Where attention and feed-forward run side by side, each sums its output apart (the study's full model), or
     one sum serves both."""
@@ -219,6 +222,10 @@ class AttentionAssumptions(Spec):
     """Where attention stays within chunks, tokens stand in the middle of their chunk always; or new tokens of a
     prompt, and of sequences within their first chunk, stand where they do, and those of longer sequences anywhere
     in a chunk."""
+    shared_prefix: Literal["per_sequence", "once"] = "per_sequence"
+    """A prefix that all sequences have in common is read in decode for each of them, or once by each group of attention
+    ranks (cascade attention); layers with a window, with a selection of tokens or with decompressed latents read it for
+    each. It is held once in either case."""
     kv_reads: Literal["micro_batch", "batch"]
     """Cache that a stage reads per micro-batch: of its own sequences, or of the whole batch (an early state of
     the study's code)."""
@@ -239,6 +246,9 @@ class CapacityAssumptions(Spec):
     """Granularity of the cache [tokens]: sequences hold whole blocks."""
     workspace_tokens: NonNegative
     """Tokens of the largest step, whose activations must fit beside weights and cache [tokens]."""
+    host_weights: Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)] = 0
+    """Share of the layers' weights that lies in the memory of the host, and is read over its link in every step, behind
+    the step's other work [1]."""
 
 
 class ServingAssumptions(Spec):

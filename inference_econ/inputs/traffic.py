@@ -136,6 +136,11 @@ class Length(Spec):
         return math.fsum(self.values) / len(self.values)
 
     @property
+    def least(self) -> float:
+        """The shortest; of a lognormal length, which has none, the mean [tokens]."""
+        return float(min(self.values))
+
+    @property
     def scv(self) -> float:
         """Squared coefficient of variation [1]."""
         if self.kind == "listed":
@@ -184,10 +189,27 @@ class Requests(Spec):
     osl: Annotated[Length, BeforeValidator(_length)]
     """Answer [tokens]."""
     cached: Tokens = 0
-    """Tokens of a prompt that are found in the prefix cache, on average [tokens]."""
+    """Tokens of a prompt that are found in the prefix cache, on average [tokens]; the shared ones at least."""
+    shared_prefix: Tokens = 0
+    """Tokens that all prompts begin with, a system prompt: each group of attention ranks holds them once [tokens]."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shared_tokens_are_cached(cls, values: object) -> object:
+        """What all prompts begin with is in the cache when one of them comes."""
+        if not isinstance(values, dict):
+            return values
+        shared, cached = values.get("shared_prefix", 0), values.get("cached", 0)
+        numbers = isinstance(shared, (int, float)) and isinstance(cached, (int, float))
+        return {**values, "cached": max(shared, cached)} if numbers and shared > 0 else values
 
     @model_validator(mode="after")
     def _something_is_new(self) -> Self:
+        if self.shared_prefix > self.isl.least - 1:
+            raise ValueError(
+                f"shared_prefix must leave at least one new token of every prompt ({self.isl.least:g} or more), got "
+                f"{self.shared_prefix:g}"
+            )
         if self.cached > self.isl.mean - 1:
             raise ValueError(
                 f"cached must leave at least one new token of the mean prompt ({self.isl.mean:g}), got {self.cached:g}"

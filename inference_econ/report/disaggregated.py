@@ -17,7 +17,7 @@ from inference_econ.answers.recommend import Choice
 from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import comparison_record
 from inference_econ.report.page import Page
-from inference_econ.report.service import SEEN, layout_of
+from inference_econ.report.service import SEEN, cached_label, layout_of
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 from inference_econ.studies.results import Curve
 
@@ -277,7 +277,7 @@ def _label(pool: Pool, index: int, *, kind: bool = False) -> str:
 
 def _title(pools: Pools) -> str:
     requests, precision = pools.requests, pools.decode.setup.precision
-    cached = f", {requests.cached:g} of it cached" if requests.cached else ""
+    cached = cached_label(requests)
     chips = " and ".join(pool.setup.hardware.name for pool in pools.aggregated)
     return (
         f"{pools.decode.setup.model.name} on {chips}: {requests.isl.mean:g} input tokens{cached}, "

@@ -34,7 +34,7 @@ def comparison_record(
             instances.setup.hardware.name: caveats.calibration_record(instances, SEEN)
             for instances in compared.subjects()
         },
-        **facts(decoding, "weights", "kv", "isl", "osl", "cached", requests=pools.requests),
+        **facts(decoding, "weights", "kv", "isl", "osl", "cached", "shared_prefix", requests=pools.requests),
         **_terms_record(compared),
         "bytes_per_prompt": pools.bytes_per_prompt,
         "layer_by_layer": pools.layer_by_layer,

@@ -85,10 +85,15 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     )
     speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
     length = f"context {setup.context:g}"
+    if setup.shared_prefix:
+        length += f" ({setup.shared_prefix:g} in common)"
     if explanation.prompt is not None:
         speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
         length = f"{length} cached before"
-    replicas = float(explanation.layout["dp"])
+    replicas, depth = float(explanation.layout["dp"]), float(explanation.layout["pp"])
+    fullest = math.ceil(setup.model.layers / depth)
+    uneven = f"The fullest of {depth:g} stages has {fullest} of {setup.model.layers} layers: it sets the pace, so that "
+    uneven += f"the others wait as if there were {fullest * depth:g}, and its memory is what counts."
     each = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
     return (
         f"Layout {layout_label(explanation.layout)}, batch {explanation.batch:g}{each}, {length}, "
@@ -98,6 +103,8 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
         f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
         + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else "."),
+        *([_streamed(explanation)] if explanation.streamed_bytes else []),
+        *([uneven] if fullest * depth > setup.model.layers else []),
         _interval(explanation),
         *_fast_domain(explanation),
         *caveats.extrapolations(*explanation.subjects()),
@@ -113,6 +120,17 @@ def _fast_domain(explanation: Explanation) -> tuple[str, ...]:
     return (
         f"The fast domain of {explanation.setup.hardware.link_domain} is worth {apart / explanation.seconds:.3g} x: in "
         f"machines of {MACHINE} the step would take {1e3 * apart:.4g} ms.",
+    )
+
+
+def _streamed(explanation: Explanation) -> str:
+    """What a step reads of the weights that lie in the memory of the host."""
+    seconds, link = explanation.streamed_seconds, explanation.setup.hardware.host_link_bytes_per_second_one_way or 0.0
+    waited = float(np.ravel(explanation.costs.parts["host_weights"])[0])
+    return (
+        f"Each accelerator reads {explanation.streamed_bytes / 1e9:.1f} GB of weights per step from the memory of its "
+        f"host: {1e3 * seconds:.1f} ms at {link / 1e9:g} GB/s, of which {1e3 * (seconds - waited):.1f} ms pass behind "
+        "other work."
     )
 
 
@@ -193,6 +211,7 @@ _HELD_NAMES = {
     "experts": "routed experts",
     "embeddings": "embeddings",
     "kv_cache": "KV cache",
+    "shared_prefix": "KV cache of the shared prefix",
     "state": "states of recurrent layers",
     "workspace": "workspace of a step",
     "head_room": "head-room",
@@ -258,6 +277,7 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "weight_bytes": weights,
         "kv_bytes": cache,
         "available_bytes": available,
+        "streamed_bytes": explanation.streamed_bytes,
         "workspace_bytes": float(np.ravel(explanation.memory.workspace_bytes)[0]),
         "bytes_per_accelerator": dict(explanation.held),
     }

@@ -45,6 +45,7 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
     }
     if requests is not None:
         known |= {"isl": requests.isl.mean, "osl": requests.osl.mean, "cached": requests.cached}
+        known |= {"shared_prefix": requests.shared_prefix}
     return {name: known[name] for name in names}
 
 

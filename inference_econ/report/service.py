@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import layout_record
-from inference_econ.inputs import Quantity
+from inference_econ.inputs import Quantity, Requests
 from inference_econ.report import caveats
 from inference_econ.report.record import HEAD, facts, finite_or_none
 from inference_econ.report.table import layout_label
@@ -66,7 +66,9 @@ def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str,
     """Instances, their layout, what they serve, and how far off they may be under some loads, as plain data."""
     (instances,) = under_load((service, load) for load in loads)
     record = {
-        **facts(service.setup, *HEAD, "weights", "kv", "isl", "osl", "cached", requests=service.requests),
+        **facts(
+            service.setup, *HEAD, "weights", "kv", "isl", "osl", "cached", "shared_prefix", requests=service.requests
+        ),
         "speculation": None if service.speculation is None else service.speculation.record(),
         "layout": layout_of(service),
         "replicas": replicas,
@@ -85,10 +87,16 @@ def fleet_label(service: Service, replicas: int) -> str:
     return f"{instances}{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout_of(service))}"
 
 
+def cached_label(requests: Requests) -> str:
+    """What of a prompt is in the cache, and in common with all others, in words; nothing if nothing is."""
+    cached = f", {requests.cached:g} of it cached" if requests.cached else ""
+    return f"{cached}, {requests.shared_prefix:g} in common" if requests.shared_prefix else cached
+
+
 def service_title(service: Service) -> str:
     """Model, lengths and formats in one line."""
     requests, precision = service.requests, service.setup.precision
-    cached = f", {requests.cached:g} of it cached" if requests.cached else ""
+    cached = cached_label(requests)
     proposer = "" if service.speculation is None else f"; {service.speculation.label}"
     return (
         f"{service.setup.model.name}: {requests.isl.mean:g} input tokens{cached}, {requests.osl.mean:g} output "

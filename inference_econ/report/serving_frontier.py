@@ -13,7 +13,7 @@ from inference_econ.engine import layout_record
 from inference_econ.report import caveats
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts
-from inference_econ.report.service import SERVED, milliseconds
+from inference_econ.report.service import SERVED, cached_label, milliseconds
 from inference_econ.report.table import Table, dollars, layout_label, size
 from inference_econ.studies.exhibits import Chart, Line
 
@@ -119,7 +119,7 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
 def service_frontier_title(front: ServiceFrontier) -> str:
     """Model, hardware, lengths and formats in one line."""
     setup, requests = front.deployments.setup, front.deployments.requests
-    cached = f", {requests.cached:g} of it cached" if requests.cached else ""
+    cached = cached_label(requests)
     return (
         f"{setup.model.name} on {setup.hardware.name}: {requests.isl.mean:g} input tokens{cached}, "
         f"{requests.osl.mean:g} output tokens, weights {setup.precision.weights}, KV {setup.precision.kv}, "
@@ -134,7 +134,7 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
     return {
         **facts(
             front.deployments.setup,
-            *(*HEAD, "weights", "expert_weights", "activations", "kv", "isl", "osl", "cached"),
+            *(*HEAD, "weights", "expert_weights", "activations", "kv", "isl", "osl", "cached", "shared_prefix"),
             requests=front.deployments.requests,
         ),
         "dollars_per_accelerator_hour": front.deployments.setup.dollars_per_accelerator_hour,

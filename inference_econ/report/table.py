@@ -27,6 +27,7 @@ PART_NAMES = {
     "pipeline": "pipeline hand-offs",
     "launches": "kernel launches",
     "host": "host per step",
+    "host_weights": "weights from the host",
     "draft": "proposing tokens",
 }
 
@@ -85,6 +86,7 @@ def layout_label(layout: Mapping[str, float | str]) -> str:
         ("dp", groups),
         ("pp", float(layout["pp"])),
         ("ep", float(layout.get("ep", 1.0))),
+        ("dcp", float(layout.get("dcp", 1.0))),
     ]
     label = "".join(f"{name}{size(value)}" for name, value in degrees if value != 1.0) or "tp1"
     if waiting:

@@ -354,7 +354,10 @@ def _rounds(front: Frontier, chosen: Indices, drafted: int) -> Iterator[tuple[in
 def _read_seconds(setup: Setup, plans: Plans) -> Array:
     """Time in which the memory would read a step's weights and cache at its theoretical bandwidth [s]."""
     work = setup.work(plans)
-    read = sum(row.repeats * (row.weight_bytes + row.kv_bytes_per_sequence * work.sequences) for row in work.operators)
+    read = sum(
+        row.repeats * (row.weight_bytes + row.shared_kv_bytes + row.kv_bytes_per_sequence * work.sequences)
+        for row in work.operators
+    )
     return np.broadcast_to(read / setup.hardware.hbm_bytes_per_second, plans.shape)
 
 

@@ -230,7 +230,8 @@ def layouts(setup: Setup, grid: Grid) -> Plans:
         for name in ("accelerators", "batch", "pp", "attention_ranks", "ep")
     )
     order = np.lexsort((ep, ranks, pp, size))
-    return Plans(size[order], batch[order], pp[order], ranks[order], ep[order], whole=True)
+    dcp = variants[0].dcp if variants else 1.0
+    return Plans(size[order], batch[order], pp[order], ranks[order], ep[order], whole=True, dcp=dcp)
 
 
 def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None) -> Array:
@@ -239,8 +240,8 @@ def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None)
     # From below, every second pass ends at a batch that fits: the more sequences are reckoned with, the fewer fit.
     for _ in range(4):
         needed = needed_memory(setup, replace(plans, batch=batch), speculation)
-        room = np.maximum(needed.available_bytes - needed.weight_bytes, 0.0)
-        batch = np.maximum(np.floor(room / (needed.kv_bytes / batch)), 1.0)
+        room = np.maximum(needed.available_bytes - needed.weight_bytes - needed.prefix_bytes, 0.0)
+        batch = np.maximum(np.floor(room / ((needed.kv_bytes - needed.prefix_bytes) / batch)), 1.0)
     needed = needed_memory(setup, replace(plans, batch=batch), speculation)
     return np.where(np.broadcast_to(needed.fits, batch.shape), batch, 0.0)
 

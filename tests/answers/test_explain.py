@@ -99,7 +99,7 @@ def test_experts_are_spread_as_far_as_they_and_the_chips_divide() -> None:
     ("changes", "message"),
     [
         ({"tp": 3}, r"Llama 3.1 70B: 64 query heads do not split over the attention ranks \(tp=3, pp=1"),
-        ({"pp": 7, "batch": 14}, r"Llama 3.1 70B: 80 layers do not split into the pipeline's stages \(tp=8, pp=7"),
+        ({"pp": 81, "batch": 81}, "pp=81: the 80 layers of Llama 3.1 70B fill at most 80 pipeline stages"),
         ({"cut": "2d"}, r"Llama 3.1 70B: a 2-D cut needs a square number of ranks \(tp=8, pp=1"),
         ({"cut": "3d"}, "cut: got '3d'; allowed: 1d, 2d"),
         ({"ep": 2}, "Llama 3.1 70B has no experts, so ep must be 1, got 2"),

@@ -43,6 +43,17 @@ def _what_if(change: str) -> list[str]:
         (["frontire", "a", "b"], r"No such command 'frontire'"),
         (["frontier", "llama_3_8b"], r"Missing argument 'HARDWARE'"),
         ([*FRONTIER, "--wieghts", "fp8"], r"No such option: --wieghts|No such option '--wieghts'"),
+        # Deployments that cannot be.
+        (["explain", "deepseek_v3", "h200_sxm", "--pp", "62"], r"pp=62: the 61 layers of DeepSeek-V3 fill at most 61"),
+        (["load", "deepseek_v3", "h200_sxm", "--tp", "8", "--dcp", "3"], r"dcp=3 contradicts tp=8: .*nearest: 2 or 4"),
+        (["load", "llama_3_70b", "h100_sxm", "--tp", "8", "--dcp", "2"], r"has 8 KV heads, .* nearest: 1"),
+        (["load", "llama_3_70b", "h100_sxm", "--shared-prefix", "2000"], r"shared_prefix must leave at least one new"),
+        ([*EXPLAIN, "--shared-prefix", "2001"], r"shared prefix must be a part of the context, from 0 to 2000 tokens"),
+        ([*FRONTIER, "--shared-prefix", "100"], r"--shared-prefix goes with --serving only"),
+        (
+            ["explain", "llama_3_8b", "tpu_v5p", "--set", "assumptions.capacity.host_weights=0.5"],
+            r"host_weights is 0.5, but Google TPU v5p lists no link to the memory of its host",
+        ),
         # Unknown keys.
         (
             _what_if("hardware.hbm_bytes_per_secon=6.7 TB/s"),
@@ -94,7 +105,7 @@ def _what_if(change: str) -> list[str]:
         ([*FRONTIER, "--dp", "1.5"], r"'--dp': '1.5' is not a valid integer"),
         ([*FRONTIER, "--tp", "3"], r"Llama 3.1 8B cannot be laid out with tp=3: 32 query heads do not split over the"),
         ([*FRONTIER, "--ep", "2"], r"Llama 3.1 8B has no experts, so ep must be 1, got 2"),
-        ([*FRONTIER, "--pp", "3"], r"cannot be laid out with pp=3: 32 layers do not split into the pipeline's stages"),
+        ([*FRONTIER, "--pp", "33"], r"pp=33: the 32 layers of Llama 3.1 8B fill at most 32 pipeline stages"),
         ([*FRONTIER, "--tp", "8"], r"tp=8: 8 accelerators are needed, and at most 4 are allowed"),
         (
             [*FRONTIER, "--tp", "2", "--accelerators", "3"],
@@ -147,7 +158,10 @@ def _what_if(change: str) -> list[str]:
         ),
         # Layouts that do not divide.
         ([*EXPLAIN, "--tp", "3"], r"Llama 3.1 70B: 64 query heads do not split over the attention ranks \(tp=3"),
-        ([*EXPLAIN, "--pp", "7", "--batch", "14"], r"80 layers do not split into the pipeline's stages \(tp=8, pp=7"),
+        (
+            [*EXPLAIN, "--pp", "81", "--batch", "81"],
+            r"pp=81: the 80 layers of Llama 3.1 70B fill at most 80 pipeline stages",
+        ),
         ([*EXPLAIN, "--ep", "2"], r"Llama 3.1 70B has no experts, so ep must be 1, got 2"),
         (
             ["explain", "mixtral_8x7b", "h100_sxm", "--tp", "8", "--ep", "3"],

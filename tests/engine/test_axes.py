@@ -94,6 +94,10 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
     "layout.attention_groups": ({*WORK, *REDUCE, "weight_bytes", "available_bytes"}, ""),
     "layout.kv_placement": ({CACHE, "kv_bytes"}, "less"),
     "layout.parallel_blocks": (REDUCE, "more"),
+    "layout.pipeline_stages": (
+        {*WORK, *REDUCE, *EXCHANGE, "launches", "host", "weight_bytes", "kv_bytes"},
+        "less",
+    ),
     "experts.sparsity": ({COMPUTE, WEIGHTS, ACTIVATIONS}, ""),
     "experts.shared": ({COMPUTE, WEIGHTS, ACTIVATIONS, *REDUCE, *EXCHANGE, "launches"}, ""),
     "experts.all_reduce": (REDUCE, "more"),
@@ -191,7 +195,7 @@ def test_every_choice_of_the_deployable_preset_is_looked_at() -> None:
 def test_a_choice_changes_what_it_is_about_and_nothing_else(field: str) -> None:
     allowed, direction = EFFECTS[field]
     # With all parts of a step shown, unless the field decides on that.
-    shown = () if field == "chip.overlap" else ("chip.overlap=none",)
+    shown: tuple[str, ...] = () if field == "chip.overlap" else ("chip.overlap=none",)
     # Halves of a batch that take turns touch everything.
     shown += () if field == "network.two_batch_overlap" else ("network.two_batch_overlap=never",)
     before = _preset("deployable", (*shown, *WITH.get(field, ())))

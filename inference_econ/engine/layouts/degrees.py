@@ -32,6 +32,8 @@ def layout_columns(
     columns = {"tp": ranks, "dp": groups, "pp": plans.pp}
     if ep is not None:
         columns |= {"ep": ep, "moe_tp": stage / ep}
+    if plans.dcp > 1:
+        columns["dcp"] = np.full(plans.shape, plans.dcp)
     return {**{name: values.tolist() for name, values in columns.items()}, "stage": stage.tolist(), "cut": cut.tolist()}
 
 

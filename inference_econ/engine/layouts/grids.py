@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
+from inference_econ.engine.layouts import stages
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, attention_degrees, expert_degrees, has_experts
 from inference_econ.formulas.pipeline import logarithmic_degrees
@@ -94,14 +95,12 @@ class WholeLayouts:
     pins: Pins = field(default_factory=Pins)
 
     def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
-        """Depths that divide the layers of the model, the chips of the instance and its batch."""
-        del assumptions
+        """Depths for the layers of the model that divide the chips of the instance and its batch."""
         if self.pins.pp is not None:
             return [np.full(np.broadcast_shapes(accelerators.shape, batch.shape), float(self.pins.pp))]
-        deepest = model.layers if self.pipeline else 1
         chips = (self.pins.tp or 1) * (self.pins.dp or 1)
         depths = []
-        for depth in (depth for depth in range(1, deepest + 1) if model.layers % depth == 0):
+        for depth in stages.depths(model.layers, assumptions.layout) if self.pipeline else [1]:
             possible = (accelerators % (depth * chips) == 0) & (batch % depth == 0)
             if None not in (self.pins.tp, self.pins.dp):
                 possible = possible & (accelerators == depth * chips)
@@ -123,7 +122,7 @@ class WholeLayouts:
             ep = np.full((), float(self.pins.ep))
         elif has_experts(model) and assumptions.experts.parallel:
             ep = _column(_dividing(expert_degrees(model, assumptions.experts), stage), stage)
-        return replace(plans, attention_ranks=ranks[:, None], ep=ep, whole=True)
+        return replace(plans, attention_ranks=ranks[:, None], ep=ep, whole=True, dcp=float(self.pins.dcp or 1))
 
     def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
         """The same numbers, at most the stage."""

@@ -13,6 +13,24 @@ from inference_econ.errors import InputError
 _MOST = 1e9
 
 
+def divisors(number: int) -> list[int]:
+    """Whole numbers that divide a number [1]."""
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+
+
+def nearest(wanted: int, possible: list[int]) -> str:
+    """What is possible next to what is wanted, below and above it.
+
+    Examples
+    --------
+    >>> nearest(3, [1, 2, 4, 8]), nearest(9, [1, 2, 4, 8])
+    ('2 or 4', '8')
+    """
+    below = [degree for degree in possible if degree <= wanted]
+    above = [degree for degree in possible if degree > wanted]
+    return " or ".join(str(degree) for degree in (*below[-1:], *above[:1]))
+
+
 @dataclass(frozen=True, slots=True)
 class Pins:
     """Degrees that a deployment must have; None leaves one open.
@@ -29,6 +47,8 @@ class Pins:
         Sequences decoded together by the instance [1].
     accelerators : float or None
         Chips of the instance [1].
+    dcp : int or None
+        Attention ranks that split the tokens of a sequence's cache in decode [1]; 1 if it is left open.
 
     Raises
     ------
@@ -42,6 +62,7 @@ class Pins:
     ep: int | None = None
     batch: float | None = None
     accelerators: float | None = None
+    dcp: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse impossible numbers; whole ones may come as floats, as layouts have them."""
@@ -100,6 +121,11 @@ class Pins:
             raise InputError(
                 f"ep={self.ep} contradicts tp={self.tp}, dp={self.dp}: the {self.tp * self.dp} accelerators of a stage "
                 f"do not split over {self.ep} expert-parallel ranks"
+            )
+        if self.tp is not None and self.dcp is not None and self.tp % self.dcp:
+            raise InputError(
+                f"dcp={self.dcp} contradicts tp={self.tp}: the attention ranks do not split into groups that share "
+                f"the tokens of a sequence; nearest: {nearest(self.dcp, divisors(self.tp))}"
             )
         if self.accelerators is None:
             return

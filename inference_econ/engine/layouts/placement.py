@@ -47,4 +47,5 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     common = np.gcd(np.maximum(members, 1.0).astype(np.int64), inside.astype(np.int64))
     common = np.where(link_domain % apart == 0, common, 1)
     touched = np.ceil((members + inside - common) / inside)
-    return np.minimum(np.minimum(touched, np.ceil(np.asarray(stage) / link_domain)), np.maximum(np.ceil(members), 1.0))
+    most = np.minimum(np.ceil(np.asarray(stage) / link_domain), np.maximum(np.ceil(members), 1.0))
+    return np.asarray(np.minimum(touched, most))

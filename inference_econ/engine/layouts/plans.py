@@ -20,6 +20,7 @@ from inference_econ.inputs import (
     DenseFeedForward,
     ExpertAssumptions,
     ExpertFeedForward,
+    LayoutAssumptions,
     ModelSpec,
     TensorLayout,
 )
@@ -34,13 +35,14 @@ MACHINE = 8
 
 #: What whole-number plans may have to split unevenly, by code.
 ProblemCode = Literal[
-    "batch", "layers", "accelerators", "stage", "micro_batch", "square", "query_heads", "state_heads", "kv_heads",
-    "experts", "expert_ranks", "width", "blocks",
+    "batch", "layers", "stages", "accelerators", "stage", "micro_batch", "square", "query_heads", "state_heads",
+    "kv_heads", "context_ranks", "experts", "expert_ranks", "width", "blocks",
 ]  # fmt: skip
 #: The same for people, with room for numbers.
 PROBLEMS: Mapping[ProblemCode, str] = {
     "batch": "the batch does not split into micro-batches",
     "layers": "{} layers do not split into the pipeline's stages",
+    "stages": "{0} layers fill at most {0} pipeline stages",
     "accelerators": "the accelerators do not split into the pipeline's stages",
     "stage": "the stage does not split into groups of attention ranks",
     "micro_batch": "the micro-batch does not split over the groups of attention ranks",
@@ -48,6 +50,8 @@ PROBLEMS: Mapping[ProblemCode, str] = {
     "query_heads": "{:g} query heads do not split over the attention ranks",
     "state_heads": "{:g} state heads do not split over the attention ranks",
     "kv_heads": "{:g} KV heads neither split over nor repeat on the attention ranks",
+    "context_ranks": "{:g} ranks that share the tokens of a sequence need a tp that they divide, {:g} at least, and to "
+    "divide the queries of a KV head",
     "experts": "{} experts do not split over the expert-parallel ranks",
     "expert_ranks": "the stage does not split over the expert-parallel ranks",
     "width": "a feed-forward width of {:g} does not split over the ranks",
@@ -77,6 +81,8 @@ class Plans:
         The step reads prompts: only the last token of each sequence needs logits.
     whole : bool
         Degrees must be whole numbers that divide heads, layers and experts.
+    dcp : float
+        Attention ranks that split the tokens of each sequence's cache among them, of all plans alike [1].
     """
 
     accelerators: Array
@@ -87,6 +93,7 @@ class Plans:
     new_tokens: float = 1
     whole: bool = False
     prefill: bool = False
+    dcp: float = 1.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -244,7 +251,7 @@ def indivisible(
     layout : {'1d', '2d'}
         How weight matrices are cut.
     assumed : Assumptions
-        Whether groups of attention ranks share the batch, and whether copies of experts are held.
+        Whether groups of attention ranks share the batch, stages may differ by a layer, and copies of experts are held.
     blocks : (int, int)
         Elements that share a scale and must stay together, of dense matrices and of experts [1].
 
@@ -256,7 +263,7 @@ def indivisible(
     stage, ranks = plans.stage, plans.attention_ranks
     problems = [
         Problem("batch", (), _uneven(plans.batch, plans.pp)),
-        Problem("layers", (model.layers,), _uneven(model.layers, plans.pp)),
+        _unfilled_stages(model.layers, plans.pp, assumed.layout),
         Problem("accelerators", (), _uneven(plans.accelerators, plans.pp)),
         Problem("stage", (), _uneven(stage, ranks)),
     ]
@@ -266,11 +273,20 @@ def indivisible(
         problems += [Problem("square", (), np.sqrt(size) % 1 > 0) for size in (ranks, stage)]
     for block in model.blocks:
         problems += _indivisible_heads(block.attention, ranks)
+        if plans.dcp > 1:
+            problems += indivisible_context(block.attention, ranks, plans.dcp)
         if block.feed_forward.kind != "none":
             problems += _indivisible_feed_forward(
                 block.feed_forward, plans, assumed.experts, blocks, mixture=has_experts(model)
             )
     return problems
+
+
+def _unfilled_stages(layers: int, depth: Array, assumed: LayoutAssumptions) -> Problem:
+    """Depths of a pipeline that some layers do not split into, or leave without a layer in some stage."""
+    if assumed.pipeline_stages == "even":
+        return Problem("layers", (layers,), _uneven(layers, depth))
+    return Problem("stages", (layers,), (depth > layers) | (np.mod(depth, 1) != 0))
 
 
 def _indivisible_feed_forward(
@@ -316,6 +332,23 @@ def _indivisible_heads(spec: Attention, ranks: Array) -> list[Problem]:
         uneven = _uneven(spec.kv_heads, ranks) & _uneven(ranks, spec.kv_heads)
         problems.append(Problem("kv_heads", (spec.kv_heads,), uneven))
     return problems
+
+
+def indivisible_context(spec: Attention, ranks: Array, dcp: float) -> list[Problem]:
+    """Ranks that cannot share the tokens of a sequence: vLLM's ``--decode-context-parallel-size``.
+
+    It takes the place of copies of the cache, of which there are as many as ranks for each KV head.
+    """
+    if spec.kind in ("none", "recurrent"):
+        return []
+    heads, queries = kv_heads(spec), _heads(spec)
+    wrong = _uneven(ranks, dcp) | (np.asarray(ranks) < dcp * heads) | bool(queries / heads % dcp)
+    return [Problem("context_ranks", (dcp, dcp * heads), wrong)]
+
+
+def kv_heads(spec: Attention) -> float:
+    """Heads whose cache can lie on ranks of their own; a latent is one [1]."""
+    return float(spec.kv_heads) if spec.kind == "grouped_query" else 1.0
 
 
 def _uneven(whole: npt.ArrayLike, parts: npt.ArrayLike) -> npt.NDArray[np.bool_]:

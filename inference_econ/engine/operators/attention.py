@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.engine.operators.table import Operator, OperatorTable
+from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
 from inference_econ.formulas import attention as formulas
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
@@ -47,15 +47,18 @@ def _grouped_query(table: OperatorTable, layers: int, spec: GroupedQueryAttentio
     queries, values = spec.query_heads * spec.head_dim, spec.query_heads * value_dim
     projected = float(queries * (1 + spec.output_gate) + spec.kv_heads * (spec.head_dim + value_dim))
     name, attended, read = _reach(table, spec)
+    shared = table.read_once if spec.chunk is None and spec.window is None else 0.0
     yield table.projection("qkv", layers, [(projected, table.hidden)], reduced=projected, only_2d=True)
     yield _scores(
         table,
         name,
         layers,
         flop=formulas.grouped_query_flop(spec.query_heads, (spec.head_dim + value_dim) / 2) * attended,
-        cached_bytes=counting.cached_elements(spec) * read * table.kv_width,
+        cached_bytes=counting.cached_elements(spec) * (read - shared) * table.kv_width,
+        shared_bytes=counting.cached_elements(spec) * shared * table.kv_width,
         heads=float(spec.kv_heads),
     )
+    yield from _context_exchange(table, layers, float(queries), float(values), spec.query_heads)
     yield table.projection("attention output", layers, [(table.hidden, float(values))], reduced=summed, output=True)
 
 
@@ -120,8 +123,18 @@ def _latent_scores(table: OperatorTable, layers: int, spec: LatentAttention, lim
     latent = float(spec.kv_rank + spec.rope_head_dim)
     if variant == "absorbed":
         flop = formulas.latent_flop(spec.query_heads, spec.kv_rank, spec.rope_head_dim)
-        bytes_read = latent * table.read(limit) * table.kv_width
-        yield _scores(table, "attention", layers, flop=flop * table.attended(limit), cached_bytes=bytes_read, heads=1.0)
+        shared = table.read_once if math.isinf(limit) else 0.0
+        yield _scores(
+            table,
+            "attention",
+            layers,
+            flop=flop * table.attended(limit),
+            cached_bytes=latent * (table.read(limit) - shared) * table.kv_width,
+            shared_bytes=latent * shared * table.kv_width,
+            heads=1.0,
+        )
+        values = float(spec.query_heads * spec.kv_rank)
+        yield from _context_exchange(table, layers, spec.query_heads * latent, values, spec.query_heads, latent)
         return
     widths = spec.nope_head_dim, spec.rope_head_dim, spec.value_head_dim
     expanded = float(formulas.decompressed_elements(spec.query_heads, *widths))
@@ -147,6 +160,9 @@ def _latent_scores(table: OperatorTable, layers: int, spec: LatentAttention, lim
         cached_bytes=moved,
         heads=float(spec.query_heads),
     )
+    queries, values = spec.nope_head_dim + spec.rope_head_dim, spec.value_head_dim
+    heads = spec.query_heads
+    yield from _context_exchange(table, layers, float(heads * queries), float(heads * values), heads, latent)
 
 
 def _compressed(table: OperatorTable, layers: int, spec: CompressedAttention, summed: float) -> Iterator[Operator]:
@@ -174,6 +190,38 @@ def _compressed(table: OperatorTable, layers: int, spec: CompressedAttention, su
         flop=formulas.grouped_query_flop(spec.query_heads, spec.head_dim) * attended,
         cached_bytes=spec.head_dim * attended * table.kv_width,
         heads=1.0,
+    )
+    width = float(spec.query_heads * spec.head_dim)
+    yield from _context_exchange(table, layers, width, width, spec.query_heads, float(spec.head_dim))
+
+
+def _context_exchange(
+    table: OperatorTable, layers: int, queries: float, values: float, heads: float, latent: float = 0.0
+) -> Iterator[Operator]:
+    """What ranks exchange that split the tokens of a sequence: queries before attention, parts of its output after.
+
+    ``queries`` and ``values`` are elements per token over all heads, ``latent`` those that are cached of a token where
+    they serve all heads. As in vLLM (``cp_lse_ag_out_rs``): the queries of the ranks are gathered, so that each works
+    on the heads of all of them with its part of the tokens; the logarithms of their sums are gathered in 32 bits; and
+    the outputs are scaled, added up and scattered. Prefill has all new tokens at hand: it gathers the queries for what
+    was cached before, or the latents that were.
+    """
+    sharing, past = table.plans.dcp, table.context > 0
+    if sharing <= 1 or (table.plans.prefill and not past):
+        return
+    ranks, owners = np.full((), sharing), table.ranks * table.groups
+    domains = table.domains(ranks)
+    sent = [queries * table.activation_width, sharing * heads * BYTES_PER_ELEMENT["fp32"]]
+    sent += [values * table.activation_width]
+    tensors = [sharing * each / owners for each in sent]
+    if table.plans.prefill and latent:
+        tensors = [np.asarray(table.context * latent * table.kv_width / table.plans.new_tokens / table.groups)]
+    exchanged = tuple(Collective("all_to_all", ranks, domains, each, own_link=True) for each in tensors)
+    yield Operator(
+        "context exchange",
+        float(layers),
+        table.precision.activations,
+        collectives=dict.fromkeys(table.assumptions.layout.tensor_layouts, exchanged),
     )
 
 
@@ -218,6 +266,7 @@ def _recurrent(table: OperatorTable, layers: int, spec: RecurrentMixer, summed: 
         flop=formulas.recurrence_flop(state),
         cached_bytes=2.0 * kept,
         heads=float(spec.value_heads),
+        by_token=False,
         # Convolution, gates, norms of queries and keys, recurrence, norm and gate of the output.
         launches=6.0,
     )
@@ -231,6 +280,8 @@ def _scores(
     flop: float,
     cached_bytes: float,
     heads: float,
+    shared_bytes: float = 0.0,
+    by_token: bool = True,
     launches: float = 3.0,
     whole: bool = False,
     dtype: str | None = None,
@@ -238,9 +289,11 @@ def _scores(
     """Arithmetic per new token, and bytes read per sequence, of one layer; ``heads`` can be held apart.
 
     Kernels: rotation and cache write, attention over parts of the context, their sum. What is ``whole`` every rank
-    of a group does for all of the group's sequences. ``dtype`` is that of the cache, if not given.
+    of a group does for all of the group's sequences. ``shared_bytes`` are read once by each group of attention ranks
+    that has a sequence. ``dtype`` is that of the cache, if not given.
     """
     follows = table.assumptions.chip.math_unit_follows
+    copies = np.minimum(table.groups, table.plans.micro_batch) if shared_bytes else 0.0
     rounds = table.plans.pp if table.assumptions.attention.kv_reads == "batch" else 1.0
     return Operator(
         name,
@@ -249,6 +302,9 @@ def _scores(
         dtype or (table.precision.attention if follows == "weights" else table.precision.kv),
         "scores",
         flop_per_token=flop / (table.groups if whole else table.stage),
-        kv_bytes_per_sequence=cached_bytes * rounds * (1.0 / table.groups if whole else table.cache_share(heads)),
+        kv_bytes_per_sequence=cached_bytes
+        * rounds
+        * (1.0 / table.groups if whole else table.cache_share(heads, by_token=by_token)),
+        shared_kv_bytes=shared_bytes * copies * table.cache_share(heads),
         launches=launches,
     )

@@ -96,12 +96,10 @@ def _dense(
 def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iterator[Operator]:
     """Routed experts: dispatch, both sides over the ranks that share an expert, combine."""
     assumptions = table.assumptions
-    routed, active, sparsity = _routed(spec, assumptions.experts)
-    spread = expert_ranks(table.plans, spec.experts, sparsity, assumptions.experts)
+    different, active, kept = _routed(spec, assumptions.experts)
+    spread = expert_ranks(table.plans, spec.experts, kept, assumptions.experts)
     ranks = np.maximum(1.0, table.stage / np.maximum(1.0, spread))
-    if assumptions.experts.redundant is not None:
-        slots = expert_slots(routed, spread, assumptions.experts)
-        routed, sparsity = slots, sparsity * slots / routed
+    routed, sparsity = _with_copies(different, kept, spread, assumptions.experts)
     touched = touched_fraction(sparsity, table.tokens, assumptions.experts.popularity_scv) * routed
     hidden = table.hidden if spec.latent_size is None else float(spec.latent_size)
     width = float(spec.intermediate_size)
@@ -142,6 +140,16 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
             launches=2.0,
             padding=_tiles(assumptions.experts, touched, table.tokens * active * busiest),
         )
+
+
+def _with_copies(
+    routed: float, sparsity: float, spread: Array, assumed: ExpertAssumptions
+) -> tuple[Array | float, Array | float]:
+    """Routed experts that ranks hold, copies included, and their number over the active ones [1]."""
+    if assumed.redundant is None:
+        return routed, sparsity
+    slots = expert_slots(routed, spread, assumed)
+    return slots, sparsity * slots / routed
 
 
 def _strides(table: OperatorTable, cut: Array, spread: Array) -> tuple[Array | float, Array | float]:

@@ -73,6 +73,8 @@ class Operator:
         [B]
     kv_bytes_per_sequence : ndarray
         Cache read per sequence [B].
+    shared_kv_bytes : ndarray
+        Cache read once per step, whatever the batch: a prefix that all sequences have in common [B].
     collectives : mapping of str to tuple of Collective
         Waited for after the operator, for each way to cut matrices.
     on_attention_ranks : bool
@@ -94,6 +96,7 @@ class Operator:
     weight_bytes: Array | float = 0.0
     activation_bytes_per_token: Array | float = 0.0
     kv_bytes_per_sequence: Array | float = 0.0
+    shared_kv_bytes: Array | float = 0.0
     collectives: Mapping[TensorLayout, tuple[Collective, ...]] = field(default_factory=dict)
     on_attention_ranks: bool = False
     launches: float = 1.0
@@ -118,6 +121,8 @@ class OperatorTable:
     spread : float
         Tokens that the contexts of sequences, or the steps that read a prompt, are spread over around it, at
         most twice as many [tokens].
+    read_once : float
+        Tokens of it that a group of attention ranks reads once for all of its sequences [tokens].
     """
 
     def __init__(
@@ -129,6 +134,7 @@ class OperatorTable:
         link_domain: int,
         assumptions: Assumptions,
         spread: float = 0.0,
+        shared_prefix: float = 0.0,
     ) -> None:
         self.model, self.precision, self.plans, self.assumptions = model, precision, plans, assumptions
         self.hidden = float(model.hidden_size)
@@ -141,6 +147,8 @@ class OperatorTable:
         self.activation_width = BYTES_PER_ELEMENT[precision.activations]
         self.kv_width = BYTES_PER_ELEMENT[precision.kv]
         self.context, self.spread = context, min(spread, 2.0 * context)
+        once = assumptions.attention.shared_prefix == "once" and not plans.prefill and plans.dcp == 1
+        self.read_once = min(shared_prefix, context) if once else 0.0
 
     def projection(
         self,
@@ -253,15 +261,16 @@ class OperatorTable:
             return np.asarray(np.ceil(ranks / self.link_domain))
         return np.maximum(ranks / self.link_domain, 1.0)
 
-    def cache_share(self, heads: float) -> Array:
+    def cache_share(self, heads: float, *, by_token: bool = True) -> Array:
         """Part of the cache of a stage's sequences that one chip holds and reads.
 
         Spread evenly, as in the published study; or each group of attention ranks holds its own sequences, every
-        rank the heads it works on, and ranks beyond the number of heads hold copies.
+        rank the heads it works on, and ranks beyond the number of heads hold copies, or with decode context parallelism
+        other tokens of what is cached ``by_token``.
         """
         if self.assumptions.layout.kv_placement == "spread":
             return 1.0 / self.stage
-        return 1.0 / (self.groups * np.minimum(self.ranks, heads))
+        return 1.0 / (self.groups * np.minimum(self.ranks, heads * self.plans.dcp if by_token else heads))
 
     def waited_for(self, collective: Collective) -> dict[TensorLayout, tuple[Collective, ...]]:
         """The same collective however matrices are cut."""

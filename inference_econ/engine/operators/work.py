@@ -7,12 +7,14 @@ so that they stay on the small axes until the engine multiplies.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.engine.operators.attention import mixer
 from inference_econ.engine.operators.feed_forward import feed_forward
 from inference_econ.engine.operators.pointwise import pointwise
@@ -32,8 +34,8 @@ class Work:
         The rows.
     tokens, sequences : ndarray
         Of one micro-batch [1].
-    layers : int
-        Layers that a token passes [1].
+    layers : ndarray or float
+        Layers that a token waits for [1]: more than it passes where a fuller stage of the pipeline sets the pace.
     prefill : bool
         The step reads prompts.
     """
@@ -41,7 +43,7 @@ class Work:
     operators: tuple[Operator, ...]
     tokens: Array
     sequences: Array
-    layers: int
+    layers: Array | float
     prefill: bool
 
 
@@ -53,6 +55,7 @@ def decode_work(
     link_domain: int,
     assumptions: Assumptions,
     spread: float = 0.0,
+    shared_prefix: float = 0.0,
 ) -> Work:
     """The operator table of one decode step.
 
@@ -72,18 +75,28 @@ def decode_work(
         How work is laid out and counted.
     spread : float
         Tokens that the contexts of sequences are spread over evenly around ``context`` [tokens].
+    shared_prefix : float
+        Tokens of the context that all sequences have in common [tokens].
 
     Returns
     -------
     Work
         Entries broadcast to ``plans.shape``.
     """
-    table = OperatorTable(model, precision, plans, context, link_domain, assumptions, spread)
-    operators = [row for block in model.blocks for row in (*mixer(table, block), *feed_forward(table, block))]
-    operators += [_output_embedding(table), _pipeline(table)]
+    table = OperatorTable(model, precision, plans, context, link_domain, assumptions, spread, shared_prefix)
+    pace = fullest_over_mean(model.layers, plans, assumptions.layout)
+    layers = [row for block in model.blocks for row in (*mixer(table, block), *feed_forward(table, block))]
+    operators = [*_paced(layers, pace), _output_embedding(table), _pipeline(table)]
     if assumptions.chip.pointwise == "counted":
-        operators += [*pointwise(table), _sampling(table)]
-    return Work(tuple(operators), table.tokens, plans.micro_batch, model.layers, plans.prefill)
+        operators += [*_paced(pointwise(table), pace), _sampling(table)]
+    return Work(tuple(operators), table.tokens, plans.micro_batch, model.layers * pace, plans.prefill)
+
+
+def _paced(rows: Iterable[Operator], pace: Array | float) -> Iterable[Operator]:
+    """Rows of layers, as often as they are waited for while the fullest stage of a pipeline sets the pace."""
+    if isinstance(pace, float):
+        return rows
+    return [replace(row, repeats=row.repeats * pace) for row in rows]
 
 
 def _output_embedding(table: OperatorTable) -> Operator:

@@ -88,7 +88,7 @@ def test_the_studys_grid_takes_a_size_and_a_batch() -> None:
         ({"tp": 3, "batch": 8}, "cannot be laid out with tp=3: 64 query heads"),
         ({"tp": 128}, "cannot be laid out with tp=128: 64 query heads do not split over the attention ranks"),
         ({"dp": 17}, "cannot be laid out with dp=17: a feed-forward width of 28672 does not split over the ranks"),
-        ({"pp": 7}, "cannot be laid out with pp=7: 80 layers do not split into the pipeline's stages"),
+        ({"pp": 81}, "pp=81: the 80 layers of Llama 3.1 70B fill at most 80 pipeline stages"),
         ({"ep": 2}, "Llama 3.1 70B has no experts, so ep must be 1, got 2"),
         ({"accelerators": 9}, "laid out with accelerators=9: a feed-forward width of 28672 does not split over the"),
         (

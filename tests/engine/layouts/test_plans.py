@@ -19,14 +19,11 @@ def _plan(tp: int, dp: int = 1, pp: int = 1, ep: int = 1, batch: float = 64.0) -
     return Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * ep, whole=True)
 
 
-def _codes(model: str, plan: Plans, cut: str = "1d", blocks: tuple[int, int] = (1, 1)) -> set[str]:
-    problems = indivisible(
-        catalog.model(model),
-        plan,
-        "2d" if cut == "2d" else "1d",
-        _WITHOUT_COPIES,
-        blocks,
-    )
+def _codes(
+    model: str, plan: Plans, cut: str = "1d", blocks: tuple[int, int] = (1, 1), changes: tuple[str, ...] = ()
+) -> set[str]:
+    assumed = catalog.assumptions("deployable", changes=("experts.redundant=null", *changes))
+    problems = indivisible(catalog.model(model), plan, "2d" if cut == "2d" else "1d", assumed, blocks)
     return {problem.code for problem in problems if np.any(problem.where)}
 
 
@@ -35,7 +32,8 @@ def _codes(model: str, plan: Plans, cut: str = "1d", blocks: tuple[int, int] = (
     [
         ("llama_3_70b", _plan(8), None),
         ("llama_3_70b", _plan(8, pp=2, batch=63), "batch"),
-        ("llama_3_70b", _plan(1, pp=3, batch=63), "layers"),
+        ("llama_3_70b", _plan(1, pp=3, batch=63), None),
+        ("llama_3_70b", _plan(1, pp=81, batch=81), "stages"),
         ("llama_3_70b", _plan(2, dp=3), "micro_batch"),
         ("llama_3_70b", _plan(5), "query_heads"),
         ("llama_3_70b", _plan(5), "kv_heads"),
@@ -62,11 +60,16 @@ def test_copies_of_experts_fill_what_does_not_divide_while_every_rank_has_one_of
 
     def codes(ranks: int) -> set[str]:
         problems = indivisible(model, _plan(1, dp=ranks, ep=ranks, batch=float(ranks)), "1d", assumed)
-        return {problem.code for problem in problems if np.any(problem.where)} - {"micro_batch"}
+        return {str(problem.code) for problem in problems if np.any(problem.where)} - {"micro_batch"}
 
     assert codes(72) == set()
     assert codes(256) == set()
     assert "experts" in codes(264)
+
+
+def test_stages_may_have_to_be_even() -> None:
+    plan, even = _plan(1, pp=3, batch=63), ("layout.pipeline_stages=even",)
+    assert (_codes("llama_3_70b", plan), _codes("llama_3_70b", plan, changes=even)) == (set(), {"layers"})
 
 
 def test_every_code_has_a_text() -> None:
@@ -74,7 +77,7 @@ def test_every_code_has_a_text() -> None:
     model, assumed = catalog.model("deepseek_v3"), catalog.assumptions("deployable")
     texts = {problem.code: problem.text for problem in indivisible(model, _plan(8, ep=3), "1d", assumed)}
     assert texts["experts"] == "256 experts do not split over the expert-parallel ranks"
-    assert texts["layers"] == "61 layers do not split into the pipeline's stages"
+    assert texts["stages"] == "61 layers fill at most 61 pipeline stages"
     assert not any("{" in text for text in texts.values())
 
 

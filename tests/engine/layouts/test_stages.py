@@ -1,0 +1,133 @@
+"""Pipelines whose stages have not all as many layers: by hand, as invariants, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference_econ.answers.explain import explain
+from inference_econ.answers.offer import offer
+from inference_econ.engine import Pins, Plans, Setup, Space, check_pins, evaluate, fastest_cut, memory
+from inference_econ.engine.layouts.stages import depths, fullest_over_mean
+from inference_econ.engine.prefill import prefill
+from inference_econ.errors import InputError
+from inference_econ.inputs import Requests, catalog
+from inference_econ.report.explain import ExplanationPage
+from tests.reading import scalar
+
+DEPLOYABLE = catalog.assumptions("deployable")
+LAYOUT = DEPLOYABLE.layout
+
+
+def _plan(tp: float, pp: float, batch: float) -> Plans:
+    one = np.ones(1)
+    return Plans(one * tp * pp, one * batch, one * pp, one * tp, one, whole=True)
+
+
+# layers, stages, layers of the fullest stage by vLLM's rule (floor, then one more for some of them)
+PARTITIONS = [
+    (61, 2, 31),  # 31 + 30
+    (61, 4, 16),  # 15 + 15 + 16 + 15
+    (61, 8, 8),  # 5 of 8 and 3 of 7
+    (126, 4, 32),  # 31 + 32 + 32 + 31
+    (92, 8, 12),  # 4 of 12 and 4 of 11
+    (94, 8, 12),  # 6 of 12 and 2 of 11
+    (80, 4, 20),
+]
+
+
+@pytest.mark.parametrize(("layers", "stages", "fullest"), PARTITIONS)
+def test_the_fullest_stage_sets_the_pace(layers: int, stages: int, fullest: int) -> None:
+    pace = fullest_over_mean(layers, _plan(8, stages, stages), LAYOUT)
+    assert scalar(np.asarray(pace)) == pytest.approx(fullest * stages / layers, rel=1e-15)
+
+
+def test_what_is_offered() -> None:
+    # Powers of two up to 16 beside what divides: 36 layers in 16 stages of at most 3 are no quicker than in 12.
+    assert depths(61, LAYOUT) == [1, 2, 4, 8, 16]
+    assert depths(126, LAYOUT) == [1, 2, 3, 4, 6, 7, 8, 9, 14, 16]
+    assert depths(36, LAYOUT) == [1, 2, 3, 4, 6, 8, 9, 12]
+    assert depths(61, catalog.assumptions("paper").layout) == [1, 61]
+
+
+def test_a_step_of_61_layers_in_4_stages() -> None:
+    # Rows of layers take 64 / 61 of what they take without stages that wait; the output embedding does not.
+    setup = Setup.of("deepseek_v3", "h200_sxm", assumptions="deployable", context=2000)
+    even = replace(setup, assumptions=DEPLOYABLE.changed({"layout.pipeline_stages": "even"}))
+    plan = replace(_plan(8, 4, 256), ep=np.full(1, 8.0))
+    rows = list(zip(setup.work(plan).operators, even.work(plan).operators, strict=True))
+    apart = {"output embedding", "pipeline hand-off", "sampling"}
+    for uneven, usual in rows:
+        more = 1.0 if usual.name in apart else 64 / 61
+        assert scalar(np.asarray(uneven.repeats / usual.repeats)) == pytest.approx(more, rel=1e-12), usual.name
+    # 3 dense layers and 58 mixtures of two kernels more: 61 x 14 and so on, all of them 64 / 61 as often.
+    launches = [scalar(evaluate(asked, plan, "1d").parts["launches"]) for asked in (setup, even)]
+    per_step = 2 * 4e-6 + (launches[1] - 2 * 4e-6) * 64 / 61
+    assert launches[0] == pytest.approx(per_step, rel=1e-12)
+
+
+def test_the_fullest_stage_says_what_fits() -> None:
+    # 126 layers in 4 stages: the fullest has 32, and all count like it;
+    # embeddings do not, 2 x 128,256 x 16,384 in 8 bits.
+    setup = Setup.of("llama_3_405b", "h100_sxm", weights="fp8", assumptions="deployable", context=2000)
+    embeddings = 2 * 128_256 * 16_384 * 1.0
+    layers = memory.weight_bytes(setup.model, setup.precision) - embeddings
+    needed = setup.memory(_plan(8, 4, 64))
+    assert scalar(needed.weight_bytes) == pytest.approx(embeddings + layers * 128 / 126, rel=1e-12)
+    # 2,000 tokens are 125 blocks of 16; keys and values of 8 heads of 128 in two bytes.
+    cache = 64 * 128 * 2000 * 2 * 8 * 128 * 2.0
+    assert scalar(needed.kv_bytes) == pytest.approx(cache, rel=1e-12)
+
+
+def test_a_prompt_passes_free_stages_at_their_own_pace() -> None:
+    # One chunk meets nobody: no time is lost, but the instance is taken for the pace of the fullest stage.
+    setup = Setup.of("llama_3_405b", "h100_sxm", weights="fp8", assumptions="deployable")
+    even = replace(setup, assumptions=DEPLOYABLE.changed({"layout.pipeline_stages": "even"}))
+    plan = _plan(8, 4, 4)
+    reading, usual = prefill(setup, plan, 4096.0), prefill(even, plan, 4096.0)
+    assert scalar(reading.seconds) == pytest.approx(scalar(usual.seconds), rel=1e-12)
+    lost = scalar(reading.busy_seconds) / scalar(usual.busy_seconds)
+    assert 1.0 < lost < 128 / 126 * (1 + 1e-12)
+    # Three chunks: the first passes freely, two follow at the pace of the fullest stage.
+    reading, usual = prefill(setup, plan, 3 * 8192.0), prefill(even, plan, 3 * 8192.0)
+    pace = scalar(reading.busy_seconds) / 3 * 4
+    assert scalar(reading.seconds) == pytest.approx(scalar(usual.seconds) / 1.5 + pace * 2 / 4, rel=1e-9)
+
+
+@settings(deadline=None)
+@given(stages=st.integers(1, 61), batch=st.integers(1, 8))
+def test_no_uneven_pipeline_is_quicker_than_an_even_one(stages: int, batch: int) -> None:
+    setup = Setup.of("deepseek_v3", "h200_sxm", assumptions="deployable", context=1000)
+    even = replace(setup, assumptions=DEPLOYABLE.changed({"layout.pipeline_stages": "even"}))
+    plan = _plan(8, stages, batch * stages)
+    paced, usual = scalar(fastest_cut(setup, plan)), scalar(fastest_cut(even, plan))
+    assert usual * (1 - 1e-12) <= paced <= usual * (1 + stages / 61)
+    assert (paced == usual) == (61 % stages == 0)
+    assert scalar(setup.memory(plan).weight_bytes) >= scalar(even.memory(plan).weight_bytes)
+
+
+def test_uneven_stages_are_explained() -> None:
+    step = explain(Setup.of("deepseek_v3", "h200_sxm"), Pins(tp=8, pp=4, batch=256))
+    notes = " ".join(ExplanationPage(step).tables()[0].notes)
+    assert "The fullest of 4 stages has 16 of 61 layers: it sets the pace, so that the others wait as if there" in notes
+    assert step.layout["pp"] == 4 and step.operators[0].repeats == pytest.approx(3 * 64 / 61)
+    with pytest.raises(InputError, match=r"pp=64: the 61 layers of DeepSeek-V3 fill at most 61 pipeline stages"):
+        explain(Setup.of("deepseek_v3", "h200_sxm"), Pins(tp=8, pp=64, batch=256))
+    even = Setup.of("deepseek_v3", "h200_sxm", changes=["assumptions.layout.pipeline_stages=even"])
+    with pytest.raises(InputError, match="61 layers do not split into the pipeline's stages"):
+        explain(even, Pins(tp=8, pp=4, batch=4))
+
+
+def test_uneven_stages_are_offered() -> None:
+    setup = Setup.of("llama_3_405b", "h100_sxm", weights="fp8")
+    requests = Requests.model_validate({"isl": 1000, "osl": 200})
+    services = offer(setup, requests, Space(Pins(tp=8, accelerators=32)))
+    assert 4.0 in services.plans.pp
+    with pytest.raises(InputError, match=r"pp=200: the 126 layers of Llama 3.1 405B fill at most 126"):
+        offer(setup, requests, Space(Pins(pp=200)))
+    with pytest.raises(InputError, match=r"pp=127"):
+        check_pins(setup.model, Pins(pp=127))
