@@ -8,7 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.engine.layouts.plans import DEPTH_TOLERANCE, Plans, indivisible
+from inference_econ.engine.layouts.plans import (
+    DEPTH_TOLERANCE,
+    Plans,
+    attention_groups,
+    copied_by_groups,
+    dealt,
+    fullest_group,
+    indivisible,
+)
 from inference_econ.formulas.attention import decompressed_elements
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
@@ -109,13 +117,29 @@ def _held_weights(
 ) -> dict[str, Array | float]:
     """Weights over all accelerators of an instance, by group [B].
 
-    Each group of attention ranks holds its own copy of attention and of shared experts.
+    Each group of attention ranks holds its own copy of attention and of shared experts; of mixtures perhaps of all that
+    is not routed, and every rank whole routers.
     """
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
     if assumptions.layout.attention_groups == "data_parallel":
         for name in ("attention", "shared_experts"):
             groups[name] = groups[name] * (plans.stage / plans.attention_ranks)
+    if copied_by_groups(model, assumptions.layout):
+        copies, whole = plans.stage / plans.attention_ranks, _whole_matrices(model) * BYTES_PER_ELEMENT[precision.weights]
+        groups["embeddings"] = groups["embeddings"] * copies
+        groups["feed_forward"] = groups["feed_forward"] * copies + whole * (plans.stage - copies)
     return groups
+
+
+def _whole_matrices(model: ModelSpec) -> float:
+    """Weights of routers and of projections into the experts' space, which are never cut [1]."""
+    total = 0.0
+    for block in model.blocks:
+        spec = block.feed_forward
+        if spec.kind == "experts":
+            width = spec.router * spec.experts + 2.0 * (spec.latent_size or 0.0)
+            total += block.layers * width * model.hidden_size
+    return total
 
 
 def kv_bytes_per_sequence(
@@ -192,12 +216,13 @@ def workspace_bytes(
     """
     tokens = assumptions.capacity.workspace_tokens
     expanded = _decompressed_bytes(model, precision, plans, context, assumptions.attention)
+    expanded = expanded * fullest_group(plans, assumptions.layout)
     if tokens == 0:
         return expanded
     widest = max(_between(block.feed_forward) for block in model.blocks)
-    groups = plans.stage / plans.attention_ranks if assumptions.layout.attention_groups == "data_parallel" else 1.0
+    own = plans.micro_batch * fullest_group(plans, assumptions.layout) / attention_groups(plans, assumptions.layout)
     elements = tokens * (4.0 * model.hidden_size + widest / plans.stage)
-    logits = np.minimum(plans.micro_batch / groups, tokens) * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
+    logits = np.minimum(own, tokens) * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
     return np.asarray(elements * BYTES_PER_ELEMENT[precision.activations] + logits + expanded)
 
 
@@ -258,15 +283,19 @@ def need(
     workspace = plans.accelerators * workspace_bytes(model, precision, plans, context, assumptions)
     return Memory(
         np.asarray(sum(weights)),
-        sum(cache) * _counted(plans, assumptions.capacity),
+        sum(cache) * _counted(plans, assumptions),
         plans.accelerators * (hbm_bytes * assumptions.capacity.usable_memory) - workspace,
         workspace,
     )
 
 
-def _counted(plans: Plans, assumed: CapacityAssumptions) -> Array:
-    """Sequences whose cache must fit [1]."""
-    return plans.batch if assumed.kv == "batch" else plans.micro_batch
+def _counted(plans: Plans, assumptions: Assumptions) -> Array:
+    """Sequences whose cache must fit: of as many groups as there are, each as full as the fullest [1]."""
+    sequences = plans.batch if assumptions.capacity.kv == "batch" else plans.micro_batch
+    groups = attention_groups(plans, assumptions.layout)
+    if not plans.whole or plans.fullest is not None or np.all(np.asarray(groups) == 1.0):
+        return sequences
+    return dealt(sequences, np.asarray(groups)) * groups
 
 
 def of_one_accelerator(
@@ -293,7 +322,7 @@ def of_one_accelerator(
         Groups of weights, cache, states, workspace, head-room and what is free [B]; they add up to ``hbm_bytes``.
     """
     cache = _held_cache(model, precision, plan, context, assumptions)
-    sequences = _counted(plan, assumptions.capacity)
+    sequences = _counted(plan, assumptions)
     shared = {
         **_held_weights(model, precision, plan, assumptions),
         **{name: held * sequences for name, held in cache.items()},

@@ -114,6 +114,7 @@ def _latent_scores(table: OperatorTable, layers: int, spec: LatentAttention, lim
             table.precision.attention,
             flop_per_sequence=flop * past / table.stage,
             kv_bytes_per_sequence=latent * table.read(limit) * table.kv_width * table.cache_share(1.0),
+            grouped=True,
         )
         # What was decompressed is written and read again, in the format of the activations, and nowhere kept.
         moved = 2.0 * expanded * past * table.activation_width
@@ -199,6 +200,7 @@ def _scores(
 
     Kernels: rotation and cache write, attention over parts of the context, their sum.
     """
+    mixed = bool(np.any(table.plans.riding))
     rounds = table.plans.pp if table.assumptions.attention.kv_reads == "batch" else 1.0
     return Operator(
         name,
@@ -206,7 +208,10 @@ def _scores(
         # The study runs scores on the unit of the weights; they multiply the cache.
         table.precision.attention if table.assumptions.chip.math_unit_follows == "weights" else table.precision.kv,
         "scores",
-        flop_per_token=flop / table.stage,
+        # Prompts beside the sequences attend on their own.
+        flop_per_sequence=flop * table.plans.new_tokens / table.stage if mixed else 0.0,
+        flop_per_token=0.0 if mixed else flop / table.stage,
         kv_bytes_per_sequence=cached_bytes * rounds * table.cache_share(heads),
         launches=launches,
+        grouped=True,
     )
