@@ -23,6 +23,8 @@ from inference_econ.inputs import Requests
 _SHARED, _MANY = 12, 40.0
 #: Passes after which the number of prompts that come during a step hardly changes [1].
 _PASSES = 3
+#: Steps that find a mean and a rate [1].
+_NEWTON, _HALVINGS = 6, 30
 #: Fewer prompts in a step than this are none [1].
 _TINY = 1e-6
 
@@ -159,13 +161,32 @@ def paused(reading: Prefill, prompts: Array, decode: Array, shared: SharedWork) 
     if np.all(groups == 1.0):
         mean = reading.busy_seconds * _each(shared, stages, number)
         return Added(mean, mean, reading.busy_seconds, mean, np.zeros(()))
-    for _ in range(_PASSES):
-        rate = prompts / (decode + prompts * mean)
-        meanwhile = np.minimum(rate * number * mean, groups * stages)
-        number = np.maximum(np.maximum(prompts, meanwhile), 1.0)
-        mean = reading.busy_seconds * _each(shared, stages, number)
-    joined = np.maximum(number * mean - reading.busy_seconds, 0.0)
+    low, high = np.zeros_like(mean * prompts), prompts / decode
+    for _ in range(_HALVINGS):
+        rate = (low + high) / 2.0
+        took, number = _read_between(reading, rate, decode, shared)
+        more = rate * (decode + took) < prompts
+        low, high = np.where(more, rate, low), np.where(more, high, rate)
+    mean = np.where(prompts > 0.0, took / np.maximum(prompts, _TINY), mean)
+    # Never less than what full groups take.
+    mean = np.clip(mean, np.minimum(reading.full_seconds, reading.busy_seconds), reading.busy_seconds)
+    joined = np.maximum(reading.busy_seconds * number * _each(shared, stages, number) - reading.busy_seconds, 0.0)
     return Added(mean, mean, np.minimum(reading.full_seconds, mean), mean, joined)
+
+
+def _read_between(reading: Prefill, rate: Array, decode: Array, shared: SharedWork) -> tuple[Array, Array]:
+    """Time that groups read prompts between two decode steps [s], and how many at a time [1].
+
+    They go on as long as any come during the step before: with steps of T and a rate of L, exp(L T) of them once one
+    has come.
+    """
+    stages, most = reading.seconds / reading.busy_seconds, shared.groups[..., 0] * shared.counts[-1]
+    number, step = np.ones_like(rate), np.broadcast_to(reading.busy_seconds, rate.shape)
+    for _ in range(_PASSES):
+        expected = rate * step
+        number = np.clip(expected / np.maximum(-np.expm1(-expected), _TINY), 1.0, most * stages)
+        step = reading.busy_seconds * number * _each(shared, stages, number)
+    return -np.expm1(-rate * decode) * np.exp(np.minimum(rate * step, 50.0)) * step, number
 
 
 def _each(shared: SharedWork, stages: Array, number: Array) -> Array:
@@ -195,7 +216,14 @@ def in_shared_steps(
 
 
 def beside(
-    parts: Parts, reading: Prefill, waiting: Array, prompts: Array, shared: SharedWork, saved: Array, least: float
+    parts: Parts,
+    reading: Prefill,
+    decode: Array,
+    waiting: Array,
+    prompts: Array,
+    shared: SharedWork,
+    saved: Array,
+    least: float,
 ) -> Added:
     """What each prompt adds to the steps that it shares with decoding and with other prompts.
 
@@ -205,6 +233,8 @@ def beside(
         What a step reads of a prompt.
     reading : Prefill
         Of one prompt.
+    decode : ndarray, shape (...)
+        A step without prompts, D [s].
     waiting : ndarray, shape (...)
         What a single prompt would add if only the host counted, which launches its kernels, W [s].
     prompts : ndarray, shape (...)
@@ -221,7 +251,8 @@ def beside(
     The host launches once for all parts of a step, while they are work C w(N) - O for the chips: the longer of that and
     W. By chance N is Poisson-distributed, as a prompt of c parts is in c steps: one more on average is one more whatever
     N was. Where G groups step together, w is that of the fullest, which has ceil(N / G) of parts that are dealt out one
-    by one. A prompt finds as many others in its step as there are on average, and what they add for the chips is C less
+    by one. Prompts of several chunks on several groups are many at a time, as those come during steps that read others:
+    at a random time N is Poisson-distributed, in steps as often as that over their length. A prompt finds as many others in its step as there are on average, and what they add for the chips is C less
     than what all take. With pipeline stages N up to their number are read in turn.
     """
     working, waiting = (values / parts.number for values in (reading.chip_share * reading.busy_seconds, waiting))
@@ -238,13 +269,17 @@ def beside(
     number = np.maximum(prompts * parts.number, _TINY)
     usual = np.minimum(number, _MANY)
     count = np.arange(np.ceil(usual.max() + 8.0 * np.sqrt(usual.max())) + 9.0)
-    chance = _poisson(usual, count[:-1])
+    chance = found = _poisson(usual, count[:-1])
     begun = np.minimum(count, stages[..., None])
     work = stages[..., None] * shared.at(count / stages[..., None])
     # Work of the chips for 0, 1, .. parts.
     work = np.maximum(working[..., None] * work - taken_once[..., None] * begun, 0.0)
     more, work = work[..., 1:], work[..., :-1]
     taken = np.maximum(waiting[..., None] * begun[..., :-1], work)
+    if parts.number > 1:
+        steps, met = _by_length(usual, decode[..., None] + taken, count[:-1])
+        several = groups[..., None] > 1.0
+        chance, found = np.where(several, steps, chance), np.where(several, met, found)
     grown, further = 1.0 / number, np.ones(())
     if np.any(number > usual):
         # Of many, what all of them take, and what one more takes, are in proportion to those of their mean number.
@@ -256,10 +291,30 @@ def beside(
         further = np.where(number > usual, one_now / np.maximum(one_usual, _TINY), 1.0)
     mean, chips = (parts.number * (chance * added).sum(axis=-1) * grown for added in (taken, work))
     following = parts.number * (chance * (more - work)).sum(axis=-1) * further
-    joined = parts.number * np.maximum((chance * more).sum(axis=-1) - more[..., 0], 0.0)
-    mean = np.maximum(mean, least * parts.number * waiting)
+    joined = parts.number * np.maximum((found * more).sum(axis=-1) - more[..., 0], 0.0)
+    mean = np.maximum(mean, least * parts.number * waiting / groups)
     # One more takes no more than each of all does; formats of messages may change in between.
     return Added(mean, chips, np.minimum(following, chips), np.minimum(joined * grown, chips), joined)
+
+
+def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
+    """Chance of each of some counts in a step, and at a random time, shape (..., k) [1].
+
+    At a random time counts are Poisson-distributed about a mean that follows from the mean of a step; a step of twice
+    the length is met twice as often.
+    """
+    log = np.log(mean * length[..., 1] / length[..., 0])
+    for _ in range(_NEWTON):
+        met = _poisson(np.exp(log), count)
+        steps = met / length
+        steps = steps / steps.sum(axis=-1, keepdims=True)
+        average = (steps * count).sum(axis=-1)
+        variance = (steps * count**2).sum(axis=-1) - average**2
+        change = np.log(mean / average) * average / np.maximum(variance, _TINY * average)
+        log = np.minimum(log + np.clip(change, -1.0, 1.0), np.log(2.0 * count[-1]))
+    met = _poisson(np.exp(log), count)
+    steps = met / length
+    return steps / steps.sum(axis=-1, keepdims=True), met / met.sum(axis=-1, keepdims=True)
 
 
 def _poisson(mean: Array, count: Array) -> Array:
@@ -287,10 +342,8 @@ def through_gates(alone: Array, decode: Array, share: Array, requests: Requests)
     return (decode + alone * share * (1.0 + requests.isl.scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
 
 
-def waits(
-    turn: Array, each: Added, share: Array, requests: Requests, groups: Array | None
-) -> Array:
-    """Time that a new prompt waits for those before it; a mean [s].
+def waits(turn: Array, each: Added, share: Array, requests: Requests, groups: Array | None) -> tuple[Array, Array]:
+    """Time that a new prompt waits for those before it, a mean [s]; and the chance that it waits [1].
 
     Parameters
     ----------
@@ -317,6 +370,7 @@ def waits(
     half = turn * (1.0 + requests.isl.scv) / 2.0
     if groups is None:
         crowded = share * np.minimum(each.following / each.mean, 1.0)
-        return np.asarray(half * share / np.maximum(1.0 - crowded, 1e-9))
+        return np.asarray(half * share / np.maximum(1.0 - crowded, 1e-9)), crowded
     taken = np.minimum(share * turn / np.maximum(each.mean, np.finfo(float).tiny) / groups, 1.0)
-    return np.asarray(half * taken ** (np.sqrt(2.0 * (groups + 1.0)) - 1.0) / (groups * np.maximum(1.0 - taken, 1e-9)))
+    chance = taken ** (np.sqrt(2.0 * (groups + 1.0)) - 1.0)
+    return np.asarray(half * chance / (groups * np.maximum(1.0 - taken, 1e-9))), chance

@@ -273,14 +273,16 @@ def balanced(
         idle = np.maximum(reading.seconds - own, 0.0)
         waiting = reading.busy_seconds * (1.0 - decode * reading.chunks / reading.seconds)
         # No more of them than the tokens of a step allow.
-        each = beside(parts, reading, waiting, begun, shared, saved, min(requests.new_tokens / chunk, 1.0))
+        least = min(requests.new_tokens / chunk, 1.0)
+        each = beside(parts, reading, decode, waiting, begun, shared, saved, least)
     else:
         each = paused(reading, begun, decode, shared)
-    prompt, several, least = each.mean, several_fit(setup, requests), np.finfo(float).tiny
+    prompt, several, tiny = each.mean, several_fit(setup, requests), np.finfo(float).tiny
     # All steps of an answer, and the prompts of others between them.
     answer = steps * decode + others * prompt
     if several:
         ahead, step = in_shared_steps(requests, each, decode, steps, others)
+        met = np.zeros(())
         # Nor does it wait for them while its own prompt waits for the host anyway.
         ahead = np.maximum(ahead - idle, 0.0)
     else:
@@ -289,8 +291,8 @@ def balanced(
         if chunk:
             turns = np.where(shared.groups[..., 0] > 1.0, each.chips + each.joined, each.following)
             single = turns + reading.chunks * decode
-        share = others * prompt / np.maximum(answer, least)
-        ahead = waits(single, each, share, requests, shared.groups[..., 0] if chunk else None)
+        share = others * prompt / np.maximum(answer, tiny)
+        ahead, met = waits(single, each, share, requests, shared.groups[..., 0] if chunk else None)
         # Nobody waits for more than all others.
         ahead = np.minimum(ahead, others * prompt)
     running = np.minimum(others, 1.0) * np.minimum(step, decode + others * prompt) / 2.0
@@ -301,8 +303,11 @@ def balanced(
         own = own + setup.assumptions.host.steps_ahead * np.minimum(others, 1.0) * prepared
     ttft = own + ahead + running
     cycle = ttft + answer
-    rate = 1.0 / cycle + others / np.maximum(answer, least)
+    rate = 1.0 / cycle + others / np.maximum(answer, tiny)
     rate = np.minimum(rate, batch / (steps * decode + batch * prompt))
+    follow = rate * (each.following if several else prompt)
+    if not several:
+        follow = np.where(shared.groups[..., 0] > 1.0, met, follow)
     tpot = answer / requests.decode_steps if requests.decode_steps > 0 else np.zeros_like(answer)
     return Steady(
         batch=batch,
@@ -312,7 +317,7 @@ def balanced(
         requests_per_second=rate,
         decode_seconds=decode / tokens,
         prefill_share=rate * prompt,
-        follow_share=rate * (each.following if several else np.minimum(each.following, prompt)),
+        follow_share=follow,
         queue_seconds=ahead,
         running_seconds=running,
         prefill=reading,
