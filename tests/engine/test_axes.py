@@ -83,6 +83,8 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
     "network.pipeline_hop": ({"pipeline"}, "more"),
     "layout.attention_groups": ({*WORK, *REDUCE, "weight_bytes", "available_bytes"}, ""),
     "layout.kv_placement": ({CACHE, "kv_bytes"}, "less"),
+    "layout.group_copies": ({COMPUTE, WEIGHTS, ACTIVATIONS, *REDUCE, "weight_bytes"}, "less"),
+    "host.captured_tokens": (set(), ""),
     "layout.parallel_blocks": (REDUCE, "more"),
     "experts.sparsity": ({COMPUTE, WEIGHTS, ACTIVATIONS}, ""),
     "experts.shared": ({COMPUTE, WEIGHTS, ACTIVATIONS, *REDUCE, *EXCHANGE, "launches"}, ""),
