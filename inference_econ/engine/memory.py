@@ -125,7 +125,10 @@ def _held_weights(
         for name in ("attention", "shared_experts"):
             groups[name] = groups[name] * (plans.stage / plans.attention_ranks)
     if copied_by_groups(model, assumptions.layout):
-        copies, whole = plans.stage / plans.attention_ranks, _whole_matrices(model) * BYTES_PER_ELEMENT[precision.weights]
+        copies, whole = (
+            plans.stage / plans.attention_ranks,
+            _whole_matrices(model) * BYTES_PER_ELEMENT[precision.weights],
+        )
         groups["embeddings"] = groups["embeddings"] * copies
         groups["feed_forward"] = groups["feed_forward"] * copies + whole * (plans.stage - copies)
     return groups

@@ -194,9 +194,7 @@ def _each(shared: SharedWork, stages: Array, number: Array) -> Array:
     return np.asarray(stages * shared.at((number / stages)[..., None])[..., 0] / number)
 
 
-def in_shared_steps(
-    requests: Requests, each: Added, decode: Array, steps: Array, others: Array
-) -> tuple[Array, Array]:
+def in_shared_steps(requests: Requests, each: Added, decode: Array, steps: Array, others: Array) -> tuple[Array, Array]:
     """Of prompts that share steps: the work of those before one, and the step that it meets [s].
 
     Notes
@@ -272,8 +270,10 @@ def beside(
     chance = found = _poisson(usual, count[:-1])
     begun = np.minimum(count, stages[..., None])
     work = stages[..., None] * shared.at(count / stages[..., None])
-    # Work of the chips for 0, 1, .. parts.
-    work = np.maximum(working[..., None] * work - taken_once[..., None] * begun, 0.0)
+    # Work of the chips for 0, 1, .. parts; what a step has no room for takes further ones, which decode as well.
+    room = (stages * parts.most * groups)[..., None]
+    saving = taken_once[..., None] * begun * np.maximum(np.ceil(count / room), 1.0)
+    work = np.maximum.accumulate(np.maximum(working[..., None] * work - saving, 0.0), axis=-1)
     more, work = work[..., 1:], work[..., :-1]
     taken = np.maximum(waiting[..., None] * begun[..., :-1], work)
     if parts.number > 1:

@@ -84,7 +84,6 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
     "layout.attention_groups": ({*WORK, *REDUCE, "weight_bytes", "available_bytes"}, ""),
     "layout.kv_placement": ({CACHE, "kv_bytes"}, "less"),
     "layout.group_copies": ({COMPUTE, WEIGHTS, ACTIVATIONS, *REDUCE, "weight_bytes"}, "less"),
-    "host.captured_tokens": (set(), ""),
     "layout.parallel_blocks": (REDUCE, "more"),
     "experts.sparsity": ({COMPUTE, WEIGHTS, ACTIVATIONS}, ""),
     "experts.shared": ({COMPUTE, WEIGHTS, ACTIVATIONS, *REDUCE, *EXCHANGE, "launches"}, ""),
@@ -111,6 +110,8 @@ ELSEWHERE = {
     "serving.draft_placement",
     "serving.prefill_chunk",
     "host.request_overhead",
+    # The host launches nothing here.
+    "host.captured_tokens",
 }
 #: What a field needs beside it to matter.
 WITH = {
