@@ -23,9 +23,9 @@ from .layouts.plans import has_experts as has_experts
 from .layouts.plans import indivisible as indivisible
 from .layouts.space import Space as Space
 from .memory import Memory as Memory
-from .operator_costs import OperatorCosts as OperatorCosts
 from .mixed import mixed_step_seconds as mixed_step_seconds
 from .mixed import saved_seconds as saved_seconds
+from .operator_costs import OperatorCosts as OperatorCosts
 from .operators.attention import mixer as mixer
 from .operators.feed_forward import expert_thresholds as expert_thresholds
 from .operators.feed_forward import largest_sparsity as largest_sparsity

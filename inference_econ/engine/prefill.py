@@ -47,8 +47,8 @@ class Prefill:
 
     def take(self, index: int | Indices) -> Prefill:
         """The prompts of some layouts, by their place on the first axis."""
-        times = (values[index] for values in (self.seconds, self.busy_seconds, self.full_seconds))
-        return Prefill(*times, self.chunks, self.chip_share[index])
+        seconds, busy, full = (values[index] for values in (self.seconds, self.busy_seconds, self.full_seconds))
+        return Prefill(seconds, busy, full, self.chunks, self.chip_share[index])
 
 
 def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> Prefill:
@@ -156,8 +156,8 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
     tokens, cached : float
         New tokens of each prompt, and tokens of it that are in the cache [tokens].
     prompts : array_like, shape (..., k)
-        That wait at the same time [1]: they are dealt out to the pipeline stages and the groups of attention ranks, each
-        of which reads as many of them in a step as its tokens allow (:func:`prompts_of_a_step`).
+        That wait at the same time [1]: they are dealt out to the pipeline stages and the groups of attention ranks,
+        each of which reads as many of them in a step as its tokens allow (:func:`prompts_of_a_step`).
 
     Returns
     -------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -246,12 +246,12 @@ def beside(
 
     Notes
     -----
-    The host launches once for all parts of a step, while they are work C w(N) - O for the chips: the longer of that and
-    W. By chance N is Poisson-distributed, as a prompt of c parts is in c steps: one more on average is one more whatever
-    N was. Where G groups step together, w is that of the fullest, which has ceil(N / G) of parts that are dealt out one
-    by one. Prompts of several chunks on several groups are many at a time, as those come during steps that read others:
-    at a random time N is Poisson-distributed, in steps as often as that over their length. A prompt finds as many others in its step as there are on average, and what they add for the chips is C less
-    than what all take. With pipeline stages N up to their number are read in turn.
+    The host launches once for all parts of a step, while they are work C w(N) - O for the chips: the longer of that
+    and W. By chance N is Poisson-distributed, as a prompt of c parts is in c steps: one more on average is one more
+    whatever N was. Where G groups step together, w is that of the fullest, which has ceil(N / G) of parts that are
+    dealt out one by one; and more come during a step that reads others (:func:`_gated`, :func:`_by_length`). A prompt
+    finds as many others in its step as there are on average, and what they add for the chips is C less than what all
+    take. With pipeline stages N up to their number are read in turn.
     """
     working, waiting = (values / parts.number for values in (reading.chip_share * reading.busy_seconds, waiting))
     groups = shared.groups[..., 0]
@@ -276,8 +276,9 @@ def beside(
     work = np.maximum.accumulate(np.maximum(working[..., None] * work - saving, 0.0), axis=-1)
     more, work = work[..., 1:], work[..., :-1]
     taken = np.maximum(waiting[..., None] * begun[..., :-1], work)
-    if parts.number > 1:
-        steps, met = _by_length(usual, decode[..., None] + taken, count[:-1])
+    if np.any(groups > 1.0):
+        through = _by_length if parts.number > 1 else _gated
+        steps, met = through(usual, decode[..., None] + taken, count[:-1])
         several = groups[..., None] > 1.0
         chance, found = np.where(several, steps, chance), np.where(several, met, found)
     grown, further = 1.0 / number, np.ones(())
@@ -295,6 +296,25 @@ def beside(
     mean = np.maximum(mean, least * parts.number * waiting / groups)
     # One more takes no more than each of all does; formats of messages may change in between.
     return Added(mean, chips, np.minimum(following, chips), np.minimum(joined * grown, chips), joined)
+
+
+def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
+    """Chance of each of some counts in a step that serves those who came during the one before, shape (..., k) [1].
+
+    Of two kinds of steps, with prompts and without: more come during the former. Twice the same: a prompt meets others
+    as a step does.
+    """
+    chance = _poisson(mean, count)
+    for _ in range(_PASSES):
+        none = chance[..., 0]
+        longer = (chance[..., 1:] * length[..., 1:]).sum(axis=-1) / np.maximum(1.0 - none, _TINY)
+        short = length[..., 0]
+        rate = mean / (none * short + (1.0 - none) * longer)
+        idle, full = (_poisson(np.maximum(rate * each, _TINY), count) for each in (short, longer))
+        none = full[..., 0] / np.maximum(1.0 - idle[..., 0] + full[..., 0], _TINY)
+        chance = none[..., None] * idle + (1.0 - none)[..., None] * full
+        chance = chance / chance.sum(axis=-1, keepdims=True)
+    return chance, chance
 
 
 def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
@@ -335,8 +355,8 @@ def through_gates(alone: Array, decode: Array, share: Array, requests: Requests)
     Notes
     -----
     A step serves all that came during the one before (gated service: Takagi, 1991): the mean step is D / (1 - r); the
-    one that a prompt meets, more likely a long one, (D + P r (1 + c2) / (1 + r)) / (1 - r), with the share r of the time
-    that prefill takes, P for a prompt, D without, and the squared coefficient of variation c2 of prompts. Those that
+    one that a prompt meets, more likely a long one, (D + P r (1 + c2) / (1 + r)) / (1 - r), with the share r of the
+    time that prefill takes, P for a prompt, D without, and the squared coefficient of variation c2 of prompts. Those that
     come in the same step, before or after, take r times that, and all get their first token at the end of the next one.
     """
     return (decode + alone * share * (1.0 + requests.isl.scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
@@ -363,8 +383,8 @@ def waits(turn: Array, each: Added, share: Array, requests: Requests, groups: Ar
     Prompts that pause decoding: Pollaczek and Khinchine, S (1 + c2) / 2 x r / (1 - r). Groups that step together read
     more of them at a time when there are more, so that less than r counts for those that follow.
 
-    Prompts of which no two fit a step of a group, or of several chunks, take turns of their chunks with the decode steps
-    beside them: as many servers as there are groups, busy for the share x of their time. With one, Pollaczek and
+    Prompts of which no two fit a step of a group, or of several chunks, take turns of their chunks with the decode
+    steps beside them: as many servers as there are groups, busy for the share x of their time. With one, Pollaczek and
     Khinchine; with more, S (1 + c2) / 2 x x^(sqrt(2 (G + 1)) - 1) / (G (1 - x)): Sakasegawa (1977).
     """
     half = turn * (1.0 + requests.isl.scv) / 2.0

@@ -42,6 +42,8 @@ class Steady:
         A decode step without prefill; of speculation a round over the tokens that it gives [s].
     prefill_share : ndarray
         Share of the instance's time that prefill takes [1].
+    apart_share : ndarray
+        The same if no step read weights for both decoding and prompts [1].
     follow_share : ndarray
         Prompts that come on average while one is read, and make those who came before wait longer [1].
     queue_seconds, running_seconds : ndarray
@@ -58,6 +60,7 @@ class Steady:
     requests_per_second: Array
     decode_seconds: Array
     prefill_share: Array
+    apart_share: Array
     follow_share: Array
     queue_seconds: Array
     running_seconds: Array
@@ -127,6 +130,7 @@ class Steady:
             requests_per_second=1.0 / working,
             decode_seconds=self.decode_seconds,
             prefill_share=none,
+            apart_share=none,
             follow_share=none,
             queue_seconds=none,
             running_seconds=none,
@@ -144,6 +148,7 @@ class Steady:
             requests_per_second=change(*(states.requests_per_second for states in every)),
             decode_seconds=change(*(states.decode_seconds for states in every)),
             prefill_share=change(*(states.prefill_share for states in every)),
+            apart_share=change(*(states.apart_share for states in every)),
             follow_share=change(*(states.follow_share for states in every)),
             queue_seconds=change(*(states.queue_seconds for states in every)),
             running_seconds=change(*(states.running_seconds for states in every)),
@@ -308,6 +313,8 @@ def balanced(
     follow = rate * (each.following if several else prompt)
     if not several:
         follow = np.where(shared.groups[..., 0] > 1.0, met, follow)
+    # A step with prompts saves once, for all of them.
+    once = parts.number * -np.expm1(-begun * parts.number) / np.maximum(begun * parts.number, tiny)
     tpot = answer / requests.decode_steps if requests.decode_steps > 0 else np.zeros_like(answer)
     return Steady(
         batch=batch,
@@ -317,6 +324,7 @@ def balanced(
         requests_per_second=rate,
         decode_seconds=decode / tokens,
         prefill_share=rate * prompt,
+        apart_share=np.minimum(rate * (prompt + saved * once), 1.0),
         follow_share=follow,
         queue_seconds=ahead,
         running_seconds=running,

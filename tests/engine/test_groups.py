@@ -48,8 +48,8 @@ def test_a_prompt_alone_and_one_for_each_group(model: str, tp: int, dp: int, ep:
 def test_a_step_of_one_sequence_by_hand() -> None:
     """Llama 3.1 8B on two groups of one: a group reads its cache whole, and feed-forward is cut over both.
 
-    The cache of one sequence at 2,000 tokens: 32 layers x 2 x 8 heads x 128 x 2 B x 2,000 = 262.1 MB, read by one chip at
-    4.8 TB/s x 0.75 (75 % of the bandwidth) in 0.0728 ms whether the other group has a sequence or not.
+    The cache of one sequence at 2,000 tokens: 32 layers x 2 x 8 heads x 128 x 2 B x 2,000 = 262.1 MB, read by one chip
+    at 4.8 TB/s x 0.75 (75 % of the bandwidth) in 0.0728 ms whether the other group has a sequence or not.
     """
     asked = _setup("llama_3_8b", 2000.0, "chip.hbm_efficiency=0.75")
     work = [asked.work(_plans(1, 2, 1, batch)) for batch in (1.0, 2.0, 3.0)]
@@ -114,8 +114,8 @@ def test_what_groups_hold_copies_of() -> None:
 def test_a_mixed_step_reads_weights_once() -> None:
     """Llama 3.1 8B on an H100, one sequence and one prompt of 200 tokens, both bound by the same weights.
 
-    7.5 billion weights of 2 B are read in both steps, and 302 kernels launched by graphs: two steps take them twice, one
-    step once. What it adds over the decode step is activations of 200 tokens and their attention.
+    7.5 billion weights of 2 B are read in both steps, and 302 kernels launched by graphs: two steps take them twice,
+    one step once. What it adds over the decode step is activations of 200 tokens and their attention.
     """
     asked = unhindered(_setup("llama_3_8b", hardware="h100_sxm"))
     plan, one = _plans(1, 1, 1, [1.0, 64.0, 256.0]), np.ones(3)
@@ -148,8 +148,8 @@ def test_a_mixed_step_is_longer_than_either_and_shorter_than_both(
 def test_a_suffix_after_a_cached_prompt_by_hand() -> None:
     """200 tokens after 9,800, Llama 3.1 8B in 16 bits on an H100 under the fitted profile.
 
-    Matrices: 7.5 G x 2 FLOP x 200 = 3.0 TFLOP, less than the time to read 15.0 GB at 89 % of 3.35 TB/s, 5.0 ms. Attention:
-    4 x 32 x 128 x 9,900 x 200 x 32 = 1.04 TFLOP at 41 % of 989 TFLOP/s, 2.6 ms. With activations and 302 launches of
+    Matrices: 7.5 G x 2 FLOP x 200 = 3.0 TFLOP, less than the time to read 15.0 GB at 89 % of 3.35 TB/s, 5.0 ms.
+    Attention: 4 x 32 x 128 x 9,900 x 200 x 32 = 1.04 TFLOP at 41 % of 989 TFLOP/s, 2.6 ms. With activations and 302 launches of
     graphs 9.3 ms. A host that launched every kernel would take 18.2 ms; engines capture steps of up to 512 tokens.
     """
     asked = asking_setup("llama_3_8b", "h100_sxm", 0.0, assumptions="profiles/hopper")

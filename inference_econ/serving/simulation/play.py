@@ -42,8 +42,8 @@ def server(service: Service, lengths: Counts) -> Server:
 
     Notes
     -----
-    Groups of attention ranks have requests of their own and step together. Pipeline stages read prompts in turn, each in
-    its share of the time of the instance. Prompts that share a step take what as many of the mean length do.
+    Groups of attention ranks have requests of their own and step together. Pipeline stages read prompts in turn, each
+    in its share of the time of the instance. Prompts that share a step take what as many of the mean length do.
     """
     chunk, longest = service.setup.assumptions.serving.prefill_chunk, int(lengths.max())
     requests = service.requests
