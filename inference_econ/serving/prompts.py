@@ -356,8 +356,9 @@ def through_gates(alone: Array, decode: Array, share: Array, requests: Requests)
     -----
     A step serves all that came during the one before (gated service: Takagi, 1991): the mean step is D / (1 - r); the
     one that a prompt meets, more likely a long one, (D + P r (1 + c2) / (1 + r)) / (1 - r), with the share r of the
-    time that prefill takes, P for a prompt, D without, and the squared coefficient of variation c2 of prompts. Those that
-    come in the same step, before or after, take r times that, and all get their first token at the end of the next one.
+    time that prefill takes, P for a prompt, D without, and the squared coefficient of variation c2 of prompts. Those
+    that come in the same step, before or after, take r times that, and all get their first token at the end of the next
+    one.
     """
     return (decode + alone * share * (1.0 + requests.isl.scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
 

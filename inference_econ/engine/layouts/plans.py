@@ -175,8 +175,8 @@ def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
     -------
     ndarray or float, broadcastable to (...)
         ceil(u / G) G / u for a micro-batch of u sequences over G groups that are dealt out one by one: 1 where G
-        divides u, G for a lone sequence. Of a mean that is no whole number, as of the two numbers around it. 1 for layouts of
-        real-valued degrees.
+        divides u, G for a lone sequence. Of a mean that is no whole number, as of the two numbers around it. 1 for
+        layouts of real-valued degrees.
 
     Examples
     --------
