@@ -363,4 +363,4 @@ def _prompt_seconds(setup: Setup, traffic: Traffic, measured: OperatingPoint, pr
     ep = one * float(layout["ep"]) if "ep" in layout else None
     pp, tp = (one * float(layout[name]) for name in ("pp", "tp"))
     plans = Plans(one * predicted.accelerators, one * predicted.batch, pp, tp, ep, whole=True)
-    return float(prefill(setup, plans, traffic.isl).busy_seconds[0] * measured.batch / traffic.osl)
+    return float(prefill(setup, plans, traffic.isl).full_seconds[0] * measured.batch / traffic.osl)

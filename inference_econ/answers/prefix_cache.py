@@ -287,9 +287,9 @@ class _Case:
         return self.service.setup.assumptions.host.request_overhead + self.prefill(tokens, cached)[0]
 
     def prefill(self, tokens: float, cached: float) -> tuple[float, float]:
-        """Seconds of a prefill, and what it takes of the instance's time [s]."""
+        """Seconds of a prefill by itself, and what it takes of the instance's time where steps are full [s]."""
         prompt = self.service.reading(tokens, cached)
-        return float(prompt.seconds[0]), float(prompt.busy_seconds[0])
+        return float(prompt.seconds[0]), self.service.full_prefill_seconds(tokens, cached)
 
     def _computing(self, prefix: float) -> tuple[float, float]:
         """What a prefix adds to both if it is computed [s]."""

@@ -18,10 +18,14 @@ from .layouts.grids import whole_grid as whole_grid
 from .layouts.pins import Pins as Pins
 from .layouts.plans import DEPTH_TOLERANCE as DEPTH_TOLERANCE
 from .layouts.plans import Plans as Plans
+from .layouts.plans import attention_groups as attention_groups
+from .layouts.plans import dealt as dealt
 from .layouts.plans import has_experts as has_experts
 from .layouts.plans import indivisible as indivisible
 from .layouts.space import Space as Space
 from .memory import Memory as Memory
+from .mixed import mixed_step_seconds as mixed_step_seconds
+from .mixed import saved_seconds as saved_seconds
 from .operator_costs import OperatorCosts as OperatorCosts
 from .operators.attention import mixer as mixer
 from .operators.feed_forward import expert_thresholds as expert_thresholds
@@ -32,8 +36,10 @@ from .operators.table import OperatorTable as OperatorTable
 from .operators.work import Work as Work
 from .prefill import Prefill as Prefill
 from .prefill import fastest_cut as fastest_cut
+from .prefill import group_steps as group_steps
 from .prefill import prompts_of_a_step as prompts_of_a_step
 from .prefill import prompts_together as prompts_together
+from .prefill import reading_groups as reading_groups
 from .prefill import shared_steps as shared_steps
 from .prefill import unhindered as unhindered
 from .proposals import ACCEPTANCE as ACCEPTANCE

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.engine.layouts.plans import DEPTH_TOLERANCE, Plans, expert_slots, indivisible
+from inference_econ.engine.layouts.plans import (
+    DEPTH_TOLERANCE,
+    Plans,
+    attention_groups,
+    copied_by_groups,
+    dealt,
+    expert_slots,
+    fullest_group,
+    indivisible,
+)
 from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.formulas.attention import decompressed_elements, eight_bit_key_bytes
 from inference_econ.inputs import (
@@ -138,8 +147,9 @@ def _all_weights(
     """Weights of all accelerators of an instance, copies included, wherever they lie, by group [B].
 
     Each group of attention ranks holds its own copy of attention and of shared experts, every rank of a group one of
-    what all heads share and engines do not cut; expert-parallel ranks hold copies of some experts. Stages of a pipeline
-    count as if all had as many layers as the fullest.
+    what all heads share and engines do not cut; of mixtures perhaps of all that is not routed, and every rank whole
+    routers; expert-parallel ranks hold copies of some experts. Stages of a pipeline count as if all had as many layers
+    as the fullest.
     """
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
     whole = _replicated_bytes(model, precision, assumptions.attention)
@@ -150,6 +160,11 @@ def _all_weights(
             groups[name] = groups[name] * (plans.stage / plans.attention_ranks)
     if groups["experts"]:
         groups["experts"] = groups["experts"] * _copies(model, plans, assumptions.experts)
+    if copied_by_groups(model, assumptions.layout):
+        copies = plans.stage / plans.attention_ranks
+        whole = _whole_matrices(model) * BYTES_PER_ELEMENT[precision.weights]
+        groups["embeddings"] = groups["embeddings"] * copies
+        groups["feed_forward"] = groups["feed_forward"] * copies + whole * (plans.stage - copies)
     fullest = fullest_over_mean(model.layers, plans, assumptions.layout)
     return {name: held if name == "embeddings" else held * fullest for name, held in groups.items()}
 
@@ -168,6 +183,17 @@ def _replicated_bytes(model: ModelSpec, precision: Precision, assumed: Attention
         block.layers * counting.replicated(block.attention, model.hidden_size, assumed) for block in model.blocks
     )
     return elements * BYTES_PER_ELEMENT[precision.attention]
+
+
+def _whole_matrices(model: ModelSpec) -> float:
+    """Weights of routers and of projections into the experts' space, which are never cut [1]."""
+    total = 0.0
+    for block in model.blocks:
+        spec = block.feed_forward
+        if spec.kind == "experts":
+            width = spec.router * spec.experts + 2.0 * (spec.latent_size or 0.0)
+            total += block.layers * width * model.hidden_size
+    return total
 
 
 def kv_bytes_per_sequence(
@@ -280,12 +306,13 @@ def workspace_bytes(
     """
     tokens = assumptions.capacity.workspace_tokens
     expanded = _decompressed_bytes(model, precision, plans, context, assumptions.attention)
+    expanded = expanded * fullest_group(plans, assumptions.layout)
     if tokens == 0:
         return expanded
     widest = max(_between(block.feed_forward) for block in model.blocks)
-    groups = plans.stage / plans.attention_ranks if assumptions.layout.attention_groups == "data_parallel" else 1.0
+    own = plans.micro_batch * fullest_group(plans, assumptions.layout) / attention_groups(plans, assumptions.layout)
     elements = tokens * (4.0 * model.hidden_size + widest / plans.stage)
-    logits = np.minimum(plans.micro_batch / groups, tokens) * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
+    logits = np.minimum(own, tokens) * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
     return np.asarray(elements * BYTES_PER_ELEMENT[precision.activations] + logits + expanded)
 
 
@@ -351,16 +378,20 @@ def need(
     workspace = plans.accelerators * workspace_bytes(model, precision, plans, context, assumptions)
     return Memory(
         np.asarray(sum(weights)),
-        sum(cache) * _counted(plans, assumptions.capacity) + prefix,
+        sum(cache) * _counted(plans, assumptions) + prefix,
         plans.accelerators * (hbm_bytes * assumptions.capacity.usable_memory) - workspace,
         workspace,
         prefix,
     )
 
 
-def _counted(plans: Plans, assumed: CapacityAssumptions) -> Array:
-    """Sequences whose cache must fit [1]."""
-    return plans.batch if assumed.kv == "batch" else plans.micro_batch
+def _counted(plans: Plans, assumptions: Assumptions) -> Array:
+    """Sequences whose cache must fit: of as many groups as there are, each as full as the fullest [1]."""
+    sequences = plans.batch if assumptions.capacity.kv == "batch" else plans.micro_batch
+    groups = attention_groups(plans, assumptions.layout)
+    if not plans.whole or plans.fullest is not None or np.all(np.asarray(groups) == 1.0):
+        return sequences
+    return dealt(sequences, np.asarray(groups)) * groups
 
 
 def of_one_accelerator(
@@ -395,7 +426,7 @@ def of_one_accelerator(
     """
     own = _own_tokens(context, shared_prefix, assumptions.capacity)
     cache = _held_cache(model, precision, plan, own, assumptions)
-    sequences = _counted(plan, assumptions.capacity)
+    sequences = _counted(plan, assumptions)
     shared = {
         **_held_weights(model, precision, plan, assumptions),
         **{name: held * sequences for name, held in cache.items()},

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.engine.collectives import Network, collective_seconds
-from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.plans import Plans, attention_groups, dealt
 from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.engine.memory import index_key_bytes
 from inference_econ.engine.operators.table import Collective
@@ -31,8 +31,10 @@ class Prefill:
     seconds : ndarray, shape (...)
         From start to first token if nothing else runs [s].
     busy_seconds : ndarray, shape (...)
-        Time of the whole instance that one prompt takes up: less than ``seconds`` where groups of chips or pipeline
-        stages work on other prompts meanwhile [s].
+        Time of the whole instance that one prompt takes up by itself: less than ``seconds`` where pipeline stages work
+        on other prompts meanwhile. Groups of attention ranks step together: the others wait [s].
+    full_seconds : ndarray, shape (...)
+        The same where every group reads one [s].
     chunks : int
         Steps that it takes [1].
     chip_share : ndarray, shape (...)
@@ -41,12 +43,14 @@ class Prefill:
 
     seconds: Array
     busy_seconds: Array
+    full_seconds: Array
     chunks: int
     chip_share: Array
 
     def take(self, index: int | Indices) -> Prefill:
         """The prompts of some layouts, by their place on the first axis."""
-        return Prefill(self.seconds[index], self.busy_seconds[index], self.chunks, self.chip_share[index])
+        seconds, busy, full = (values[index] for values in (self.seconds, self.busy_seconds, self.full_seconds))
+        return Prefill(seconds, busy, full, self.chunks, self.chip_share[index])
 
 
 def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> Prefill:
@@ -64,11 +68,15 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     Returns
     -------
     Prefill
-        Each group of attention ranks, and each pipeline stage, works on a prompt of its own; with
-        ``prefill_split: context`` the groups share one.
+        Of a prompt on one group of attention ranks, while the others wait; with ``prefill_split: context`` all groups
+        share it. Each pipeline stage works on another prompt.
 
     Notes
     -----
+    Groups step together: with k_r prompts on group r of R a step takes A max(k_r) + M sum(k_r) / R, where A is a
+    group's own work on a prompt, attention above all, and M the work of R prompts on what all chips share, such as
+    experts. A prompt alone takes A + M / R, and R of them A + M.
+
     Causal attention: a new token attends to what is cached and to the new ones before it. With
     ``prefill_chunk`` a prompt is read in equal chunks, each of which reads the cache of those before.
     """
@@ -77,14 +85,20 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     each = tokens / chunks
     halfway = replace(setup, context=cached + (tokens - each) / 2.0, spread=tokens - each)
     together, gathering = prompts_together(setup, plans), np.zeros(())
+    groups: Array | float = together / plans.pp
+    reading = replace(plans, batch=plans.pp, new_tokens=each, prefill=True, fullest=groups)
     if setup.assumptions.serving.prefill_split == "context":
         gathering, together = _gathering(setup, plans, each), plans.pp
-    reading = replace(plans, batch=together, new_tokens=each, prefill=True)
+        reading = replace(reading, fullest=1.0)
     step = fastest_cut(halfway, reading) + gathering
     share = (_chip_seconds(halfway, reading, step - gathering) + gathering) / step
+    full = step
+    if np.any(together > plans.pp):
+        full = fastest_cut(halfway, replace(reading, batch=together, fullest=1.0))
     # Chunks follow each other through the stages of a pipeline; the first finds all of them free.
     passed = _free_passage(halfway, reading, step - gathering) + gathering
-    return Prefill(passed + step * ((chunks - 1.0) / plans.pp), step * (chunks / together), chunks, share)
+    seconds = passed + step * ((chunks - 1.0) / plans.pp)
+    return Prefill(seconds, step * (chunks / plans.pp), full * (chunks / together), chunks, share)
 
 
 def _free_passage(setup: Setup, plans: Plans, paced: Array) -> Array:
@@ -123,10 +137,15 @@ def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
 
 
 def prompts_together(setup: Setup, plans: Plans) -> Array:
-    """Prompts that an instance reads at the same time: one per group of attention ranks and stage [1]."""
-    if setup.assumptions.layout.attention_groups == "idle":
-        return plans.pp
-    return np.asarray(plans.accelerators / plans.attention_ranks)
+    """Prompts that an instance can read at the same time: one per group of attention ranks and stage [1]."""
+    return np.asarray(plans.pp * attention_groups(plans, setup.assumptions.layout))
+
+
+def reading_groups(setup: Setup, plans: Plans) -> Array:
+    """Groups of attention ranks of a stage that read prompts of their own, and step together [1]."""
+    if setup.assumptions.serving.prefill_split == "context":
+        return np.ones(np.shape(plans.pp))
+    return np.asarray(prompts_together(setup, plans) / plans.pp)
 
 
 def prompts_of_a_step(setup: Setup, tokens: float) -> float:
@@ -148,23 +167,43 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
         Deployments, shape (...); their batch does not count.
     tokens, cached : float
         New tokens of each prompt, and tokens of it that are in the cache [tokens].
-    prompts : array_like, shape (...)
-        That wait at the same time [1]: each group of attention ranks, and each pipeline stage, takes an equal part, and
-        reads as many of them in a step as its tokens allow (:func:`prompts_of_a_step`).
+    prompts : array_like, shape (..., k)
+        That wait at the same time [1]: they are dealt out to the pipeline stages and the groups of attention ranks,
+        each of which reads as many of them in a step as its tokens allow (:func:`prompts_of_a_step`).
 
     Returns
     -------
     ndarray, shape (...)
-        At most 1: weights are read, kernels launched and messages sent once for all prompts of a step [1].
+        At most 1: weights are read, kernels launched and messages sent once for all prompts of a step, and groups that
+        wait for one prompt read others meanwhile [1].
     """
-    groups = prompts_together(setup, plans)
-    each = np.clip(np.asarray(prompts, dtype=float) / groups, 1.0, prompts_of_a_step(setup, tokens))
+    groups = reading_groups(setup, plans)
+    each = np.clip(np.asarray(prompts, dtype=float) / plans.pp, 1.0, prompts_of_a_step(setup, tokens) * groups)
     if np.all(each == 1.0):
         return np.ones_like(each)
     counts = np.concatenate([np.ones((*each.shape[:-1], 1)), each], axis=-1)
-    reading = replace(plans, batch=counts * groups, new_tokens=tokens, prefill=True)
-    steps = fastest_cut(replace(setup, context=cached, spread=0.0), reading)
+    steps = group_steps(setup, plans, tokens, cached, counts, dealt(counts, groups))
     return np.where(each > 1.0, np.minimum(steps[..., 1:] / (each * steps[..., :1]), 1.0), 1.0)
+
+
+def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompts: Array, most: Array) -> Array:
+    """Time of steps that read prompts which are no even part for every group of attention ranks [s].
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how; its context does not count.
+    plans : Plans
+        Deployments, shape (...); their batch does not count.
+    tokens, cached : float
+        New tokens of each prompt, and tokens of it that are in the cache [tokens].
+    prompts, most : ndarray, shape (...)
+        Of a micro-batch, and of its fullest group [1].
+    """
+    groups = reading_groups(setup, plans)
+    fullest: Array | float = 1.0 if np.all(groups == 1.0) else most * groups / prompts
+    reading = replace(plans, batch=prompts * plans.pp, new_tokens=tokens, prefill=True, fullest=fullest)
+    return fastest_cut(replace(setup, context=cached), reading)
 
 
 def fastest_cut(setup: Setup, plans: Plans) -> Array:

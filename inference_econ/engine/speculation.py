@@ -10,7 +10,7 @@ from inference_econ._types import Array
 from inference_econ.engine.layouts.grids import Layouts
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.memory import Memory
-from inference_econ.engine.prefill import Prefill, fastest_cut, prefill, prompts_together
+from inference_econ.engine.prefill import Prefill, fastest_cut, prefill
 from inference_econ.engine.proposals import Speculation
 from inference_econ.engine.proposer import ONE_STAGE, Proposer
 from inference_econ.engine.setup import Setup
@@ -106,7 +106,7 @@ def rounds(
     layout that is fastest for it, as in the published study.
     """
     serving = setup.assumptions.serving
-    full = replace(plans, batch=np.maximum(plans.batch, prompts_together(setup, plans)))
+    full = replace(plans, batch=np.maximum(plans.batch, plans.pp))
     verify = np.stack([_verify_seconds(setup, full.verifying(n), cut) for n in speculation.verified(serving)], axis=-1)
     propose = Proposer.of(setup, speculation).seconds(full, layouts)
     return Rounds(verify, np.broadcast_to(propose, verify.shape[:-1]), speculation.tokens(serving))
@@ -127,7 +127,14 @@ def read_prompt(setup: Setup, plans: Plans, tokens: float, cached: float, specul
     placed, copies = proposer.placed(plans)
     more = prefill(proposer.setup, placed, tokens, cached)
     share = (own.chip_share * own.seconds + more.chip_share * more.seconds) / (own.seconds + more.seconds)
-    return Prefill(own.seconds + more.seconds, own.busy_seconds + more.busy_seconds / copies, own.chunks, share)
+    # Copies of a draft model read prompts side by side, and a prompt by itself on one of them.
+    return Prefill(
+        own.seconds + more.seconds,
+        own.busy_seconds + more.busy_seconds / np.minimum(copies, plans.pp),
+        own.full_seconds + more.full_seconds / copies,
+        own.chunks,
+        share,
+    )
 
 
 def needed_memory(setup: Setup, plans: Plans, speculation: Speculation | None) -> Memory:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from inference_econ.engine import memory
 from inference_econ.engine.collectives import Network, collective_parts, collective_seconds
-from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.plans import Plans, attention_groups, fullest_group
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup
@@ -102,7 +102,7 @@ def step_seconds(setup: Setup, plans: Plans) -> list[Array]:
     totals = [np.maximum(alone + each, host) for each in exchanged]
     possible = _takes_turns(setup, plans)
     if possible is not None:
-        alone, exchanged = _alone_and_exchanged(setup, setup.work(halved(plans)))
+        alone, exchanged = _alone_and_exchanged(setup, setup.work(halved(setup, plans)))
         for index, each in enumerate(exchanged):
             turns = 2.0 * np.maximum(np.maximum(alone, each), host)
             totals[index] = np.where(possible, np.minimum(totals[index], turns), totals[index])
@@ -125,9 +125,10 @@ def _takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
     return possible if possible.any() else None
 
 
-def halved(plans: Plans) -> Plans:
-    """The same instances with half of the sequences."""
-    return replace(plans, batch=plans.batch / 2.0)
+def halved(setup: Setup, plans: Plans) -> Plans:
+    """The same instances with half of the sequences of each group."""
+    fullest = fullest_group(plans, setup.assumptions.layout)
+    return replace(plans, batch=plans.batch / 2.0, riding=plans.riding / 2.0, fullest=fullest)
 
 
 def _alone_and_exchanged(setup: Setup, work: Work) -> tuple[Array, list[Array]]:
@@ -159,7 +160,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     costs = _not_before(host, _evaluate(setup, plans, layout))
     possible = _takes_turns(setup, plans)
     if possible is not None:
-        turns = _in_turns(_evaluate(setup, halved(plans), layout))
+        turns = _in_turns(_evaluate(setup, halved(setup, plans), layout))
         costs = _quicker(costs, _not_before(2.0 * host, turns), possible)
     costs = _not_before(streamed_seconds(setup, plans), costs, "host_weights")
     parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(setup, plans)}
@@ -186,7 +187,7 @@ def _evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
             seconds += getattr(roofline, name)
     for operator in work.operators:
         for collective in operator.collectives.get(layout, ()):
-            time = collective_parts(network, collective, work.tokens)
+            time = collective_parts(network, collective, work.tokens_sent(operator, collective))
             repeats = operator.repeats * collective.repeats
             if collective.kind == "point_to_point":
                 parts["pipeline"] += repeats * (time.latency_seconds + time.bandwidth_seconds)
@@ -227,13 +228,14 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
     dense = repeats / setup.bytes_per_second
     weights = repeats / setup.weight_bytes_per_second(operator.dtype, operator.kind)
     compute_rate = repeats / setup.flops_per_second(operator.dtype, operator.kind)
-    compute = operator.flop_per_token * compute_rate * work.tokens
+    tokens, sequences = work.tokens_of(operator), work.sequences_of(operator)
+    compute = operator.flop_per_token * compute_rate * tokens
     if np.any(operator.flop_per_sequence):
-        compute = compute + operator.flop_per_sequence * compute_rate * work.sequences
+        compute = compute + operator.flop_per_sequence * compute_rate * sequences
     return Roofline(
         np.asarray(compute * operator.padding),
         np.asarray(operator.weight_bytes * weights),
-        np.asarray(operator.activation_bytes_per_token * dense * work.tokens),
+        np.asarray(operator.activation_bytes_per_token * dense * tokens),
         np.asarray(_cached_bytes(operator, work) * (repeats / setup.kv_bytes_per_second)),
         setup.shown(operator.kind),
     )
@@ -241,7 +243,7 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
 
 def _cached_bytes(operator: Operator, work: Work) -> Array:
     """Cache that one occurrence of a row reads, for each sequence and for all of them [B]."""
-    each = np.asarray(operator.kv_bytes_per_sequence * work.sequences)
+    each = np.asarray(operator.kv_bytes_per_sequence * work.sequences_of(operator))
     return each + operator.shared_kv_bytes if np.any(operator.shared_kv_bytes) else each
 
 
@@ -258,7 +260,7 @@ def _rooflines(setup: Setup, work: Work) -> list[Roofline]:
 
 
 def _overlapped(setup: Setup, work: Work) -> Array:
-    if setup.assumptions.chip.overlap == "step":
+    if setup.assumptions.chip.overlap == "step" and work.even:
         return _step_overlapped(setup, work)
     return np.asarray(sum(roofline.seconds for roofline in _rooflines(setup, work)))
 
@@ -294,7 +296,8 @@ def communication(network: Network, work: Work, layout: TensorLayout, operators:
     for operator in operators:
         for collective in operator.collectives.get(layout, ()):
             repeats = operator.repeats * collective.repeats
-            total = total + repeats * collective_seconds(network, collective, work.tokens)
+            tokens = work.tokens_sent(operator, collective)
+            total = total + repeats * collective_seconds(network, collective, tokens)
     return total
 
 
@@ -307,11 +310,20 @@ def launch_seconds(setup: Setup, work: Work) -> Array | float:
 
 
 def host_seconds(setup: Setup, work: Work) -> Array | float:
-    """Time that the host takes to launch a step's kernels, ahead of the chip; 0 where graphs do it [s]."""
+    """Time that the host takes to launch a step's kernels, ahead of the chip; 0 where graphs do it [s].
+
+    Of a small step that reads prompts the host launches attention, and a graph for what is between.
+    """
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer" or (assumed.host.cuda_graphs and not work.prefill):
         return 0.0
-    return _kernels(setup, work) * assumed.host.launch
+    each = _kernels(setup, work) * assumed.host.launch
+    if not (assumed.host.cuda_graphs and assumed.host.captured_tokens):
+        return each
+    scores = [operator for operator in work.operators if operator.kind == "scores"]
+    pieces = _kernels(setup, replace(work, operators=tuple(scores))) + work.layers + 1.0
+    own = work.tokens * work.fullest_tokens / work.groups
+    return np.where(own <= assumed.host.captured_tokens, np.minimum(pieces * assumed.host.launch, each), each)
 
 
 def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
@@ -334,8 +346,8 @@ def overhead_seconds(setup: Setup, plans: Plans) -> Array:
     overhead = np.asarray(assumed.host.step_overhead)
     if not assumed.host.sequence_overhead:
         return overhead
-    groups = plans.stage / plans.attention_ranks if assumed.layout.attention_groups == "data_parallel" else 1.0
-    return overhead + assumed.host.sequence_overhead * plans.micro_batch / groups
+    groups, fullest = attention_groups(plans, assumed.layout), fullest_group(plans, assumed.layout)
+    return overhead + assumed.host.sequence_overhead * plans.micro_batch / groups * fullest
 
 
 def _kernels(setup: Setup, work: Work) -> Array | float:

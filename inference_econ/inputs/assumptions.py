@@ -69,6 +69,9 @@ class HostAssumptions(Spec):
     """The same per sequence of a step [s]."""
     request_overhead: Seconds
     """Time of the host per request before its first token: network, tokenising, scheduling, the first answer [s]."""
+    captured_tokens: NonNegative = 0.0
+    """Prefill steps of up to so many tokens are captured as well, in pieces between the layers' attention, which the
+    host launches [tokens]."""
     steps_ahead: Steps = 0
     """Steps that the host prepares ahead while the chip works: a new prompt waits for so many more [1]."""
     warm_up: Seconds = 0.0
@@ -114,6 +117,9 @@ class LayoutAssumptions(Spec):
     attention_groups: Literal["idle", "data_parallel"]
     """Where attention runs on fewer chips than a stage has, the others wait, or groups of as many chips work on
     sequences of their own."""
+    group_copies: Literal["none", "held"] = "none"
+    """Dense layers and embeddings of a mixture of experts are cut over all chips of a stage, and its routers too; or
+    each such group holds copies of its own, cut over its ranks, and every rank whole routers."""
     kv_placement: Literal["spread", "by_heads"]
     """The cache lies evenly on all chips of a stage, or with the heads: chips beyond the KV heads hold copies."""
     pipeline_steps: Steps

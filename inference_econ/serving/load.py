@@ -222,9 +222,10 @@ def _spread(state: Steady, chosen: Indices, bursts: float) -> Array:
     Prompts ahead: none, or an exponential time, as often as prefill is busy. The rest of the running step: anything
     from none to the whole, independent of that. Bursts lengthen the former.
     """
+    # What prompts add beside decoding is less than what they are for each other.
     ttft, share, prompts, running = (
         values[chosen][:, None]
-        for values in (state.ttft_seconds, state.prefill_share, state.queue_seconds, state.running_seconds)
+        for values in (state.ttft_seconds, state.apart_share, state.queue_seconds, state.running_seconds)
     )
     busy = np.clip(share, 1e-9, 1.0)
     ahead = np.maximum(np.log(busy / (1.0 - _LEVELS)), 0.0) * bursts * prompts / busy

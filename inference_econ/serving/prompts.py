@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -12,52 +13,126 @@ from inference_econ.engine import (
     Plans,
     Prefill,
     Setup,
+    group_steps,
     prompts_of_a_step,
-    prompts_together,
-    shared_steps,
+    reading_groups,
 )
 from inference_econ.inputs import Requests
 
 #: Numbers of prompts in a step whose work is calculated; and so many that chance hardly matters [1].
 _SHARED, _MANY = 12, 40.0
+#: Passes after which the number of prompts that come during a step hardly changes [1].
+_PASSES = 3
+#: Steps that find a mean and a rate [1].
+_NEWTON, _HALVINGS = 6, 30
 #: Fewer prompts in a step than this are none [1].
 _TINY = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """What a step reads of a prompt: all of it, or a chunk in the middle.
+
+    Attributes
+    ----------
+    tokens, cached : float
+        New tokens, and those in the cache before [tokens].
+    number : int
+        Of a prompt [1].
+    most : float
+        Parts that a group of attention ranks reads in a step [1].
+    """
+
+    tokens: float
+    cached: float
+    number: int
+    most: float
+
+    @classmethod
+    def of(cls, setup: Setup, requests: Requests) -> Parts:
+        """Of the prompts of some requests."""
+        limit, tokens = setup.assumptions.serving.prefill_chunk, requests.new_tokens
+        number = max(1, math.ceil(tokens / limit)) if limit else 1
+        each = tokens / number
+        return cls(each, requests.cached + (tokens - each) / 2.0, number, prompts_of_a_step(setup, each))
+
+
+@dataclass(frozen=True, slots=True)
 class SharedWork:
-    """What prompts that share a step are for the chips, over what one is.
+    """What parts of prompts that share a step are for the chips, over what one is.
 
     Attributes
     ----------
     counts : ndarray, shape (m,)
-        Prompts of a group of attention ranks: 0, 1, .. and as many as a step has room for [1].
-    work : ndarray, shape (..., m)
-        Of so many [1].
+        Parts of a group of attention ranks: 1, .. and as many as a step has room for [1].
+    even, uneven : ndarray, shape (..., m)
+        Work where every group has so many, and where one has so many and all others one less [1].
+    groups : ndarray, shape (..., 1)
+        Groups that step together [1].
+    alone : ndarray, shape (..., 1)
+        Step that reads one part [s].
     """
 
     counts: Array
-    work: Array
+    even: Array
+    uneven: Array
+    groups: Array
+    alone: Array
 
     @classmethod
     def of(cls, setup: Setup, plans: Plans, requests: Requests) -> SharedWork:
         """Of the prompts of some requests, on plans of shape (...)."""
-        most = prompts_of_a_step(setup, requests.new_tokens)
-        counts = np.unique(np.rint(np.geomspace(1.0, most, _SHARED)))
-        prompts = counts * prompts_together(setup, plans)[..., None]
-        share = shared_steps(setup, plans.column(prompts), requests.new_tokens, requests.cached, prompts)
-        none = np.zeros((*share.shape[:-1], 1))
-        return cls(np.append(0.0, counts), np.concatenate([none, counts * share], axis=-1))
+        parts = Parts.of(setup, requests)
+        counts = np.unique(np.rint(np.geomspace(1.0, parts.most, _SHARED)))
+        groups = reading_groups(setup, plans)[..., None]
+        full, fewer = counts * groups, (counts - 1.0) * groups + 1.0
+        columns = plans.column(full)
+        even = group_steps(setup, columns, parts.tokens, parts.cached, full, counts)
+        if np.all(groups == 1.0):
+            alone = even[..., :1]
+            return cls(counts, even / alone, even / alone, groups, alone)
+        uneven = group_steps(setup, columns, parts.tokens, parts.cached, fewer, counts)
+        alone = uneven[..., :1]
+        return cls(counts, np.maximum(even, uneven) / alone, uneven / alone, groups, alone)
 
-    def at(self, prompts: Array) -> Array:
-        """Of other numbers of prompts, shape (..., k) [1]; what a step has no room for takes further steps."""
-        inside = np.minimum(prompts, self.counts[-1])
-        above = np.clip(np.searchsorted(self.counts, inside), 1, self.counts.size - 1)
-        shape = (*np.broadcast_shapes(self.work.shape[:-1], above.shape[:-1]), self.counts.size)
-        places = np.broadcast_to(above, (*shape[:-1], above.shape[-1]))
-        low, high = (np.take_along_axis(np.broadcast_to(self.work, shape), places - k, axis=-1) for k in (1, 0))
-        along = (inside - self.counts[above - 1]) / (self.counts[above] - self.counts[above - 1])
-        return np.asarray((low + along * (high - low)) * (np.maximum(prompts, inside) / np.maximum(inside, _TINY)))
+    def at(self, parts: Array) -> Array:
+        """Of other numbers of parts of a stage, shape (..., k) [1]; what a step has no room for takes further steps."""
+        if np.all(self.groups == 1.0):
+            return self._even(parts)
+        below = np.floor(parts)
+        low = self._whole(below)
+        return np.asarray(low + (parts - below) * (self._whole(below + 1.0) - low))
+
+    def _even(self, parts: Array) -> Array:
+        inside = np.minimum(parts, self.counts[-1])
+        work = _along(np.append(0.0, self.counts), _from_zero(self.even), inside)
+        return np.asarray(work * (np.maximum(parts, inside) / np.maximum(inside, _TINY)))
+
+    def _whole(self, parts: Array) -> Array:
+        """Of a whole number of parts that are dealt out: the fullest group has one more than any other at most."""
+        groups = self.groups
+        inside = np.minimum(parts, self.counts[-1] * groups)
+        most = np.ceil(inside / groups)
+        first = (most - 1.0) * groups + 1.0
+        counts = np.append(0.0, self.counts)
+        low, high = (_along(counts, _from_zero(work), most) for work in (self.uneven, self.even))
+        share = np.clip((inside - first) / np.maximum(groups - 1.0, 1.0), 0.0, 1.0)
+        return np.asarray((low + share * (high - low)) * (np.maximum(parts, inside) / np.maximum(inside, _TINY)))
+
+
+def _from_zero(work: Array) -> Array:
+    """Work of some numbers of parts, after that of none."""
+    return np.concatenate([np.zeros((*work.shape[:-1], 1)), work], axis=-1)
+
+
+def _along(counts: Array, work: Array, at: Array) -> Array:
+    """Work of shape (..., m) between some counts, shape (..., k)."""
+    above = np.clip(np.searchsorted(counts, at), 1, counts.size - 1)
+    shape = (*np.broadcast_shapes(work.shape[:-1], above.shape[:-1]), counts.size)
+    places = np.broadcast_to(above, (*shape[:-1], above.shape[-1]))
+    low, high = (np.take_along_axis(np.broadcast_to(work, shape), places - k, axis=-1) for k in (1, 0))
+    along = (at - counts[above - 1]) / (counts[above] - counts[above - 1])
+    return np.asarray(low + along * (high - low))
 
 
 class Added(NamedTuple):
@@ -71,20 +146,56 @@ class Added(NamedTuple):
     """Work for one that comes beside those that come anyway."""
     joining: Array
     """Work for each of the others in a prompt's own step."""
+    joined: Array
+    """Work for all others in a prompt's own steps, on groups that step together."""
 
 
-def paused(reading: Prefill, prompts: Array, shared: SharedWork) -> Added:
-    """What a prompt takes of the time that decoding waits for all which begin after a step."""
-    groups, number = reading.seconds / reading.busy_seconds, np.maximum(prompts, 1.0)
-    share = groups * shared.at((number / groups)[..., None])[..., 0] / number
-    mean = np.asarray(reading.busy_seconds * share)
-    return Added(mean, mean, reading.busy_seconds, mean)
+def paused(reading: Prefill, prompts: Array, decode: Array, shared: SharedWork) -> Added:
+    """What a prompt takes of the time that decoding waits for all which begin after a step.
+
+    Groups of attention ranks that step together read what comes meanwhile beside each other: as many as come during a
+    step, at most one each.
+    """
+    stages, groups = reading.seconds / reading.busy_seconds, shared.groups[..., 0]
+    number, mean = np.maximum(prompts, 1.0), np.asarray(reading.busy_seconds)
+    if np.all(groups == 1.0):
+        mean = reading.busy_seconds * _each(shared, stages, number)
+        return Added(mean, mean, reading.busy_seconds, mean, np.zeros(()))
+    low, high = np.zeros_like(mean * prompts), prompts / decode
+    for _ in range(_HALVINGS):
+        rate = (low + high) / 2.0
+        took, number = _read_between(reading, rate, decode, shared)
+        more = rate * (decode + took) < prompts
+        low, high = np.where(more, rate, low), np.where(more, high, rate)
+    mean = np.where(prompts > 0.0, took / np.maximum(prompts, _TINY), mean)
+    # Never less than what full groups take.
+    mean = np.clip(mean, np.minimum(reading.full_seconds, reading.busy_seconds), reading.busy_seconds)
+    joined = np.maximum(reading.busy_seconds * number * _each(shared, stages, number) - reading.busy_seconds, 0.0)
+    return Added(mean, mean, np.minimum(reading.full_seconds, mean), mean, joined)
 
 
-def in_shared_steps(
-    setup: Setup, requests: Requests, reading: Prefill, each: Added, decode: Array, steps: Array, others: Array
-) -> tuple[Array, Array]:
-    """As :func:`waits`, of prompts that share steps: the work of those before one, and the step that it meets [s].
+def _read_between(reading: Prefill, rate: Array, decode: Array, shared: SharedWork) -> tuple[Array, Array]:
+    """Time that groups read prompts between two decode steps [s], and how many at a time [1].
+
+    They go on as long as any come during the step before: with steps of T and a rate of L, exp(L T) of them once one
+    has come.
+    """
+    stages, most = reading.seconds / reading.busy_seconds, shared.groups[..., 0] * shared.counts[-1]
+    number, step = np.ones_like(rate), np.broadcast_to(reading.busy_seconds, rate.shape)
+    for _ in range(_PASSES):
+        expected = rate * step
+        number = np.clip(expected / np.maximum(-np.expm1(-expected), _TINY), 1.0, most * stages)
+        step = reading.busy_seconds * number * _each(shared, stages, number)
+    return -np.expm1(-rate * decode) * np.exp(np.minimum(rate * step, 50.0)) * step, number
+
+
+def _each(shared: SharedWork, stages: Array, number: Array) -> Array:
+    """Work of each of some parts that are read together [1]."""
+    return np.asarray(stages * shared.at((number / stages)[..., None])[..., 0] / number)
+
+
+def in_shared_steps(requests: Requests, each: Added, decode: Array, steps: Array, others: Array) -> tuple[Array, Array]:
+    """Of prompts that share steps: the work of those before one, and the step that it meets [s].
 
     Notes
     -----
@@ -95,63 +206,135 @@ def in_shared_steps(
         others * added / np.maximum(steps * decode + others * added, np.finfo(float).tiny)
         for added in (each.mean, each.chips)
     )
-    mean, part = decode / np.maximum(1.0 - working, _TINY), working * each.following / each.chips
-    follows = replace(reading, busy_seconds=each.following)
-    queue, step = waits(setup, follows, mean * (1.0 - part), part, requests)
-    ahead = np.minimum(queue, others * each.following) * each.joining / each.following
+    least = np.finfo(float).tiny
+    mean, part = decode / np.maximum(1.0 - working, _TINY), working * each.following / np.maximum(each.chips, least)
+    step = through_gates(each.following, mean * (1.0 - part), part, requests)
+    ahead = np.minimum(part * step, others * each.following) * each.joining / np.maximum(each.following, least)
     return ahead, step + decode / np.maximum(1.0 - share, _TINY) - mean
 
 
 def beside(
-    setup: Setup, requests: Requests, reading: Prefill, waiting: Array, prompts: Array, shared: SharedWork
+    parts: Parts,
+    reading: Prefill,
+    decode: Array,
+    waiting: Array,
+    prompts: Array,
+    shared: SharedWork,
+    saved: Array,
+    least: float,
 ) -> Added:
     """What each prompt adds to the steps that it shares with decoding and with other prompts.
 
     Parameters
     ----------
-    setup : Setup
-        Its assumptions count.
-    requests : Requests
-        Lengths.
+    parts : Parts
+        What a step reads of a prompt.
     reading : Prefill
         Of one prompt.
+    decode : ndarray, shape (...)
+        A step without prompts, D [s].
     waiting : ndarray, shape (...)
         What a single prompt would add if only the host counted, which launches its kernels, W [s].
     prompts : ndarray, shape (...)
         That begin per step, on average [1].
     shared : SharedWork
-        What the prompts of a step are for the chips, w [1].
+        What the parts of a step are for the chips, w [1].
+    saved : ndarray, shape (...)
+        What a step takes less because decoding and prompts read weights together, O [s].
+    least : float
+        Share of W that every prompt adds: no more of them share a step than its tokens allow [1].
 
     Notes
     -----
-    The host launches once for all prompts of a step, in each of the G groups that read beside each other, while they
-    are work C G w(N / G) for the chips: the longer of that and min(N, G) W. By chance N is Poisson-distributed: one
-    prompt more on average is one more whatever N was. A prompt finds as many others in its step as there are on
-    average, and what they add for the chips is C less than what all take.
+    The host launches once for all parts of a step, while they are work C w(N) - O for the chips: the longer of that
+    and W. By chance N is Poisson-distributed, as a prompt of c parts is in c steps: one more on average is one more
+    whatever N was. Where G groups step together, w is that of the fullest, which has ceil(N / G) of parts that are
+    dealt out one by one; and more come during a step that reads others (:func:`_gated`, :func:`_by_length`). A prompt
+    finds as many others in its step as there are on average, and what they add for the chips is C less than what all
+    take. With pipeline stages N up to their number are read in turn.
     """
-    working = reading.chip_share * reading.busy_seconds
-    if reading.chunks > 1:
-        longer = np.maximum(working, waiting)
-        return Added(longer, working, longer, longer)
-    groups, number = reading.seconds / reading.busy_seconds, np.maximum(prompts, _TINY)
+    working, waiting = (values / parts.number for values in (reading.chip_share * reading.busy_seconds, waiting))
+    groups = shared.groups[..., 0]
+    stages = np.asarray(reading.seconds / reading.busy_seconds)
+    if parts.number > 1:
+        # Chunks of a prompt follow each other through a pipeline.
+        stages = np.maximum(parts.number * reading.seconds / reading.busy_seconds - parts.number + 1.0, 1.0)
+    taken_once = saved / stages
+    alone = np.maximum(np.maximum(working - taken_once, 0.0), waiting)
+    single = np.asarray(parts.number * alone), parts.number * np.maximum(working - taken_once, 0.0)
+    if parts.number > 1 and np.all(groups == 1.0):
+        return Added(single[0], single[1], single[0], single[0], np.zeros(()))
+    number = np.maximum(prompts * parts.number, _TINY)
     usual = np.minimum(number, _MANY)
-    count = np.arange(np.ceil(usual.max() + 8.0 * np.sqrt(usual.max())) + 8.0)
-    chance = _poisson(usual, count)
-    work, more = (groups[..., None] * shared.at(some / groups[..., None]) for some in (count, count + 1.0))
-    taken = np.maximum(waiting[..., None] * np.minimum(count, groups[..., None]), working[..., None] * work)
-    # Of many, what all of them take, and what one more takes, are in proportion to those of their mean number.
-    (all_usual, one_usual), (all_now, one_now) = (
-        (shared.at(some)[..., 0], (shared.at(some + 1.0 / groups[..., None]) - shared.at(some))[..., 0])
-        for some in ((usual / groups)[..., None], (number / groups)[..., None])
-    )
-    grown = all_now / all_usual / number
-    mean, chips = ((chance * added).sum(axis=-1) * grown for added in (taken, working[..., None] * work))
-    following = working * (chance * (more - work)).sum(axis=-1) * one_now / one_usual
-    joining = working * ((chance * more).sum(axis=-1) - 1.0) * grown
-    # No more of them than the tokens of a step allow.
-    least = waiting * min(requests.new_tokens / setup.assumptions.serving.prefill_chunk, 1.0)
+    count = np.arange(np.ceil(usual.max() + 8.0 * np.sqrt(usual.max())) + 9.0)
+    chance = found = _poisson(usual, count[:-1])
+    begun = np.minimum(count, stages[..., None])
+    work = stages[..., None] * shared.at(count / stages[..., None])
+    # Work of the chips for 0, 1, .. parts; what a step has no room for takes further ones, which decode as well.
+    room = (stages * parts.most * groups)[..., None]
+    saving = taken_once[..., None] * begun * np.maximum(np.ceil(count / room), 1.0)
+    work = np.maximum.accumulate(np.maximum(working[..., None] * work - saving, 0.0), axis=-1)
+    more, work = work[..., 1:], work[..., :-1]
+    taken = np.maximum(waiting[..., None] * begun[..., :-1], work)
+    if np.any(groups > 1.0):
+        through = _by_length if parts.number > 1 else _gated
+        steps, met = through(usual, decode[..., None] + taken, count[:-1])
+        several = groups[..., None] > 1.0
+        chance, found = np.where(several, steps, chance), np.where(several, met, found)
+    grown, further = 1.0 / number, np.ones(())
+    if np.any(number > usual):
+        # Of many, what all of them take, and what one more takes, are in proportion to those of their mean number.
+        (all_usual, one_usual), (all_now, one_now) = (
+            (shared.at(some)[..., 0], (shared.at(some + 1.0 / stages[..., None]) - shared.at(some))[..., 0])
+            for some in ((usual / stages)[..., None], (number / stages)[..., None])
+        )
+        grown = all_now / all_usual / number
+        further = np.where(number > usual, one_now / np.maximum(one_usual, _TINY), 1.0)
+    mean, chips = (parts.number * (chance * added).sum(axis=-1) * grown for added in (taken, work))
+    following = parts.number * (chance * (more - work)).sum(axis=-1) * further
+    joined = parts.number * np.maximum((found * more).sum(axis=-1) - more[..., 0], 0.0)
+    mean = np.maximum(mean, least * parts.number * waiting / groups)
     # One more takes no more than each of all does; formats of messages may change in between.
-    return Added(np.maximum(mean, least), chips, np.minimum(following, chips), np.minimum(joining, chips))
+    return Added(mean, chips, np.minimum(following, chips), np.minimum(joined * grown, chips), joined)
+
+
+def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
+    """Chance of each of some counts in a step that serves those who came during the one before, shape (..., k) [1].
+
+    Of two kinds of steps, with prompts and without: more come during the former. Twice the same: a prompt meets others
+    as a step does.
+    """
+    chance = _poisson(mean, count)
+    for _ in range(_PASSES):
+        none = chance[..., 0]
+        longer = (chance[..., 1:] * length[..., 1:]).sum(axis=-1) / np.maximum(1.0 - none, _TINY)
+        short = length[..., 0]
+        rate = mean / (none * short + (1.0 - none) * longer)
+        idle, full = (_poisson(np.maximum(rate * each, _TINY), count) for each in (short, longer))
+        none = full[..., 0] / np.maximum(1.0 - idle[..., 0] + full[..., 0], _TINY)
+        chance = none[..., None] * idle + (1.0 - none)[..., None] * full
+        chance = chance / chance.sum(axis=-1, keepdims=True)
+    return chance, chance
+
+
+def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
+    """Chance of each of some counts in a step, and at a random time, shape (..., k) [1].
+
+    At a random time counts are Poisson-distributed about a mean that follows from the mean of a step; a step of twice
+    the length is met twice as often.
+    """
+    log = np.log(mean * length[..., 1] / length[..., 0])
+    for _ in range(_NEWTON):
+        met = _poisson(np.exp(log), count)
+        steps = met / length
+        steps = steps / steps.sum(axis=-1, keepdims=True)
+        average = (steps * count).sum(axis=-1)
+        variance = (steps * count**2).sum(axis=-1) - average**2
+        change = np.log(mean / average) * average / np.maximum(variance, _TINY * average)
+        log = np.minimum(log + np.clip(change, -1.0, 1.0), np.log(2.0 * count[-1]))
+    met = _poisson(np.exp(log), count)
+    steps = met / length
+    return steps / steps.sum(axis=-1, keepdims=True), met / met.sum(axis=-1, keepdims=True)
 
 
 def _poisson(mean: Array, count: Array) -> Array:
@@ -166,44 +349,49 @@ def several_fit(setup: Setup, requests: Requests) -> bool:
     return 2.0 * requests.new_tokens <= setup.assumptions.serving.prefill_chunk
 
 
-def waits(setup: Setup, reading: Prefill, decode: Array, share: Array, requests: Requests) -> tuple[Array, Array]:
-    """What a new prompt finds before it: the prompts that wait, and the running step; means [s].
+def through_gates(alone: Array, decode: Array, share: Array, requests: Requests) -> Array:
+    """Length of the step that a prompt meets which rides along in one chunk [s].
+
+    Notes
+    -----
+    A step serves all that came during the one before (gated service: Takagi, 1991): the mean step is D / (1 - r); the
+    one that a prompt meets, more likely a long one, (D + P r (1 + c2) / (1 + r)) / (1 - r), with the share r of the
+    time that prefill takes, P for a prompt, D without, and the squared coefficient of variation c2 of prompts. Those
+    that come in the same step, before or after, take r times that, and all get their first token at the end of the next
+    one.
+    """
+    return (decode + alone * share * (1.0 + requests.isl.scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
+
+
+def waits(turn: Array, each: Added, share: Array, requests: Requests, groups: Array | None) -> tuple[Array, Array]:
+    """Time that a new prompt waits for those before it, a mean [s]; and the chance that it waits [1].
 
     Parameters
     ----------
-    setup : Setup
-        Whether prompts are read beside decoding.
-    reading : Prefill
-        Of one prompt: P.
-    decode : ndarray, shape (...)
-        A step without what prompts add to it, D [s].
+    turn : ndarray, shape (...)
+        From the first to the last step of a prompt, S [s].
+    each : Added
+        What each prompt adds to steps.
     share : ndarray, shape (...)
         Share of the time that prefill takes, r [1].
     requests : Requests
         Lengths; the squared coefficient of variation of the prompts is c2.
-
-    Returns
-    -------
-    (ndarray, ndarray), shape (...)
-        Time that the prompts before it take, and the length of the step that it meets [s].
+    groups : ndarray, shape (...), or None
+        Groups that each read a prompt beside decoding, G [1]; None if prompts pause decoding.
 
     Notes
     -----
-    Prompts that pause decoding: Pollaczek and Khinchine, P (1 + c2) / 2 x r / (1 - r), and the step is D.
+    Prompts that pause decoding: Pollaczek and Khinchine, S (1 + c2) / 2 x r / (1 - r). Groups that step together read
+    more of them at a time when there are more, so that less than r counts for those that follow.
 
-    Prompts that ride along in one chunk, so that a step serves all that came during the one before (gated service:
-    Takagi, 1991): the mean step is D / (1 - r); the one that a prompt meets, more likely a long one,
-    (D + P r (1 + c2) / (1 + r)) / (1 - r). Those that come in the same step, before or after, take r times that,
-    and all get their first token at the end of the next one.
-
-    Prompts of which no two fit a step, or of several chunks, take turns of their chunks with the decode steps beside
-    them: Pollaczek and Khinchine.
+    Prompts of which no two fit a step of a group, or of several chunks, take turns of their chunks with the decode
+    steps beside them: as many servers as there are groups, busy for the share x of their time. With one, Pollaczek and
+    Khinchine; with more, S (1 + c2) / 2 x x^(sqrt(2 (G + 1)) - 1) / (G (1 - x)): Sakasegawa (1977).
     """
-    alone, limit, scv = reading.busy_seconds, setup.assumptions.serving.prefill_chunk, requests.isl.scv
-    chunked = limit > 0
-    if several_fit(setup, requests):
-        step = (decode + alone * share * (1.0 + scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
-        return share * step, step
-    turn = alone + reading.chunks * decode if chunked else alone
-    taken = np.minimum(share * turn / alone, 1.0)
-    return turn * (1.0 + scv) / 2.0 * taken / np.maximum(1.0 - taken, 1e-9), decode
+    half = turn * (1.0 + requests.isl.scv) / 2.0
+    if groups is None:
+        crowded = share * np.minimum(each.following / each.mean, 1.0)
+        return np.asarray(half * share / np.maximum(1.0 - crowded, 1e-9)), crowded
+    taken = np.minimum(share * turn / np.maximum(each.mean, np.finfo(float).tiny) / groups, 1.0)
+    chance = taken ** (np.sqrt(2.0 * (groups + 1.0)) - 1.0)
+    return np.asarray(half * chance / (groups * np.maximum(1.0 - taken, 1e-9))), chance

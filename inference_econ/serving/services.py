@@ -15,8 +15,10 @@ from inference_econ.engine import (
     Prefill,
     Setup,
     Speculation,
+    attention_groups,
     memory,
     needed_memory,
+    prompts_of_a_step,
     prompts_together,
     read_prompt,
     shared_steps,
@@ -109,7 +111,7 @@ class Service:
 
     @property
     def prefill_busy_seconds(self) -> float:
-        """What one prompt by itself takes of the instance's time [s]."""
+        """What one prompt by itself takes of the instance's time, while other groups wait [s]."""
         return float(self.states.prefill.busy_seconds[0])
 
     @property
@@ -134,6 +136,16 @@ class Service:
         requests = self.requests
         share = shared_steps(self.setup, self.plans, requests.new_tokens, requests.cached, prompts)
         return np.reshape(self.prefill_busy_seconds * share, np.shape(prompts))
+
+    def full_prefill_seconds(self, tokens: float, cached: float = 0.0) -> float:
+        """What a prompt of so many new tokens takes of the instance's time where steps are full of prompts [s]."""
+        prompt = self.reading(tokens, cached)
+        most = prompts_of_a_step(self.setup, tokens)
+        if prompt.chunks > 1 or most <= 1.0:
+            return float(prompt.full_seconds[0])
+        full = np.array([most * float(prompts_together(self.setup, self.plans)[0])])
+        share = float(shared_steps(self.setup, self.plans, tokens, cached, full)[0])
+        return min(float(prompt.busy_seconds[0]) * share, float(prompt.full_seconds[0]))
 
 
 def every_service(setup: Setup, requests: Requests, grid: Grid, speculation: Speculation | None = None) -> Services:
@@ -241,7 +253,9 @@ def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None)
     for _ in range(4):
         needed = needed_memory(setup, replace(plans, batch=batch), speculation)
         room = np.maximum(needed.available_bytes - needed.weight_bytes - needed.prefix_bytes, 0.0)
-        batch = np.maximum(np.floor(room / ((needed.kv_bytes - needed.prefix_bytes) / batch)), 1.0)
+        # Every group of attention ranks has room for as many.
+        groups, each = attention_groups(plans, setup.assumptions.layout), needed.kv_bytes - needed.prefix_bytes
+        batch = np.maximum(np.floor(room / (each / batch) / groups) * groups, groups)
     needed = needed_memory(setup, replace(plans, batch=batch), speculation)
     return np.where(np.broadcast_to(needed.fits, batch.shape), batch, 0.0)
 

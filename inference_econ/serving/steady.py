@@ -15,13 +15,13 @@ from inference_econ.engine import (
     Setup,
     Speculation,
     fastest_cut,
-    prompts_together,
     read_prompt,
     rounds,
+    saved_seconds,
     unhindered,
 )
 from inference_econ.inputs import Requests
-from inference_econ.serving.prompts import SharedWork, beside, in_shared_steps, paused, several_fit, waits
+from inference_econ.serving.prompts import Parts, SharedWork, beside, in_shared_steps, paused, several_fit, waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,8 @@ class Steady:
         A decode step without prefill; of speculation a round over the tokens that it gives [s].
     prefill_share : ndarray
         Share of the instance's time that prefill takes [1].
+    apart_share : ndarray
+        The same if no step read weights for both decoding and prompts [1].
     follow_share : ndarray
         Prompts that come on average while one is read, and make those who came before wait longer [1].
     queue_seconds, running_seconds : ndarray
@@ -58,6 +60,7 @@ class Steady:
     requests_per_second: Array
     decode_seconds: Array
     prefill_share: Array
+    apart_share: Array
     follow_share: Array
     queue_seconds: Array
     running_seconds: Array
@@ -117,7 +120,8 @@ class Steady:
         """
         none = np.zeros_like(self.decode_seconds)
         working = np.maximum(steps * self.decode_seconds / self.batch, taken_seconds)
-        reading = replace(self.prefill, seconds=0.0 * self.prefill.seconds, busy_seconds=0.0 * self.prefill.seconds)
+        nothing = 0.0 * self.prefill.seconds
+        reading = replace(self.prefill, seconds=nothing, busy_seconds=nothing, full_seconds=nothing)
         return Steady(
             batch=self.batch,
             concurrency=self.batch,
@@ -126,6 +130,7 @@ class Steady:
             requests_per_second=1.0 / working,
             decode_seconds=self.decode_seconds,
             prefill_share=none,
+            apart_share=none,
             follow_share=none,
             queue_seconds=none,
             running_seconds=none,
@@ -143,6 +148,7 @@ class Steady:
             requests_per_second=change(*(states.requests_per_second for states in every)),
             decode_seconds=change(*(states.decode_seconds for states in every)),
             prefill_share=change(*(states.prefill_share for states in every)),
+            apart_share=change(*(states.apart_share for states in every)),
             follow_share=change(*(states.follow_share for states in every)),
             queue_seconds=change(*(states.queue_seconds for states in every)),
             running_seconds=change(*(states.running_seconds for states in every)),
@@ -158,8 +164,8 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     setup : Setup
         What, on what, how, at the mean context of the requests (:attr:`Requests.mean_context`).
     plans : Plans
-        Deployments, shape (...); the batch is what one of its requests sees, itself included. Batches below one
-        sequence per group and stage leave chips without work.
+        Deployments, shape (...); the batch is what one of its requests sees, itself included. Groups that have no
+        sequence run along without work.
     requests : Requests
         Lengths and cached tokens.
     speculation : Speculation, optional
@@ -198,16 +204,32 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     batch = np.broadcast_to(plans.batch, plans.shape)
     decode, tokens = _decode(setup, replace(plans, batch=batch), speculation)
     reading = read_prompt(setup, plans, requests.new_tokens, requests.cached, speculation)
+    if not setup.assumptions.serving.prefill_chunk:
+        shared = SharedWork.of(setup, plans, requests)
+        return balanced(setup, requests, batch, decode, reading, tokens=tokens, shared=shared)
     # What the host launches for prompts beside decoding is counted there.
-    shared = SharedWork.of(unhindered(setup) if setup.assumptions.serving.prefill_chunk else setup, plans, requests)
-    return balanced(setup, requests, batch, decode, reading, tokens=tokens, shared=shared)
+    free = unhindered(setup)
+    shared = SharedWork.of(free, plans, requests)
+    saved = _saved(free, replace(plans, batch=np.maximum(batch, plans.pp)), requests, tokens, shared)
+    return balanced(setup, requests, batch, decode, reading, tokens=tokens, shared=shared, saved=saved)
+
+
+def _saved(setup: Setup, plans: Plans, requests: Requests, tokens: Array, shared: SharedWork) -> Array:
+    """What a step takes less as decoding and prompts read weights together, for a usual number of prompts [s]."""
+    parts, stages = Parts.of(setup, requests), plans.pp
+    begun = parts.number * (plans.batch - 1.0) / np.maximum(requests.decode_steps / tokens, 1.0)
+    # Of the steps that read any.
+    usual = np.where(begun > 0.0, begun / np.maximum(-np.expm1(-begun), 1e-12), 1.0) / stages
+    prompts = np.broadcast_to(np.clip(usual, 1.0, parts.most * shared.groups[..., 0]), plans.shape)
+    alone = (shared.alone * shared.at(prompts[..., None]))[..., 0]
+    return saved_seconds(setup, plans, parts.tokens, parts.cached, prompts, alone)
 
 
 def _decode(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
     """Time of a decode step, or of a round of the best draft length [s], and the tokens that it gives a request [1]."""
     if speculation is None:
-        # The fullest group sets the pace: none has less than one sequence.
-        batch = np.maximum(plans.batch, prompts_together(setup, plans))
+        # Every stage has a sequence.
+        batch = np.maximum(plans.batch, plans.pp)
         return fastest_cut(setup, replace(plans, batch=batch)), np.ones(())
     drafts = rounds(setup, plans, speculation)
     length = drafts.best().length
@@ -223,6 +245,7 @@ def balanced(
     *,
     tokens: Array | float = 1.0,
     shared: SharedWork,
+    saved: Array | float = 0.0,
 ) -> Steady:
     """The steady state that follows from the times of a decode step and of a prompt; see :func:`steady`.
 
@@ -242,27 +265,39 @@ def balanced(
         Tokens that a step gives each request on average [1].
     shared : SharedWork
         What prompts that begin in the same step are for the chips.
+    saved : ndarray, shape (...), or float
+        What a step that decodes and reads prompts takes less than two steps for both [s].
     """
     steps, others = np.asarray(requests.decode_steps / tokens), batch - 1.0
     own, idle, begun = reading.seconds, np.zeros(()), others / np.maximum(steps, 1.0)
-    if setup.assumptions.serving.prefill_chunk:
+    parts, chunk = Parts.of(setup, requests), setup.assumptions.serving.prefill_chunk
+    saved = (1.0 if requests.decode_steps > 0 else 0.0) * np.broadcast_to(saved, decode.shape)
+    if chunk:
         # Decoding beside it is work for the chips while the host launches kernels.
-        own = reading.chip_share * own + np.minimum(others, 1.0) * reading.chunks * decode
+        own = reading.chip_share * own + np.minimum(others, 1.0) * reading.chunks * (decode - saved)
         idle = np.maximum(reading.seconds - own, 0.0)
         waiting = reading.busy_seconds * (1.0 - decode * reading.chunks / reading.seconds)
-        each = beside(setup, requests, reading, waiting, begun, shared)
+        # No more of them than the tokens of a step allow.
+        least = min(requests.new_tokens / chunk, 1.0)
+        each = beside(parts, reading, decode, waiting, begun, shared, saved, least)
     else:
-        each = paused(reading, begun, shared)
-    prompt, several = each.mean, several_fit(setup, requests)
+        each = paused(reading, begun, decode, shared)
+    prompt, several, tiny = each.mean, several_fit(setup, requests), np.finfo(float).tiny
     # All steps of an answer, and the prompts of others between them.
     answer = steps * decode + others * prompt
     if several:
-        ahead, step = in_shared_steps(setup, requests, reading, each, decode, steps, others)
+        ahead, step = in_shared_steps(requests, each, decode, steps, others)
+        met = np.zeros(())
         # Nor does it wait for them while its own prompt waits for the host anyway.
         ahead = np.maximum(ahead - idle, 0.0)
     else:
-        share = others * prompt / np.maximum(answer, np.finfo(float).tiny)
-        ahead, step = waits(setup, replace(reading, busy_seconds=each.following), decode, share, requests)
+        own, step = own + np.minimum(others, 1.0) * each.joined, decode
+        single = reading.busy_seconds
+        if chunk:
+            turns = np.where(shared.groups[..., 0] > 1.0, each.chips + each.joined, each.following)
+            single = turns + reading.chunks * decode
+        share = others * prompt / np.maximum(answer, tiny)
+        ahead, met = waits(single, each, share, requests, shared.groups[..., 0] if chunk else None)
         # Nobody waits for more than all others.
         ahead = np.minimum(ahead, others * prompt)
     running = np.minimum(others, 1.0) * np.minimum(step, decode + others * prompt) / 2.0
@@ -273,8 +308,13 @@ def balanced(
         own = own + setup.assumptions.host.steps_ahead * np.minimum(others, 1.0) * prepared
     ttft = own + ahead + running
     cycle = ttft + answer
-    rate = 1.0 / cycle + others / np.maximum(answer, np.finfo(float).tiny)
+    rate = 1.0 / cycle + others / np.maximum(answer, tiny)
     rate = np.minimum(rate, batch / (steps * decode + batch * prompt))
+    follow = rate * (each.following if several else prompt)
+    if not several:
+        follow = np.where(shared.groups[..., 0] > 1.0, met, follow)
+    # A step with prompts saves once, for all of them.
+    once = parts.number * -np.expm1(-begun * parts.number) / np.maximum(begun * parts.number, tiny)
     tpot = answer / requests.decode_steps if requests.decode_steps > 0 else np.zeros_like(answer)
     return Steady(
         batch=batch,
@@ -284,7 +324,8 @@ def balanced(
         requests_per_second=rate,
         decode_seconds=decode / tokens,
         prefill_share=rate * prompt,
-        follow_share=rate * (each.following if several else prompt),
+        apart_share=np.minimum(rate * (prompt + saved * once), 1.0),
+        follow_share=follow,
         queue_seconds=ahead,
         running_seconds=running,
         prefill=reading,

@@ -93,6 +93,7 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
     "network.pipeline_hop": ({"pipeline"}, "more"),
     "layout.attention_groups": ({*WORK, *REDUCE, "weight_bytes", "available_bytes"}, ""),
     "layout.kv_placement": ({CACHE, "kv_bytes"}, "less"),
+    "layout.group_copies": ({COMPUTE, WEIGHTS, ACTIVATIONS, *REDUCE, "weight_bytes"}, "less"),
     "layout.parallel_blocks": (REDUCE, "more"),
     "layout.pipeline_stages": (
         {*WORK, *REDUCE, *EXCHANGE, "launches", "host", "weight_bytes", "kv_bytes"},
@@ -134,6 +135,8 @@ ELSEWHERE = {
     "serving.draft_placement",
     "serving.prefill_chunk",
     "host.request_overhead",
+    # The host launches nothing here.
+    "host.captured_tokens",
 }
 #: What a field needs beside it to matter.
 WITH = {

@@ -174,7 +174,7 @@ def test_what_is_read_stays_in_memory() -> None:
 
 
 def test_the_host_launches_prefill_kernel_by_kernel_and_decode_as_a_graph() -> None:
-    setup = _question("llama_3_8b", changes=("host.graph_launch=1 us", "host.launch=100 us"))
+    setup = _question("llama_3_8b", changes=("host.graph_launch=1 us", "host.launch=100 us", "host.captured_tokens=0"))
     # 32 layers: two norms, QKV, three kernels of attention, its output, both sides, the activation; then two.
     kernels = 32 * (2 + 1 + 3 + 1 + 1 + 1 + 1) + 2
     for prefill in (True, False):
@@ -268,5 +268,7 @@ def test_a_step_holds_no_more_tokens_than_the_assumptions_say() -> None:
 def test_groups_take_equal_parts_of_the_prompts() -> None:
     # Two groups of two chips: two prompts are one for each.
     share = shared_steps(_sharing(), _plan(tp=2.0, dp=2.0, ep=4.0), _SHORT, 0.0, [1.0, 2.0, 4.0, 32.0])
-    assert share[0] == share[1] == 1.0
-    assert np.all(np.diff(share[1:]) < 0)
+    assert share[0] == 1.0
+    # The second is read beside the first: half of what each takes is what a group waits for.
+    assert 0.5 < share[1] < 0.8
+    assert np.all(np.diff(share) < 0)

@@ -250,9 +250,9 @@ def test_what_cannot_be_compared_is_refused(asked: LatentVariantsAsk, changes: d
         latent_attention.compare(asked.replace(**changes))
 
 
-def test_batches_of_whole_steps_must_divide(asked: LatentVariantsAsk) -> None:
+def test_whole_steps_must_divide(asked: LatentVariantsAsk) -> None:
     assert asked.whole_step is not None
-    uneven = asked.replace(whole_step=asked.whole_step.replace(batches=(9,)))
+    uneven = asked.replace(whole_step=asked.whole_step.replace(tp=3, batches=(9,)))
     with pytest.raises(InputError, match=r"batch 9 of DeepSeek-V2: heads, layers, experts or widths do not divide"):
         latent_attention.compare(uneven)
 

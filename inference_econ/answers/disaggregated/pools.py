@@ -62,11 +62,12 @@ class Pool:
 
     @cached_property
     def waiting_prompts(self) -> Array:
-        """Prompts of an instance, from one per group and stage to full steps, shape (n, k) [1]."""
+        """Prompts of an instance, from one per stage to full steps of all groups, shape (n, k) [1]."""
         services = self.services
         most = prompts_of_a_step(services.setup, services.requests.new_tokens)
-        groups = np.broadcast_to(prompts_together(services.setup, services.plans), services.slots.shape)
-        return np.asarray(groups[:, None] * most ** np.linspace(0.0, 1.0, _SHARED))
+        together = np.broadcast_to(prompts_together(services.setup, services.plans), services.slots.shape)
+        stages = np.broadcast_to(services.plans.pp, services.slots.shape)[:, None]
+        return np.asarray(stages * (together[:, None] / stages * most) ** np.linspace(0.0, 1.0, _SHARED))
 
     @cached_property
     def shared_prefill_seconds(self) -> Array:

@@ -35,8 +35,8 @@ MACHINE = 8
 
 #: What whole-number plans may have to split unevenly, by code.
 ProblemCode = Literal[
-    "batch", "layers", "stages", "accelerators", "stage", "micro_batch", "square", "query_heads", "state_heads",
-    "kv_heads", "context_ranks", "experts", "expert_ranks", "width", "blocks",
+    "batch", "layers", "stages", "accelerators", "stage", "square", "query_heads", "state_heads", "kv_heads",
+    "context_ranks", "experts", "expert_ranks", "width", "blocks",
 ]  # fmt: skip
 #: The same for people, with room for numbers.
 PROBLEMS: Mapping[ProblemCode, str] = {
@@ -45,7 +45,6 @@ PROBLEMS: Mapping[ProblemCode, str] = {
     "stages": "{0} layers fill at most {0} pipeline stages",
     "accelerators": "the accelerators do not split into the pipeline's stages",
     "stage": "the stage does not split into groups of attention ranks",
-    "micro_batch": "the micro-batch does not split over the groups of attention ranks",
     "square": "a 2-D cut needs a square number of ranks",
     "query_heads": "{:g} query heads do not split over the attention ranks",
     "state_heads": "{:g} state heads do not split over the attention ranks",
@@ -83,6 +82,12 @@ class Plans:
         Degrees must be whole numbers that divide heads, layers and experts.
     dcp : float
         Attention ranks that split the tokens of each sequence's cache among them, of all plans alike [1].
+    fullest : ndarray, float or None
+        Sequences of the fullest group of attention ranks over the mean [1]; None if they are dealt out one by one, see
+        :func:`fullest_group`.
+    riding, riding_fullest : ndarray or float
+        Prompt tokens of a micro-batch that are read beside its sequences [tokens]: all but attention works on them too;
+        and those of the fullest group over the mean [1].
     """
 
     accelerators: Array
@@ -94,6 +99,9 @@ class Plans:
     whole: bool = False
     prefill: bool = False
     dcp: float = 1.0
+    fullest: Array | float | None = None
+    riding: Array | float = 0.0
+    riding_fullest: Array | float = 1.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -160,6 +168,53 @@ class Plans:
         return replace(self, new_tokens=new_tokens)
 
 
+def attention_groups(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
+    """Groups of attention ranks of a stage that work on sequences of their own [1]."""
+    return plans.stage / plans.attention_ranks if assumed.attention_groups == "data_parallel" else 1.0
+
+
+def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
+    """Sequences of the fullest group of attention ranks over the mean: all groups wait for it [1].
+
+    Parameters
+    ----------
+    plans : Plans
+        Deployments, shape (...).
+    assumed : LayoutAssumptions
+        Whether groups share the batch.
+
+    Returns
+    -------
+    ndarray or float, broadcastable to (...)
+        ceil(u / G) G / u for a micro-batch of u sequences over G groups that are dealt out one by one: 1 where G
+        divides u, G for a lone sequence. Of a mean that is no whole number, as of the two numbers around it. 1 for
+        layouts of real-valued degrees.
+
+    Examples
+    --------
+    >>> from inference_econ.inputs import catalog
+    >>> one, layout = np.ones(4), catalog.assumptions("deployable").layout
+    >>> batch = np.array([1.0, 4.0, 5.0, 8.0])
+    >>> fullest_group(Plans(4.0 * one, batch, one, one, one, whole=True), layout).tolist()
+    [4.0, 1.0, 1.6, 1.0]
+    """
+    if assumed.attention_groups != "data_parallel":
+        return 1.0
+    if plans.fullest is not None:
+        return plans.fullest
+    groups = plans.stage / plans.attention_ranks
+    if not plans.whole or np.all(groups == 1.0):
+        return 1.0
+    return dealt(plans.micro_batch, groups) * groups / plans.micro_batch
+
+
+def dealt(sequences: Array, groups: Array) -> Array:
+    """Sequences of the fullest of some groups to which they are dealt out one by one; of a mean, on average [1]."""
+    below = np.floor(sequences)
+    fewer, more = np.ceil(below / groups), np.ceil((below + 1.0) / groups)
+    return np.asarray(fewer + (sequences - below) * (more - fewer))
+
+
 def expert_ranks(plans: Plans, experts: int, sparsity: float, assumed: ExpertAssumptions) -> Array:
     """Expert-parallel ranks of one stage for a block with ``experts`` experts [1], shape (...).
 
@@ -217,6 +272,12 @@ def has_experts(model: ModelSpec) -> bool:
     return any(block.feed_forward.kind == "experts" for block in model.blocks)
 
 
+def copied_by_groups(model: ModelSpec, assumed: LayoutAssumptions) -> bool:
+    """Whether each group of attention ranks holds dense layers, embeddings and routers of its own."""
+    held = assumed.attention_groups == "data_parallel" and assumed.group_copies == "held"
+    return held and has_experts(model)
+
+
 class Problem(NamedTuple):
     """Something that plans would have to split unevenly."""
 
@@ -267,8 +328,6 @@ def indivisible(
         Problem("accelerators", (), _uneven(plans.accelerators, plans.pp)),
         Problem("stage", (), _uneven(stage, ranks)),
     ]
-    if assumed.layout.attention_groups == "data_parallel":
-        problems.append(Problem("micro_batch", (), _uneven(plans.micro_batch, stage / ranks)))
     if layout == "2d":
         problems += [Problem("square", (), np.sqrt(size) % 1 > 0) for size in (ranks, stage)]
     for block in model.blocks:
@@ -276,8 +335,10 @@ def indivisible(
         if plans.dcp > 1:
             problems += indivisible_context(block.attention, ranks, plans.dcp)
         if block.feed_forward.kind != "none":
+            dense = block.feed_forward.kind == "dense" and copied_by_groups(model, assumed.layout)
+            cut = replace(plans, accelerators=ranks * plans.pp) if dense else plans
             problems += _indivisible_feed_forward(
-                block.feed_forward, plans, assumed.experts, blocks, mixture=has_experts(model)
+                block.feed_forward, cut, assumed.experts, blocks, mixture=has_experts(model)
             )
     return problems
 

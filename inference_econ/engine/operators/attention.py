@@ -147,6 +147,7 @@ def _latent_scores(table: OperatorTable, layers: int, spec: LatentAttention, lim
             table.precision.attention,
             flop_per_sequence=flop * past / table.stage,
             kv_bytes_per_sequence=latent * table.read(limit) * table.kv_width * table.cache_share(1.0),
+            grouped=True,
         )
         # What was decompressed is written and read again, in the format of the activations, and nowhere kept.
         moved = 2.0 * expanded * past * table.activation_width
@@ -236,7 +237,7 @@ def _indexer(
     if assumed.indexer != "scan":
         # Queries, keys with the weights of heads, rotation and format of the queries, norm and write of the keys.
         shapes = counting.indexer_shapes(spec, table.hidden)
-        yield table.projection("indexer", layers, shapes, launches=4.0, whole=whole)
+        yield table.projection("indexer", layers, shapes, grouped=True, launches=4.0, whole=whole)
     width = spec.index_head_dim * table.kv_width
     if assumed.index_keys == "eight_bit":
         width = formulas.eight_bit_key_bytes(spec.index_head_dim)
@@ -294,6 +295,7 @@ def _scores(
     """
     follows = table.assumptions.chip.math_unit_follows
     copies = np.minimum(table.groups, table.plans.micro_batch) if shared_bytes else 0.0
+    mixed, worked = bool(np.any(table.plans.riding)), flop / (table.groups if whole else table.stage)
     rounds = table.plans.pp if table.assumptions.attention.kv_reads == "batch" else 1.0
     return Operator(
         name,
@@ -301,10 +303,13 @@ def _scores(
         # The study runs scores on the unit of the weights; they multiply the cache.
         dtype or (table.precision.attention if follows == "weights" else table.precision.kv),
         "scores",
-        flop_per_token=flop / (table.groups if whole else table.stage),
+        # Prompts beside the sequences attend on their own.
+        flop_per_sequence=worked * table.plans.new_tokens if mixed else 0.0,
+        flop_per_token=0.0 if mixed else worked,
         kv_bytes_per_sequence=cached_bytes
         * rounds
         * (1.0 / table.groups if whole else table.cache_share(heads, by_token=by_token)),
         shared_kv_bytes=shared_bytes * copies * table.cache_share(heads),
         launches=launches,
+        grouped=True,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,8 @@ def feed_forward(table: OperatorTable, block: Block) -> Iterator[Operator]:
     spec = block.feed_forward
     if spec.kind == "dense":
         width, dtype = float(spec.intermediate_size), table.precision.weights
-        yield from _dense(table, block.layers, "ff", spec, width, dtype, table.stage, table.stage)
+        cut = table.ranks if table.copied else table.stage
+        yield from _dense(table, block.layers, "ff", spec, width, dtype, cut, cut, grouped=table.copied)
     elif spec.kind == "experts":
         if spec.router:
             # The matrix, then the choice of experts.
@@ -47,21 +49,27 @@ def feed_forward(table: OperatorTable, block: Block) -> Iterator[Operator]:
             ranks = table.stage if together else table.ranks
             # Its sum rides along with that of the experts where there is one.
             summing = ranks if table.summed is None else np.where(table.summed, 1.0, ranks)
-            yield from _dense(table, block.layers, "shared expert", spec, width, dtype, ranks, summing)
+            apart = not together
+            yield from _dense(table, block.layers, "shared expert", spec, width, dtype, ranks, summing, grouped=apart)
         yield from _experts(table, block.layers, spec)
 
 
 def _shared_matrix(table: OperatorTable, name: str, layers: int, width: float, launches: float = 1.0) -> Operator:
-    """A small matrix from the residual stream that every chip of a stage holds a part of."""
+    """A small matrix from the residual stream: every chip of a stage holds a part of it, or the whole.
+
+    Where it is whole, each rank of a group multiplies all of the group's tokens.
+    """
     count = table.hidden * width
+    parts, work = (1.0, table.groups) if table.copied else (table.stage, table.stage)
     return Operator(
         name,
         float(layers),
         table.precision.weights,
-        flop_per_token=2.0 * count / table.stage,
-        weight_bytes=count * BYTES_PER_ELEMENT[table.precision.weights] / table.stage,
-        activation_bytes_per_token=(table.hidden + width) * table.activation_width / table.stage,
+        flop_per_token=2.0 * count / work,
+        weight_bytes=np.asarray(count * BYTES_PER_ELEMENT[table.precision.weights] / parts),
+        activation_bytes_per_token=(table.hidden + width) * table.activation_width / work,
         launches=launches,
+        grouped=table.copied,
     )
 
 
@@ -74,10 +82,13 @@ def _dense(
     dtype: str,
     ranks: Array,
     summing: Array,
+    *,
+    grouped: bool,
 ) -> Iterator[Operator]:
     """Both sides of a block that every token goes through, cut over ``ranks`` of the chips of a stage.
 
-    ``summing`` of them sum the output, all of them but where another operator does it.
+    ``summing`` of them sum the output, all of them but where another operator does it. ``grouped`` if each group of
+    attention ranks holds a copy for its own tokens.
     """
     for side, matrices, output in _sides(spec, width, table.hidden):
         weights = matrices * table.hidden * width
@@ -90,6 +101,7 @@ def _dense(
             worked=weights,
             activations=matrices * _traffic(table, table.hidden, width, ranks),
             collectives=table.all_reduces(summing, table.stage, output * matrices, only_2d=side == "in"),
+            grouped=grouped,
         )
 
 
@@ -123,6 +135,7 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
         )
         sent = _dispatched_width(table) if side == "in" else table.activation_width
         exchange = _exchange(table, spec, active, exchanging, hidden * sent * busiest, stride[1])
+        exchange = replace(exchange, busiest=busiest)
         for layout in assumptions.layout.tensor_layouts:
             collectives[layout] = (*collectives.get(layout, ()), exchange)
         elements = matrices * hidden * width
@@ -264,6 +277,7 @@ def _side(
     collectives: Mapping[TensorLayout, tuple[Collective, ...]],
     launches: float = 1.0,
     padding: Array | float = 1.0,
+    grouped: bool = False,
 ) -> Operator:
     """One side of a block: weights read (copies included), multiplied per token, and elements moved per token."""
     return Operator(
@@ -277,6 +291,7 @@ def _side(
         collectives=collectives,
         launches=launches,
         padding=padding,
+        grouped=grouped,
     )
 
 

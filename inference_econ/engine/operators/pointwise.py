@@ -42,6 +42,7 @@ def _norms(table: OperatorTable, layers: int, count: int) -> Operator:
         table.precision.activations,
         activation_bytes_per_token=4.0 * count * table.hidden * table.activation_width / table.groups,
         launches=float(count),
+        grouped=True,
     )
 
 

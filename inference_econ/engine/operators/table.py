@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.engine.layouts.placement import domains_spanned
-from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.plans import Plans, attention_groups, copied_by_groups
 from inference_econ.formulas.attention import mean_attended, mean_attended_in_chunks
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.matmul import activation_elements_per_token
@@ -40,6 +40,8 @@ class Collective:
     crossing : ndarray or float
         Share of an own-link tensor's bytes for other domains that cross to them, see
         :func:`inference_econ.formulas.collectives.exchange_seconds_per_byte` [1].
+    busiest : ndarray or float
+        Of an own-link tensor, what the rank that receives most gets over the mean; it is in the bytes [1].
     """
 
     kind: Kind
@@ -49,6 +51,7 @@ class Collective:
     repeats: float = 1.0
     own_link: bool = False
     crossing: Array | float = 1.0
+    busiest: Array | float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,8 @@ class Operator:
         Arithmetic that is done over what is needed: tiles that are not full [1].
     latent : bool
         The operator is a part of latent attention, whose kernels assumptions may give another fixed time.
+    grouped : bool
+        Each group of attention ranks works on sequences of its own, and all wait for the fullest.
     """
 
     name: str
@@ -102,6 +107,7 @@ class Operator:
     launches: float = 1.0
     padding: Array | float = 1.0
     latent: bool = False
+    grouped: bool = False
 
 
 class OperatorTable:
@@ -112,7 +118,7 @@ class OperatorTable:
     hidden : float
         Width of the residual stream [1].
     tokens : ndarray
-        New tokens of one micro-batch [1].
+        New tokens of one micro-batch, those of prompts beside its sequences included [1].
     stage, ranks, groups : ndarray
         Chips of a stage, those that share the attention weights, and how many such groups work on sequences of
         their own [1].
@@ -139,11 +145,10 @@ class OperatorTable:
         self.model, self.precision, self.plans, self.assumptions = model, precision, plans, assumptions
         self.hidden = float(model.hidden_size)
         self.link_domain = link_domain
-        self.tokens = plans.micro_batch * plans.new_tokens
+        self.tokens = plans.micro_batch * plans.new_tokens + plans.riding
         self.stage, self.ranks = plans.stage, plans.attention_ranks
-        self.groups: Array | float = 1.0
-        if assumptions.layout.attention_groups == "data_parallel":
-            self.groups = self.stage / self.ranks
+        self.groups = attention_groups(plans, assumptions.layout)
+        self.copied = copied_by_groups(model, assumptions.layout)
         self.activation_width = BYTES_PER_ELEMENT[precision.activations]
         self.kv_width = BYTES_PER_ELEMENT[precision.kv]
         self.context, self.spread = context, min(spread, 2.0 * context)
@@ -188,6 +193,7 @@ class OperatorTable:
             collectives=self.all_reduces(ranks, owners, reduced, only_2d=only_2d) if reduced else {},
             on_attention_ranks=True,
             launches=launches,
+            grouped=True,
         )
 
     def all_reduces(

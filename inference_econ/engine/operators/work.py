@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.plans import Plans, fullest_group
 from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.engine.operators.attention import mixer
 from inference_econ.engine.operators.feed_forward import feed_forward
@@ -36,6 +36,10 @@ class Work:
         Of one micro-batch [1].
     layers : ndarray or float
         Layers that a token waits for [1]: more than it passes where a fuller stage of the pipeline sets the pace.
+    groups : ndarray or float
+        Groups of attention ranks that work on sequences of their own [1].
+    fullest, fullest_tokens : ndarray or float
+        Sequences, and tokens, of the fullest of them over the mean [1].
     prefill : bool
         The step reads prompts.
     """
@@ -45,6 +49,36 @@ class Work:
     sequences: Array
     layers: Array | float
     prefill: bool
+    groups: Array | float = 1.0
+    fullest: Array | float = 1.0
+    fullest_tokens: Array | float = 1.0
+
+    def tokens_of(self, operator: Operator) -> Array:
+        """Tokens that count for a row: if all groups were as full as the fullest, where each works on its own [1]."""
+        return _filled(self.tokens, self.fullest_tokens) if operator.grouped else self.tokens
+
+    def sequences_of(self, operator: Operator) -> Array:
+        """The same of sequences [1]."""
+        return _filled(self.sequences, self.fullest) if operator.grouped else self.sequences
+
+    def tokens_sent(self, operator: Operator, collective: Collective) -> Array:
+        """The same for a collective [1].
+
+        Where each rank sends over its own links, it ends with the last of the fullest group's ranks, which send most,
+        and of the one that receives most.
+        """
+        if operator.grouped or not collective.own_link:
+            return self.tokens_of(operator)
+        return _filled(self.tokens, np.maximum(self.fullest_tokens / collective.busiest, 1.0))
+
+    @property
+    def even(self) -> bool:
+        """All groups have as many tokens."""
+        return all(isinstance(share, float) and share == 1.0 for share in (self.fullest, self.fullest_tokens))
+
+
+def _filled(amounts: Array, share: Array | float) -> Array:
+    return amounts if isinstance(share, float) and share == 1.0 else np.asarray(amounts * share)
 
 
 def decode_work(
@@ -89,7 +123,14 @@ def decode_work(
     operators = [*_paced(layers, pace), _output_embedding(table), _pipeline(table)]
     if assumptions.chip.pointwise == "counted":
         operators += [*_paced(pointwise(table), pace), _sampling(table)]
-    return Work(tuple(operators), table.tokens, plans.micro_batch, model.layers * pace, plans.prefill)
+    # A step with prompt tokens beside its sequences is launched as one that reads prompts.
+    prefill = plans.prefill or bool(np.any(plans.riding))
+    fullest = of_tokens = fullest_group(plans, assumptions.layout)
+    if prefill and not plans.prefill:
+        share = plans.riding / table.tokens
+        of_tokens = fullest + share * (plans.riding_fullest - fullest)
+    sequences, waited = plans.micro_batch, model.layers * pace
+    return Work(tuple(operators), table.tokens, sequences, waited, prefill, table.groups, fullest, of_tokens)
 
 
 def _paced(rows: Iterable[Operator], pace: Array | float) -> Iterable[Operator]:
@@ -104,22 +145,30 @@ def _output_embedding(table: OperatorTable) -> Operator:
     count = table.model.vocab_size * table.hidden
     counted = 2.0 if table.assumptions.chip.embedding_flop == "both" else 1.0
     ranks = table.ranks if table.assumptions.layout.scale_down_repeats_embedding else table.stage
-    flop, prefill = 2.0 * counted * count / ranks, table.plans.prefill
+    flop, plans = 2.0 * counted * count / ranks, table.plans
+    apart = plans.prefill or bool(np.any(plans.riding))
     return Operator(
         "output embedding",
         1.0,
         table.precision.embeddings,
-        flop_per_token=0.0 if prefill else flop,
-        flop_per_sequence=flop if prefill else 0.0,
-        weight_bytes=count * BYTES_PER_ELEMENT[table.precision.embeddings] / table.stage,
+        flop_per_token=0.0 if apart else flop,
+        flop_per_sequence=flop * (1.0 if plans.prefill else plans.new_tokens) if apart else 0.0,
+        weight_bytes=count
+        * BYTES_PER_ELEMENT[table.precision.embeddings]
+        / (table.ranks if table.copied else table.stage),
+        grouped=table.copied,
     )
 
 
 def _sampling(table: OperatorTable) -> Operator:
     """Logits in 32 bits: written, then read for the largest and for the sum. One rank per group samples."""
     moved = 3.0 * table.model.vocab_size * BYTES_PER_ELEMENT["fp32"] / table.groups
-    share = 1.0 / table.plans.new_tokens if table.plans.prefill else 1.0
-    return Operator("sampling", 1.0, table.precision.activations, activation_bytes_per_token=moved * share)
+    share: Array | float = 1.0 / table.plans.new_tokens if table.plans.prefill else 1.0
+    if np.any(table.plans.riding):
+        share = 1.0 - table.plans.riding / table.tokens
+    return Operator(
+        "sampling", 1.0, table.precision.activations, activation_bytes_per_token=moved * share, grouped=True
+    )
 
 
 def _pipeline(table: OperatorTable) -> Operator:

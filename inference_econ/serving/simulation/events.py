@@ -44,17 +44,26 @@ class Server:
     policy : str
         ``prefill_first``: while a prompt waits and a slot is free, decoding pauses and prompts are prefilled one
         after another. ``chunked``: every step carries one token of each decoding request and up to ``chunk`` prompt
-        tokens, in the order of arrival, and lasts as long as both together.
+        tokens of each group, in the order of arrival, and lasts as long as both together.
     chunk : int
-        Prompt tokens of a step [tokens]; without effect on ``prefill_first``.
+        Prompt tokens of a group in a step [tokens]; without effect on ``prefill_first``.
     chip_seconds : callable, optional
         As ``prefill_seconds``: for how much of it the chips work [s]; always, if not given. The rest they wait for the
         host to launch kernels, once for all prompts of a step, and decode meanwhile (``chunked``).
     together : callable, optional
-        Prompts that share a step -> share of their ``chip_seconds`` that it takes, as weights are read once for all
-        [1]; 1 if not given.
-    groups : float
-        Prompts that are read beside each other, each of which counts for its share of the time [1].
+        (prompts of the group that reads most, prompts of all) in a step -> share of their ``chip_seconds`` that it
+        takes, as weights are read once for all [1]; 1 if not given.
+    stages : float
+        Prompts that are read in turn, each of which counts for its share of the time [1].
+    groups : int
+        Groups that step together [1]: each has requests of its own, a step waits for the fullest, and a new request
+        goes to the group with the fewest, of which one that waits counts as four (vLLM's rule).
+    lone_step_seconds : callable, optional
+        As ``decode_step_seconds``, of requests which are all in one group; needed of several groups.
+    own_share : float
+        Share of ``chip_seconds`` that is work of the prompt's group alone; the rest is shared by all groups [1].
+    saved_seconds : callable, optional
+        (requests decoded together, prompts of the step) -> what a step with both takes less than two [s].
     steps_ahead : int
         Steps that are prepared while one runs, and that no newcomer can join; an idle server has none [1].
     """
@@ -65,9 +74,13 @@ class Server:
     policy: Policy = "prefill_first"
     chunk: int = 512
     chip_seconds: Callable[[int, int], float] | None = None
-    together: Callable[[float], float] | None = None
-    groups: float = 1.0
+    together: Callable[[float, float], float] | None = None
+    stages: float = 1.0
     steps_ahead: int = 0
+    groups: int = 1
+    lone_step_seconds: Callable[[int, float], float] | None = None
+    own_share: float = 1.0
+    saved_seconds: Callable[[int, float], float] | None = None
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
@@ -77,8 +90,14 @@ class Server:
             raise InputError(f"policy must be 'prefill_first' or 'chunked', got {self.policy!r}")
         if self.chunk < 1:
             raise InputError(f"chunk must be at least 1 token, got {self.chunk}")
-        if not self.groups >= 1.0:
-            raise InputError(f"groups must be at least 1, got {self.groups:g}")
+        if not self.stages >= 1.0:
+            raise InputError(f"stages must be at least 1, got {self.stages:g}")
+        if self.groups < 1 or (self.groups > 1 and self.lone_step_seconds is None):
+            raise InputError(
+                f"groups must be at least 1, and several of them need lone_step_seconds, got {self.groups} groups"
+            )
+        if not 0.0 <= self.own_share <= 1.0:
+            raise InputError(f"own_share must be a share from 0 to 1, got {self.own_share:g}")
         if self.steps_ahead < 0:
             raise InputError(f"steps_ahead must be at least 0, got {self.steps_ahead}")
 
@@ -197,7 +216,10 @@ class _Engine:
         count = len(self.times)
         self.started, self.first_token, self.finished = [0.0] * count, [0.0] * count, [0.0] * count
         self.to_come, self.left = count, count
-        self.waiting: deque[int] = deque()
+        self.waiting: list[deque[int]] = [deque() for _ in range(server.groups)]
+        #: The group of each request; of each group, requests with a slot, and those that decode.
+        self.group_of, self.held, self.writing = [0] * count, [0] * server.groups, [0] * server.groups
+        self.slots_each = -(-server.slots // server.groups)
         #: Requests with a slot whose prompt is still to be looked at, and the step that is the first they can join.
         self.admitted: deque[tuple[int, int]] = deque()
         #: Prompts that are part of the way through: request and tokens done (chunked prefill).
@@ -213,7 +235,9 @@ class _Engine:
         """Put each request into the queue when its time has come."""
         for request, time in enumerate(self.times):
             yield self.environment.timeout(max(time - self.environment.now, 0.0))
-            self.waiting.append(request)
+            group = min(range(self.server.groups), key=self._load)
+            self.group_of[request] = group
+            self.waiting[group].append(request)
             self.to_come -= 1
             if not self.arrived.triggered:
                 self.arrived.succeed()
@@ -229,13 +253,19 @@ class _Engine:
             else:
                 yield self._next_arrival()
 
+    def _load(self, group: int) -> int:
+        """What vLLM's balancer of data-parallel groups goes by."""
+        return 4 * len(self.waiting[group]) + self.held[group]
+
     def _slot_is_free(self) -> bool:
-        return len(self.decoding) + len(self.prompts) + len(self.admitted) < self.server.slots
+        return sum(self.held) < self.server.slots and min(self.held) < self.slots_each
 
     def _admit(self) -> None:
         """Give free slots to those who wait, from the first step on that is not prepared yet."""
-        while self.waiting and self._slot_is_free():
-            self.admitted.append((self.waiting.popleft(), self.taken + self.server.steps_ahead))
+        for group, waiting in enumerate(self.waiting):
+            while waiting and self.held[group] < self.slots_each and sum(self.held) < self.server.slots:
+                self.held[group] += 1
+                self.admitted.append((waiting.popleft(), self.taken + self.server.steps_ahead))
         if self.admitted and not (self.decoding or self.prompts):
             # An idle server has prepared nothing.
             self.taken = self.admitted[-1][1]
@@ -248,54 +278,76 @@ class _Engine:
         return self.arrived
 
     def _prefill(self) -> Generator[simpy.Event]:
-        """One prompt, alone."""
-        request, _ = self.admitted.popleft()
-        self.started[request] = self.environment.now
-        yield self.environment.timeout(self._prompt_seconds(self.isl[request], 0))
+        """One prompt, alone; of several groups one each."""
+        prompts: dict[int, int] = {}
+        for request in self._due():
+            prompts.setdefault(self.group_of[request], request)
+        for request in prompts.values():
+            self.admitted.remove(next(entry for entry in self.admitted if entry[0] == request))
+            self.started[request] = self.environment.now
+        each = [self._prompt_seconds(self.isl[request], 0) for request in prompts.values()]
+        yield self.environment.timeout(self._in_step(max(each), sum(each)))
         self.taken += 1
-        self._answer(request)
+        for request in prompts.values():
+            self._answer(request)
 
     def _mixed_step(self) -> Generator[simpy.Event]:
         """One token of each decoding request, and a chunk of the prompts."""
-        budget, decoding, groups = self.server.chunk, 0.0, self.server.groups
-        ready: list[int] = []
+        budget, decoding, stages = [self.server.chunk] * self.server.groups, 0.0, self.server.stages
+        ready: list[list[int]] = []
         if self.decoding:
-            decoding = self._step_seconds(len(self.decoding), self.context / len(self.decoding))
+            decoding = self._step_seconds(self.context / len(self.decoding))
         # What prompts add: the work of chips, and what is launched for longer than it takes to decode.
-        working, waits, prompts = 0.0, list[float](), 0.0
-        for entry in self._prompts_in_order():
-            request, done = entry
+        working, prompts = [0.0] * self.server.groups, [0.0] * self.server.groups
+        waits = list[float]()
+        for entry in self._prompts_in_order(budget):
+            (request, done), group = entry, self.group_of[entry[0]]
             whole = min(self.server.chunk, self.isl[request] - done)
-            taken = min(budget, whole)
+            taken = min(budget[group], whole)
             # What is begun because there is room left takes its part of the time.
             part, alone = taken / whole, self._prompt_seconds(whole, done)
-            working += part * self._chip_seconds(whole, done, alone)
-            prompts += part
-            waits.append(max(part * alone - decoding / groups, 0.0))
+            working[group] += part * self._chip_seconds(whole, done, alone)
+            prompts[group] += part
+            waits.append(max(part * alone - decoding / stages, 0.0))
             entry[1] += taken
-            budget -= taken
+            budget[group] -= taken
             if entry[1] == self.isl[request]:
-                ready.append(request)
-            if not budget:
-                break
+                ready.append(entry)
+        work = self._in_step(max(working), sum(working))
         if self.server.together is not None:
-            working *= self.server.together(prompts)
-        yield self.environment.timeout(decoding + max(working, min(sum(waits), groups * max(waits))))
+            work *= self.server.together(max(prompts), sum(prompts))
+        if self.server.saved_seconds is not None and self.decoding:
+            work = max(work - self.server.saved_seconds(len(self.decoding), sum(prompts)), 0.0)
+        yield self.environment.timeout(decoding + max(work, min(sum(waits), stages * max(waits))))
         self.taken += 1
         if self.decoding:
             self._advance(1)
-        for request in ready:
-            self.prompts.popleft()
-            self._answer(request)
+        for entry in ready:
+            self.prompts.remove(entry)
+            self._answer(entry[0])
 
-    def _prompts_in_order(self) -> Generator[list[int]]:
-        """Prompts that have begun, then those that can join the step."""
-        yield from list(self.prompts)
-        while self._next_is_due():
-            request, _ = self.admitted.popleft()
-            self.started[request] = self.environment.now
-            self.prompts.append([request, 0])
-            yield self.prompts[-1]
+    def _in_step(self, fullest: float, every: float) -> float:
+        """Seconds of the fullest group's own work and of all groups' shared work, from those of prompts alone."""
+        return fullest * self.server.own_share + every * (1.0 - self.server.own_share)
+
+    def _due(self) -> list[int]:
+        """Requests that can join the step, in order."""
+        return [request for request, step in self.admitted if step <= self.taken]
+
+    def _prompts_in_order(self, budget: list[int]) -> Generator[list[int]]:
+        """Prompts that have begun, then those that can join the step, of groups that have some of their budget left."""
+        for entry in list(self.prompts):
+            if budget[self.group_of[entry[0]]]:
+                yield entry
+        for admitted in list(self.admitted):
+            request, step = admitted
+            if step > self.taken or not any(budget):
+                break
+            if budget[self.group_of[request]]:
+                self.admitted.remove(admitted)
+                self.started[request] = self.environment.now
+                self.prompts.append([request, 0])
+                yield self.prompts[-1]
 
     def _decode(self) -> Generator[simpy.Event]:
         """Steps until a request ends or can join, or until the one in which an arrival finds a free slot."""
@@ -304,8 +356,8 @@ class _Engine:
         if self.admitted:
             steps = min(steps, self.admitted[0][1] - self.taken)
         mean = self.context / batch
-        first = self._step_seconds(batch, mean)
-        growth = 0.0 if steps == 1 else (self._step_seconds(batch, mean + steps - 1) - first) / (steps - 1)
+        first = self._step_seconds(mean)
+        growth = 0.0 if steps == 1 else (self._step_seconds(mean + steps - 1) - first) / (steps - 1)
         end = self.environment.timeout(_sum(first, growth, steps))
         if self._slot_is_free() and self.to_come:
             arrival = self._next_arrival()
@@ -326,6 +378,7 @@ class _Engine:
         while self.decoding and self.decoding[0][0] == self.steps:
             _, request = heapq.heappop(self.decoding)
             self.context -= self.isl[request] + self.osl[request]
+            self.writing[self.group_of[request]] -= 1
             self._finish(request)
 
     def _answer(self, request: int) -> None:
@@ -335,14 +388,23 @@ class _Engine:
             self._finish(request)
             return
         self.context += self.isl[request] + 1
+        self.writing[self.group_of[request]] += 1
         heapq.heappush(self.decoding, (self.steps + self.osl[request] - 1, request))
 
     def _finish(self, request: int) -> None:
         self.finished[request] = self.environment.now
+        self.held[self.group_of[request]] -= 1
         self.left -= 1
 
-    def _step_seconds(self, batch: int, context: float) -> float:
-        seconds = float(self.server.decode_step_seconds(batch, context))
+    def _step_seconds(self, context: float) -> float:
+        """A decode step, between that of all groups as full as the fullest and that of the fullest alone."""
+        batch, groups = len(self.decoding), self.server.groups
+        most = max(self.writing)
+        even = groups * most if groups > 1 else batch
+        seconds = float(self.server.decode_step_seconds(even, context))
+        if batch < even and self.server.lone_step_seconds is not None:
+            alone = float(self.server.lone_step_seconds(most, context))
+            seconds = alone + (seconds - alone) * (batch - most) / (even - most)
         return _checked(seconds, f"decode_step_seconds for a batch of {batch} at {context:g} tokens of context")
 
     def _prompt_seconds(self, tokens: int, cached: int) -> float:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.engine import fastest_cut, prompts_of_a_step, prompts_together, shared_steps, unhindered
+from inference_econ.engine import fastest_cut, group_steps, reading_groups, saved_seconds, unhindered
 from inference_econ.inputs import Length
+from inference_econ.serving.prompts import Parts
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import arrivals
 from inference_econ.serving.simulation.arrivals import Counts, Stream
@@ -17,6 +19,8 @@ from inference_econ.serving.simulation.trace import Trace
 
 #: Points of the tables of step times: batches or prompt tokens in equal ratios, and contexts over the mean one.
 _SIZES, _CONTEXTS = 40, (0.0, 0.5, 1.0, 2.0, 4.0)
+#: The same of what steps with decoding and prompts save [1].
+_SAVED = 12
 #: Requests of a rehearsal: so many, and so many times those that can be in flight, at most.
 _LEAST, _PER_SLOT, _MOST = 6_000, 10, 40_000
 
@@ -38,32 +42,35 @@ def server(service: Service, lengths: Counts) -> Server:
 
     Notes
     -----
-    Groups of chips and pipeline stages read prompts of their own. The simulated server reads one after the other,
-    each in its share of the time of the instance. Prompts that share a step take what as many of the mean length do
-    (:func:`inference_econ.engine.prefill.shared_steps`).
+    Groups of attention ranks have requests of their own and step together. Pipeline stages read prompts in turn, each
+    in its share of the time of the instance. Prompts that share a step take what as many of the mean length do.
     """
     chunk, longest = service.setup.assumptions.serving.prefill_chunk, int(lengths.max())
     requests = service.requests
     contexts = requests.mean_context * np.array(_CONTEXTS)
-    steps = _decode_table(service, contexts)
+    steps, lone, most = _decode_tables(service, contexts)
     sizes = _prompt_sizes(service, longest)
     # Of a prompt that fits one chunk, a part may have been read before.
     done = contexts if longest > chunk > 0 else np.array([0.0, longest] if chunk else [0.0])
     read = [[service.reading(float(size), requests.cached + float(before)) for before in done] for size in sizes]
     alone = [[float(prompt.busy_seconds[0]) for prompt in row] for row in read]
     chips = [[float((prompt.busy_seconds * prompt.chip_share)[0]) for prompt in row] for row in read]
-    groups = float(read[-1][0].seconds[0] / read[-1][0].busy_seconds[0])
-    prompts, shares = _shared_table(service, groups)
+    groups, stages = round(float(reading_groups(service.setup, service.plans)[0])), float(service.plans.pp[0])
+    own, together = _shared(service, groups, stages)
     return Server(
-        lambda batch, context: steps(batch, context + requests.cached),
+        lambda batch, context: steps(min(batch, most), context + requests.cached),
         StepTable(sizes.tolist(), done.tolist(), alone),
         service.slots,
         "chunked" if chunk else "prefill_first",
         int(chunk) or 1,
         StepTable(sizes.tolist(), done.tolist(), chips),
-        lambda count: float(np.interp(count, prompts, shares)),
-        groups=groups,
+        together,
+        stages=stages,
         steps_ahead=round(service.setup.assumptions.host.steps_ahead),
+        groups=groups,
+        lone_step_seconds=lambda batch, context: lone(batch, context + requests.cached),
+        own_share=own,
+        saved_seconds=_saved_table(service, groups, stages) if chunk and requests.decode_steps > 0 else None,
     )
 
 
@@ -75,22 +82,69 @@ def _prompt_sizes(service: Service, longest: int) -> Array:
     return np.unique(np.append(np.rint(np.geomspace(1.0, largest, _SIZES)), exact))
 
 
-def _shared_table(service: Service, groups: float) -> tuple[Array, Array]:
-    """Time that chips work for each of some prompts of a step, over that for a single one [1]; and how many [1]."""
-    setup, requests = service.setup, service.requests
-    prompts = np.arange(1.0, prompts_of_a_step(setup, requests.new_tokens) * groups + 1.0)
-    return prompts, shared_steps(unhindered(setup), service.plans, requests.new_tokens, requests.cached, prompts)
+def _shared(service: Service, groups: int, stages: float) -> tuple[float, Callable[[float, float], float]]:
+    """Share of a prompt's work that is its group's own; and the work of prompts that share a step, over one by one.
+
+    The latter of (prompts of the group that reads most, prompts of all) [1].
+    """
+    free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
+    counts = np.unique(np.rint(np.geomspace(1.0, parts.most, _SIZES)))
+    plans = service.plans.column(counts[None])
+    single = group_steps(free, plans, parts.tokens, parts.cached, counts[None], counts[None])[0]
+    even = group_steps(free, plans, parts.tokens, parts.cached, groups * counts[None], counts[None])[0]
+    own = 1.0
+    if groups > 1:
+        own = 1.0 - float(np.clip((even[0] - single[0]) / (groups - 1.0) / single[0], 0.0, 1.0))
+    low, high = (values / single[0] for values in (single, even))
+
+    def share(fullest: float, every: float) -> float:
+        each = max(fullest / stages, 1e-9)
+        most = max(each, 1.0)
+        total = every / stages * most / each
+        step = float(np.interp(most, counts, low))
+        if groups > 1:
+            step += (float(np.interp(most, counts, high)) - step) * (total - most) / ((groups - 1.0) * most)
+        return step / (most * own + total * (1.0 - own))
+
+    return own, share
 
 
-def _decode_table(service: Service, contexts: Array) -> StepTable:
-    """Decode steps by batch and context; of speculation rounds over the tokens that they give, at the mean context."""
+def _saved_table(service: Service, groups: int, stages: float) -> Callable[[int, float], float]:
+    """What steps with decoding requests and prompts take less than two [s]."""
+    free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
+    batches = np.unique(np.rint(np.geomspace(1.0, service.slots, _SAVED)))
+    counts = np.unique(np.rint(np.geomspace(1.0, parts.most * groups, _SAVED)))
+    rows = service.plans.column(np.maximum(np.repeat(batches, counts.size), stages)[None])
+    prompts = np.tile(counts, batches.size)[None]
+    seconds = saved_seconds(free, rows, parts.tokens, parts.cached, prompts).reshape(batches.size, counts.size)
+    table = StepTable(batches.tolist(), counts.tolist(), seconds)
+
+    def saved(batch: int, every: float) -> float:
+        each = every / stages
+        inside = min(max(each, 1.0), counts[-1])
+        return table(min(batch, int(batches[-1])), inside) * min(each, 1.0)
+
+    return saved
+
+
+def _decode_tables(service: Service, contexts: Array) -> tuple[StepTable, StepTable, int]:
+    """Decode steps by batch and context, of groups that are equally full and of one by itself; and the largest batch.
+
+    Of speculation rounds over the tokens that they give, at the mean context.
+    """
     setup, plans, states = service.setup, service.plans, service.states
+    groups = round(float(reading_groups(setup, plans)[0]))
     if service.speculation is not None:
-        return StepTable(states.batch.tolist(), [service.requests.mean_context], states.decode_seconds[:, None])
-    batches = np.unique(np.rint(np.geomspace(1.0, service.slots, _SIZES)))
-    rows = replace(plans, batch=np.maximum(batches, prompts_together(setup, plans)))
-    seconds = [fastest_cut(replace(setup, context=float(context)), rows) for context in contexts]
-    return StepTable(batches.tolist(), contexts.tolist(), np.stack(np.broadcast_arrays(*seconds), axis=-1))
+        table = StepTable(states.batch.tolist(), [service.requests.mean_context], states.decode_seconds[:, None])
+        return table, table, int(states.batch[-1])
+    batches = np.unique(np.rint(np.geomspace(1.0, -(-service.slots // groups), _SIZES)))
+
+    def of(sequences: Array, fullest: float) -> StepTable:
+        rows = replace(plans, batch=np.maximum(sequences, plans.pp), fullest=fullest)
+        seconds = [fastest_cut(replace(setup, context=float(context)), rows) for context in contexts]
+        return StepTable(sequences.tolist(), contexts.tolist(), np.stack(np.broadcast_arrays(*seconds), axis=-1))
+
+    return of(batches * groups, 1.0), of(batches, float(groups)), int(batches[-1]) * groups
 
 
 def rehearse(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inference_econ.engine import Plans, indivisible
-from inference_econ.engine.layouts.plans import PROBLEMS, ProblemCode
+from inference_econ.engine.layouts.plans import PROBLEMS, ProblemCode, fullest_group
 from inference_econ.inputs import catalog
 
 _WITHOUT_COPIES = catalog.assumptions("deployable").changed({"experts.redundant": None})
@@ -34,7 +34,7 @@ def _codes(
         ("llama_3_70b", _plan(8, pp=2, batch=63), "batch"),
         ("llama_3_70b", _plan(1, pp=3, batch=63), None),
         ("llama_3_70b", _plan(1, pp=81, batch=81), "stages"),
-        ("llama_3_70b", _plan(2, dp=3), "micro_batch"),
+        ("llama_3_70b", _plan(2, dp=2, batch=63), None),  # one group has a sequence more
         ("llama_3_70b", _plan(5), "query_heads"),
         ("llama_3_70b", _plan(5), "kv_heads"),
         ("llama_3_70b", _plan(5), "width"),
@@ -46,6 +46,26 @@ def _codes(
 def test_what_does_not_divide_has_a_code(model: str, plan: Plans, code: str | None) -> None:
     found = _codes(model, plan)
     assert found == set() if code is None else code in found
+
+
+@pytest.mark.parametrize(
+    ("batch", "fullest"),
+    [
+        (1.0, 4.0),  # 1 of 0.25
+        (3.0, 4.0 / 3.0),  # 1 of 0.75
+        (4.0, 1.0),
+        (5.0, 1.6),  # 2 of 1.25
+        (4.5, (0.5 * 1.0 + 0.5 * 2.0) / 1.125),  # as often 4 as 5
+        (64.0, 1.0),
+    ],
+)
+def test_sequences_are_dealt_out_to_groups(batch: float, fullest: float) -> None:
+    layout = catalog.assumptions("deployable").layout
+    assert fullest_group(_plan(1, dp=4, batch=batch), layout) == pytest.approx(fullest)
+    # Of two micro-batches each has half.
+    assert fullest_group(_plan(1, dp=4, pp=2, batch=2 * batch), layout) == pytest.approx(fullest)
+    assert fullest_group(_plan(4, batch=batch), layout) == 1.0
+    assert fullest_group(_plan(1, dp=4, batch=batch), catalog.assumptions("paper").layout) == 1.0
 
 
 def test_cuts_and_blocks_have_codes_too() -> None:

@@ -184,9 +184,41 @@ def test_prompts_of_a_step_share_its_launches_and_its_weights() -> None:
     # While the first is read in 3 s, four come.
     five = ((0.0, 5, 1), *[(0.1, 5, 1)] * 4)
     assert play(server, *five)[-1][0] == 3.0 + 4.0
-    assert play(replace(server, together=lambda prompts: 1.0 / prompts), *five)[-1][0] == 3.0 + 3.0
-    # Where two are read beside each other, each counts for half of the time, and so does what it waits for the host.
-    assert play(replace(server, groups=2.0), *five)[-1][0] == 3.0 + 6.0
+    assert play(replace(server, together=lambda _, prompts: 1.0 / prompts), *five)[-1][0] == 3.0 + 3.0
+    # Where two are read in turn, each counts for half of the time, and so does what it waits for the host.
+    assert play(replace(server, stages=2.0), *five)[-1][0] == 3.0 + 6.0
+
+
+def test_groups_step_together() -> None:
+    """Two groups, A = 2 s of a prompt's group and M = 2 s of what both share for two prompts: 3 s for one, 4 s for two.
+
+    Three prompts come while the first is read: to groups 2, 1 and 2, so that the next step takes 2 x 2 + 3 x 1 = 7 s.
+    A decode step takes 1 s for the fullest group's sequences and 0.1 s for each of all.
+    """
+    server = Server(
+        lambda batch, _: batch / 2 + 0.1 * batch,
+        always(3.0),
+        8,
+        policy="chunked",
+        chunk=20,
+        groups=2,
+        lone_step_seconds=lambda batch, _: 1.1 * batch,
+        own_share=2.0 / 3.0,
+    )
+    assert play(server, (0.0, 5, 1), (1.0, 5, 1))[1][0] == 3.0 + 3.0
+    assert play(server, (0.0, 5, 1), *[(1.0, 5, 1)] * 2)[-1][0] == 3.0 + 4.0
+    assert play(server, (0.0, 5, 1), *[(1.0, 5, 1)] * 3)[-1][0] == pytest.approx(3.0 + 7.0)
+    # Alone 1.1 s for a token. Beside it two prompts, one in each group: 1.1 + 4 s; then of three two are in one group:
+    # between 2.2 s for them alone and 2.4 s for two in each, 2.3 s.
+    assert play(server, (0.0, 5, 2), (100.0, 5, 1))[0][1] == pytest.approx(3.0 + 1.1)
+    assert play(server, (0.0, 5, 3), (0.1, 5, 2), (0.2, 5, 2))[0][1] == pytest.approx(3.0 + 5.1 + 2.3)
+    # A step that decodes and reads saves what both read, at most what the prompt adds.
+    mixed = replace(server, saved_seconds=lambda batch, prompts: 0.5 * batch * prompts)
+    first, second = play(mixed, (0.0, 5, 3), (3.05, 5, 1))
+    assert first[1] == second[0] + 0.0 == pytest.approx(3.0 + 1.1 + (1.1 + 3.0 - 0.5))
+    # Prompts that pause decoding are read one for each group.
+    whole = replace(server, policy="prefill_first")
+    assert play(whole, *[(0.0, 5, 1)] * 3)[-1][0] == pytest.approx(4.0 + 3.0)
 
 
 def test_a_newcomer_waits_for_the_steps_that_are_prepared() -> None:
@@ -338,7 +370,10 @@ def _server(**changes: object) -> Server:
         ({"slots": 0}, "slots must be at least 1, got 0"),
         ({"policy": "fifo"}, "policy must be 'prefill_first' or 'chunked', got 'fifo'"),
         ({"chunk": 0}, "chunk must be at least 1 token, got 0"),
-        ({"groups": 0.5}, "groups must be at least 1, got 0.5"),
+        ({"stages": 0.5}, "stages must be at least 1, got 0.5"),
+        ({"groups": 0}, "groups must be at least 1, and several of them need lone_step_seconds, got 0 groups"),
+        ({"groups": 2}, "several of them need lone_step_seconds, got 2 groups"),
+        ({"own_share": 1.5}, "own_share must be a share from 0 to 1, got 1.5"),
         ({"steps_ahead": -1}, "steps_ahead must be at least 0, got -1"),
     ],
 )

@@ -1,0 +1,65 @@
+"""Steps that decode and read prompts at once: what they read and launch once instead of twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.engine.layouts.plans import Plans, dealt
+from inference_econ.engine.operators.work import Work
+from inference_econ.engine.prefill import fastest_cut, group_steps, reading_groups
+from inference_econ.engine.setup import Setup
+from inference_econ.engine.step import operator_roofline
+
+
+def mixed_step_seconds(setup: Setup, plans: Plans, tokens: float, cached: float, prompts: Array) -> Array:
+    """Time of a step that decodes and reads some prompts [s].
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how, at the context of the sequences that decode.
+    plans : Plans
+        Deployments with the batch that decodes, shape (...).
+    tokens, cached : float
+        New tokens of each prompt, and tokens of it that are in the cache [tokens].
+    prompts : ndarray, shape (...)
+        Of a micro-batch, dealt out to its groups of attention ranks [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        One pass: matrices are read and multiplied for the tokens of both, experts are those that both touch, messages
+        carry both, and each kernel is launched once. Attention over the cache is that of decoding and that of the
+        prompts, one after the other.
+    """
+    groups = reading_groups(setup, plans)
+    fullest = dealt(prompts, groups) * groups / prompts
+    step = fastest_cut(setup, replace(plans, riding=prompts * tokens, riding_fullest=fullest))
+    batch = prompts * plans.pp
+    reading = replace(plans, batch=batch, new_tokens=tokens, prefill=True, fullest=fullest)
+    after = replace(setup, context=cached)
+    return step + _attention_seconds(after, after.work(reading))
+
+
+def saved_seconds(
+    setup: Setup, plans: Plans, tokens: float, cached: float, prompts: Array, alone: Array | None = None
+) -> Array:
+    """What a step that decodes and reads prompts takes less than two steps for both, shape (...) [s].
+
+    ``alone`` is the time of the step that only reads the prompts [s]; the rest is as in :func:`mixed_step_seconds`. At
+    most what either takes by itself.
+    """
+    decode = fastest_cut(setup, plans)
+    if alone is None:
+        alone = group_steps(setup, plans, tokens, cached, prompts, dealt(prompts, reading_groups(setup, plans)))
+    both = mixed_step_seconds(setup, plans, tokens, cached, prompts)
+    return np.clip(decode + alone - both, 0.0, np.minimum(decode, alone))
+
+
+def _attention_seconds(setup: Setup, work: Work) -> Array:
+    """Of a step, what reads the cache: scores, and what is decompressed for them [s]."""
+    rows = [row for row in work.operators if row.kind == "scores" or np.any(row.kv_bytes_per_sequence)]
+    return np.asarray(sum(operator_roofline(setup, row, work).seconds for row in rows))
