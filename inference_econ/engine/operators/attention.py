@@ -223,6 +223,7 @@ def _context_exchange(
         float(layers),
         table.precision.activations,
         collectives=dict.fromkeys(table.assumptions.layout.tensor_layouts, exchanged),
+        grouped=True,
     )
 
 
@@ -237,7 +238,7 @@ def _indexer(
     if assumed.indexer != "scan":
         # Queries, keys with the weights of heads, rotation and format of the queries, norm and write of the keys.
         shapes = counting.indexer_shapes(spec, table.hidden)
-        yield table.projection("indexer", layers, shapes, grouped=True, launches=4.0, whole=whole)
+        yield table.projection("indexer", layers, shapes, launches=4.0, whole=whole)
     width = spec.index_head_dim * table.kv_width
     if assumed.index_keys == "eight_bit":
         width = formulas.eight_bit_key_bytes(spec.index_head_dim)
