@@ -215,7 +215,7 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
         np.asarray(operator.weight_bytes * weights),
         np.asarray(operator.activation_bytes_per_token * dense * work.tokens),
         np.asarray(operator.kv_bytes_per_sequence * (repeats / setup.kv_bytes_per_second) * work.sequences),
-        setup.shown(operator.kind),
+        setup.shown(operator),
     )
 
 

@@ -42,6 +42,7 @@ from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype
 from .dtype import math_unit as math_unit
 from .hardware import HardwareSpec as HardwareSpec
+from .kernels import ExpertKernel as ExpertKernel
 from .layers import Attention as Attention
 from .layers import Block as Block
 from .layers import CompressedAttention as CompressedAttention

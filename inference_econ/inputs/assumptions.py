@@ -14,6 +14,8 @@ from pydantic import Field, create_model
 from inference_econ.inputs._base import Count, Fraction, Seconds, SourcedSpec, Spec
 from inference_econ.inputs.calibration import Calibration
 from inference_econ.inputs.collectives import Collectives
+from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs.kernels import ExpertKernel
 
 Steps = Annotated[int, Field(ge=0, le=64)]
 NonNegative = Annotated[int | float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -122,6 +124,11 @@ class LayoutAssumptions(Spec):
 class ExpertAssumptions(Spec):
     """Mixtures of experts: where experts are, what tokens do, what kernels reach."""
 
+    kernels: dict[Dtype, ExpertKernel] = Field(default_factory=dict)
+    """What kernels of routed experts reach, by the format of the weights, or the name of a file in
+    ``assumptions/kernels``. For formats that are not in it, the constants below count."""
+    kernel_efficiency: Fraction = 1.0
+    """Share of the rates of ``kernels``, which are measured alone, that servers reach [1]."""
     math_efficiency: Fraction | None = None
     """The share of arithmetic for routed experts, if it is another [1]."""
     hbm_efficiency: Fraction | None = None
