@@ -28,7 +28,7 @@ from inference_econ.formulas.grouped_matmul import padded_share
 from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, catalog
 
 Array = npt.NDArray[np.float64]
-Rows = Mapping[str, Any]
+Rows = Mapping[str, Any] | pd.DataFrame
 
 #: Chips of the tables that a set of kernels is fitted to, by names in the tables and in the catalogue.
 FAMILIES: Mapping[str, Mapping[str, str]] = {
@@ -57,8 +57,10 @@ _GATHERED = 0.85
 #: Fewer shapes say little of a curve, and more say nothing new.
 _FEWEST, _MOST = 200, 2500
 _SHAPE = ("chip", "num_tokens", "hidden", "width", "topk", "num_experts", "moe_ep_size")
-_COLUMNS = ("kernel_source", "moe_dtype", "distribution", "num_tokens", "hidden_size", "inter_size", "topk")
-_COLUMNS += ("num_experts", "moe_tp_size", "moe_ep_size", "latency")
+_COLUMNS = (
+    *("kernel_source", "moe_dtype", "distribution", "num_tokens", "hidden_size", "inter_size", "topk"),
+    *("num_experts", "moe_tp_size", "moe_ep_size", "latency"),
+)
 
 NAMES = ("math_efficiency", "hbm_efficiency", "overlap", "extra_tokens", "extra_elements", "passes")
 #: Bounds: the best dense products reach 0.80 of H100's peak in 16 bits (kernels.csv, MAMF), and less than 1 is left
@@ -124,7 +126,7 @@ def sized(rows: pd.DataFrame, family: str, dtype: str) -> pd.DataFrame:
 def newest(rows: pd.DataFrame) -> pd.DataFrame:
     """Of each engine the newest version with enough shapes."""
     counts = rows.groupby(["engine", "version"]).size()
-    last = {engine: version for (engine, version), count in counts.items() if count >= _FEWEST}
+    last = counts[counts >= _FEWEST].reset_index().groupby("engine")["version"].last()
     return rows[rows["version"] == rows["engine"].map(last)]
 
 
@@ -186,7 +188,7 @@ def products(name: str) -> Rows:
 
 def product_errors(constants: Sequence[float] | Array, rows: Rows) -> Array:
     """ln(predicted / published) of products alone."""
-    amounts = (rows[name] for name in ("compute", "weights", "tokens", "width", "depth"))
+    amounts = (np.asarray(rows[name]) for name in ("compute", "weights", "tokens", "width", "depth"))
     return np.asarray(np.log(product_seconds(constants, *amounts) / rows["seconds"]))
 
 
@@ -195,7 +197,7 @@ def fit(rows: pd.DataFrame, alone: Rows | None = None) -> Fitted:
     from scipy.optimize import least_squares
 
     index, names = pd.factorize(rows["chip"] + " " + rows["kernel_source"])
-    shapes = {name: rows[name].to_numpy() for name in rows.select_dtypes("number")}
+    shapes = {str(name): rows[str(name)].to_numpy() for name in rows.select_dtypes("number")}
     seconds, count = shapes["seconds"], len(NAMES)
 
     def errors(logs: Array) -> Array:
@@ -244,7 +246,8 @@ def skewed(fitted: Fitted, rows: pd.DataFrame, alpha: str) -> Iterator[str]:
     pairs = even.merge(skew[[*keys, "seconds"]], on=keys, suffixes=("", "_skewed"))
     pairs = pairs[(pairs["tokens"] > 64) & (pairs["seconds"] > 5e-4)]
     constants = list(fitted.constants.values())
-    for ranks, some in pairs.groupby("moe_ep_size"):
+    for _, some in pairs.groupby("moe_ep_size"):
+        ranks = float(some["moe_ep_size"].iloc[0])
         base, parts = predicted(constants, some), []
         for scv in (0.0, 0.5, 1.0, 2.3, 4.0):
             routed = float(np.median(some["tokens"] * some["num_experts"])) / ranks
@@ -253,7 +256,7 @@ def skewed(fitted: Fitted, rows: pd.DataFrame, alpha: str) -> Iterator[str]:
             busiest = min(1.0 + float(expected_largest(ranks)) * variation, ranks)
             parts.append(f"{scv}: {np.median(predicted(constants, some, busiest) / base):.2f}")
         ratio = np.median(some["seconds_skewed"] / some["seconds"])
-        yield f"{ranks:3d} ranks, {len(some)} pairs: measured {ratio:.2f}; by popularity_scv {', '.join(parts)}"
+        yield f"{ranks:3.0f} ranks, {len(some)} pairs: measured {ratio:.2f}; by popularity_scv {', '.join(parts)}"
 
 
 def popularity(alpha: float, tokens: float) -> float:

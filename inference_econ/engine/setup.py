@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from inference_econ.inputs import Dtype, Name
+    from inference_econ.inputs import Name
 
 
 #: Longer contexts are typing errors [tokens].
@@ -203,7 +203,7 @@ class Setup:
 
     def expert_kernel(self, dtype: str, kind: OperatorKind = "experts") -> ExpertKernel | None:
         """What is known of the kernels of routed experts with weights of ``dtype``; nothing of other operators."""
-        return self.assumptions.experts.kernels.get(cast("Dtype", dtype)) if kind == "experts" else None
+        return self.assumptions.experts.kernel(dtype) if kind == "experts" else None
 
     def shown(self, operator: Operator) -> float:
         """Share of the shorter of arithmetic and memory time of an operator that does not hide behind the other [1]."""

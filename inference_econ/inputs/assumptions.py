@@ -7,7 +7,7 @@ difference of two YAML files. The ``paper`` preset is ``scenarios/assumptions/pa
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field, create_model
 
@@ -174,6 +174,10 @@ class ExpertAssumptions(Spec):
     spread: Literal["even", "random"] = "even"
     """Expert-parallel ranks all have as many tokens, and touched experts, or as chance has it: then a step waits for
     the rank that has most."""
+
+    def kernel(self, dtype: str) -> ExpertKernel | None:
+        """What is known of kernels for weights of a format."""
+        return self.kernels.get(cast("Dtype", dtype))
 
 
 class AttentionAssumptions(Spec):

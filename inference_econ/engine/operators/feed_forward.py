@@ -111,7 +111,7 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
     summing, exchanging = ranks, spread
     if table.summed is not None:
         summing, exchanging = np.where(table.summed, table.stage, ranks), np.where(table.summed, 1.0, spread)
-    kernel = assumptions.experts.kernels.get(table.precision.experts)
+    kernel = assumptions.experts.kernel(table.precision.experts)
     for side, matrices, output in _sides(spec, width, hidden):
         collectives = table.all_reduces(summing, table.stage, copies * output * matrices, only_2d=side == "in")
         sent = table.activation_width
