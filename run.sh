@@ -6,6 +6,7 @@
 #   sh run.sh reproduce   every table and figure of the published study, into figures/
 #   sh run.sh validate    predictions against every measured server, into docs/validation.md
 #   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (20 minutes)
+#   sh run.sh kernels     kernels of experts fitted to public tables (an environment of its own, 300 MB)
 #   sh run.sh benchmark   speed against the naive way
 set -eu
 cd "$(dirname "$0")"
@@ -58,12 +59,20 @@ profiles)
     set_up . package
     sh benchmarks/profiles.sh
     ;;
+kernels)
+    # The tables are 82 MB and no part of the package: they and what reads them stay out of its environment.
+    [ -x .venv-kernels/bin/python ] || "$(find_python)" -m venv .venv-kernels
+    .venv-kernels/bin/python -m pip install --quiet --disable-pip-version-check --editable . pyarrow
+    .venv-kernels/bin/python -m pip install --quiet --disable-pip-version-check --no-deps aiconfigurator-core==0.12.0
+    shift
+    .venv-kernels/bin/python -m benchmarks.kernels "$@"
+    ;;
 benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | benchmark" >&2
+    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | benchmark" >&2
     exit 2
     ;;
 esac

@@ -13,10 +13,10 @@ fit() {
     .venv/bin/inference-econ calibrate "$@" --name "profiles/$name" --quiet -o "scenarios/assumptions/profiles/$name.yaml"
 }
 
-kernels=chip.math_efficiency,chip.block_math_efficiency,experts.math_efficiency,attention.math_efficiency,chip.narrow_math_efficiency
-memory=chip.hbm_efficiency,experts.hbm_efficiency,attention.kv_hbm_efficiency,experts.popularity_scv
+kernels=chip.math_efficiency,chip.block_math_efficiency,experts.kernel_efficiency,attention.math_efficiency,chip.narrow_math_efficiency
+memory=chip.hbm_efficiency,attention.kv_hbm_efficiency,experts.popularity_scv
 host=host.launch,host.warm_up,host.graph_launch,network.collective_overhead,host.step_overhead,host.sequence_overhead,host.request_overhead
-generation=host.launch,host.warm_up,chip.math_efficiency,chip.hbm_efficiency,experts.math_efficiency,experts.hbm_efficiency
+generation=host.launch,host.warm_up,chip.math_efficiency,chip.hbm_efficiency,experts.kernel_efficiency
 generation=$generation,host.graph_launch,network.collective_overhead,host.step_overhead,host.request_overhead
 engine=host.launch,host.warm_up,host.graph_launch,host.sequence_overhead,host.request_overhead
 
@@ -31,10 +31,10 @@ servers() {
         --without "engine=vllm,model=llama_3_8b,dataset=serving_points"
 }
 
-# What is set before the fit: asynchronous scheduling, tiles of grouped experts, experts that are not evenly popular.
+# What is set before the fit: asynchronous scheduling, experts that are not evenly popular.
 known="hardware=h200_sxm|b200|gb200_nvl72|h100_sxm|a100_sxm_80"
 servers servers "engine=vllm|sglang|trtllm,$known" --base deployable --fit "$kernels,$memory,$host" --most 200 \
-    --set assumptions.experts.spread=random --set assumptions.experts.tile=64 --set assumptions.experts.overlap=0.5 \
+    --set assumptions.experts.spread=random \
     --set assumptions.chip.hbm_efficiency=0.86 --set assumptions.chip.math_efficiency=0.72 \
     --set assumptions.chip.narrow_math_efficiency=0.78 --set assumptions.chip.block_math_efficiency=0.5 \
     --set "assumptions.host.graph_launch=3 us" --set "assumptions.host.launch=40 us" --set assumptions.host.steps_ahead=1 \

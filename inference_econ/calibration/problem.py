@@ -60,6 +60,7 @@ class Target:
 CONSTANTS: Mapping[str, Constant] = {
     "chip.math_efficiency": Constant(0.05, 0.95, 0.7, 0.15, "1"),
     "attention.math_efficiency": Constant(0.02, 0.95, 0.5, 0.4, "1"),
+    "experts.kernel_efficiency": Constant(0.2, 1.0, 0.9, 0.2, "1"),
     "experts.math_efficiency": Constant(0.02, 0.95, 0.35, 0.5, "1"),
     "chip.block_math_efficiency": Constant(0.2, 0.999, 0.5, 0.4, "1"),
     "chip.narrow_math_efficiency": Constant(0.3, 1.0, 0.78, 0.1, "1"),

@@ -15,6 +15,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
     Assumptions,
+    ExpertKernel,
     Free,
     HardwareSpec,
     Mesh,
@@ -214,7 +215,9 @@ class Setup:
 
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
         """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
-        assumed = self.assumptions
+        assumed, kernel = self.assumptions, self.expert_kernel(dtype, kind)
+        if kernel is not None:
+            return self.peaks[self.unit(dtype)] * kernel.math_efficiency * assumed.experts.kernel_efficiency
         shares = {"scores": assumed.attention.math_efficiency, "experts": assumed.experts.math_efficiency}
         unit = self.unit(dtype)
         narrow = assumed.chip.narrow_math_efficiency ** _HALVINGS.get(unit, 0)
@@ -222,12 +225,19 @@ class Setup:
             narrow *= assumed.chip.block_math_efficiency
         return self.peaks[unit] * (shares.get(kind) or assumed.chip.math_efficiency) * narrow
 
-    def shown(self, kind: OperatorKind) -> float:
+    def expert_kernel(self, dtype: str, kind: OperatorKind = "experts") -> ExpertKernel | None:
+        """What is known of the kernels of routed experts with weights of ``dtype``; nothing of other operators."""
+        return self.assumptions.experts.kernel(dtype) if kind == "experts" else None
+
+    def shown(self, operator: Operator) -> float:
         """Share of the shorter of arithmetic and memory time of an operator that does not hide behind the other [1]."""
         assumed = self.assumptions
         if assumed.chip.overlap == "none":
             return 1.0
-        return 1.0 - assumed.experts.overlap if assumed.chip.overlap == "operator" and kind == "experts" else 0.0
+        if assumed.chip.overlap == "step" or operator.kind != "experts":
+            return 0.0
+        kernel = self.expert_kernel(operator.dtype)
+        return 1.0 - (assumed.experts.overlap if kernel is None else kernel.overlap)
 
     def kernels(self, operator: Operator) -> float:
         """Kernels of one occurrence of a row: activations of 16 bits are quantised first for a narrow unit [1]."""
@@ -249,7 +259,9 @@ class Setup:
 
     def weight_bytes_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
         """The same for weights of a format in a kind of operator [B/s]."""
-        assumed = self.assumptions
+        assumed, kernel = self.assumptions, self.expert_kernel(dtype, kind)
+        if kernel is not None:
+            return self.hardware.hbm_bytes_per_second * kernel.hbm_efficiency * assumed.experts.kernel_efficiency
         share = (assumed.experts.hbm_efficiency if kind == "experts" else None) or assumed.chip.hbm_efficiency
         if (
             assumed.chip.widened_efficiency < 1.0

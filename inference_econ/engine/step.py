@@ -237,7 +237,7 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
         np.asarray(operator.weight_bytes * weights),
         np.asarray(operator.activation_bytes_per_token * dense * tokens),
         np.asarray(_cached_bytes(operator, work) * (repeats / setup.kv_bytes_per_second)),
-        setup.shown(operator.kind),
+        setup.shown(operator),
     )
 
 

@@ -7,13 +7,15 @@ difference of two YAML files. The ``paper`` preset is ``scenarios/assumptions/pa
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field, create_model
 
 from inference_econ.inputs._base import Count, Fraction, Seconds, SourcedSpec, Spec
 from inference_econ.inputs.calibration import Calibration
 from inference_econ.inputs.collectives import Collectives
+from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs.kernels import ExpertKernel
 
 Steps = Annotated[int, Field(ge=0, le=64)]
 NonNegative = Annotated[int | float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -139,6 +141,11 @@ class LayoutAssumptions(Spec):
 class ExpertAssumptions(Spec):
     """Mixtures of experts: where experts are, what tokens do, what kernels reach."""
 
+    kernels: dict[Dtype, ExpertKernel] = Field(default_factory=dict)
+    """What kernels of routed experts reach, by the format of the weights, or the name of a file in
+    ``assumptions/kernels``. For formats that are not in it, the constants below count."""
+    kernel_efficiency: Fraction = 1.0
+    """Share of the rates of ``kernels``, which are measured alone, that servers reach [1]."""
     math_efficiency: Fraction | None = None
     """The share of arithmetic for routed experts, if it is another [1]."""
     hbm_efficiency: Fraction | None = None
@@ -197,6 +204,10 @@ class ExpertAssumptions(Spec):
     redundant: Annotated[int, Field(ge=0, le=100_000)] | None = None
     """Copies of popular experts that are held beside all of them, and as many more as make their number a multiple of
     the ranks; None: there are none, and experts must divide [1]."""
+
+    def kernel(self, dtype: str) -> ExpertKernel | None:
+        """What is known of kernels for weights of a format."""
+        return self.kernels.get(cast("Dtype", dtype))
 
 
 class AttentionAssumptions(Spec):

@@ -40,6 +40,8 @@ _SINGULAR = {
     "assumptions": "assumptions",
     "engines": "engine",
 }
+#: Fields of assumptions that may hold the name of a file, in the folder of the same name.
+_FILES = (("network", "collectives"), ("experts", "kernels"))
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -68,7 +70,7 @@ def names(kind: Kind) -> tuple[str, ...]:
     found = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
     hidden = {
         "scenarios": ("assumptions/", "engines/", "measured/"),
-        "assumptions": ("collectives/", "tiers/"),
+        "assumptions": ("collectives/", "kernels/", "tiers/"),
     }.get(kind, ())
     return tuple(sorted((name for name in found if not name.startswith(hidden)), key=lambda n: (n.count("/"), n)))
 
@@ -77,6 +79,12 @@ def names(kind: Kind) -> tuple[str, ...]:
 def collectives_names() -> tuple[str, ...]:
     """Every model of collectives that assumptions can name, sorted."""
     return tuple(sorted(path.stem for path in (folder("assumptions") / "collectives").glob("*.yaml")))
+
+
+@cache
+def kernels_names() -> tuple[str, ...]:
+    """Every set of kernels that assumptions can name, sorted."""
+    return tuple(sorted(path.stem for path in (folder("assumptions") / "kernels").glob("*.yaml")))
 
 
 @cache
@@ -261,11 +269,11 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) ->
         _forget_calibration(document)
         document.data["extends"] = name
     for change in changes:
-        if kind == "assumptions" and "collectives." in change.partition("=")[0]:
-            _graft_collectives(document)  # so that a field inside the named file can be reached
+        if kind == "assumptions" and any(f"{field}." in change.partition("=")[0] for _, field in _FILES):
+            _graft_files(document)  # so that a field inside the named file can be reached
         _apply(document, change, _SINGULAR[kind])
     if kind == "assumptions":
-        _graft_collectives(document)
+        _graft_files(document)
     return cls.from_document(document)
 
 
@@ -316,24 +324,26 @@ def _apply(document: Document, change: str, word: str) -> None:
         del sources[path]  # nothing is left that would need one
 
 
-def _graft_collectives(document: Document) -> None:
-    """Replace names of collectives by the files they name."""
+def _graft_files(document: Document) -> None:
+    """Replace names of collectives and of kernels by the files they name."""
     from inference_econ.inputs import _yaml
 
-    places: list[Location] = [("network", "collectives")]
     families = document.data.get("per_family")
+    parents: list[Location] = [()]
     if isinstance(families, dict):
-        places += [("per_family", family, "network", "collectives") for family in families]
-    for place in places:
+        parents += [("per_family", family) for family in families]
+    for place in [(*parent, *field) for field in _FILES for parent in parents]:
         holder: Value = document.data
         for key in place:
             holder = holder.get(str(key)) if isinstance(holder, dict) else None
         if isinstance(holder, str):
-            part = _yaml.read(_collectives_file(holder, document.where(place)))
+            part = _yaml.read(_part(str(place[-1]), holder, document.where(place)))
             _yaml.graft(document, place, part)
 
 
-def _collectives_file(name: str, where: str) -> Path:
-    if name in collectives_names():
-        return folder("assumptions") / "collectives" / f"{name}.yaml"
-    raise InputError(f"{where}: unknown collectives {name!r}; known: {', '.join(collectives_names())}")
+def _part(kind: str, name: str, where: str) -> Path:
+    """The file of collectives or kernels with a name."""
+    known = {"collectives": collectives_names, "kernels": kernels_names}[kind]()
+    if name in known:
+        return folder("assumptions") / kind / f"{name}.yaml"
+    raise InputError(f"{where}: unknown {kind} {name!r}; known: {', '.join(known)}")

@@ -77,6 +77,8 @@ def _allowed(field: Mapping[str, Any]) -> str:
         return "`true`, `false`"
     if field.get("type") == "array":
         return f"list of {_allowed(field['items'])}"
+    if field.get("type") == "object":
+        return "name of a file in `assumptions/kernels`, or formats"
     if "discriminator" in field or "oneOf" in field:
         return "name of a file in `assumptions/collectives`, or one"
     bounds = {key: value for part in (field, *field.get("anyOf", ())) for key, value in part.items()}
@@ -91,6 +93,8 @@ def _shown(value: object) -> str:
         return str(value).lower()
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))
+    if isinstance(value, Mapping):
+        return ", ".join(value)
     if isinstance(value, Spec):
         return str(getattr(value, "kind", ""))
     return f"{value:.4g}" if isinstance(value, float) else str(value)

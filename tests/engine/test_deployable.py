@@ -220,11 +220,15 @@ def test_the_operator_table_adds_up_to_the_step(model: str) -> None:
     rows = explained.operators
     launches = _part(explained, "launches")
     # Each operator has its own roofline here, so that a step is the sum of what bounds each.
-    total = sum(max(one.compute_seconds, one.memory_seconds) + one.network_seconds for one in rows) + launches
+    total = sum(one.together_seconds + one.network_seconds for one in rows) + launches
+    for one in rows:
+        assert one.together_seconds >= max(one.compute_seconds, one.memory_seconds) * (1 - 1e-12)
+        if one.name not in ("experts in", "experts out"):  # a part of whose arithmetic does not hide
+            assert one.together_seconds == pytest.approx(max(one.compute_seconds, one.memory_seconds))
     assert total == pytest.approx(explained.seconds)
     assert sum(one.launch_seconds for one in rows) == pytest.approx(launches)
     assert {one.bound for one in rows} == {"memory", "network", "launch"}
-    assert all(0 < one.achieved <= 0.75 for one in rows)
+    assert all(0 < one.achieved <= 0.95 for one in rows)  # kernels of experts read at up to 0.95
     for one in rows:
         rate = explained.setup.hardware.dense_flops_per_second[one.unit]  # type: ignore[index]
         assert one.flop <= one.compute_seconds * rate * (1 + 1e-12)

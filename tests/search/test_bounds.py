@@ -24,6 +24,8 @@ OTHER_VALUES = {
     "network.collective_overhead": ("3 us",),
     "experts.imbalance": ("1.5",),
     "experts.tile": ("64",),
+    "experts.kernels": catalog.kernels_names(),
+    "experts.kernel_efficiency": ("0.5",),
     "experts.popularity_scv": ("2",),
     "experts.overlap": ("0.5",),
     "experts.parallel_min_requests_per_sparsity": ("0", "8"),

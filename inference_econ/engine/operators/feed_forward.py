@@ -12,6 +12,7 @@ import numpy.typing as npt
 from inference_econ.engine.layouts.plans import expert_ranks, expert_slots
 from inference_econ.engine.operators.table import Collective, Operator, OperatorKind, OperatorTable
 from inference_econ.formulas.experts import expected_largest, touched_fraction
+from inference_econ.formulas.grouped_matmul import padded_share
 from inference_econ.formulas.matmul import activation_elements_per_token
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
@@ -19,6 +20,7 @@ from inference_econ.inputs import (
     DenseFeedForward,
     ExpertAssumptions,
     ExpertFeedForward,
+    ExpertKernel,
     ModelSpec,
     TensorLayout,
 )
@@ -129,6 +131,7 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
         summing, exchanging = np.where(summed, table.stage, ranks), np.where(summed, 1.0, spread)
     stride = _strides(table, ranks, spread)
     copies = _summed_copies(table, active, exchanging)
+    kernel = assumptions.experts.kernel(table.precision.experts)
     for side, matrices, output in _sides(spec, width, hidden):
         collectives = table.all_reduces(
             summing, table.stage, copies * output * matrices, only_2d=side == "in", stride=stride[0]
@@ -139,6 +142,9 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
         for layout in assumptions.layout.tensor_layouts:
             collectives[layout] = (*collectives.get(layout, ()), exchange)
         elements = matrices * hidden * width
+        traffic = matrices * _traffic(table, hidden, width, ranks) * (moved / sparsity * busiest)
+        if kernel is not None:
+            yield _moved(table, f"expert tokens {side}", layers, kernel.passes * traffic)
         yield _side(
             table,
             f"experts {side}",
@@ -147,11 +153,16 @@ def _experts(table: OperatorTable, layers: int, spec: ExpertFeedForward) -> Iter
             "experts",
             weights=elements * touched,
             worked=elements * (routed / sparsity) * busiest,
-            activations=matrices * _traffic(table, hidden, width, ranks) * (moved / sparsity * busiest),
+            activations=traffic if kernel is None else np.zeros(()),
             collectives=collectives,
             # Tokens are sorted by expert, or their parts added up, beside the grouped matrices.
-            launches=2.0,
-            padding=_tiles(assumptions.experts, touched, table.tokens * active * busiest),
+            launches=2.0 if kernel is None else 1.0,
+            padding=_padding(
+                assumptions.experts,
+                kernel,
+                np.maximum(table.tokens * active * busiest, 1.0) / touched,
+                *((hidden, matrices * width / ranks) if side == "in" else (width / ranks, hidden)),
+            ),
         )
 
 
@@ -190,11 +201,22 @@ def _dispatched_width(table: OperatorTable) -> float:
     return table.activation_width
 
 
-def _tiles(assumed: ExpertAssumptions, touched: Array, routed_tokens: Array) -> Array | float:
-    """Rows that are multiplied over tokens that are routed: the last tile of an expert is half empty on average [1]."""
+def _moved(table: OperatorTable, name: str, layers: int, traffic: Array) -> Operator:
+    """Tokens that are gathered by expert and quantised, or added up, by kernels beside the products."""
+    moved = traffic * (table.activation_width / table.stage)
+    return Operator(name, float(layers), table.precision.activations, activation_bytes_per_token=moved)
+
+
+def _padding(
+    assumed: ExpertAssumptions, kernel: ExpertKernel | None, tokens: Array, depth: Array | float, width: Array | float
+) -> Array | float:
+    """Arithmetic that products of experts take the time of, over what is needed, by the tokens of one of them [1]."""
+    if kernel is not None:
+        extra = {"extra_tokens": kernel.extra_tokens, "extra_elements": kernel.extra_elements}
+        return padded_share(tokens, width, depth, **extra)
     if not assumed.tile:
         return 1.0
-    return np.asarray(1.0 + touched * (assumed.tile / 2.0) / np.maximum(routed_tokens, 1.0))
+    return padded_share(tokens, width, depth, extra_tokens=assumed.tile / 2.0, extra_elements=0.0)
 
 
 def _touched_by_busiest(touched: Array, routed: Array | float, spread: Array) -> Array:

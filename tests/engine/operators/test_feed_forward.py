@@ -15,7 +15,12 @@ EXPERTS, ACTIVE = 128, 8
 
 
 def _experts(spread: str, *, ep: int, batch: float, scv: float = 0.0, tile: int = 0) -> Operator:
-    changes = (f"experts.spread={spread}", f"experts.popularity_scv={scv}", f"experts.tile={tile}")
+    changes = (
+        f"experts.spread={spread}",
+        f"experts.popularity_scv={scv}",
+        f"experts.tile={tile}",
+        "experts.kernels={}",
+    )
     assumptions = catalog.assumptions("deployable", changes=changes)
     model = catalog.model("qwen3_30b_a3b")
     setup = Setup(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
@@ -71,7 +76,7 @@ def test_the_last_tile_of_an_expert_is_half_empty() -> None:
 
 @pytest.mark.parametrize("overlap", [0.0, 0.3, 1.0])
 def test_what_of_experts_does_not_overlap_adds_up(overlap: float) -> None:
-    changes = (f"experts.overlap={overlap}", "network.collectives=free", "host.graph_launch=0 us")
+    changes = (f"experts.overlap={overlap}", "experts.kernels={}", "network.collectives=free", "host.graph_launch=0 us")
     assumptions = catalog.assumptions("deployable", changes=changes)
     model = catalog.model("qwen3_30b_a3b")
     setup = Setup(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
@@ -94,6 +99,7 @@ def test_the_overlap_of_experts_is_one_of_operators() -> None:
     for overlap, share in (("step", 0.0), ("none", 1.0)):
         changes = (
             "experts.overlap=0.3",
+            "experts.kernels={}",
             f"chip.overlap={overlap}",
             "network.collectives=free",
             "host.graph_launch=0 us",

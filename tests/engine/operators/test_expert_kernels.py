@@ -1,0 +1,183 @@
+"""Kernels of routed experts: what the engine makes of their constants, and what DeepGEMM publishes."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inference_econ.engine import Plans, Setup, step_seconds
+from inference_econ.engine.operator_costs import OperatorCosts, operator_costs
+from inference_econ.engine.step import operator_roofline
+from inference_econ.errors import InputError, SpecError
+from inference_econ.formulas.grouped_matmul import padded_share
+from inference_econ.inputs import catalog
+from tests.reading import scalar
+
+KERNEL = (
+    "{fp8: {math_efficiency: 0.8, hbm_efficiency: 0.5, overlap: 0.25, extra_tokens: 64, extra_elements: 512, "
+    "passes: 3}}"
+)
+CHANGES = (f"per_family.h100.experts.kernels={KERNEL}", "network.collectives=free", "host.graph_launch=0 us")
+
+
+def _plans(*, batch: float = 4096.0, ranks: float = 8.0, ep: float = 1.0, tp: float = 8.0) -> Plans:
+    one = np.ones(1)
+    return Plans(ranks * one, batch * one, one, tp * one, ep * one, whole=True)
+
+
+def _setup(changes: Sequence[str] = CHANGES, model: str = "qwen3_30b_a3b", chip: str = "h100_sxm") -> Setup:
+    return Setup.of(model, chip, weights="fp8", assumptions="deployable", changes=[f"assumptions.{c}" for c in changes])
+
+
+def _rows(setup: Setup, plans: Plans) -> dict[str, OperatorCosts]:
+    return {row.name: row for row in operator_costs(setup, plans, "1d")}
+
+
+def test_experts_by_hand() -> None:
+    """Qwen3 30B A3B, 128 experts of 2,048 x 768, 8 active, on 8 H100 that cut each expert; 4,096 tokens.
+
+    Each expert has 4,096 x 8 / 128 = 256 tokens, and 96 of its 768 rows lie on a chip, in 48 layers.
+
+    | | in | out |
+    |---|---|---|
+    | FLOP of a layer and chip | 2 x 4,096 x 8 x 2 x 2,048 x 96 = 2.577e10 | 1.288e10 |
+    | padding | 1.25 x (1 + 512/2,048) x (1 + 512/192) = 5.7292 | 1.25 x (1 + 512/96) x 1.25 = 9.8958 |
+    | arithmetic at 0.8 x 1,978.9 TFLOP/s | x 5.7292 = 93.26 us | x 9.8958 = 80.54 us |
+    | weights of a layer and chip | 128 x 2 x 2,048 x 96 = 50.33 MB | 25.17 MB |
+    | read at 0.5 x 3.35 TB/s | 30.05 us | 15.02 us |
+    """
+    setup = _setup()
+    rows = _rows(setup, _plans())
+    peak, bandwidth = setup.peaks["fp8"], setup.hardware.hbm_bytes_per_second
+    for side, flop, padding, weights in (
+        ("in", 2.5769803776e10, 1.25 * 1.25 * (1 + 512 / 192), 50331648.0),
+        ("out", 1.2884901888e10, 1.25 * 1.25 * (1 + 512 / 96), 25165824.0),
+    ):
+        compute, read = flop * padding / (0.8 * peak), weights / (0.5 * bandwidth)
+        row = rows[f"experts {side}"]
+        assert row.compute_seconds == pytest.approx(48 * compute)
+        assert row.memory_seconds == pytest.approx(48 * read)
+        assert row.seconds == pytest.approx(48 * (compute + 0.75 * read))
+        assert row.flop == pytest.approx(48 * flop)
+
+
+def test_tokens_are_moved_beside_the_products() -> None:
+    rows, once = (
+        _rows(_setup((c, *CHANGES[1:])), _plans()) for c in (CHANGES[0], CHANGES[0].replace("passes: 3", "passes: 1"))
+    )
+    for side in ("in", "out"):
+        assert rows[f"expert tokens {side}"].memory_seconds == pytest.approx(
+            3.0 * once[f"expert tokens {side}"].memory_seconds
+        )
+    total = scalar(step_seconds(_setup(), _plans())[0])
+    assert total == pytest.approx(sum(row.seconds for row in rows.values()))
+
+
+def test_as_many_kernels_are_launched_as_without() -> None:
+    with_kernels, without = (
+        _setup(changes) for changes in (CHANGES[:1], ("per_family.h100.experts.kernels={}", "experts.kernels={}"))
+    )
+    counts = [
+        sum(float(row.repeats) * setup.kernels(row) for row in setup.work(_plans()).operators if row.launches)
+        for setup in (with_kernels, without)
+    ]
+    assert counts[0] == counts[1]
+
+
+def test_servers_reach_a_share_of_the_kernels() -> None:
+    half = _rows(_setup((*CHANGES, "experts.kernel_efficiency=0.5")), _plans())
+    for name, row in _rows(_setup(), _plans()).items():
+        factor = 2.0 if name in ("experts in", "experts out") else 1.0
+        assert half[name].compute_seconds == pytest.approx(factor * row.compute_seconds)
+        assert half[name].memory_seconds == pytest.approx(factor * row.memory_seconds)
+
+
+def test_other_constants_of_experts_are_those_of_formats_without_kernels() -> None:
+    further = ("experts.math_efficiency=0.1", "experts.hbm_efficiency=0.1", "experts.overlap=0", "experts.tile=512")
+    known, unknown = (
+        [_rows(_setup((*changes, *more)), _plans())["experts in"].seconds for more in ((), further)]
+        for changes in (CHANGES, (CHANGES[0].replace("{fp8:", "{nvfp4:"), *CHANGES[1:]))
+    )
+    assert known[0] == known[1]
+    assert unknown[0] < unknown[1]
+
+
+def test_the_busiest_rank_counts_once() -> None:
+    """Its tokens are more per expert, so that less of its arithmetic is padding."""
+    even, busy = (_setup((*CHANGES, f"experts.imbalance={times}")) for times in (1, 2))
+    plans = _plans(ep=8.0, batch=1024.0)
+    rows = [next(row for row in setup.work(plans).operators if row.name == "experts in") for setup in (even, busy)]
+    assert scalar(rows[1].flop_per_token) == pytest.approx(2.0 * scalar(rows[0].flop_per_token))
+    # 64 tokens per expert, then 128; on 8 chips an expert is whole: 1,536 columns.
+    along = (1 + 512 / 2048) * (1 + 512 / 1536)
+    assert scalar(rows[0].padding) == pytest.approx((1 + 64 / 64) * along, rel=1e-9)
+    assert scalar(rows[1].padding) == pytest.approx((1 + 64 / 128) * along, rel=1e-9)
+
+
+def _published() -> list[dict[str, float]]:
+    path = Path(__file__).parents[3] / "scenarios" / "measured" / "kernels.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["op"].startswith("grouped_gemm")]
+    return [{key: float(row[key]) for key in ("groups", "m", "n", "k", "value")} for row in rows]
+
+
+@pytest.mark.parametrize(
+    "row", _published(), ids=lambda row: f"{row['groups']:g}x{row['m']:g}x{row['n']:g}x{row['k']:g}"
+)
+def test_deepgemm_on_h800(row: dict[str, float]) -> None:
+    """Products alone, as DeepGEMM's README has them; the constants are fitted to these and to whole layers."""
+    setup = Setup.of("deepseek_v3", "h800_sxm", assumptions="deployable")
+    kernel = setup.expert_kernel("fp8_block")
+    assert kernel is not None
+    flop = 2.0 * row["groups"] * row["m"] * row["n"] * row["k"]
+    extra = {"extra_tokens": kernel.extra_tokens, "extra_elements": kernel.extra_elements}
+    compute = (
+        flop
+        * float(padded_share(row["m"], row["n"], row["k"], **extra))
+        / setup.flops_per_second("fp8_block", "experts")
+    )
+    read = row["groups"] * row["n"] * row["k"] / setup.weight_bytes_per_second("fp8_block", "experts")
+    seconds = max(compute, read) + (1.0 - kernel.overlap) * min(compute, read)
+    assert flop / seconds / 1e12 == pytest.approx(row["value"], rel=0.13)
+
+
+def test_blackwell_is_quicker_than_hopper() -> None:
+    plans = _plans(ep=8.0, tp=1.0, batch=8.0 * 4096)
+    seconds = []
+    for chip in ("h800_sxm", "gb200_nvl72"):
+        setup = Setup.of("deepseek_v3", chip, assumptions="deployable")
+        work = setup.work(plans)
+        rows = (row for row in work.operators if row.name.startswith("expert"))
+        seconds.append(sum(scalar(operator_roofline(setup, row, work).seconds) for row in rows))
+    assert seconds[1] < seconds[0]
+
+
+@pytest.mark.parametrize("name", ["hoper", "x" * 400])
+def test_unknown_kernels(name: str) -> None:
+    with pytest.raises(InputError, match=rf"unknown kernels '{name}'; known: .*ada, blackwell.*hopper"):
+        catalog.assumptions("deployable", changes=[f"experts.kernels={name}"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("{fp9: {}}", "fp9"),
+        ("{fp8: {math_efficiency: 0.8}}", "fp8.hbm_efficiency"),
+        (KERNEL.replace("passes: 3", "passes: 0.5"), "passes must be >= 1, got 0.5"),
+        (KERNEL.replace("extra_tokens: 64", "extra_tokens: -1"), "extra_tokens must be >= 0, got -1"),
+        (KERNEL.replace("math_efficiency: 0.8", "math_efficiency: 1.8"), "math_efficiency must be <= 1, got 1.8"),
+    ],
+)
+def test_kernels_that_cannot_be(change: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        catalog.assumptions("deployable", changes=[f"experts.kernels={change}"])
+
+
+def test_a_constant_of_a_named_file_can_be_changed() -> None:
+    changed = catalog.assumptions("deployable", changes=["experts.kernels.fp8_block.passes=7"])
+    assert changed.experts.kernels["fp8_block"].passes == 7
+    assert changed.experts.kernels["bf16"].passes != 7
