@@ -281,14 +281,15 @@ def beside(
         steps, met = through(usual, decode[..., None] + taken, count[:-1])
         several = groups[..., None] > 1.0
         chance, found = np.where(several, steps, chance), np.where(several, met, found)
-    grown, further = 1.0 / number, np.ones(())
+    # Of the numbers that are looked at.
+    grown, further = 1.0 / (chance * count[:-1]).sum(axis=-1), np.ones(())
     if np.any(number > usual):
         # Of many, what all of them take, and what one more takes, are in proportion to those of their mean number.
         (all_usual, one_usual), (all_now, one_now) = (
             (shared.at(some)[..., 0], (shared.at(some + 1.0 / stages[..., None]) - shared.at(some))[..., 0])
             for some in ((usual / stages)[..., None], (number / stages)[..., None])
         )
-        grown = all_now / all_usual / number
+        grown = grown * np.where(number > usual, all_now / all_usual * usual / number, 1.0)
         further = np.where(number > usual, one_now / np.maximum(one_usual, _TINY), 1.0)
     mean, chips = (parts.number * (chance * added).sum(axis=-1) * grown for added in (taken, work))
     following = parts.number * (chance * (more - work)).sum(axis=-1) * further
