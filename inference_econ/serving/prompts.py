@@ -324,7 +324,8 @@ def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
     At a random time counts are Poisson-distributed about a mean that follows from the mean of a step; a step of twice
     the length is met twice as often.
     """
-    log = np.log(mean * length[..., 1] / length[..., 0])
+    highest = np.log(2.0 * count[-1])
+    log = np.minimum(np.log(mean * length[..., 1] / length[..., 0]), highest)
     for _ in range(_NEWTON):
         met = _poisson(np.exp(log), count)
         steps = met / length
@@ -332,7 +333,7 @@ def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
         average = (steps * count).sum(axis=-1)
         variance = (steps * count**2).sum(axis=-1) - average**2
         change = np.log(mean / average) * average / np.maximum(variance, _TINY * average)
-        log = np.minimum(log + np.clip(change, -1.0, 1.0), np.log(2.0 * count[-1]))
+        log = np.minimum(log + np.clip(change, -1.0, 1.0), highest)
     met = _poisson(np.exp(log), count)
     steps = met / length
     return steps / steps.sum(axis=-1, keepdims=True), met / met.sum(axis=-1, keepdims=True)
