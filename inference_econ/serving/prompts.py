@@ -281,14 +281,15 @@ def beside(
         steps, met = through(usual, decode[..., None] + taken, count[:-1])
         several = groups[..., None] > 1.0
         chance, found = np.where(several, steps, chance), np.where(several, met, found)
-    grown, further = 1.0 / number, np.ones(())
+    # Of the numbers that are looked at.
+    grown, further = 1.0 / (chance * count[:-1]).sum(axis=-1), np.ones(())
     if np.any(number > usual):
         # Of many, what all of them take, and what one more takes, are in proportion to those of their mean number.
         (all_usual, one_usual), (all_now, one_now) = (
             (shared.at(some)[..., 0], (shared.at(some + 1.0 / stages[..., None]) - shared.at(some))[..., 0])
             for some in ((usual / stages)[..., None], (number / stages)[..., None])
         )
-        grown = all_now / all_usual / number
+        grown = grown * np.where(number > usual, all_now / all_usual * usual / number, 1.0)
         further = np.where(number > usual, one_now / np.maximum(one_usual, _TINY), 1.0)
     mean, chips = (parts.number * (chance * added).sum(axis=-1) * grown for added in (taken, work))
     following = parts.number * (chance * (more - work)).sum(axis=-1) * further
@@ -323,7 +324,8 @@ def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
     At a random time counts are Poisson-distributed about a mean that follows from the mean of a step; a step of twice
     the length is met twice as often.
     """
-    log = np.log(mean * length[..., 1] / length[..., 0])
+    highest = np.log(2.0 * count[-1])
+    log = np.minimum(np.log(mean * length[..., 1] / length[..., 0]), highest)
     for _ in range(_NEWTON):
         met = _poisson(np.exp(log), count)
         steps = met / length
@@ -331,7 +333,7 @@ def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
         average = (steps * count).sum(axis=-1)
         variance = (steps * count**2).sum(axis=-1) - average**2
         change = np.log(mean / average) * average / np.maximum(variance, _TINY * average)
-        log = np.minimum(log + np.clip(change, -1.0, 1.0), np.log(2.0 * count[-1]))
+        log = np.minimum(log + np.clip(change, -1.0, 1.0), highest)
     met = _poisson(np.exp(log), count)
     steps = met / length
     return steps / steps.sum(axis=-1, keepdims=True), met / met.sum(axis=-1, keepdims=True)

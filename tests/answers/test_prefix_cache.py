@@ -67,7 +67,7 @@ def test_computing_costs_what_the_prefix_adds_to_a_prefill() -> None:
     assert one.computing_seconds == pytest.approx(float(whole.seconds[0] - rest.seconds[0]))
     price = one.dollars_per_second / 3000 * 1e6
     assert one.computing_dollars_per_million == pytest.approx(
-        float(whole.busy_seconds[0] - rest.busy_seconds[0]) * price
+        (one.service.full_prefill_seconds(3500, 0) - one.service.full_prefill_seconds(500, 3000)) * price
     )
     assert one.readings[0].ttft_seconds == pytest.approx(one.ttft_seconds - one.computing_seconds)
     for reading in one.readings:

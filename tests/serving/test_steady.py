@@ -70,15 +70,15 @@ def test_littles_law_and_a_busy_machine(
 
 
 @settings(max_examples=40, deadline=None)
-@given(models, layouts, prompts, answers, chunks)
+@given(models, layouts, st.integers(64, 40_000), st.integers(20, 4_000), chunks)
 def test_more_in_flight_is_slower_for_each_and_quicker_for_all(
     model: str, layout: tuple[int, int, int, int], isl: int, osl: int, chunk: str
 ) -> None:
     found, _ = state(model, layout, np.geomspace(1.0, 4096.0, 25), requests(isl, osl), chunk)
-    for ascending in (found.tpot_seconds, found.concurrency, found.requests_per_second):
-        assert (np.diff(ascending) >= -1e-9 * ascending[:-1]).all()
-    # Where decoding and prompts change to other messages together, a step that reads both saves more at once.
-    assert (np.diff(found.ttft_seconds) >= -0.05 * found.ttft_seconds[:-1]).all()
+    # What steps that decode and read prompts save changes with the batch at once where messages or bounds change.
+    slack = 1e-9 if chunk == WHOLE and layout[0] == layout[1] else 0.1
+    for ascending in (found.tpot_seconds, found.ttft_seconds, found.concurrency, found.requests_per_second):
+        assert (np.diff(ascending) >= -slack * ascending[:-1]).all()
 
 
 @settings(max_examples=40, deadline=None)

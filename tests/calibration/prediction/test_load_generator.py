@@ -94,7 +94,7 @@ def test_a_run_with_hardly_any_load() -> None:
 
 def test_a_run_of_hosts_that_launch_slowly_and_prepare_steps() -> None:
     """Little load, then prompts that share their launches: many more get through than one by one."""
-    slow = _service(isl=128, changes=("host.launch=80 us", "host.steps_ahead=1"))
+    slow = _service(isl=128, changes=("host.launch=80 us", "host.captured_tokens=0", "host.steps_ahead=1"))
     assert slow.prefill_seconds > 3.0 * _service(isl=128).prefill_seconds
     trace, _ = _played(slow, 0.01, 20)
     assert np.median(trace.ttft) == pytest.approx(slow.prefill_seconds)
@@ -103,9 +103,11 @@ def test_a_run_of_hosts_that_launch_slowly_and_prepare_steps() -> None:
     # Those that find others wait for a step more.
     rate = 0.3 / slow.prefill_seconds
     ahead, at_once = (
-        _played(_service(isl=128, changes=("host.launch=80 us", f"host.steps_ahead={steps}")), rate, 2000)[
-            0
-        ].ttft.mean()
+        _played(
+            _service(isl=128, changes=("host.launch=80 us", "host.captured_tokens=0", f"host.steps_ahead={steps}")),
+            rate,
+            2000,
+        )[0].ttft.mean()
         for steps in (1, 0)
     )
     assert ahead > at_once + 0.5 * float(slow.states.decode_seconds[0])
