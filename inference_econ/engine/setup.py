@@ -173,7 +173,8 @@ class Setup:
         )
         opinions = profiles.assumed(assumptions, chip, changes=what_ifs["assumptions"])
         # What is asked for is not what a family of chips is an exception from.
-        opinions = opinions.without_exceptions([change.partition("=")[0].strip() for change in what_ifs["assumptions"]])
+        names = [change.partition("=")[0].strip() for change in what_ifs["assumptions"]]
+        opinions = opinions.without_exceptions([name for name in names if not name.startswith("per_family")])
         if price is None and chip.prices:
             price = chip.prices[0].dollars_per_accelerator_hour
         if activations is None and not {"bf16", "fp32"} & chip.dense_flops_per_second.keys():

@@ -103,8 +103,9 @@ def step_seconds(setup: Setup, plans: Plans) -> list[Array]:
     possible = _takes_turns(setup, plans)
     if possible is not None:
         alone, exchanged = _alone_and_exchanged(setup, setup.work(halved(setup, plans)))
+        taken = _exchange_processors(setup, work)
         for index, each in enumerate(exchanged):
-            turns = 2.0 * np.maximum(np.maximum(alone, each), host)
+            turns = 2.0 * np.maximum(np.maximum(alone + taken * each, each), host)
             totals[index] = np.where(possible, np.minimum(totals[index], turns), totals[index])
     overhead, streamed = overhead_seconds(setup, plans), streamed_seconds(setup, plans)
     if np.any(streamed):
@@ -123,6 +124,11 @@ def _takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
             return None
         possible = possible & (plans.stage > setup.hardware.link_domain) & (plans.ep > 1.0)
     return possible if possible.any() else None
+
+
+def _exchange_processors(setup: Setup, work: Work) -> float:
+    """Share of the processors that the kernels of an exchange take from work beside it [1]."""
+    return setup.assumptions.network.exchange_processors if work.prefill else 0.0
 
 
 def halved(setup: Setup, plans: Plans) -> Plans:
@@ -160,7 +166,8 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     costs = _not_before(host, _evaluate(setup, plans, layout))
     possible = _takes_turns(setup, plans)
     if possible is not None:
-        turns = _in_turns(_evaluate(setup, halved(setup, plans), layout))
+        taken = _exchange_processors(setup, setup.work(plans))
+        turns = _in_turns(_evaluate(setup, halved(setup, plans), layout), taken)
         costs = _quicker(costs, _not_before(2.0 * host, turns), possible)
     costs = _not_before(streamed_seconds(setup, plans), costs, "host_weights")
     parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(setup, plans)}
@@ -202,13 +209,18 @@ def _evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
 _EXCHANGED = ("all_reduce_latency", "all_reduce_bandwidth", "all_to_all_latency", "all_to_all_bandwidth", "pipeline")
 
 
-def _in_turns(half: StepCosts) -> StepCosts:
-    """Two halves of a batch: of communication only what is longer than the other half's work counts."""
+def _in_turns(half: StepCosts, taken: float) -> StepCosts:
+    """Two halves of a batch: of communication only what is longer than the other half's work counts.
+
+    Work that goes on meanwhile lacks the share of the processors that are ``taken``.
+    """
     exchanged = np.sum([half.parts[name] for name in _EXCHANGED], axis=0)
-    worked = half.seconds - exchanged
+    slower = taken * exchanged
+    worked = half.seconds - exchanged + slower
     with np.errstate(invalid="ignore", divide="ignore"):
         left = np.where(exchanged > worked, (exchanged - worked) / exchanged, 0.0)
     parts = {name: 2.0 * part * (left if name in _EXCHANGED else 1.0) for name, part in half.parts.items()}
+    parts["compute"] = parts["compute"] + 2.0 * slower
     busy = {name: 2.0 * part for name, part in half.busy.items()}
     return StepCosts(np.sum(list(parts.values()), axis=0), parts, busy)
 

@@ -101,6 +101,9 @@ class NetworkAssumptions(Spec):
     """Two halves of a micro-batch take turns, so that communication of one hides behind the work of the other;
     weights are read twice. Never; where that is faster; or only where, besides, experts are spread over several link
     domains, as operators of such deployments switch it on."""
+    exchange_processors: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
+    """Share of a chip's processors that the kernels of an exchange take from the work of the other half of a batch that
+    reads prompts; those of decode steps leave it all of them [1]."""
     link_domains: Literal["whole", "exact", "placed"]
     """Link domains that a group of ranks is spread over: its ranks over those of a domain, rounded up or exactly, but
     at least one; or as the ranks of a stage are placed, where groups that cut it both ways share its domains."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inference_econ.engine import Operator, Plans, Setup, memory
+from inference_econ.engine import Operator, Plans, Setup, has_experts, memory
 from inference_econ.inputs import BYTES_PER_ELEMENT, Attention, Block, ModelSpec, Precision, catalog, counting
 
 MODELS = sorted(
@@ -129,8 +129,12 @@ def test_each_chip_reads_what_it_holds(name: str, tp: int, dp: int, pp: int) -> 
     read = tp * dp * _total(list(setup.work(plan).operators), "weight_bytes")
     width = BYTES_PER_ELEMENT
     vectors = {part: count * width[getattr(setup.precision, part)] for part, count in _vectors(model).items()}
-    # Each group has a copy of the vectors of attention and of shared experts as well.
-    copied = (dp - 1) * (vectors["attention"] + vectors["shared_experts"])
+    # Each group has a copy of the vectors of attention and of shared experts as well; of a mixture of all that is not
+    # routed, the input embedding included.
+    copied = vectors["attention"] + vectors["shared_experts"]
+    if has_experts(model):
+        copied += vectors["weights"] + vectors["embeddings"] + _looked_up(model) * width[setup.precision.embeddings]
+    copied *= dp - 1
     assert read + _unread(model, setup.precision) + copied == pytest.approx(held, rel=1e-12)
 
 

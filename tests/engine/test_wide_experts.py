@@ -170,3 +170,19 @@ def test_two_halves_take_turns_only_where_experts_are_exchanged_between_domains(
     # One sequence cannot be halved.
     alone = _plans(1, 32, 32, 1.0)
     assert step_seconds(turns, alone)[0] == step_seconds(never, alone)[0]
+
+
+def test_exchanges_of_prompts_take_processors_from_the_other_half() -> None:
+    # 4 prompts of 1,024 tokens on each of 32 chips: of two halves each works W and exchanges X, one beside the other.
+    plans = replace(_plans(1, 32, 32, 128.0), prefill=True, new_tokens=1024)
+    never = _setup("deepseek_v3", "h800_sxm", "network.two_batch_overlap=never")
+    half = evaluate(never, replace(plans, batch=plans.batch / 2.0), "1d")
+    exchanged = sum(scalar(part) for name, part in half.parts.items() if name.startswith(("all_", "pipeline")))
+    worked = scalar(half.seconds) - exchanged - scalar(half.parts["host"])
+    for share in (0.0, 0.15):
+        turns = _setup("deepseek_v3", "h800_sxm", f"network.exchange_processors={share}")
+        expected = 2.0 * max(worked + share * exchanged, exchanged)
+        assert scalar(step_seconds(turns, plans)[0]) == pytest.approx(expected, rel=1e-3)
+        assert scalar(evaluate(turns, plans, "1d").seconds) == pytest.approx(
+            scalar(step_seconds(turns, plans)[0]), rel=1e-12
+        )

@@ -49,16 +49,19 @@ def _norms(table: OperatorTable, layers: int, count: int) -> Operator:
 def _mixing(table: OperatorTable, repeats: float, streams: int, outputs: int) -> Operator:
     """A matrix over all copies of the residual stream, whose other copies are read and written beside the norms'.
 
-    Every rank of a group works on all of the group's tokens; of the matrix each chip of a stage holds a part.
+    Every rank of a group works on all of the group's tokens; of the matrix each chip of a stage holds a part, or each
+    of a group that holds copies.
     """
     dtype, count = table.precision.weights, float(outputs * streams * table.hidden)
+    parts = table.ranks if table.copied else table.stage
     return Operator(
         "residual streams",
         repeats,
         dtype,
         flop_per_token=2.0 * count / table.stage,
-        weight_bytes=np.asarray(count * BYTES_PER_ELEMENT[dtype] / table.stage),
+        weight_bytes=np.asarray(count * BYTES_PER_ELEMENT[dtype] / parts),
         activation_bytes_per_token=2.0 * (streams - 1) * table.hidden * table.activation_width / table.groups,
+        grouped=True,
     )
 
 

@@ -21,7 +21,7 @@ KERNEL = (
     "{fp8: {math_efficiency: 0.8, hbm_efficiency: 0.5, overlap: 0.25, extra_tokens: 64, extra_elements: 512, "
     "passes: 3}}"
 )
-CHANGES = (f"per_family.h100.experts.kernels={KERNEL}", "network.collectives=free", "host.graph_launch=0 us")
+CHANGES = (f"experts.kernels={KERNEL}", "network.collectives=free", "host.graph_launch=0 us")
 
 
 def _plans(*, batch: float = 4096.0, ranks: float = 8.0, ep: float = 1.0, tp: float = 8.0) -> Plans:
