@@ -36,17 +36,21 @@ known="hardware=h200_sxm|b200|gb200_nvl72|h100_sxm|a100_sxm_80"
 servers servers "engine=vllm|sglang|trtllm,$known" --base deployable --fit "$kernels,$memory,$host" --most 200 \
     --set assumptions.experts.spread=random \
     --set assumptions.chip.hbm_efficiency=0.86 --set assumptions.chip.math_efficiency=0.72 \
-    --set assumptions.chip.narrow_math_efficiency=0.78 --set assumptions.chip.block_math_efficiency=0.5 \
+    --set assumptions.chip.narrow_math_efficiency=0.78 --set assumptions.chip.block_math_efficiency=0.9 \
     --set "assumptions.host.graph_launch=3 us" --set "assumptions.host.launch=40 us" --set assumptions.host.steps_ahead=1 \
     --set "assumptions.host.warm_up=0.3 s" --set "assumptions.host.transfer_warm_up=4.5 s"
-for chips in "hopper h200_sxm|h100_sxm" "blackwell b200|gb200_nvl72"; do
-    family=${chips% *} boards=${chips#* }
+generations() {
+    family=$1 boards=$2
     servers "$family" "engine=vllm|sglang|trtllm,hardware=$boards" --base profiles/servers --fit "$generation" --most 120
     for one in vllm sglang trtllm; do
         servers "${one}_$family" "engine=$one,hardware=$boards" --base "profiles/$family" --fit "$engine" \
             --prior 0.5 --most 100
     done
-done
+}
+generations hopper "h200_sxm|h100_sxm" &
+hopper=$!
+generations blackwell "b200|gb200_nvl72"
+wait "$hopper"
 for one in vllm sglang trtllm; do
     servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 100
 done
@@ -62,4 +66,4 @@ fit cdna3 inferencemax_aggregated rocm_points --base profiles/servers --where ha
     --set assumptions.chip.math_efficiency=0.51 --set assumptions.chip.narrow_math_efficiency=0.87 \
     --set assumptions.chip.hbm_efficiency=0.8 --target tpot,ttft,throughput,request --reference inferencemax
 fit atom atom_points --base profiles/servers --where hardware=mi355x --target tpot,ttft --reference rocm_atom --prior 0.5 \
-    --fit host.graph_launch,network.collective_overhead,chip.hbm_efficiency,attention.latent_graph_launch,experts.math_efficiency,host.request_overhead
+    --fit host.graph_launch,network.collective_overhead,chip.hbm_efficiency,attention.latent_graph_launch,experts.kernel_efficiency,host.request_overhead

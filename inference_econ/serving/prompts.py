@@ -158,9 +158,10 @@ def paused(reading: Prefill, prompts: Array, decode: Array, shared: SharedWork) 
     """
     stages, groups = reading.seconds / reading.busy_seconds, shared.groups[..., 0]
     number, mean = np.maximum(prompts, 1.0), np.asarray(reading.busy_seconds)
+    each = reading.busy_seconds * _each(shared, stages, number)
+    single = Added(each, each, reading.busy_seconds, each, np.zeros(()))
     if np.all(groups == 1.0):
-        mean = reading.busy_seconds * _each(shared, stages, number)
-        return Added(mean, mean, reading.busy_seconds, mean, np.zeros(()))
+        return single
     low, high = np.zeros_like(mean * prompts), prompts / decode
     for _ in range(_HALVINGS):
         rate = (low + high) / 2.0
@@ -171,7 +172,13 @@ def paused(reading: Prefill, prompts: Array, decode: Array, shared: SharedWork) 
     # Never less than what full groups take.
     mean = np.clip(mean, np.minimum(reading.full_seconds, reading.busy_seconds), reading.busy_seconds)
     joined = np.maximum(reading.busy_seconds * number * _each(shared, stages, number) - reading.busy_seconds, 0.0)
-    return Added(mean, mean, np.minimum(reading.full_seconds, mean), mean, joined)
+    several = Added(mean, mean, np.minimum(reading.full_seconds, mean), mean, joined)
+    return _where_alone(groups, single, several)
+
+
+def _where_alone(groups: Array, single: Added, several: Added) -> Added:
+    """What is added where one group of attention ranks is all, and elsewhere."""
+    return Added(*(np.where(groups == 1.0, *values) for values in zip(single, several, strict=True)))
 
 
 def _read_between(reading: Prefill, rate: Array, decode: Array, shared: SharedWork) -> tuple[Array, Array]:
@@ -261,9 +268,10 @@ def beside(
         stages = np.maximum(parts.number * reading.seconds / reading.busy_seconds - parts.number + 1.0, 1.0)
     taken_once = saved / stages
     alone = np.maximum(np.maximum(working - taken_once, 0.0), waiting)
-    single = np.asarray(parts.number * alone), parts.number * np.maximum(working - taken_once, 0.0)
+    longer = np.asarray(parts.number * alone)
+    single = Added(longer, parts.number * np.maximum(working - taken_once, 0.0), longer, longer, np.zeros(()))
     if parts.number > 1 and np.all(groups == 1.0):
-        return Added(single[0], single[1], single[0], single[0], np.zeros(()))
+        return single
     number = np.maximum(prompts * parts.number, _TINY)
     usual = np.minimum(number, _MANY)
     count = np.arange(np.ceil(usual.max() + 8.0 * np.sqrt(usual.max())) + 9.0)
@@ -296,7 +304,8 @@ def beside(
     joined = parts.number * np.maximum((found * more).sum(axis=-1) - more[..., 0], 0.0)
     mean = np.maximum(mean, least * parts.number * waiting / groups)
     # One more takes no more than each of all does; formats of messages may change in between.
-    return Added(mean, chips, np.minimum(following, chips), np.minimum(joined * grown, chips), joined)
+    several = Added(mean, chips, np.minimum(following, chips), np.minimum(joined * grown, chips), joined)
+    return _where_alone(groups, single, several) if parts.number > 1 else several
 
 
 def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:

@@ -103,7 +103,7 @@ def test_experts_are_spread_as_far_as_they_and_the_chips_divide() -> None:
         ({"cut": "2d"}, r"Llama 3.1 70B: a 2-D cut needs a square number of ranks \(tp=8, pp=1"),
         ({"cut": "3d"}, "cut: got '3d'; allowed: 1d, 2d"),
         ({"ep": 2}, "Llama 3.1 70B has no experts, so ep must be 1, got 2"),
-        ({"model": "mixtral_8x22b", "ep": 3}, r"8 experts do not split over the expert-parallel ranks \(tp=8.*ep=3\)"),
+        ({"model": "mixtral_8x22b", "ep": 3}, r"the stage does not split over the expert-parallel ranks \(tp=8.*ep=3\)"),
         (
             {"model": "mixtral_8x22b", "tp": 4, "ep": 8},
             r"the stage does not split over the expert-parallel ranks .*ep=8",
@@ -218,7 +218,11 @@ def test_what_takes_the_memory_of_an_accelerator() -> None:
     assert held["attention"] == pytest.approx((down + (attention - down) / 2) * block, rel=1e-12)
     assert held["experts"] == pytest.approx(58 * 8 * one_expert * block, rel=1e-12)
     assert held["shared_experts"] == pytest.approx(58 * one_expert * block / 2, rel=1e-12)
-    assert held["embeddings"] == pytest.approx(2 * 129280 * 7168 * 2 / 32, rel=1e-12)
+    assert held["embeddings"] == pytest.approx(2 * 129280 * 7168 * 2 / 2, rel=1e-12)
+    # So are embeddings, by the pair, and the three dense layers; a router is whole on every chip.
+    dense, router = 3 * 3 * 7168 * 18432, 58 * 256 * 7168
+    vectors = held["feed_forward"] - (dense / 2 + router) * block
+    assert 0 < vectors < 1e-3 * held["feed_forward"]
     assert held["kv_cache"] == 20 * 4000 * 61 * 576 * 2
     assert held["state"] == 0
     assert held["head_room"] == pytest.approx(0.1 * found.setup.hardware.hbm_bytes)

@@ -116,8 +116,8 @@ def test_reasons_count_plans_whose_degrees_divide_the_stage() -> None:
     for size in (1, 2, 3):
         for batch in (1, 2, 3):
             for tp in (tp for tp in (1, 2) if size % tp == 0):  # 32 heads split over 1 and 2 chips, not over 3
-                # 14336 = 2^11 x 7 does not split 3 ways.
-                if size == 3 or batch % (size // tp):
+                # 14336 = 2^11 x 7 does not split 3 ways; a group of attention ranks may have a sequence more.
+                if size == 3:
                     counts["heads, layers, experts or widths do not divide"] += 1
                 else:
                     fitting += 1
