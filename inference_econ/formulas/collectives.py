@@ -63,7 +63,7 @@ def mesh_share(ranks: npt.ArrayLike, domains: npt.ArrayLike, peers: float) -> Ar
     -----
     An exchange sends each of its parts straight to its owner, so that the R/n - 1 links to the members of a domain
     carry as much each. So does an all-reduce in two such steps, scatter and gather; and so do rings, since the links
-    of R chips split into R - 1 rings for all R but 4 and 6 (Tillson, 1980). All reach this bandwidth, none more. A
+    of R chips split into R - 1 rings for all R but 4 and 6: Tillson (1980). All reach this bandwidth, none more. A
     hand-off is a group of two.
 
     Examples

@@ -40,7 +40,7 @@ def padded_share(
     to every expert, whatever its tokens, so that time is linear in m + m0. A tile's sum over k is preceded by filling
     the pipeline of its loads and followed by writing it, which costs as long as some elements of k; and likewise for n.
     The rate of large products is therefore divided by this. Valid where each expert has the same tokens or not: what
-    is added is added once per touched expert. DeepGEMM's README (deepgemm2025) has 1,288 TFLOP/s for n = 4,096 and
+    is added is added once per touched expert. DeepGEMM's README (2025) has 1,288 TFLOP/s for n = 4,096 and
     k = 7,168, and 1,093 for n = 7,168 and k = 2,048 at the same m.
 
     Examples

@@ -287,8 +287,8 @@ def beside(
     if np.any(groups > 1.0):
         through = _by_length if parts.number > 1 else _gated
         steps, met = through(usual, decode[..., None] + taken, count[:-1])
-        several = groups[..., None] > 1.0
-        chance, found = np.where(several, steps, chance), np.where(several, met, found)
+        together = groups[..., None] > 1.0
+        chance, found = np.where(together, steps, chance), np.where(together, met, found)
     # Of the numbers that are looked at.
     grown, further = 1.0 / (chance * count[:-1]).sum(axis=-1), np.ones(())
     if np.any(number > usual):

@@ -103,7 +103,10 @@ def test_experts_are_spread_as_far_as_they_and_the_chips_divide() -> None:
         ({"cut": "2d"}, r"Llama 3.1 70B: a 2-D cut needs a square number of ranks \(tp=8, pp=1"),
         ({"cut": "3d"}, "cut: got '3d'; allowed: 1d, 2d"),
         ({"ep": 2}, "Llama 3.1 70B has no experts, so ep must be 1, got 2"),
-        ({"model": "mixtral_8x22b", "ep": 3}, r"the stage does not split over the expert-parallel ranks \(tp=8.*ep=3\)"),
+        (
+            {"model": "mixtral_8x22b", "ep": 3},
+            r"the stage does not split over the expert-parallel ranks \(tp=8.*ep=3\)",
+        ),
         (
             {"model": "mixtral_8x22b", "tp": 4, "ep": 8},
             r"the stage does not split over the expert-parallel ranks .*ep=8",

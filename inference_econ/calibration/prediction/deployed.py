@@ -199,6 +199,9 @@ def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
         changes["host.launch"] = 0.0
     if row.eager:
         changes["host.cuda_graphs"] = False
+    captured = catalog.measured_names().captured_tokens.get(row.engine)
+    if captured is not None and assumptions.host.captured_tokens:
+        changes["host.captured_tokens"] = 0 if row.prefill_first else captured
     if row.even_routing:
         changes["experts.spread"] = "even"
     if row.redundant_experts is not None:
