@@ -111,16 +111,9 @@ def test_plans_of_the_default_grid_are_all_listed() -> None:
 def test_reasons_count_plans_whose_degrees_divide_the_stage() -> None:
     setup = _front("llama_3_8b").setup
     grid = whole_grid(1.0, pipeline=False, largest=3, largest_batch=3)
-    counts: Counter[str] = Counter()
-    fitting = 0
-    for size in (1, 2, 3):
-        for batch in (1, 2, 3):
-            for tp in (tp for tp in (1, 2) if size % tp == 0):  # 32 heads split over 1 and 2 chips, not over 3
-                # 14336 = 2^11 x 7 does not split 3 ways; a group of attention ranks may have a sequence more.
-                if size == 3:
-                    counts["heads, layers, experts or widths do not divide"] += 1
-                else:
-                    fitting += 1
+    # Three batches; 32 heads split over 1 and 2 chips, 14336 = 2^11 x 7 does not split 3 ways, and a group of attention
+    # ranks may have a sequence more: tp1 on one chip, tp1dp2 and tp2 on two, nothing on three but tp1dp3.
+    counts, fitting = Counter({"heads, layers, experts or widths do not divide": 3}), 9
     table = every_plan.every_plan(replace(setup, price=2.0), grid)
     assert table.infeasible == counts
     assert len(table) == fitting

@@ -114,6 +114,10 @@ def test_deepseeks_own_fleet() -> None:
     608 G input tokens of a day, 342 G of them cached, and 168 G output tokens cost 87,072 USD at 2 USD per H800 and
     hour, at 20 to 22 tokens/s per user and 4,989 tokens of cache on average. That fleet was neither always full nor
     without speculation: ours is expected within 30 %.
+
+    Aggregated, InferenceMAX measured 237 output tokens/s per H200 at 30 tokens/s per user with prompts of 1,024 tokens, and
+    143 at 19 with 8,192 (inferencemax_aggregated.csv): at 2 USD 2.3 and 3.9 USD per million, 4.5 times that fleet's 0.52
+    and more. Ours has 2.4 on 16 H800 for 1,918 new tokens.
     """
     osl = 4989 / (608 / 168 + 0.5)
     both = pools(
@@ -122,7 +126,7 @@ def test_deepseeks_own_fleet() -> None:
     )  # fmt: skip
     compared = compare.compare(both, Terms(Targets(percentile="mean")))
     assert float(compared.disaggregated.dollars_at(21.0)) == pytest.approx(87_072 / 168_000, rel=0.3)
-    assert 1.2 < float(compared.factor(21.0)) < 2.5
+    assert 3.0 < float(compared.factor(21.0)) < 6.0
 
 
 def test_layouts_some_of_whose_groups_would_idle_are_left_out() -> None:

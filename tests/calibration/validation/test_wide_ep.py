@@ -1,0 +1,67 @@
+"""Published systems with experts spread over many chips, under the default for their engine; nothing is fitted to them."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import pytest
+
+from inference_econ.calibration import Row
+from inference_econ.calibration.prediction.predict import Prediction
+from inference_econ.inputs import catalog, profiles
+from tests.shipped import shipped_servers
+
+#: Input tokens/s per GPU of prefill, output tokens/s per GPU of decode: DeepSeek's profiles, and SGLang on 96 H100.
+WIDE = {
+    "T1425": 7839.0,
+    "T1426": 2324.75,
+    "T1427": 7209.25,
+    "T1428": 6817.88,
+    "T1429": 6287.75,
+    "T1430": 7417.12,
+    "T1431": 2785.25,
+    "T1432": 2788.75,
+}
+
+
+@cache
+def _rows() -> dict[str, Row]:
+    return {row.id: row for row in shipped_servers().rows}
+
+
+def _prediction(name: str) -> Prediction:
+    prediction = _rows()[name].prediction
+    assert prediction is not None, _rows()[name].skipped
+    return prediction
+
+
+def _predicted(name: str) -> float:
+    """Of the quantity that was measured [tokens/s]."""
+    prediction = _prediction(name)
+    reading = prediction.measurement.input_tokens_per_second_per_accelerator is not None
+    value = (
+        prediction.input_tokens_per_second_per_accelerator
+        if reading
+        else prediction.output_tokens_per_second_per_accelerator
+    )
+    assert value is not None, prediction.skipped
+    return value
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_wide_expert_parallelism_is_within_a_factor_of_1_3(name: str) -> None:
+    assert abs(math.log(_predicted(name) / WIDE[name])) < math.log(1.3)
+
+
+def test_deepseeks_decode_step_is_the_published_one() -> None:
+    # 128 requests on each of 128 H800, 4,096 tokens of context: 55.1 ms.
+    assert _prediction("T1426").tpot_seconds == pytest.approx(0.0551, rel=0.2)
+
+
+def test_no_constant_is_fitted_to_them() -> None:
+    for name in WIDE:
+        row = _prediction(name).measurement
+        behind = catalog.assumptions(profiles.name_for(catalog.hardware(row.hardware).family, row.engine)).calibration
+        assert behind is not None
+        assert behind.accelerators.high < 32
