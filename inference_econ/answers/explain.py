@@ -182,7 +182,7 @@ def explain(
     needed, accelerators = served.memory(deployment), int(deployment.accelerators[0])
     code = int(np.ravel(served.reasons(deployment, cut))[0])
     if code != memory.FITS:
-        raise NothingFitsError(_does_not_fit(served, needed, code, accelerators))
+        raise NothingFitsError(_does_not_fit(served, deployment, needed, code))
     costs = evaluate(served, deployment, cut)
     batch, dollars = float(deployment.batch[0]), None
     if served.price is not None:
@@ -235,8 +235,25 @@ def _check_divisible(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -
             raise InputError(f"{setup.model.name}: {problem.text} ({degrees})")
 
 
-def _does_not_fit(setup: Setup, needed: memory.Memory, code: int, accelerators: int) -> str:
+def _fewer_copies(setup: Setup, deployment: plans.Plans, weights: float, room: float) -> str:
+    """How many copies of experts would fit, in words; nothing if none were asked for, or fewer do not help."""
+    assumed, ranks = setup.assumptions, deployment.ep
+    if not assumed.experts.redundant or ranks is None:
+        return ""
+    bare = replace(setup, assumptions=assumed.changed({"experts.redundant": 0}))
+    experts = max(block.feed_forward.experts for block in setup.model.blocks if block.feed_forward.kind == "experts")
+    held, fewest = (float(plans.expert_slots(experts, ranks, each.assumptions.experts)[0]) for each in (setup, bare))
+    least = bare.memory(deployment).of_one_plan()[0]
+    if held == fewest or room < least:
+        return ""
+    # Every rank has equally many.
+    further = (room - least) / (weights - least) * (held - fewest) // ranks[0] * ranks[0]
+    return f", or at most {fewest + further - experts:.0f} redundant experts"
+
+
+def _does_not_fit(setup: Setup, deployment: plans.Plans, needed: memory.Memory, code: int) -> str:
     weights, cache, available = needed.of_one_plan()
+    accelerators = int(deployment.accelerators[0])
     message = f"{setup.model.name} on {accelerators} x {setup.hardware.name}: {memory.REASONS[code]}"
     if code in (memory.WEIGHTS, memory.CACHE) and available <= 0:
         message += f". {no_room(setup, needed, accelerators)}"
@@ -245,5 +262,6 @@ def _does_not_fit(setup: Setup, needed: memory.Memory, code: int, accelerators: 
         message += (
             f": {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV "
             f"cache > {available / 1e9:.1f} GB; at least {smallest} accelerators would do"
+            f"{_fewer_copies(setup, deployment, weights, available - cache)}"
         )
     return message

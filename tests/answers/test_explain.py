@@ -284,3 +284,20 @@ def test_links_that_are_a_mesh_are_told(chip: str, tp: int, said: str) -> None:
     notes = explain.operator_table(asking.explain("llama_3_8b", chip, tp=tp, batch=8, context=500)).notes
     told = [note for note in notes if note.startswith("Links are a full mesh")]
     assert told == ([] if not said else [f"Links are a full mesh: {said}."])
+
+
+def test_too_many_copies_of_experts_are_refused_with_how_many_fit() -> None:
+    # On 32 chips 256 experts take 657 GB, and every 32 copies, one for each chip, 82 GB more.
+    def asked(copies: int, chips: int = 32) -> ie.Explanation:
+        changes = [f"assumptions.experts.redundant={copies}"]
+        return asking.explain("deepseek_v3", "h800_sxm", tp=1, dp=chips, ep=chips, batch=256, changes=changes)
+
+    with pytest.raises(NothingFitsError, match=r"weights exceed .*, or at most \d+ redundant experts$") as refused:
+        asked(3200)
+    most = int(str(refused.value).rsplit("at most ", 1)[1].split()[0])
+    assert most % 32 == 0
+    assert asked(most).seconds > 0
+    with pytest.raises(NothingFitsError, match=f"at most {most} redundant experts"):
+        asked(most + 1)
+    with pytest.raises(NothingFitsError, match=r"accelerators would do$"):
+        asked(3200, chips=8)

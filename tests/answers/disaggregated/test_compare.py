@@ -115,9 +115,9 @@ def test_deepseeks_own_fleet() -> None:
     hour, at 20 to 22 tokens/s per user and 4,989 tokens of cache on average. That fleet was neither always full nor
     without speculation: ours is expected within 30 %.
 
-    Aggregated, InferenceMAX measured 237 output tokens/s per H200 at 30 tokens/s per user with prompts of 1,024 tokens, and
-    143 at 19 with 8,192 (inferencemax_aggregated.csv): at 2 USD 2.3 and 3.9 USD per million, 4.5 times that fleet's 0.52
-    and more. Ours has 2.4 on 16 H800 for 1,918 new tokens.
+    Aggregated, InferenceMAX measured 237 output tokens/s per H200 at 30 tokens/s per user with prompts of 1,024 tokens,
+    and 143 at 19 with 8,192 (inferencemax_aggregated.csv): at 2 USD 2.3 and 3.9 USD per million, 4.5 times that fleet's
+    0.52 and more. Ours has 2.4 on 16 H800 for 1,918 new tokens.
     """
     osl = 4989 / (608 / 168 + 0.5)
     both = pools(

@@ -204,7 +204,10 @@ def test_more_freedom_never_costs_more_and_queues_are_never_free(
 
 
 def test_prompts_of_a_shared_step_have_their_percentiles() -> None:
-    """Four prompts share a step: most of a line is inside the instance. Simulated, within 16 % at 30 to 80 % load, p99 within 22 %."""
+    """Four prompts share a step: most of a line is inside the instance.
+
+    Simulated, within 16 % at 30 to 80 % load, p99 within 22 %.
+    """
     both = few(2000, 200, 1)
     reader = both.prefill.services.service(0)
     most = float(load.prefill_rates(both, 0, 0, 1)[-1])
@@ -215,9 +218,8 @@ def test_prompts_of_a_shared_step_have_their_percentiles() -> None:
         exposed = float(both.transfer.exposed_seconds[0, 0])
         # The median is one of four times, a whole prompt apart.
         for name in ("mean", "p90", "p99"):
-            assert fleet.load.ttft_seconds[name] - exposed == pytest.approx(
-                seen[name].value, rel=0.22 if name == "p99" else 0.16
-            )
+            within = 0.22 if name == "p99" else 0.16
+            assert fleet.load.ttft_seconds[name] - exposed == pytest.approx(seen[name].value, rel=within)
 
 
 def test_the_simulation_sees_what_both_sides_promise() -> None:

@@ -1,4 +1,4 @@
-"""Published systems with experts spread over many chips, under the default for their engine; nothing is fitted to them."""
+"""Published systems with experts spread over many chips, under the default for their engine, fitted to none of them."""
 
 from __future__ import annotations
 
