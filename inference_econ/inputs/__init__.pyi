@@ -41,6 +41,7 @@ from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype
 from .dtype import math_unit as math_unit
+from .engines import WIRE_BYTES_PER_ELEMENT as WIRE_BYTES_PER_ELEMENT
 from .engines import EngineFacts as EngineFacts
 from .engines import EngineSpec as EngineSpec
 from .engines import EngineVersion as EngineVersion

@@ -133,7 +133,7 @@ def test_ranks_with_copies_read_what_they_hold() -> None:
 
 @pytest.mark.parametrize(
     ("model", "weights", "element"),
-    [("deepseek_v3", None, 1.0 + 4.0 / 128**2), ("deepseek_v3", "bf16", 2.0), ("gpt_oss_120b", None, 2.0)],
+    [("deepseek_v3", None, 1.0 + 4.0 / 128), ("deepseek_v3", "bf16", 2.0), ("gpt_oss_120b", None, 2.0)],
 )
 def test_tokens_travel_as_they_are_multiplied(model: str, weights: str | None, element: float) -> None:
     # One copy for each of 8 (4 of gpt-oss) active experts from each of 16 chips: 1/16 of the tokens.
@@ -186,3 +186,24 @@ def test_exchanges_of_prompts_take_processors_from_the_other_half() -> None:
         assert scalar(evaluate(turns, plans, "1d").seconds) == pytest.approx(
             scalar(step_seconds(turns, plans)[0]), rel=1e-12
         )
+
+
+@pytest.mark.parametrize("engine", ["sglang", "vllm", "deepseek"])
+def test_defaults_are_what_engines_do_with_wide_groups(engine: str) -> None:
+    facts, experts = catalog.engine(engine).at(), catalog.assumptions("deployable").experts
+    prompts, decoding = (facts.exchange(phase, wide=True) for phase in ("prefill", "decode"))
+    assert (prompts.copies, decoding.copies) == ("per_domain", "per_expert")
+    assert experts.all_to_all_crossing == "by_phase"
+    assert {each.dispatched("fp8_block") for each in (prompts, decoding)} == {"fp8_g128"}
+    assert experts.dispatch == "weights"
+    assert {overlap.kind for overlap in facts.overlap if overlap.phase in ("prefill", "decode", "both")} >= {
+        "two_batch"
+    }
+    assert catalog.assumptions("deployable").network.two_batch_overlap == "between_domains"
+    assert facts.redundant_experts.supported
+    assert experts.redundant is not None
+    assert experts.balanced_from
+
+
+def test_groups_lie_as_the_engine_that_cuts_and_spreads_lays_them() -> None:
+    assert catalog.engine("sglang").at().inside == catalog.assumptions("deployable").network.inner_group

@@ -16,6 +16,7 @@ from inference_econ.formulas.grouped_matmul import padded_share
 from inference_econ.formulas.matmul import activation_elements_per_token
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
+    WIRE_BYTES_PER_ELEMENT,
     Block,
     DenseFeedForward,
     ExpertAssumptions,
@@ -23,12 +24,13 @@ from inference_econ.inputs import (
     ExpertKernel,
     ModelSpec,
     TensorLayout,
+    WireFormat,
 )
 
 Array = npt.NDArray[np.float64]
 
-#: Formats of weights whose products take activations in the same format.
-_MULTIPLIED_NARROW = ("fp8", "fp8_block", "nvfp4")
+#: How tokens travel to experts whose weights are narrow floats, by the format of these.
+_WIRE_FORMATS: Mapping[str, WireFormat] = {"fp8": "fp8_g128", "fp8_block": "fp8_g128", "nvfp4": "nvfp4"}
 
 
 def feed_forward(table: OperatorTable, block: Block) -> Iterator[Operator]:
@@ -196,8 +198,8 @@ def _dispatched_width(table: OperatorTable) -> float:
     kind, dtype = table.assumptions.experts.dispatch, table.precision.experts
     if kind == "eight_bit":
         return min(table.activation_width, 1.0)
-    if kind == "weights" and dtype in _MULTIPLIED_NARROW:
-        return min(table.activation_width, BYTES_PER_ELEMENT[dtype])
+    if kind == "weights" and dtype in _WIRE_FORMATS:
+        return min(table.activation_width, WIRE_BYTES_PER_ELEMENT[_WIRE_FORMATS[dtype]])
     return table.activation_width
 
 
