@@ -75,8 +75,8 @@ def test_more_in_flight_is_slower_for_each_and_quicker_for_all(
     model: str, layout: tuple[int, int, int, int], isl: int, osl: int, chunk: str
 ) -> None:
     found, _ = state(model, layout, np.geomspace(1.0, 4096.0, 25), requests(isl, osl), chunk)
-    # What steps that decode and read prompts save changes with the batch at once where messages or bounds change; work of
-    # short prompts that share a step is read between counts.
+    # What steps that decode and read prompts save changes with the batch at once where messages or bounds change; the
+    # work of short prompts that share a step is read between counts.
     slack = 0.01 if chunk == WHOLE and layout[0] == layout[1] else 0.1
     for ascending in (found.tpot_seconds, found.ttft_seconds, found.concurrency, found.requests_per_second):
         assert (np.diff(ascending) >= -slack * ascending[:-1]).all()
