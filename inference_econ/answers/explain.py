@@ -19,7 +19,7 @@ from inference_econ.engine import (
     memory,
     mfu,
 )
-from inference_econ.engine.layouts import plans
+from inference_econ.engine.layouts import divisibility, plans
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
@@ -201,9 +201,9 @@ def _in_machines(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> fl
     """Time of a step without a link domain that is larger than a machine [s]; None where that changes nothing."""
     chip = setup.hardware
     shared = min(chip.link_domain, int(deployment.stage[0]))
-    if shared <= plans.MACHINE or chip.nic_bytes_per_second_one_way is None:
+    if shared <= divisibility.MACHINE or chip.nic_bytes_per_second_one_way is None:
         return None
-    apart = replace(setup, hardware=chip.model_copy(update={"link_domain": plans.MACHINE}))
+    apart = replace(setup, hardware=chip.model_copy(update={"link_domain": divisibility.MACHINE}))
     return float(evaluate(apart, deployment, cut).seconds[0])
 
 
@@ -227,7 +227,7 @@ def _deployment(setup: Setup, pins: Pins) -> plans.Plans:
 
 def _check_divisible(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> None:
     blocks = setup.precision.blocks
-    for problem in plans.indivisible(setup.model, deployment, cut, setup.assumptions, blocks):
+    for problem in divisibility.indivisible(setup.model, deployment, cut, setup.assumptions, blocks):
         if np.any(problem.where):
             degrees = f"tp={deployment.attention_ranks[0]:g}, pp={deployment.pp[0]:g}, batch={deployment.batch[0]:g}"
             if deployment.ep is not None and plans.has_experts(setup.model):

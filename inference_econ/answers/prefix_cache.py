@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from inference_econ.answers.conversations import Conversation, Reuse, reuse
 from inference_econ.answers.recommend import FILLED, Targets, promised_rates
-from inference_econ.engine import Instances, memory
+from inference_econ.engine import Instances, kv_bytes_per_sequence
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import TierSpec
@@ -299,7 +299,7 @@ class _Case:
     def bytes(self, tokens: float) -> float:
         """Cache of so many tokens, each byte once [B]."""
         setup = self.service.setup
-        return memory.kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions)
+        return kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions)
 
     def room(self) -> float:
         """Memory of the instance for caches, without the copies that a layout keeps [B]."""

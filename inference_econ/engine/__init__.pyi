@@ -3,12 +3,15 @@
 from . import memory as memory
 from . import operator_costs as operator_costs
 from . import prefill as prefill
+from .cache import kv_bytes_per_sequence as kv_bytes_per_sequence
 from .collectives import Network as Network
 from .collectives import collective_floor as collective_floor
 from .collectives import collective_seconds as collective_seconds
 from .layouts.checks import check_pins as check_pins
 from .layouts.degrees import layout_columns as layout_columns
 from .layouts.degrees import layout_record as layout_record
+from .layouts.divisibility import MACHINE as MACHINE
+from .layouts.divisibility import indivisible as indivisible
 from .layouts.grids import ContinuousLayouts as ContinuousLayouts
 from .layouts.grids import Grid as Grid
 from .layouts.grids import Layouts as Layouts
@@ -21,7 +24,6 @@ from .layouts.plans import Plans as Plans
 from .layouts.plans import attention_groups as attention_groups
 from .layouts.plans import dealt as dealt
 from .layouts.plans import has_experts as has_experts
-from .layouts.plans import indivisible as indivisible
 from .layouts.space import Space as Space
 from .memory import Memory as Memory
 from .mixed import mixed_step_seconds as mixed_step_seconds

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
+from inference_econ.engine.cache import index_key_bytes
 from inference_econ.engine.collectives import Network, collective_seconds
 from inference_econ.engine.layouts.plans import Plans, attention_groups, dealt
 from inference_econ.engine.layouts.stages import fullest_over_mean
-from inference_econ.engine.memory import index_key_bytes
 from inference_econ.engine.operators.table import Collective
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds

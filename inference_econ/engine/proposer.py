@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inference_econ._types import Array
+from inference_econ.engine.layouts.divisibility import indivisible
 from inference_econ.engine.layouts.grids import Layouts, WholeLayouts
-from inference_econ.engine.layouts.plans import Plans, indivisible
+from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.memory import FITS, Memory
 from inference_econ.engine.prefill import fastest_cut
 from inference_econ.engine.proposals import Speculation

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference_econ.answers.explain import Explanation
-from inference_econ.engine import OperatorCosts, Setup, StepCosts
-from inference_econ.engine.layouts.plans import MACHINE
+from inference_econ.engine import MACHINE, OperatorCosts, Setup, StepCosts
 from inference_econ.inputs import Quantity
 from inference_econ.report import caveats
 from inference_econ.report.page import Bar, Block, Page

@@ -19,6 +19,7 @@ from inference_econ.engine import (
     Speculation,
     WholeLayouts,
     evaluate,
+    kv_bytes_per_sequence,
     memory,
     step_seconds,
 )
@@ -371,8 +372,8 @@ def test_gpt_oss_20b_weighs_what_its_files_weigh() -> None:
 def test_cache_bytes(name: str, kv: str | None, per_token: int) -> None:
     model = catalog.model(name)
     precision = Precision.of(model, kv=kv)
-    assert memory.kv_bytes_per_sequence(model, precision, 1000.0) == per_token * 1000
-    assert memory.kv_bytes_per_sequence(model, precision, 0.0) == 0.0
+    assert kv_bytes_per_sequence(model, precision, 1000.0) == per_token * 1000
+    assert kv_bytes_per_sequence(model, precision, 0.0) == 0.0
 
 
 def test_a_window_bounds_the_cache_of_its_layers() -> None:
@@ -382,7 +383,7 @@ def test_a_window_bounds_the_cache_of_its_layers() -> None:
     layer = 2 * 8 * 64 * 2
     for context in (0.0, 100.0, 128.0, 1000.0):
         expected = 12 * layer * (context + min(context, 128.0))
-        assert memory.kv_bytes_per_sequence(model, precision, context) == expected
+        assert kv_bytes_per_sequence(model, precision, context) == expected
 
 
 def test_need_counts_micro_batches_or_the_whole_batch() -> None:
@@ -390,7 +391,7 @@ def test_need_counts_micro_batches_or_the_whole_batch() -> None:
     for counted, sequences in (("micro_batch", 16), ("batch", 64)):
         setup = _question("llama_3_70b", "h100_sxm", 1000.0, "paper", (f"capacity.kv={counted}",))
         need = setup.memory(plan)
-        one = memory.kv_bytes_per_sequence(setup.model, setup.precision, 1000.0)
+        one = kv_bytes_per_sequence(setup.model, setup.precision, 1000.0)
         assert need.kv_bytes.tolist() == [sequences * one]
         assert need.weight_bytes == memory.weight_bytes(setup.model, setup.precision)
         assert need.available_bytes.tolist() == [8 * setup.hardware.hbm_bytes]

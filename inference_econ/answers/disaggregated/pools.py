@@ -12,7 +12,15 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.answers.offer import offer
-from inference_econ.engine import Instances, Setup, Space, memory, prompts_of_a_step, prompts_together, shared_steps
+from inference_econ.engine import (
+    Instances,
+    Setup,
+    Space,
+    kv_bytes_per_sequence,
+    prompts_of_a_step,
+    prompts_together,
+    shared_steps,
+)
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import collectives, money
 from inference_econ.inputs import Free, Length, Requests
@@ -143,7 +151,7 @@ class Pools:
     def bytes_per_prompt(self) -> float:
         """Cache of a prompt that moves from one pool to the other, each byte once [B]."""
         setup = self.decode.setup
-        return memory.kv_bytes_per_sequence(setup.model, setup.precision, self.requests.isl.mean, setup.assumptions)
+        return kv_bytes_per_sequence(setup.model, setup.precision, self.requests.isl.mean, setup.assumptions)
 
     @cached_property
     def transfer(self) -> Transfer:

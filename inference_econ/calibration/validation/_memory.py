@@ -12,7 +12,7 @@ import numpy as np
 from inference_econ.calibration.measurements import UnusableRowError, format_name, hardware_name, model_name, served
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import ComparedPoint, Report
-from inference_econ.engine import Plans, Setup, memory
+from inference_econ.engine import Plans, Setup, kv_bytes_per_sequence, memory
 from inference_econ.errors import UnitError
 from inference_econ.inputs import Assumptions, Precision, catalog, units
 
@@ -60,12 +60,12 @@ class StatedDeployment:
     def bytes_per_sequence(self) -> float:
         """Cache of one sequence at the context [B]."""
         setup = self.setup
-        return memory.kv_bytes_per_sequence(setup.model, setup.precision, setup.context, setup.assumptions)
+        return kv_bytes_per_sequence(setup.model, setup.precision, setup.context, setup.assumptions)
 
     @property
     def bytes_per_token(self) -> float:
         """Cache of one token [B]."""
-        return memory.kv_bytes_per_sequence(self.setup.model, self.setup.precision, 1.0)
+        return kv_bytes_per_sequence(self.setup.model, self.setup.precision, 1.0)
 
     def need(self) -> memory.Memory:
         """What the capacity check says."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from inference_econ.engine.layouts.divisibility import indivisible_context, kv_heads
 from inference_econ.engine.layouts.pins import Pins, divisors, nearest
-from inference_econ.engine.layouts.plans import indivisible_context, kv_heads
 from inference_econ.errors import InputError
 from inference_econ.inputs import Attention, ModelSpec
 

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.engine.layouts import stages
+from inference_econ.engine.layouts.divisibility import attention_degrees, expert_degrees
 from inference_econ.engine.layouts.pins import Pins
-from inference_econ.engine.layouts.plans import Plans, attention_degrees, expert_degrees, has_experts
+from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.formulas.pipeline import logarithmic_degrees
 from inference_econ.inputs import Assumptions, LayoutAssumptions, ModelSpec
 

@@ -1,0 +1,121 @@
+"""Cache and states of sequences: bytes of one, and what a stage holds of it, copies included."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.stages import fullest_over_mean
+from inference_econ.formulas.attention import decompressed_elements, eight_bit_key_bytes
+from inference_econ.inputs import (
+    BYTES_PER_ELEMENT,
+    Assumptions,
+    Attention,
+    AttentionAssumptions,
+    CapacityAssumptions,
+    ModelSpec,
+    Precision,
+    counting,
+)
+
+
+def kv_bytes_per_sequence(
+    model: ModelSpec, precision: Precision, context: float, assumptions: Assumptions | None = None
+) -> float:
+    """Cache and states of one sequence of ``context`` tokens over all layers, once [B].
+
+    Without assumptions every token counts by itself, and of MLA the latent is kept.
+    """
+    return sum(block.layers * _kept(block.attention, precision, context, assumptions) for block in model.blocks)
+
+
+def _kept(spec: Attention, precision: Precision, context: float, assumptions: Assumptions | None) -> float:
+    """Cache and state of one sequence in one layer, in whole blocks of tokens [B]."""
+    if assumptions is not None and assumptions.capacity.kv_block > 1:
+        context = math.ceil(context / assumptions.capacity.kv_block) * float(assumptions.capacity.kv_block)
+    width = BYTES_PER_ELEMENT[precision.kv]
+    if spec.kind == "recurrent":
+        state = counting.recurrent_state_elements(spec)
+        convolution = counting.state_elements(spec) - state
+        return state * BYTES_PER_ELEMENT[spec.state_dtype] + convolution * BYTES_PER_ELEMENT[precision.activations]
+    limit = counting.window(spec)
+    cached = _elements(spec, None if assumptions is None else assumptions.attention) * (
+        context if limit is None else min(context, float(limit))
+    )
+    if spec.kind == "compressed":
+        cached += counting.window_elements(spec) * min(context, float(spec.window))
+    keys = index_key_bytes(spec, precision, None if assumptions is None else assumptions.attention)
+    return cached * width + keys * context
+
+
+def index_key_bytes(spec: Attention, precision: Precision, assumed: AttentionAssumptions | None) -> float:
+    """Bytes of index keys that one layer caches per token of context [B]."""
+    elements = counting.index_elements(spec)
+    if assumed is not None and assumed.index_keys == "eight_bit":
+        return eight_bit_key_bytes(elements)
+    return elements * BYTES_PER_ELEMENT[precision.kv]
+
+
+def held_cache(
+    model: ModelSpec, precision: Precision, plans: Plans, context: float, assumptions: Assumptions
+) -> dict[str, Array | float]:
+    """Cache and states over all accelerators of an instance, copies included, of one sequence [B].
+
+    Stages of a pipeline count as if all had as many layers as the fullest.
+    """
+    held: dict[str, Array | float] = {"kv_cache": 0.0, "state": 0.0}
+    fullest = fullest_over_mean(model.layers, plans, assumptions.layout)
+    for block in model.blocks:
+        kept: Array | float = block.layers * _kept(block.attention, precision, context, assumptions) * fullest
+        if assumptions.layout.kv_placement == "by_heads":
+            ranks = plans.attention_ranks
+            apart = _apart(block.attention, assumptions.attention)
+            # Ranks beyond the heads hold copies, or other tokens of the same sequence.
+            apart = apart if block.attention.kind == "recurrent" else apart * plans.dcp
+            kept = kept * (ranks / np.minimum(ranks, apart))
+        held["state" if block.attention.kind == "recurrent" else "kv_cache"] += kept
+    return held
+
+
+def own_tokens(context: float, shared: float, assumed: CapacityAssumptions) -> float:
+    """Tokens of a sequence that are not of the prefix that all have in common, whose whole blocks are [tokens]."""
+    block = float(assumed.kv_block)
+    return context - min(shared, context) // block * block
+
+
+def held_prefix(
+    model: ModelSpec, precision: Precision, plans: Plans, shared: float, assumptions: Assumptions
+) -> Array | float:
+    """Cache of the first tokens of all sequences, over all accelerators of an instance [B].
+
+    Each group of attention ranks holds them once, and with them a state of recurrent layers.
+    """
+    if not shared:
+        return 0.0
+    parallel = assumptions.layout.attention_groups == "data_parallel"
+    groups = plans.stage / plans.attention_ranks if parallel else 1.0
+    return sum(held_cache(model, precision, plans, shared, assumptions).values()) * groups
+
+
+def _decompressed(spec: Attention, assumed: AttentionAssumptions | None) -> bool:
+    return assumed is not None and spec.kind == "latent" and assumed.latent == "decompressed"
+
+
+def _elements(spec: Attention, assumed: AttentionAssumptions | None) -> float:
+    """Elements that one layer caches per token."""
+    if spec.kind == "latent" and _decompressed(spec, assumed):
+        widths = spec.nope_head_dim, spec.rope_head_dim, spec.value_head_dim
+        return decompressed_elements(spec.query_heads, *widths)
+    return counting.cached_elements(spec)
+
+
+def _apart(spec: Attention, assumed: AttentionAssumptions) -> float:
+    """Heads whose cache or state can lie on chips of their own."""
+    if spec.kind == "grouped_query":
+        return float(spec.kv_heads)
+    if spec.kind == "latent" and _decompressed(spec, assumed):
+        return float(spec.query_heads)
+    return float(spec.value_heads) if spec.kind == "recurrent" else 1.0
