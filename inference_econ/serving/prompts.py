@@ -2,137 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.engine import (
-    Plans,
     Prefill,
     Setup,
-    group_steps,
-    prompts_of_a_step,
-    reading_groups,
 )
 from inference_econ.inputs import Requests
+from inference_econ.serving.shared_work import TINY, Parts, SharedWork
 
-#: Numbers of prompts in a step whose work is calculated; and so many that chance hardly matters [1].
-_SHARED, _MANY = 12, 40.0
+#: So many prompts in a step that chance hardly matters [1].
+_MANY = 40.0
 #: Passes after which the number of prompts that come during a step hardly changes [1].
 _PASSES = 3
 #: Steps that find a mean and a rate [1].
 _NEWTON, _HALVINGS = 6, 30
-#: Fewer prompts in a step than this are none [1].
-_TINY = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a step reads of a prompt: all of it, or a chunk in the middle.
-
-    Attributes
-    ----------
-    tokens, cached : float
-        New tokens, and those in the cache before [tokens].
-    number : int
-        Of a prompt [1].
-    most : float
-        Parts that a group of attention ranks reads in a step [1].
-    """
-
-    tokens: float
-    cached: float
-    number: int
-    most: float
-
-    @classmethod
-    def of(cls, setup: Setup, requests: Requests) -> Parts:
-        """Of the prompts of some requests."""
-        limit, tokens = setup.assumptions.serving.prefill_chunk, requests.new_tokens
-        number = max(1, math.ceil(tokens / limit)) if limit else 1
-        each = tokens / number
-        return cls(each, requests.cached + (tokens - each) / 2.0, number, prompts_of_a_step(setup, each))
-
-
-@dataclass(frozen=True, slots=True)
-class SharedWork:
-    """What parts of prompts that share a step are for the chips, over what one is.
-
-    Attributes
-    ----------
-    counts : ndarray, shape (m,)
-        Parts of a group of attention ranks: 1, .. and as many as a step has room for [1].
-    even, uneven : ndarray, shape (..., m)
-        Work where every group has so many, and where one has so many and all others one less [1].
-    groups : ndarray, shape (..., 1)
-        Groups that step together [1].
-    alone : ndarray, shape (..., 1)
-        Step that reads one part [s].
-    """
-
-    counts: Array
-    even: Array
-    uneven: Array
-    groups: Array
-    alone: Array
-
-    @classmethod
-    def of(cls, setup: Setup, plans: Plans, requests: Requests) -> SharedWork:
-        """Of the prompts of some requests, on plans of shape (...)."""
-        parts = Parts.of(setup, requests)
-        counts = np.unique(np.rint(np.geomspace(1.0, parts.most, _SHARED)))
-        groups = reading_groups(setup, plans)[..., None]
-        full, fewer = counts * groups, (counts - 1.0) * groups + 1.0
-        columns = plans.column(full)
-        even = group_steps(setup, columns, parts.tokens, parts.cached, full, counts)
-        if np.all(groups == 1.0):
-            alone = even[..., :1]
-            return cls(counts, even / alone, even / alone, groups, alone)
-        uneven = group_steps(setup, columns, parts.tokens, parts.cached, fewer, counts)
-        alone = uneven[..., :1]
-        return cls(counts, np.maximum(even, uneven) / alone, uneven / alone, groups, alone)
-
-    def at(self, parts: Array) -> Array:
-        """Of other numbers of parts of a stage, shape (..., k) [1]; what a step has no room for takes further steps."""
-        if np.all(self.groups == 1.0):
-            return self._even(parts)
-        below = np.floor(parts)
-        low = self._whole(below)
-        return np.asarray(low + (parts - below) * (self._whole(below + 1.0) - low))
-
-    def _even(self, parts: Array) -> Array:
-        inside = np.minimum(parts, self.counts[-1])
-        work = _along(np.append(0.0, self.counts), _from_zero(self.even), inside)
-        return np.asarray(work * (np.maximum(parts, inside) / np.maximum(inside, _TINY)))
-
-    def _whole(self, parts: Array) -> Array:
-        """Of a whole number of parts that are dealt out: the fullest group has one more than any other at most."""
-        groups = self.groups
-        inside = np.minimum(parts, self.counts[-1] * groups)
-        most = np.ceil(inside / groups)
-        first = (most - 1.0) * groups + 1.0
-        counts = np.append(0.0, self.counts)
-        low, high = (_along(counts, _from_zero(work), most) for work in (self.uneven, self.even))
-        share = np.clip((inside - first) / np.maximum(groups - 1.0, 1.0), 0.0, 1.0)
-        return np.asarray((low + share * (high - low)) * (np.maximum(parts, inside) / np.maximum(inside, _TINY)))
-
-
-def _from_zero(work: Array) -> Array:
-    """Work of some numbers of parts, after that of none."""
-    return np.concatenate([np.zeros((*work.shape[:-1], 1)), work], axis=-1)
-
-
-def _along(counts: Array, work: Array, at: Array) -> Array:
-    """Work of shape (..., m) between some counts, shape (..., k)."""
-    above = np.clip(np.searchsorted(counts, at), 1, counts.size - 1)
-    shape = (*np.broadcast_shapes(work.shape[:-1], above.shape[:-1]), counts.size)
-    places = np.broadcast_to(above, (*shape[:-1], above.shape[-1]))
-    low, high = (np.take_along_axis(np.broadcast_to(work, shape), places - k, axis=-1) for k in (1, 0))
-    along = (at - counts[above - 1]) / (counts[above] - counts[above - 1])
-    return np.asarray(low + along * (high - low))
 
 
 class Added(NamedTuple):
@@ -168,7 +55,7 @@ def paused(reading: Prefill, prompts: Array, decode: Array, shared: SharedWork) 
         took, number = _read_between(reading, rate, decode, shared)
         more = rate * (decode + took) < prompts
         low, high = np.where(more, rate, low), np.where(more, high, rate)
-    mean = np.where(prompts > 0.0, took / np.maximum(prompts, _TINY), mean)
+    mean = np.where(prompts > 0.0, took / np.maximum(prompts, TINY), mean)
     # Never less than what full groups take.
     mean = np.clip(mean, np.minimum(reading.full_seconds, reading.busy_seconds), reading.busy_seconds)
     joined = np.maximum(reading.busy_seconds * number * _each(shared, stages, number) - reading.busy_seconds, 0.0)
@@ -191,7 +78,7 @@ def _read_between(reading: Prefill, rate: Array, decode: Array, shared: SharedWo
     number, step = np.ones_like(rate), np.broadcast_to(reading.busy_seconds, rate.shape)
     for _ in range(_PASSES):
         expected = rate * step
-        number = np.clip(expected / np.maximum(-np.expm1(-expected), _TINY), 1.0, most * stages)
+        number = np.clip(expected / np.maximum(-np.expm1(-expected), TINY), 1.0, most * stages)
         step = reading.busy_seconds * number * _each(shared, stages, number)
     return -np.expm1(-rate * decode) * np.exp(np.minimum(rate * step, 50.0)) * step, number
 
@@ -214,10 +101,10 @@ def in_shared_steps(requests: Requests, each: Added, decode: Array, steps: Array
         for added in (each.mean, each.chips)
     )
     least = np.finfo(float).tiny
-    mean, part = decode / np.maximum(1.0 - working, _TINY), working * each.following / np.maximum(each.chips, least)
+    mean, part = decode / np.maximum(1.0 - working, TINY), working * each.following / np.maximum(each.chips, least)
     step = through_gates(each.following, mean * (1.0 - part), part, requests)
     ahead = np.minimum(part * step, others * each.following) * each.joining / np.maximum(each.following, least)
-    return ahead, step + decode / np.maximum(1.0 - share, _TINY) - mean
+    return ahead, step + decode / np.maximum(1.0 - share, TINY) - mean
 
 
 def beside(
@@ -272,7 +159,7 @@ def beside(
     single = Added(longer, parts.number * np.maximum(working - taken_once, 0.0), longer, longer, np.zeros(()))
     if parts.number > 1 and np.all(groups == 1.0):
         return single
-    number = np.maximum(prompts * parts.number, _TINY)
+    number = np.maximum(prompts * parts.number, TINY)
     usual = np.minimum(number, _MANY)
     count = np.arange(np.ceil(usual.max() + 8.0 * np.sqrt(usual.max())) + 9.0)
     chance = found = _poisson(usual, count[:-1])
@@ -298,7 +185,7 @@ def beside(
             for some in ((usual / stages)[..., None], (number / stages)[..., None])
         )
         grown = grown * np.where(number > usual, all_now / all_usual * usual / number, 1.0)
-        further = np.where(number > usual, one_now / np.maximum(one_usual, _TINY), 1.0)
+        further = np.where(number > usual, one_now / np.maximum(one_usual, TINY), 1.0)
     mean, chips = (parts.number * (chance * added).sum(axis=-1) * grown for added in (taken, work))
     following = parts.number * (chance * (more - work)).sum(axis=-1) * further
     joined = parts.number * np.maximum((found * more).sum(axis=-1) - more[..., 0], 0.0)
@@ -317,11 +204,11 @@ def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
     chance = _poisson(mean, count)
     for _ in range(_PASSES):
         none = chance[..., 0]
-        longer = (chance[..., 1:] * length[..., 1:]).sum(axis=-1) / np.maximum(1.0 - none, _TINY)
+        longer = (chance[..., 1:] * length[..., 1:]).sum(axis=-1) / np.maximum(1.0 - none, TINY)
         short = length[..., 0]
         rate = mean / (none * short + (1.0 - none) * longer)
-        idle, full = (_poisson(np.maximum(rate * each, _TINY), count) for each in (short, longer))
-        none = full[..., 0] / np.maximum(1.0 - idle[..., 0] + full[..., 0], _TINY)
+        idle, full = (_poisson(np.maximum(rate * each, TINY), count) for each in (short, longer))
+        none = full[..., 0] / np.maximum(1.0 - idle[..., 0] + full[..., 0], TINY)
         chance = none[..., None] * idle + (1.0 - none)[..., None] * full
         chance = chance / chance.sum(axis=-1, keepdims=True)
     return chance, chance
@@ -341,7 +228,7 @@ def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
         steps = steps / steps.sum(axis=-1, keepdims=True)
         average = (steps * count).sum(axis=-1)
         variance = (steps * count**2).sum(axis=-1) - average**2
-        change = np.log(mean / average) * average / np.maximum(variance, _TINY * average)
+        change = np.log(mean / average) * average / np.maximum(variance, TINY * average)
         log = np.minimum(log + np.clip(change, -1.0, 1.0), highest)
     met = _poisson(np.exp(log), count)
     steps = met / length

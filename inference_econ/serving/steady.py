@@ -21,7 +21,8 @@ from inference_econ.engine import (
     unhindered,
 )
 from inference_econ.inputs import Requests
-from inference_econ.serving.prompts import Parts, SharedWork, beside, in_shared_steps, paused, several_fit, waits
+from inference_econ.serving.prompts import beside, in_shared_steps, paused, several_fit, waits
+from inference_econ.serving.shared_work import Parts, SharedWork
 
 
 @dataclass(frozen=True, slots=True)

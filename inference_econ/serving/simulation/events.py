@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from inference_econ.errors import InputError
 from inference_econ.serving.simulation.arrivals import Stream
@@ -100,61 +98,6 @@ class Server:
             raise InputError(f"own_share must be a share from 0 to 1, got {self.own_share:g}")
         if self.steps_ahead < 0:
             raise InputError(f"steps_ahead must be at least 0, got {self.steps_ahead}")
-
-
-class StepTable:
-    """Step times between the points of a table: linear in batch and context, and beyond its ends in context.
-
-    Parameters
-    ----------
-    batches, contexts : sequence of float
-        Ascending: requests [1] and tokens.
-    seconds : array_like, shape (batches, contexts)
-        Step times [s].
-
-    Examples
-    --------
-    >>> table = StepTable([1, 3], [0, 1000], [[0.010, 0.020], [0.030, 0.060]])
-    >>> table(2, 500.0)
-    0.03
-    """
-
-    def __init__(self, batches: Sequence[float], contexts: Sequence[float], seconds: npt.ArrayLike) -> None:
-        values = np.asarray(seconds, dtype=float)
-        if values.shape != (len(batches), len(contexts)) or not values.size:
-            raise InputError(
-                f"a table of step times for {len(batches)} batches and {len(contexts)} contexts needs that shape, "
-                f"got {values.shape}"
-            )
-        if (np.diff(batches) <= 0).any() or (np.diff(contexts) <= 0).any():
-            raise InputError("the batches and contexts of a table of step times must ascend")
-        # Plain numbers: a simulation asks often, for one value at a time.
-        self._batches, self._contexts = [float(one) for one in batches], [float(one) for one in contexts]
-        self._seconds: list[list[float]] = values.tolist()
-
-    def __call__(self, batch: int, context: float) -> float:
-        """Seconds of a step [s]."""
-        if not self._batches[0] <= batch <= self._batches[-1]:
-            raise InputError(
-                f"the table of step times is for batches from {self._batches[0]:g} to {self._batches[-1]:g}, "
-                f"got {batch}"
-            )
-        row, share = _between(self._batches, batch)
-        column, along = _between(self._contexts, context)
-        low, high = (_mix(self._seconds[index], column, along) for index in (row, min(row + 1, len(self._batches) - 1)))
-        return low + share * (high - low)
-
-
-def _between(points: list[float], at: float) -> tuple[int, float]:
-    """The point below a value, and the share of the way to the next."""
-    if len(points) == 1:
-        return 0, 0.0
-    index = min(max(bisect_right(points, at) - 1, 0), len(points) - 2)
-    return index, (at - points[index]) / (points[index + 1] - points[index])
-
-
-def _mix(values: list[float], index: int, share: float) -> float:
-    return values[index] if share == 0.0 else values[index] + share * (values[index + 1] - values[index])
 
 
 def simulate(server: Server, stream: Stream, *, warm_up: float = 0.1, cool_down: float = 0.05) -> Trace:

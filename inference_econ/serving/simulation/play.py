@@ -10,11 +10,12 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.engine import fastest_cut, group_steps, reading_groups, saved_seconds, unhindered
 from inference_econ.inputs import Length
-from inference_econ.serving.prompts import Parts
 from inference_econ.serving.services import Service
+from inference_econ.serving.shared_work import Parts
 from inference_econ.serving.simulation import arrivals
 from inference_econ.serving.simulation.arrivals import Counts, Stream
-from inference_econ.serving.simulation.events import Server, StepTable, simulate
+from inference_econ.serving.simulation.events import Server, simulate
+from inference_econ.serving.simulation.step_table import StepTable
 from inference_econ.serving.simulation.trace import Trace
 
 #: Points of the tables of step times: batches or prompt tokens in equal ratios, and contexts over the mean one.

@@ -17,7 +17,8 @@ from inference_econ.errors import InputError
 from inference_econ.formulas.queueing import load, wait_quantiles
 from inference_econ.serving import Estimate, Server
 from inference_econ.serving.simulation.arrivals import LengthLaw, Stream, draw, fixed, lognormal, samples, uniform
-from inference_econ.serving.simulation.events import Policy, StepTable, simulate
+from inference_econ.serving.simulation.events import Policy, simulate
+from inference_econ.serving.simulation.step_table import StepTable
 from inference_econ.serving.simulation.trace import estimate
 
 
