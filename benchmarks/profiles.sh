@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fit every profile that comes with the package again: sh run.sh profiles; about 20 minutes on one core.
+# Fit every profile that comes with the package again: sh run.sh profiles; about 25 minutes on two cores.
 #
 # All engines on all chips first: the constants of chips and of kernels. Then, on top of what comes before, each
 # generation of chips, and each engine on it with few constants: more of them fit better and predict worse.
@@ -18,7 +18,7 @@ memory=chip.hbm_efficiency,attention.kv_hbm_efficiency,experts.popularity_scv
 host=host.launch,host.warm_up,host.graph_launch,network.collective_overhead,host.step_overhead,host.sequence_overhead,host.request_overhead
 generation=host.launch,host.warm_up,chip.math_efficiency,chip.hbm_efficiency,experts.kernel_efficiency
 generation=$generation,host.graph_launch,network.collective_overhead,host.step_overhead,host.request_overhead
-engine=host.launch,host.warm_up,host.graph_launch,host.sequence_overhead,host.request_overhead
+engine=host.launch,host.warm_up,host.graph_launch,host.sequence_overhead,host.request_overhead,experts.kernel_efficiency
 
 # Servers whose batch is known; of these, not two series that say something else than their names (docs/validation.md).
 servers() {
@@ -51,9 +51,13 @@ generations hopper "h200_sxm|h100_sxm" &
 hopper=$!
 generations blackwell "b200|gb200_nvl72"
 wait "$hopper"
-for one in vllm sglang trtllm; do
-    servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 100
-done
+engines() {
+    for one in vllm sglang trtllm; do
+        servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 100
+    done
+}
+engines &
+engines=$!
 fit ampere throughput_points poisson_load_a100 ttft_points decode_points --base profiles/servers --prior 0.5 --most 120 \
     --fit host.launch,chip.math_efficiency,chip.hbm_efficiency,attention.kv_hbm_efficiency,host.graph_launch,host.step_overhead,host.request_overhead \
     --where "hardware=a100_sxm_80|a100_sxm_40|a100_pcie_80,engine=vllm|sglang|trtllm,load!=limited|saturated" \
@@ -67,3 +71,4 @@ fit cdna3 inferencemax_aggregated rocm_points --base profiles/servers --where ha
     --set assumptions.chip.hbm_efficiency=0.8 --target tpot,ttft,throughput,request --reference inferencemax
 fit atom atom_points --base profiles/servers --where hardware=mi355x --target tpot,ttft --reference rocm_atom --prior 0.5 \
     --fit host.graph_launch,network.collective_overhead,chip.hbm_efficiency,attention.latent_graph_launch,experts.kernel_efficiency,host.request_overhead
+wait "$engines"

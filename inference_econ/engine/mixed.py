@@ -9,7 +9,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.engine.layouts.plans import Plans, dealt
 from inference_econ.engine.operators.work import Work
-from inference_econ.engine.prefill import fastest_cut, group_steps, reading_groups
+from inference_econ.engine.prefill import fastest_cut, group_steps, prompts_of_a_set, reading_groups
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import operator_roofline
 
@@ -35,10 +35,10 @@ def mixed_step_seconds(setup: Setup, plans: Plans, tokens: float, cached: float,
         carry both, and each kernel is launched once. Attention over the cache is that of decoding and that of the
         prompts, one after the other.
     """
-    groups = reading_groups(setup, plans)
+    groups, each = reading_groups(setup, plans), prompts * prompts_of_a_set(setup, plans)
     fullest = dealt(prompts, groups) * groups / prompts
-    step = fastest_cut(setup, replace(plans, riding=prompts * tokens, riding_fullest=fullest))
-    batch = prompts * plans.pp
+    step = fastest_cut(setup, replace(plans, riding=each * tokens, riding_fullest=fullest))
+    batch = each * plans.pp
     reading = replace(plans, batch=batch, new_tokens=tokens, prefill=True, fullest=fullest)
     after = replace(setup, context=cached)
     return step + _attention_seconds(after, after.work(reading))

@@ -90,6 +90,8 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     if setup.assumptions.serving.prefill_split == "context":
         gathering, together = _gathering(setup, plans, each), plans.pp
         reading = replace(reading, fullest=1.0)
+    elif setup.assumptions.serving.prefill_split == "balanced":
+        return _of_a_set(halfway, replace(reading, batch=together, fullest=1.0), chunks, together)
     step = fastest_cut(halfway, reading) + gathering
     share = (_chip_seconds(halfway, reading, step - gathering) + gathering) / step
     full = step
@@ -107,6 +109,14 @@ def _free_passage(setup: Setup, plans: Plans, paced: Array) -> Array:
     if isinstance(fullest_over_mean(setup.model.layers, plans, assumed.layout), float):
         return paced
     return fastest_cut(replace(setup, assumptions=assumed.changed({"layout.pipeline_stages": "even"})), plans)
+
+
+def _of_a_set(setup: Setup, reading: Plans, chunks: int, together: Array) -> Prefill:
+    """A prompt that is read with one for every other group of attention ranks."""
+    step = fastest_cut(setup, reading)
+    share, each = _chip_seconds(setup, reading, step) / step, step * (chunks / together)
+    passed = _free_passage(setup, reading, step)
+    return Prefill(passed + step * ((chunks - 1.0) / reading.pp), each, each, chunks, share)
 
 
 def _chip_seconds(setup: Setup, plans: Plans, seconds: Array) -> Array:
@@ -142,8 +152,15 @@ def prompts_together(setup: Setup, plans: Plans) -> Array:
 
 
 def reading_groups(setup: Setup, plans: Plans) -> Array:
-    """Groups of attention ranks of a stage that read prompts of their own, and step together [1]."""
-    if setup.assumptions.serving.prefill_split == "context":
+    """Groups of attention ranks of a stage that read prompts of their own as they come, and step together [1]."""
+    if setup.assumptions.serving.prefill_split != "prompts":
+        return np.ones(np.shape(plans.pp))
+    return np.asarray(prompts_together(setup, plans) / plans.pp)
+
+
+def prompts_of_a_set(setup: Setup, plans: Plans) -> Array:
+    """Prompts that the groups of attention ranks of a stage begin at the same time, because they wait for all [1]."""
+    if setup.assumptions.serving.prefill_split != "balanced":
         return np.ones(np.shape(plans.pp))
     return np.asarray(prompts_together(setup, plans) / plans.pp)
 
@@ -177,8 +194,8 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
         At most 1: weights are read, kernels launched and messages sent once for all prompts of a step, and groups that
         wait for one prompt read others meanwhile [1].
     """
-    groups = reading_groups(setup, plans)
-    each = np.clip(np.asarray(prompts, dtype=float) / plans.pp, 1.0, prompts_of_a_step(setup, tokens) * groups)
+    groups, sets = reading_groups(setup, plans), plans.pp * prompts_of_a_set(setup, plans)
+    each = np.clip(np.asarray(prompts, dtype=float) / sets, 1.0, prompts_of_a_step(setup, tokens) * groups)
     if np.all(each == 1.0):
         return np.ones_like(each)
     counts = np.concatenate([np.ones((*each.shape[:-1], 1)), each], axis=-1)
@@ -198,11 +215,11 @@ def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompt
     tokens, cached : float
         New tokens of each prompt, and tokens of it that are in the cache [tokens].
     prompts, most : ndarray, shape (...)
-        Of a micro-batch, and of its fullest group [1].
+        Of a micro-batch, and of its fullest group; or sets of them, where groups wait for each other [1].
     """
-    groups = reading_groups(setup, plans)
+    groups, batch = reading_groups(setup, plans), prompts * plans.pp * prompts_of_a_set(setup, plans)
     fullest: Array | float = 1.0 if np.all(groups == 1.0) else most * groups / prompts
-    reading = replace(plans, batch=prompts * plans.pp, new_tokens=tokens, prefill=True, fullest=fullest)
+    reading = replace(plans, batch=batch, new_tokens=tokens, prefill=True, fullest=fullest)
     return fastest_cut(replace(setup, context=cached), reading)
 
 

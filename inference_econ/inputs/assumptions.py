@@ -277,9 +277,10 @@ class ServingAssumptions(Spec):
     prefill_chunk: NonNegative
     """Prompt tokens that are read in one step, together with the tokens of the decode batch; 0: prompts are read
     whole and alone, and decoding waits [tokens]."""
-    prefill_split: Literal["prompts", "context"]
-    """Groups of attention ranks read prompts of their own; or they share one prompt, each a part of its tokens, and
-    gather keys and values in every layer (context parallelism)."""
+    prefill_split: Literal["prompts", "balanced", "context"]
+    """Groups of attention ranks read prompts of their own, as they come; or hold them back until each group has one
+    (balanced); or they share one prompt, each a part of its tokens, and gather keys and values in every layer (context
+    parallelism)."""
     expected_tokens: Literal["draft_length", "draft_length_plus_one"]
     """Series of accepted tokens: over the drafted ones (the study), or one more (Leviathan et al. 2023)."""
     draft_placement: Literal["own_layout", "attention_ranks"]

@@ -15,6 +15,7 @@ from inference_econ.engine import (
     Setup,
     Speculation,
     fastest_cut,
+    prompts_of_a_set,
     read_prompt,
     rounds,
     saved_seconds,
@@ -217,7 +218,7 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
 
 def _saved(setup: Setup, plans: Plans, requests: Requests, tokens: Array, shared: SharedWork) -> Array:
     """What a step takes less as decoding and prompts read weights together, for a usual number of prompts [s]."""
-    parts, stages = Parts.of(setup, requests), plans.pp
+    parts, stages = Parts.of(setup, requests), plans.pp * prompts_of_a_set(setup, plans)
     begun = parts.number * (plans.batch - 1.0) / np.maximum(requests.decode_steps / tokens, 1.0)
     # Of the steps that read any.
     usual = np.where(begun > 0.0, begun / np.maximum(-np.expm1(-begun), 1e-12), 1.0) / stages

@@ -34,6 +34,11 @@ def step_tokens(model: str, hardware: str, engine: str, version: str, isl: float
     return None if tokens is None else float(tokens)
 
 
+def balances_prompts(model: str, engine: str, groups: int) -> bool:
+    """Whether the scripts tell the engine to hold prompts back until every group of attention ranks has one."""
+    return groups > 1 and engine in catalog.measured_names().balance_steps.get(model, {})
+
+
 def wait_steps(
     model: str,
     hardware: str,

@@ -92,6 +92,8 @@ class Measurement:
         Tokens were spread over experts evenly by force.
     redundant_experts : int or None
         Copies of experts that were held beside all of them; None if not recorded [1].
+    balanced_prompts : bool
+        Groups of attention ranks held prompts back until each of them had one.
     wait_steps : float
         Decode steps that a prompt waits on average where the engine was told to look seldom at what has come, or to
         wait for more prompts [1].
@@ -145,6 +147,7 @@ class Measurement:
     prefill_first: bool = False
     compiled: bool = False
     eager: bool = False
+    balanced_prompts: bool = False
     even_routing: bool = False
     redundant_experts: int | None = None
     wait_steps: float = 0.0

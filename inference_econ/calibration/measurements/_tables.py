@@ -140,6 +140,7 @@ def _scripted(fields: Mapping[str, Any]) -> dict[str, Any]:
             accelerators=fields["accelerators"],
         ),
         "step_tokens": _inferencex.step_tokens(*what, fields["engine_version"], fields["isl"]),
+        "balanced_prompts": _inferencex.balances_prompts(fields["model"], fields["engine"], fields["dp"]),
     }
 
 

@@ -202,6 +202,8 @@ def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
     captured = catalog.measured_names().captured_tokens.get(row.engine)
     if captured is not None and assumptions.host.captured_tokens:
         changes["host.captured_tokens"] = 0 if row.prefill_first else captured
+    if row.balanced_prompts and assumptions.serving.prefill_split == "prompts":
+        changes["serving.prefill_split"] = "balanced"
     if row.even_routing:
         changes["experts.spread"] = "even"
     if row.redundant_experts is not None:
