@@ -48,13 +48,13 @@ def test_a_row_by_hand() -> None:
 
 
 def test_how_far_off_vllm_is_without_calibration() -> None:
-    """Half within a quarter or a third; too quick, since hosts and kernels lose what `deployable` does not know."""
+    """Half within a third or a half; too quick, since hosts and kernels lose what `deployable` does not know."""
     for words, median in (
-        (("TPOT by number in flight", "vllm"), 0.25),
-        (("TPOT by rate", "vllm", "queue"), 0.25),
-        (("tokens/s", "vllm", "queue"), 0.35),
+        (("TPOT by number in flight", "vllm"), 0.35),
+        (("TPOT by rate", "vllm", "queue"), 0.35),
+        (("tokens/s", "vllm", "queue"), 0.5),
         (("tokens/s", "vllm", "kept up"), 0.1),
-        (("$/M", "vllm", "queue"), 0.35),
+        (("$/M", "vllm", "queue"), 0.5),
     ):
         assert np.median(np.abs(errors(*words))) < median, words
     assert np.mean(errors("TPOT by number in flight", "vllm")) < 0.0

@@ -56,7 +56,7 @@ def test_cache_of_a_request_by_hand(points: dict[str, ComparedPoint]) -> None:
     free, requests = points["M0014"].predicted, points["M0016"].predicted
     assert free is not None
     assert requests == pytest.approx(free * 1e9 / (3 * 1024 * PER_TOKEN), rel=1e-12)
-    assert "471" in points["M0016"].note
+    assert "453" in points["M0016"].note
 
 
 def test_weights_and_what_they_leave_are_the_usable_memory(points: dict[str, ComparedPoint]) -> None:
