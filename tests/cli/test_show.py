@@ -85,4 +85,4 @@ def test_wide_tables_are_not_folded_in_files_and_lose_their_lines_in_narrow_term
     assert "│" not in row()
     assert row().split()[-2:] == ["launch", "0"]
     monkeypatch.delenv("COLUMNS")
-    assert row().endswith("│ launch │      0 │")
+    assert [cell.strip() for cell in row().split("│")][-3:] == ["launch", "0", ""]
