@@ -5,7 +5,7 @@
 #   sh run.sh test        every check and test
 #   sh run.sh reproduce   every table and figure of the published study, into figures/
 #   sh run.sh validate    predictions against every measured server, into docs/validation.md
-#   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (20 minutes)
+#   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (25 minutes)
 #   sh run.sh kernels     kernels of experts fitted to public tables (an environment of its own, 300 MB)
 #   sh run.sh benchmark   speed against the naive way
 set -eu
