@@ -176,8 +176,10 @@ class ExpertAssumptions(Spec):
     """Ranks in the dispatch of tokens: as many as a token can reach, or the whole expert-parallel group."""
     all_to_all_traffic: Literal["as_all_reduce", "own_link"]
     """Traffic between domains is shared by all ranks as in an all-reduce, or each rank sends over its own link."""
-    all_to_all_copies: Literal["reached", "active_experts"]
-    """Copies of a token that are sent: one per rank it reaches, or one per active expert."""
+    all_to_all_copies: Literal["reached", "active_experts", "by_phase"]
+    """Copies of a token that are sent: one per rank it reaches, at most one per active expert; one per active expert;
+    or, of prompts, one per rank that it reaches on average, as several of its experts may be there, and of decode
+    steps, whose kernels are for latency, one per active expert."""
     all_to_all_crossing: Literal["per_copy", "per_domain", "by_phase"]
     """A token crosses between link domains once per copy, or once per domain it reaches, of which node-limited
     routing allows ``active_groups`` (:class:`ExpertFeedForward`); or once per domain in prompts, and once per copy in

@@ -131,6 +131,7 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
 #: Fields that say nothing about a single step at a given layout.
 ELSEWHERE = {
     "layout.tensor_layouts",
+    "experts.all_to_all_copies",  # the same
     "experts.all_to_all_crossing",  # by phase: decode steps send as the study's do
     "network.exchange_processors",  # of steps that read prompts
     "capacity.draft",

@@ -154,8 +154,21 @@ def test_prompts_cross_once_per_domain_and_decode_steps_once_per_copy() -> None:
         row = _row(setup, phase, "experts in")
         (found,) = (each for each in row.collectives["1d"] if each.kind == "all_to_all")
         crossings.append(scalar(found.crossing))
-    reached = 4 * (1 - (3 / 4) ** ACTIVE)
-    assert crossings == pytest.approx([1.0, reached / ACTIVE])
+    # To 32 ranks a token of a prompt sends 32 (1 - (31/32)^8) = 7.2 copies, since some of its experts share a rank.
+    reached, copies = 4 * (1 - (3 / 4) ** ACTIVE), 32 * (1 - (31 / 32) ** ACTIVE)
+    assert crossings == pytest.approx([1.0, reached / copies])
+
+
+@pytest.mark.parametrize(("ranks", "prompts"), [(2, 1.992), (8, 5.251), (16, 6.453), (32, 7.177), (128, 7.785)])
+def test_prompts_send_a_copy_per_rank_and_decode_steps_one_per_expert(ranks: int, prompts: float) -> None:
+    # R (1 - (1 - 1/R)^8) ranks reached by 8 experts that are drawn evenly; 2 B per element come back.
+    setup, plans = _setup("deepseek_v3", "b200"), _plans(1, ranks, ranks, 64.0 * ranks)
+    even = replace(setup, assumptions=setup.assumptions.changed({"experts.spread": "even"}))
+    sent = [
+        _exchange(even, phase, "experts out")[2] * ranks / (HIDDEN * 2)
+        for phase in (plans, replace(plans, prefill=True, new_tokens=64))
+    ]
+    assert sent == pytest.approx([ACTIVE, prompts], rel=1e-3)
 
 
 def test_two_halves_take_turns_only_where_experts_are_exchanged_between_domains() -> None:

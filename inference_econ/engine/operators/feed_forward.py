@@ -263,7 +263,7 @@ def _exchange(
     """Dispatch or combine: an all-to-all of one copy of a token per rank that it reaches."""
     reached = np.minimum(active, spread)
     ranks = reached if table.assumptions.experts.all_to_all_ranks == "reached" else spread
-    copies = reached if table.assumptions.experts.all_to_all_copies == "reached" else np.full((), active)
+    copies = _copies_sent(table, active, spread)
     size = token_bytes * copies / table.stage
     domains = table.domains(ranks, stride)
     own_link = table.assumptions.experts.all_to_all_traffic == "own_link"
@@ -272,6 +272,16 @@ def _exchange(
     if once == "per_domain" or (once == "by_phase" and table.plans.prefill):
         crossing = np.minimum(_domains_reached(spec, active, domains) / copies, 1.0)
     return Collective("all_to_all", ranks, domains, size, own_link=own_link, crossing=crossing)
+
+
+def _copies_sent(table: OperatorTable, active: float, spread: Array) -> Array:
+    """Copies of a token that leave its rank, or would if none stayed [1]."""
+    kind = table.assumptions.experts.all_to_all_copies
+    if kind == "reached":
+        return np.asarray(np.minimum(active, spread))
+    if kind == "by_phase" and table.plans.prefill:
+        return np.asarray(spread * touched_fraction(spread, active))
+    return np.full((), active)
 
 
 def _domains_reached(spec: ExpertFeedForward, active: float, domains: Array) -> Array:
