@@ -301,3 +301,15 @@ def test_too_many_copies_of_experts_are_refused_with_how_many_fit() -> None:
         asked(most + 1)
     with pytest.raises(NothingFitsError, match=r"accelerators would do$"):
         asked(3200, chips=8)
+
+
+def test_a_rack_says_what_its_fast_domain_is_worth() -> None:
+    wide = {"tp": 1, "dp": 64, "ep": 64, "batch": 4096, "context": 2250}
+    rack = asking.explain("deepseek_v3", "gb200_nvl72", **wide)
+    boxes = asking.explain("deepseek_v3", "gb200_nvl72", **wide, changes=["hardware.link_domain=8"])
+    assert rack.in_machines_seconds == pytest.approx(boxes.seconds, rel=1e-12)
+    assert boxes.in_machines_seconds is None
+    assert boxes.seconds > 1.1 * rack.seconds
+    (note,) = (note for note in explain.explain_table(rack).notes if note.startswith("The fast domain of 72 is worth"))
+    assert f"in machines of 8 the step would take {1e3 * boxes.seconds:.4g} ms" in note
+    assert asking.explain("deepseek_v3", "h200_sxm", **wide).in_machines_seconds is None

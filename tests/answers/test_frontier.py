@@ -325,3 +325,14 @@ def test_bandwidth_utilisation_counts_bytes_whatever_share_of_the_bandwidth_each
     read = 2.0 * (matrices + 64 * 2000 * model.kv_elements_per_token)
     seconds = 1.0 / point.tokens_per_second_per_user
     assert point.bandwidth_utilization == pytest.approx(read / seconds / chip.hbm_bytes_per_second, rel=1e-9)
+
+
+@pytest.mark.parametrize(("chip", "most"), [("h200_sxm", 64), ("gb200_nvl72", 72)])
+def test_deepseek_v3_is_preferred_as_its_operators_lay_it_out(chip: str, most: int) -> None:
+    front = asking.frontier("deepseek_v3", chip, ie.Traffic(isl=2000, osl=500), max_accelerators=most)
+    layout = front.preferred(exponent=3).layout
+    assert layout["ep"] == layout["tp"] * layout["dp"] == layout["stage"] >= 32
+    assert layout["pp"] == 1
+    # Experts are spread over all chips of a stage, or over none of a small one.
+    spread = [point.layout["ep"] in (1, point.layout["stage"]) for point in front.points()]
+    assert sum(spread) > 0.9 * len(spread)
