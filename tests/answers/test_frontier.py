@@ -331,8 +331,9 @@ def test_bandwidth_utilisation_counts_bytes_whatever_share_of_the_bandwidth_each
 def test_deepseek_v3_is_preferred_as_its_operators_lay_it_out(chip: str, most: int) -> None:
     front = asking.frontier("deepseek_v3", chip, ie.Traffic(isl=2000, osl=500), max_accelerators=most)
     layout = front.preferred(exponent=3).layout
-    assert layout["ep"] == layout["tp"] * layout["dp"] == layout["stage"] >= 32
-    assert layout["pp"] == 1
+    tp, dp, pp, ep, stage = (float(layout[name]) for name in ("tp", "dp", "pp", "ep", "stage"))
+    assert ep == tp * dp == stage >= 32
+    assert pp == 1
     # Experts are spread over all chips of a stage, or over none of a small one.
     spread = [point.layout["ep"] in (1, point.layout["stage"]) for point in front.points()]
     assert sum(spread) > 0.9 * len(spread)
