@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from inference_econ.engine import memory
-from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.table import Operator, OperatorKind
 from inference_econ.engine.operators.work import Work, decode_work
@@ -102,6 +102,12 @@ class Setup:
             raise InputError(
                 f"the price must be a positive number of USD per hour, from {_LEAST_PRICE:g} to {_MOST_PRICE:g}, "
                 f"got {self.price:g}"
+            )
+        copies = self.assumptions.experts.redundant
+        if copies and not has_experts(self.model):
+            raise InputError(
+                f"experts.redundant is {copies}, but {self.model.name} has no experts; leave --redundant-experts out, "
+                "or set it to 0"
             )
         object.__setattr__(self, "assumptions", self.assumptions.for_family(self.hardware.family))
         if self.assumptions.capacity.host_weights and self.hardware.host_link_bytes_per_second_one_way is None:

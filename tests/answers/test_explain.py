@@ -313,3 +313,10 @@ def test_a_rack_says_what_its_fast_domain_is_worth() -> None:
     (note,) = (note for note in explain.explain_table(rack).notes if note.startswith("The fast domain of 72 is worth"))
     assert f"in machines of 8 the step would take {1e3 * boxes.seconds:.4g} ms" in note
     assert asking.explain("deepseek_v3", "h200_sxm", **wide).in_machines_seconds is None
+
+
+def test_experts_that_cannot_be_placed_are_refused_with_the_nearest_that_can() -> None:
+    with pytest.raises(InputError, match=r"ep=12: the 32 accelerators of a stage, .* ranks; nearest: 8 or 16$"):
+        asking.explain("qwen3_235b_a22b", "h200_sxm", tp=4, dp=8, ep=12)
+    with pytest.raises(InputError, match=r"experts.redundant is 4, but Llama 3.1 8B has no experts; leave"):
+        asking.explain("llama_3_8b", "h100_sxm", changes=["assumptions.experts.redundant=4"])

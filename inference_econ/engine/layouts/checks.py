@@ -25,12 +25,20 @@ def check_pins(model: ModelSpec, pins: Pins) -> None:
     Raises
     ------
     InputError
-        If there are more pipeline stages than layers, or more ranks share the tokens of a sequence than hold copies.
+        If there are more pipeline stages than layers, a stage does not split into the ranks that experts are spread
+        over, or more ranks share the tokens of a sequence than hold copies.
     """
     if pins.pp is not None and pins.pp > model.layers:
         raise InputError(
             f"pp={pins.pp}: the {model.layers} layers of {model.name} fill at most {model.layers} pipeline stages"
         )
+    if pins.ep is not None and pins.tp is not None and pins.dp is not None:
+        stage = int(pins.tp * pins.dp)
+        if stage % pins.ep:
+            raise InputError(
+                f"ep={pins.ep}: the {stage} accelerators of a stage, tp x dp, do not split over {pins.ep} "
+                f"expert-parallel ranks; nearest: {nearest(int(pins.ep), divisors(stage))}"
+            )
     if pins.dcp is not None and pins.tp is not None:
         _check_context(model, pins.dcp, pins.tp)
 
