@@ -103,12 +103,6 @@ class Setup:
                 f"the price must be a positive number of USD per hour, from {_LEAST_PRICE:g} to {_MOST_PRICE:g}, "
                 f"got {self.price:g}"
             )
-        copies = self.assumptions.experts.redundant
-        if copies and not has_experts(self.model):
-            raise InputError(
-                f"experts.redundant is {copies}, but {self.model.name} has no experts; leave --redundant-experts out, "
-                "or set it to 0"
-            )
         object.__setattr__(self, "assumptions", self.assumptions.for_family(self.hardware.family))
         if self.assumptions.capacity.host_weights and self.hardware.host_link_bytes_per_second_one_way is None:
             raise InputError(
@@ -183,6 +177,12 @@ class Setup:
         opinions = opinions.without_exceptions([name for name in names if not name.startswith("per_family")])
         if price is None and chip.prices:
             price = chip.prices[0].dollars_per_accelerator_hour
+        copies = opinions.experts.redundant
+        if copies and not has_experts(served):
+            raise InputError(
+                f"experts.redundant is {copies}, but {served.name} has no experts; leave --redundant-experts out, "
+                "or set it to 0"
+            )
         if activations is None and not {"bf16", "fp32"} & chip.dense_flops_per_second.keys():
             activations = "fp16"
         return cls(served, chip, Precision.of(served, weights, activations, kv), context, opinions, price)
