@@ -77,7 +77,7 @@ def test_more_in_flight_is_slower_for_each_and_quicker_for_all(
     found, _ = state(model, layout, np.geomspace(1.0, 4096.0, 25), requests(isl, osl), chunk)
     # What steps that decode and read prompts save changes with the batch at once where messages or bounds change; the
     # work of short prompts that share a step is read between counts.
-    slack = 0.01 if chunk == WHOLE and layout[0] == layout[1] else 0.1
+    slack = 0.05 if chunk == WHOLE and layout[0] == layout[1] else 0.1
     for ascending in (found.tpot_seconds, found.ttft_seconds, found.concurrency, found.requests_per_second):
         assert (np.diff(ascending) >= -slack * ascending[:-1]).all()
 
