@@ -165,7 +165,7 @@ def _what_if(change: str) -> list[str]:
         ([*EXPLAIN, "--ep", "2"], r"Llama 3.1 70B has no experts, so ep must be 1, got 2"),
         (
             ["explain", "mixtral_8x7b", "h100_sxm", "--tp", "8", "--ep", "3"],
-            r"Mixtral 8x7B: the stage does not split over the expert-parallel ranks",
+            r"the 8 accelerators of a stage, tp x dp, do not split over 3 expert-parallel ranks; nearest: 2 or 4",
         ),
         # Formats.
         ([*FRONTIER, "--weights", "fp7"], r"'fp7' is not one of 'fp32', 'bf16', 'fp16', 'fp8'"),
