@@ -84,23 +84,23 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     chunks = max(1, math.ceil(tokens / limit)) if limit else 1
     each = tokens / chunks
     halfway = replace(setup, context=cached + (tokens - each) / 2.0, spread=tokens - each)
-    together, gathering = prompts_together(setup, plans), np.zeros(())
-    groups: Array | float = together / plans.pp
-    reading = replace(plans, batch=plans.pp, new_tokens=each, prefill=True, fullest=groups)
-    if setup.assumptions.serving.prefill_split == "context":
+    together, gathering, split = prompts_together(setup, plans), np.zeros(()), setup.assumptions.serving.prefill_split
+    reading = replace(plans, batch=plans.pp, new_tokens=each, prefill=True, fullest=1.0)
+    if split == "prompts":
+        reading = replace(reading, fullest=together / plans.pp)
+    elif split == "context":
         gathering, together = _gathering(setup, plans, each), plans.pp
-        reading = replace(reading, fullest=1.0)
-    elif setup.assumptions.serving.prefill_split == "balanced":
-        return _of_a_set(halfway, replace(reading, batch=together, fullest=1.0), chunks, together)
+    else:
+        reading = replace(reading, batch=together)
     step = fastest_cut(halfway, reading) + gathering
     share = (_chip_seconds(halfway, reading, step - gathering) + gathering) / step
     full = step
-    if np.any(together > plans.pp):
+    if np.any(together > reading.batch):
         full = fastest_cut(halfway, replace(reading, batch=together, fullest=1.0))
     # Chunks follow each other through the stages of a pipeline; the first finds all of them free.
     passed = _free_passage(halfway, reading, step - gathering) + gathering
     seconds = passed + step * ((chunks - 1.0) / plans.pp)
-    return Prefill(seconds, step * (chunks / plans.pp), full * (chunks / together), chunks, share)
+    return Prefill(seconds, step * (chunks / reading.batch), full * (chunks / together), chunks, share)
 
 
 def _free_passage(setup: Setup, plans: Plans, paced: Array) -> Array:
@@ -109,14 +109,6 @@ def _free_passage(setup: Setup, plans: Plans, paced: Array) -> Array:
     if isinstance(fullest_over_mean(setup.model.layers, plans, assumed.layout), float):
         return paced
     return fastest_cut(replace(setup, assumptions=assumed.changed({"layout.pipeline_stages": "even"})), plans)
-
-
-def _of_a_set(setup: Setup, reading: Plans, chunks: int, together: Array) -> Prefill:
-    """A prompt that is read with one for every other group of attention ranks."""
-    step = fastest_cut(setup, reading)
-    share, each = _chip_seconds(setup, reading, step) / step, step * (chunks / together)
-    passed = _free_passage(setup, reading, step)
-    return Prefill(passed + step * ((chunks - 1.0) / reading.pp), each, each, chunks, share)
 
 
 def _chip_seconds(setup: Setup, plans: Plans, seconds: Array) -> Array:
