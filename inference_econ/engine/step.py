@@ -162,12 +162,13 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     StepCosts
         Arrays of shape (...) [s].
     """
-    host = host_seconds(setup, setup.work(plans))
-    costs = _not_before(host, _evaluate(setup, plans, layout))
+    work = setup.work(plans)
+    host = host_seconds(setup, work)
+    costs = _not_before(host, _evaluate(setup, work, layout, plans.shape))
     possible = _takes_turns(setup, plans)
     if possible is not None:
-        taken = _exchange_processors(setup, setup.work(plans))
-        turns = _in_turns(_evaluate(setup, halved(setup, plans), layout), taken)
+        half = _evaluate(setup, setup.work(halved(setup, plans)), layout, plans.shape)
+        turns = _in_turns(half, _exchange_processors(setup, work))
         costs = _quicker(costs, _not_before(2.0 * host, turns), possible)
     costs = _not_before(streamed_seconds(setup, plans), costs, "host_weights")
     parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(setup, plans)}
@@ -180,10 +181,10 @@ def _not_before(end: Array | float, costs: StepCosts, part: str = "host") -> Ste
     return replace(costs, parts={**costs.parts, part: left}, seconds=costs.seconds + left)
 
 
-def _evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
-    work, network = setup.work(plans), Network.of(setup.hardware, setup.assumptions.network)
-    parts = {name: np.zeros(plans.shape) for name in PARTS}
-    busy = {name: np.zeros(plans.shape) for name in ("compute", "weights", "activations", "kv_cache")}
+def _evaluate(setup: Setup, work: Work, layout: TensorLayout, shape: tuple[int, ...]) -> StepCosts:
+    network = Network.of(setup.hardware, setup.assumptions.network)
+    parts = {name: np.zeros(shape) for name in PARTS}
+    busy = {name: np.zeros(shape) for name in ("compute", "weights", "activations", "kv_cache")}
     for roofline in _rooflines(setup, work):
         memory_bound, shown = roofline.compute <= roofline.memory, roofline.shown
         parts["compute"] += np.where(memory_bound, shown * roofline.compute if shown else 0.0, roofline.compute)
