@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated.fleets import per_request
-from inference_econ.answers.disaggregated.load import Decoder, Fleet, decoder, under_load
+from inference_econ.answers.disaggregated.load import Fleet, decoder, under_load
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
@@ -101,7 +101,7 @@ class _Budget:
 
     def __init__(self, pools: Pools, accelerators: int, terms: Terms) -> None:
         self.pools, self.accelerators, self.terms = pools, accelerators, terms
-        self.before, self.decoder = PrefillPools(pools, terms), cache(self._decoder)
+        self.before, self.decoder = PrefillPools(pools, terms), cache(partial(decoder, pools))
         self.answers = cache(self._answers)
 
     def fleet(self, reader: int, writer: int) -> Fleet | None:
@@ -159,6 +159,3 @@ class _Budget:
             middle = (low + high) / 2.0
             low, high = (middle, high) if kept(middle) else (low, middle)
         return low
-
-    def _decoder(self, writer: int, receiving: float) -> Decoder:
-        return decoder(self.pools, writer, receiving)

@@ -11,7 +11,7 @@ from functools import cache, partial
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.disaggregated.load import Decoder, Fleet, decoder, prefill_queue, together
+from inference_econ.answers.disaggregated.load import Fleet, decoder, prefill_queue, together
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import prefill_costs
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
@@ -126,7 +126,7 @@ class _Search:
         self.decoding = pools.decode.dollars_per_second * 3600.0
         self.least = np.floor(rate * self.busy) + 1.0
         self.alone, self.queue, self.answers = cache(self._alone), cache(self._queue), cache(self._answers)
-        self.decoder = cache(self._decoder)
+        self.decoder = cache(partial(decoder, pools))
 
     def pairs(self) -> Iterator[tuple[float, int, int]]:
         """Bounds on the cost of pairs of layouts, ascending, and the pairs [USD/h]."""
@@ -171,9 +171,6 @@ class _Search:
 
     def _answers(self, writer: int, receiving: float, count: int) -> Loaded:
         return self.decoder(writer, receiving).load(self.rate / count, self.scv)
-
-    def _decoder(self, writer: int, receiving: float) -> Decoder:
-        return decoder(self.pools, writer, receiving)
 
     def _alone(self, writer: int, receiving: float, least: int) -> int | None:
         """Fewest decode instances that keep the promise about them."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated import lazily
-from inference_econ.answers.disaggregated.load import Decoder, Fleet, decoder, prefill_queue, together
+from inference_econ.answers.disaggregated.load import Fleet, decoder, prefill_queue, together
 from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools, Readers, prefill_costs
 from inference_econ.answers.disaggregated.terms import Terms
@@ -221,7 +221,8 @@ class _Fleets:
         self.before = PrefillPools(pools, terms)
         #: Dollars of prefill per request from below, shape (n, m) [USD].
         self.reading = prefill_costs(pools, terms.targets.ttft_seconds)[1] / terms.fullest
-        self.cheapest, self.answers, self.decoder = cache(self._cheapest), cache(self._answers), cache(self._decoder)
+        self.cheapest, self.answers = cache(self._cheapest), cache(self._answers)
+        self.decoder = cache(partial(decoder, pools))
 
     def decoding(self, fleet: Fleet) -> Loaded:
         """A decode instance of a fleet."""
@@ -258,6 +259,3 @@ class _Fleets:
 
     def _answers(self, writer: int, receiving: float, rate: float) -> Loaded:
         return self.decoder(writer, receiving).load(rate, self.terms.arrival_scv)
-
-    def _decoder(self, writer: int, receiving: float) -> Decoder:
-        return decoder(self.pools, writer, receiving)
