@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.divisibility import kv_heads
+from inference_econ.engine.layouts.plans import Plans, attention_groups
 from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.formulas.attention import decompressed_elements, eight_bit_key_bytes
 from inference_econ.inputs import (
@@ -95,9 +96,8 @@ def held_prefix(
     """
     if not shared:
         return 0.0
-    parallel = assumptions.layout.attention_groups == "data_parallel"
-    groups = plans.stage / plans.attention_ranks if parallel else 1.0
-    return sum(held_cache(model, precision, plans, shared, assumptions).values()) * groups
+    held = sum(held_cache(model, precision, plans, shared, assumptions).values())
+    return held * attention_groups(plans, assumptions.layout)
 
 
 def _decompressed(spec: Attention, assumed: AttentionAssumptions | None) -> bool:
@@ -114,8 +114,6 @@ def _elements(spec: Attention, assumed: AttentionAssumptions | None) -> float:
 
 def _apart(spec: Attention, assumed: AttentionAssumptions) -> float:
     """Heads whose cache or state can lie on chips of their own."""
-    if spec.kind == "grouped_query":
-        return float(spec.kv_heads)
     if spec.kind == "latent" and _decompressed(spec, assumed):
         return float(spec.query_heads)
-    return float(spec.value_heads) if spec.kind == "recurrent" else 1.0
+    return float(spec.value_heads) if spec.kind == "recurrent" else kv_heads(spec)
