@@ -154,13 +154,12 @@ def _all_weights(
     whole = _replicated_bytes(model, precision, assumptions.attention)
     if whole:
         groups["attention"] = (groups["attention"] - whole) + whole * plans.attention_ranks
-    if assumptions.layout.attention_groups == "data_parallel":
-        for name in ("attention", "shared_experts"):
-            groups[name] = groups[name] * (plans.stage / plans.attention_ranks)
+    copies = attention_groups(plans, assumptions.layout)
+    for name in ("attention", "shared_experts"):
+        groups[name] = groups[name] * copies
     if groups["experts"]:
         groups["experts"] = groups["experts"] * _copies(model, plans, assumptions.experts)
     if copied_by_groups(model, assumptions.layout):
-        copies = plans.stage / plans.attention_ranks
         whole = _whole_matrices(model) * BYTES_PER_ELEMENT[precision.weights]
         groups["embeddings"] = groups["embeddings"] * copies
         groups["feed_forward"] = groups["feed_forward"] * copies + whole * (plans.stage - copies)

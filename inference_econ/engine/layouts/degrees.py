@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.plans import Plans, attention_groups
 from inference_econ.inputs import LayoutAssumptions, TensorLayout
 
 
@@ -26,9 +26,8 @@ def layout_columns(
     assumptions : LayoutAssumptions
         Whether groups of attention ranks share the batch.
     """
-    parallel = assumptions.attention_groups == "data_parallel"
     stage, ranks, ep = plans.stage, plans.attention_ranks, plans.ep
-    groups = stage / ranks if parallel else np.ones(plans.shape)
+    groups = np.broadcast_to(attention_groups(plans, assumptions), plans.shape)
     columns = {"tp": ranks, "dp": groups, "pp": plans.pp}
     if ep is not None:
         columns |= {"ep": ep, "moe_tp": stage / ep}
