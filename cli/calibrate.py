@@ -14,6 +14,7 @@ from .parameters import PLACE, Name
 
 if TYPE_CHECKING:
     from inference_econ.calibration import Fit, Fold, Measurement, Skipped
+    from inference_econ.inputs import Unlike
 
 #: Fields of a deployment that result files do not say.
 _DEPLOYMENT = ("hardware", "model", "engine", "weights", "kv", "tp", "dp", "pp", "ep")
@@ -160,7 +161,7 @@ class _Measured(NamedTuple):
 
 
 def _write(
-    path: str, fitted: Fit, folds: Mapping[str, list[Fold]], data: tuple[str, ...], choices: options.Choices
+    path: str, fitted: Fit, folds: Mapping[Unlike, list[Fold]], data: tuple[str, ...], choices: options.Choices
 ) -> None:
     """Write the profile."""
     from datetime import date

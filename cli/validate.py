@@ -166,7 +166,7 @@ def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> No
     """The report on all shipped servers, with its picture."""
     from inference_econ.calibration import violations
     from inference_econ.calibration.validation import servers
-    from inference_econ.report import agreement, document
+    from inference_econ.report import agreement, by_engine, document
     from inference_econ.report.files import write_text
 
     files = servers.read(list(validation.SERVERS))
@@ -177,7 +177,11 @@ def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> No
     command = shlex.join(["inference-econ", "validate", "--report", path])
     text = document.document(usual, others, violations(usual.rows), picture.name, command)
     write_text(path, text)
-    show.remark(f"wrote {path} and {picture}", quiet=quiet)
+    folder = Path(path).with_suffix("")
+    folder.mkdir(exist_ok=True)
+    for name, page in by_engine.pages(usual):
+        write_text(folder / f"{name}.md", page)
+    show.remark(f"wrote {path}, {picture} and the pages of {folder}", quiet=quiet)
 
 
 def _picture(report: str) -> Path:

@@ -105,7 +105,7 @@ class Gap:
     @property
     def likely_seconds(self) -> Interval | None:
         """Where 80 % of times per token lie that are predicted on the frontier [s]; None if nobody knows."""
-        return interval(self.on_it_seconds, self.frontier.setup.assumptions, subject=self.subject)
+        return interval(self.on_it_seconds, self.frontier.setup.assumptions, subjects=[self.subject])
 
     @property
     def certain(self) -> bool | None:
@@ -221,7 +221,7 @@ class Assessment:
         if self.predicted is None:
             return None
         predicted = 1.0 / self.predicted.tokens_per_second_per_user
-        return interval(predicted, self.setup.assumptions, subject=self.anywhere.subject)
+        return interval(predicted, self.setup.assumptions, subjects=[self.anywhere.subject])
 
     @property
     def unexplained_seconds(self) -> float | None:

@@ -15,6 +15,7 @@ from inference_econ.engine import (
     StepCosts,
     check_pins,
     evaluate,
+    layout_key,
     layout_record,
     memory,
     mfu,
@@ -109,7 +110,8 @@ class Explanation:
     def subjects(self) -> tuple[Instances]:
         """The deployment."""
         isl = None if self.prompt is None else self.setup.context + self.prompt
-        return (Instances(self.setup, [self.accelerators], [self.batch], isl),)
+        degrees = (float(self.layout[name]) for name in ("tp", "dp", "pp"))
+        return (Instances(self.setup, [self.accelerators], [self.batch], isl, layouts=[layout_key(*degrees)]),)
 
     @property
     def title(self) -> str:

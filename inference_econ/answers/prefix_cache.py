@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from inference_econ.answers.conversations import Conversation, Reuse, reuse
 from inference_econ.answers.recommend import FILLED, Targets, promised_rates
-from inference_econ.engine import Instances, kv_bytes_per_sequence
+from inference_econ.engine import Instances, kv_bytes_per_sequence, layout_keys
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import TierSpec
@@ -113,8 +113,10 @@ class Offloading:
 
     def subjects(self) -> tuple[Instances]:
         """The instance that computes a prefix again."""
-        lengths = self.service.requests.isl.mean, self.service.requests.osl.mean
-        return (Instances(self.service.setup, [float(self.service.accelerators)], (), *lengths),)
+        service, requests = self.service, self.service.requests
+        layouts = layout_keys(service.plans, service.setup.assumptions.layout)
+        sizes = [float(service.accelerators)]
+        return (Instances(service.setup, sizes, (), requests.isl.mean, requests.osl.mean, layouts=layouts),)
 
     @property
     def keeping_seconds(self) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.engine import Instances, Plans
+from inference_econ.engine import Instances, Plans, layout_keys
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, pareto
 from inference_econ.serving import Services
@@ -106,6 +106,7 @@ class ServiceFrontier:
                 requests.isl.mean,
                 requests.osl.mean,
                 speculates=self.deployments.speculation is not None,
+                layouts=np.array(layout_keys(self.plans, self.deployments.setup.assumptions.layout))[at].tolist(),
             ),
         )
 

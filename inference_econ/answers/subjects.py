@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inference_econ.engine import Instances
+from inference_econ.engine import Instances, layout_keys
 from inference_econ.serving import Loaded, Service
 
 
@@ -37,4 +37,5 @@ def _alike(pairs: list[tuple[Service, Loaded]], label: str) -> Instances:
         service.requests.osl.mean,
         speculates=service.speculation is not None,
         label=label,
+        layouts=[key for one, _ in pairs for key in layout_keys(one.plans, one.setup.assumptions.layout)],
     )

@@ -9,8 +9,6 @@ from .accuracy import Accuracy as Accuracy
 from .accuracy import by_group as by_group
 from .fit import Fit as Fit
 from .holdout import GROUPS as GROUPS
-from .holdout import KNOWN as KNOWN
-from .holdout import NEW as NEW
 from .holdout import Fold as Fold
 from .holdout import coverage as coverage
 from .holdout import held_out as held_out
@@ -23,6 +21,7 @@ from .profile_file import profile as profile
 from .rows import chosen as chosen
 from .rows import conditions as conditions
 from .rows import thinned as thinned
+from .subjects import layout_of as layout_of
 from .validation import ComparedPoint as ComparedPoint
 from .validation import Report as Report
 from .validation.bound import Violation as Violation

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +12,19 @@ from inference_econ._types import Array, Progress
 from inference_econ.calibration.fit import Fit
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.problem import TARGETS, problem_of
-from inference_econ.calibration.subjects import subject_of
-from inference_econ.inputs import LEVELS
+from inference_econ.calibration.subjects import layout_of, subject_of, version_of
+from inference_econ.engine import UNKNOWN
+from inference_econ.inputs import LEVELS, Unlike
 
 #: What rows may have in common that are left out together.
-GROUPS: Mapping[str, Callable[[Measurement], str]] = {
-    "hardware": lambda row: row.hardware,
-    "model": lambda row: row.model,
+GROUPS: Mapping[Unlike, Callable[[Measurement], str]] = {
+    "traffic": lambda row: f"{row.isl or row.context:g}/{row.osl or 0:g}",
+    "version": version_of,
+    "layout": layout_of,
     "subject": subject_of,
-    "traffic": lambda row: f"{row.isl or row.context:g}/{row.osl or 0:g}, tp {row.tp}, dp {row.dp}",
+    "model": lambda row: row.model,
+    "hardware": lambda row: row.hardware,
+    "engine": lambda row: row.engine or UNKNOWN,
 }
 #: Steps of a fit whose derivatives are known already [1].
 _STEPS = 100
@@ -35,8 +38,10 @@ class Fold:
 
     Attributes
     ----------
-    by, left_out : str
-        Key of :data:`GROUPS`, and what they have in common.
+    by : str
+        Key of :data:`GROUPS`.
+    left_out : str
+        What they have in common.
     values : ndarray, shape (n,)
         Constants that the others give, in base units.
     errors : ndarray, shape (rows, targets)
@@ -45,14 +50,14 @@ class Fold:
         Those left out.
     """
 
-    by: str
+    by: Unlike
     left_out: str
     values: Array
     errors: Array
     rows: tuple[Measurement, ...]
 
 
-def cross_validated(fitted: Fit, by: str, *, progress: Progress | None = None) -> list[Fold]:
+def cross_validated(fitted: Fit, by: Unlike, *, progress: Progress | None = None) -> list[Fold]:
     """Predict each group of rows by a fit to all others.
 
     Parameters
@@ -98,20 +103,7 @@ def cross_validated(fitted: Fit, by: str, *, progress: Progress | None = None) -
     return folds
 
 
-class Division(NamedTuple):
-    """Groups of rows that stand for a kind of question."""
-
-    kinds: tuple[str, ...]
-    """Keys of :data:`GROUPS`."""
-    weight: float
-    """A group of n rows counts as n to this power [1]."""
-
-
-#: For questions with a new chip or model, of which few were measured, and for new traffic of what was measured.
-NEW, KNOWN = Division(("hardware", "model"), 0.5), Division(("traffic",), 1.0)
-
-
-def all_folds(fitted: Fit, *, progress: Progress | None = None) -> dict[str, list[Fold]]:
+def all_folds(fitted: Fit, *, progress: Progress | None = None) -> dict[Unlike, list[Fold]]:
     """Each key of :data:`GROUPS` with its folds; see :func:`cross_validated`."""
     return {by: cross_validated(fitted, by, progress=_part(progress, part)) for part, by in enumerate(GROUPS)}
 
@@ -123,15 +115,15 @@ def _part(progress: Progress | None, part: int) -> Progress | None:
     return lambda share, doing: progress((part + share) / len(GROUPS), doing)
 
 
-def held_out(folds: Mapping[str, Sequence[Fold]], division: Division, target: int) -> list[Array]:
+def held_out(folds: Mapping[Unlike, Sequence[Fold]], by: Unlike, target: int) -> list[Array]:
     """ln(measured / predicted) of one target for rows that the fit had not seen [1].
 
     Parameters
     ----------
     folds : mapping
         By key of :data:`GROUPS`.
-    division : Division
-        What to use.
+    by : str
+        Such a key.
     target : int
         Column of the errors.
 
@@ -140,7 +132,7 @@ def held_out(folds: Mapping[str, Sequence[Fold]], division: Division, target: in
     list of ndarray
         One for each fold that has the target.
     """
-    columns = [-fold.errors[:, target] for kind in division.kinds for fold in folds.get(kind, ())]
+    columns = [-fold.errors[:, target] for fold in folds.get(by, ())]
     known = [column[np.isfinite(column)] for column in columns]
     return [column for column in known if column.size]
 
@@ -154,15 +146,13 @@ def own_errors(fitted: Fit, target: int) -> list[Array]:
     return [known] if known.size else []
 
 
-def error_quantiles(groups: Sequence[npt.ArrayLike], weight: float = NEW.weight) -> tuple[float, ...] | None:
+def error_quantiles(groups: Sequence[npt.ArrayLike]) -> tuple[float, ...] | None:
     """Quantiles at :data:`LEVELS` of errors that are alike within a group, for a group that is not among them.
 
     Parameters
     ----------
     groups : sequence of array_like
         Errors of each, finite [1].
-    weight : float
-        See :class:`Division` [1].
 
     Returns
     -------
@@ -173,8 +163,8 @@ def error_quantiles(groups: Sequence[npt.ArrayLike], weight: float = NEW.weight)
     -----
     A new group may be further off than those that are known. So every group is left out once, and the distances from
     the median are stretched by what an interval of 80 %, made from the others, needs to hold 80 % of all rows: the
-    conformal argument for groups [1]_. The stretch is not below 1, and not above that for one more normal
-    variable after so many (Student's t), which counts alone for two groups.
+    conformal argument for groups [1]_. Of two groups it is the stretch for one more normal variable after so many
+    (Student's t).
 
     The errors are those of predictions with constants that other rows gave, so that what the constants are uncertain
     by, which their covariance says, is in them already, and is not added again.
@@ -184,37 +174,29 @@ def error_quantiles(groups: Sequence[npt.ArrayLike], weight: float = NEW.weight)
     Examples
     --------
     >>> error_quantiles([[-0.2, 0.0, 0.2]])
-    (-0.2, -0.2, -0.15, 0.0, 0.15, 0.2, 0.2)
+    (-0.18, -0.16, -0.1, 0.0, 0.1, 0.16, 0.18)
     """
     errors = [np.asarray(group, dtype=float) for group in groups]
     if not errors:
         return None
-    quantiles = _weighted(errors, LEVELS, weight)
+    quantiles = np.quantile(np.concatenate(errors), LEVELS)
     middle = quantiles[_MIDDLE]
-    stretch = 1.0 if len(errors) < 2 else _widening(len(errors))
+    stretch = 1.0
+    if len(errors) == 2:
+        stretch = _widening(2)
     if len(errors) > 2:
-        needed = [_needed(errors, index, weight) for index in range(len(errors))]
-        stretch = min(max(float(_weighted(needed, (_LEVEL,), weight)[0]), 1.0), stretch)
+        stretch = float(np.quantile(np.concatenate([_needed(errors, index) for index in range(len(errors))]), _LEVEL))
     # Beyond a factor of e^10 nothing is said of errors.
     return tuple(float(value) for value in (middle + (quantiles - middle) * stretch).round(4).clip(-10.0, 10.0))
 
 
-def _needed(groups: Sequence[Array], index: int, weight: float) -> Array:
+def _needed(groups: Sequence[Array], index: int) -> Array:
     """How much the interval made without a group must be stretched to hold each of its errors [1]."""
-    quantiles = _weighted([*groups[:index], *groups[index + 1 :]], LEVELS, weight)
+    quantiles = np.quantile(np.concatenate([*groups[:index], *groups[index + 1 :]]), LEVELS)
     below, middle, above = quantiles[LEVELS.index(0.1)], quantiles[_MIDDLE], quantiles[LEVELS.index(0.9)]
     distances: Array = groups[index] - middle
     sides = np.where(distances > 0.0, max(above - middle, _LEAST), max(middle - below, _LEAST))
     return np.asarray(np.abs(distances) / sides)
-
-
-def _weighted(groups: Sequence[Array], levels: Sequence[float], weight: float) -> Array:
-    """Quantiles of all values, where a group of n counts as n to some power [1]."""
-    values = np.concatenate(list(groups))
-    weights = np.concatenate([np.full(group.size, group.size ** (weight - 1.0)) for group in groups])
-    order = np.argsort(values)
-    places = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
-    return np.asarray(np.interp(levels, places, values[order]))
 
 
 def _widening(groups: int) -> float:
@@ -223,15 +205,13 @@ def _widening(groups: int) -> float:
     return float(t.ppf(0.9, groups - 1) / norm.ppf(0.9) * np.sqrt(1.0 + 1.0 / groups))
 
 
-def coverage(groups: Sequence[Array], weight: float = NEW.weight, level: float = 0.8) -> float:
+def coverage(groups: Sequence[Array], level: float = _LEVEL) -> float:
     """Share of the errors that are in an interval made from the other groups [1].
 
     Parameters
     ----------
     groups : sequence of ndarray
         See :func:`held_out`.
-    weight : float
-        See :class:`Division` [1].
     level : float
         Share that should be [1].
 
@@ -244,7 +224,7 @@ def coverage(groups: Sequence[Array], weight: float = NEW.weight, level: float =
         return float("nan")
     inside = 0
     for index, group in enumerate(groups):
-        quantiles = error_quantiles([*groups[:index], *groups[index + 1 :]], weight) or (0.0,)
+        quantiles = error_quantiles([*groups[:index], *groups[index + 1 :]]) or (0.0,)
         low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], LEVELS, quantiles)
         inside += int(np.sum((group >= min(low, 0.0)) & (group <= max(high, 0.0))))
     return inside / sum(group.size for group in groups)

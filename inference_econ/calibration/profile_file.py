@@ -11,21 +11,29 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.calibration.fit import Fit
-from inference_econ.calibration.holdout import KNOWN, NEW, Fold, coverage, error_quantiles, held_out, own_errors
+from inference_econ.calibration.holdout import GROUPS, Fold, coverage, error_quantiles, held_out, own_errors
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.problem import CONSTANTS
 from inference_econ.calibration.rows import calibration_behind, deployment_key
-from inference_econ.calibration.subjects import instance_chips, requests_per_accelerator, subject_of
+from inference_econ.calibration.subjects import (
+    instance_chips,
+    layout_of,
+    requests_per_accelerator,
+    subject_of,
+    version_of,
+)
 from inference_econ.engine import formats
 from inference_econ.inputs import (
     LEVELS,
     Assumptions,
     ErrorSpread,
     Quantity,
+    Unlike,
     catalog,
     exceptions_of,
     parsed_value,
     percent,
+    profiles,
 )
 
 #: How times are written, for the sake of readers: unit and seconds.
@@ -67,7 +75,7 @@ class Provenance:
     description: str = ""
 
 
-def profile(fitted: Fit, folds: Mapping[str, Sequence[Fold]], provenance: Provenance) -> dict[str, Any]:
+def profile(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], provenance: Provenance) -> dict[str, Any]:
     """A fit as a preset.
 
     Parameters
@@ -170,7 +178,7 @@ def _sources(fitted: Fit, settings: Mapping[str, str], provenance: Provenance) -
     }
 
 
-def _calibration(fitted: Fit, folds: Mapping[str, Sequence[Fold]], date: str) -> dict[str, Any]:
+def _calibration(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], date: str) -> dict[str, Any]:
     """What was measured, how far off predictions are, and what the rows do not determine."""
     before = calibration_behind(fitted.base)
     deployments = {*map(deployment_key, fitted.rows), *(() if before is None else before.deployments.split())}
@@ -180,13 +188,15 @@ def _calibration(fitted: Fit, folds: Mapping[str, Sequence[Fold]], date: str) ->
         **_names(fitted.rows),
         **_ranges(fitted.rows),
         "errors": _errors(fitted, folds),
-        "measured_errors": _measured_errors(fitted, folds),
         "subjects": sorted(set(map(subject_of, fitted.rows))),
+        "versions": sorted({version_of(row) for row in fitted.rows if row.engine_version}),
+        "layouts": sorted(set(filter(None, map(layout_of, fitted.rows)))),
         "left_out": _left_out(fitted, folds),
+        "unseen": _unseen(fitted, folds),
         "undetermined": [name for name, why in zip(fitted.names, fitted.unknown, strict=True) if why],
         "deployments": " ".join(sorted(deployments)),
     }
-    optional = ("measured_errors", "left_out", "undetermined")
+    optional = ("versions", "layouts", "left_out", "unseen", "undetermined")
     return {name: part for name, part in parts.items() if part or name not in optional}
 
 
@@ -219,46 +229,50 @@ def _range(values: Iterable[float | None]) -> dict[str, float]:
     return {"low": _four_digits(min(known)), "high": _four_digits(max(known))}
 
 
-def _errors(fitted: Fit, folds: Mapping[str, Sequence[Fold]]) -> dict[str, dict[str, Any]]:
-    """For what is new: chips and models left out; where they are few, no better than what the base knows."""
-    spreads, before = {}, calibration_behind(fitted.base)
-    for index, target in enumerate(fitted.targets):
-        groups = held_out(folds, NEW, index)
-        known = None if before is None else before.errors.get(cast("Quantity", target))
-        if len(groups) >= _FEW or (groups and known is None):
-            spreads[target] = _spread(fitted, index, groups, error_quantiles(groups), NEW.weight)
-            continue
-        groups = groups or held_out(folds, KNOWN, index) or own_errors(fitted, index)
-        together = [np.concatenate(groups)] if groups else []
-        quantiles = error_quantiles(together)
-        wide = quantiles and _no_narrower(quantiles, known)
-        behind = known if known is not None and wide and _same_interval(wide, known.quantiles) else None
-        spreads[target] = _spread(fitted, index, together, wide, NEW.weight, behind)
-    return {target: spread for target, spread in spreads.items() if spread}
-
-
-def _measured_errors(fitted: Fit, folds: Mapping[str, Sequence[Fold]]) -> dict[str, dict[str, Any]]:
-    """For other traffic of what was measured."""
-    spreads = {}
-    for index, target in enumerate(fitted.targets):
-        groups = held_out(folds, KNOWN, index) or own_errors(fitted, index)
-        spreads[target] = _spread(fitted, index, groups, error_quantiles(groups, KNOWN.weight), KNOWN.weight)
-    return {target: spread for target, spread in spreads.items() if spread}
+def _errors(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> dict[str, dict[str, Any]]:
+    """By what was left out and target; where groups are few, no better than what the base knows."""
+    before = calibration_behind(fitted.base)
+    known: dict[Unlike, dict[Quantity, ErrorSpread]] = {} if before is None else before.errors
+    errors = {
+        by: {
+            target: spread
+            for index, target in enumerate(fitted.targets)
+            if (spread := _spread(fitted, index, by, folds, known.get(by, {}).get(cast("Quantity", target))))
+        }
+        for by in GROUPS
+    }
+    return {by: spreads for by, spreads in errors.items() if spreads}
 
 
 def _spread(
+    fitted: Fit, target: int, by: Unlike, folds: Mapping[Unlike, Sequence[Fold]], known: ErrorSpread | None
+) -> dict[str, Any]:
+    """Errors of a target without what rows have in common; empty if nothing says how large they are."""
+    groups = held_out(folds, by, target)
+    if len(groups) >= _FEW or (groups and known is None):
+        return _described(fitted, target, groups, error_quantiles(groups))
+    if not groups and known is None and by != "traffic":
+        return {}
+    groups = groups or held_out(folds, "traffic", target) or own_errors(fitted, target)
+    together = [np.concatenate(groups)] if groups else []
+    quantiles = error_quantiles(together)
+    wide = quantiles and _no_narrower(quantiles, known)
+    behind = known if known is not None and wide and _same_interval(wide, known.quantiles) else None
+    return _described(fitted, target, together, wide, behind)
+
+
+def _described(
     fitted: Fit,
     target: int,
     groups: Sequence[Array],
     quantiles: tuple[float, ...] | None,
-    weight: float,
     behind: ErrorSpread | None = None,
 ) -> dict[str, Any]:
     """What is known of a target; where its interval is that of the base, with the base's rows and groups."""
     count = int(np.isfinite(fitted.errors[:, target]).sum())
     if quantiles is None or (count < _ENOUGH and len(fitted.targets) > 1):
         return {}
-    covered, sizes = coverage(groups, weight), np.abs(np.concatenate(groups))
+    covered, sizes = coverage(groups), np.abs(np.concatenate(groups))
     rows, parts = (count, len(groups)) if behind is None else (behind.rows, behind.groups)
     spread = {
         "rows": rows,
@@ -271,7 +285,7 @@ def _spread(
     return {name: value for name, value in spread.items() if value is not None}
 
 
-def _left_out(fitted: Fit, folds: Mapping[str, Sequence[Fold]]) -> list[dict[str, Any]]:
+def _left_out(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> list[dict[str, Any]]:
     """How far off each group was without which the others were fitted."""
     groups = []
     for fold in (fold for by in ("hardware", "model", "subject") for fold in folds.get(by, ())):
@@ -284,6 +298,31 @@ def _left_out(fitted: Fit, folds: Mapping[str, Sequence[Fold]]) -> list[dict[str
         if medians:
             groups.append({"by": fold.by, "name": fold.left_out, "rows": len(fold.rows), "medians": medians})
     return groups
+
+
+def _unseen(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> list[dict[str, Any]]:
+    """Errors by engine and generation of chips, of fits without the subject of each row."""
+    errors: dict[tuple[str, str], list[Array]] = {}
+    for fold in folds.get("subject", ()):
+        first = fold.rows[0]
+        generation = profiles.generation_of(catalog.hardware(first.hardware).family)
+        if first.engine and generation:
+            errors.setdefault((first.engine, generation), []).append(np.abs(fold.errors))
+    return [
+        {"engine": engine, "generation": generation, **_summary(np.concatenate(parts), fitted.targets)}
+        for (engine, generation), parts in sorted(errors.items())
+    ]
+
+
+def _summary(sizes: Array, targets: Sequence[str]) -> dict[str, Any]:
+    """Median and 90th percentile of errors, shape (rows, targets), by target."""
+    known = [target for index, target in enumerate(targets) if np.isfinite(sizes[:, index]).any()]
+    columns = {target: sizes[:, targets.index(target)] for target in known}
+    return {
+        "rows": len(sizes),
+        "medians": {target: round(float(np.nanmedian(column)), 3) for target, column in columns.items()},
+        "p90s": {target: round(float(np.nanquantile(column, 0.9)), 3) for target, column in columns.items()},
+    }
 
 
 def _no_narrower(quantiles: tuple[float, ...], known: ErrorSpread | None) -> tuple[float, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from inference_econ.calibration.measurements import Measurement
-from inference_econ.engine import Subject, subject_key
+from inference_econ.calibration.measurements import Measurement, Pool
+from inference_econ.engine import UNKNOWN, Subject, has_experts, layout_key, subject_key
 from inference_econ.inputs import HardwareSpec, ModelSpec, catalog
 
 
@@ -23,6 +23,26 @@ def instance_chips(row: Measurement) -> float | None:
     return None if row.tp is None else float(row.tp * (row.dp or 1) * (row.pp or 1))
 
 
+def version_of(row: Measurement) -> str:
+    """The engine of a measurement with its version, as far as they are recorded."""
+    return f"{row.engine} {row.engine_version}".strip()
+
+
+def layout_of(row: Measurement) -> str:
+    """The :func:`inference_econ.engine.layout_key` of an instance, or of both pools; empty if it is not recorded."""
+    if row.prefill is not None and row.decode is not None:
+        return "+".join(_pool_key(pool) for pool in (row.prefill, row.decode))
+    if row.tp is None:
+        return ""
+    # Without experts, data parallelism means instances of their own.
+    groups = row.dp or 1 if has_experts(_specs(row.model, row.hardware)[0]) else 1
+    return layout_key(row.tp, groups, row.pp or 1)
+
+
+def _pool_key(pool: Pool) -> str:
+    return layout_key(pool.tp, pool.dp, pool.pp)
+
+
 def requests_per_accelerator(row: Measurement) -> float | None:
     """Requests at a time, over all accelerators; None if one is not recorded, or left to chance [1]."""
     if row.load == "rate" or not row.concurrency or not row.accelerators:
@@ -34,7 +54,10 @@ def measured_subject(row: Measurement) -> Subject:
     """The :class:`Subject` of a measurement."""
     chips, each = instance_chips(row), requests_per_accelerator(row)
     together = None if chips is None or each is None else each * chips
-    return Subject(*_specs(row.model, row.hardware), row.weights, row.isl, row.osl, chips, together, row.engine)
+    return Subject(
+        *_specs(row.model, row.hardware), row.weights, row.isl, row.osl, chips, together, row.engine or UNKNOWN,
+        version=row.engine_version, layout=layout_of(row),
+    )  # fmt: skip
 
 
 @cache

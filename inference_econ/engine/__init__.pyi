@@ -9,6 +9,8 @@ from .collectives import collective_floor as collective_floor
 from .collectives import collective_seconds as collective_seconds
 from .layouts.checks import check_pins as check_pins
 from .layouts.degrees import layout_columns as layout_columns
+from .layouts.degrees import layout_key as layout_key
+from .layouts.degrees import layout_keys as layout_keys
 from .layouts.degrees import layout_record as layout_record
 from .layouts.divisibility import MACHINE as MACHINE
 from .layouts.divisibility import indivisible as indivisible
@@ -60,8 +62,10 @@ from .step import launch_seconds as launch_seconds
 from .step import mfu as mfu
 from .step import operator_roofline as operator_roofline
 from .step import step_seconds as step_seconds
+from .uncertainty import UNKNOWN as UNKNOWN
 from .uncertainty import Instances as Instances
 from .uncertainty import Interval as Interval
+from .uncertainty import LeftOutErrors as LeftOutErrors
 from .uncertainty import Reason as Reason
 from .uncertainty import Subject as Subject
 from .uncertainty import asked_subject as asked_subject

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +20,16 @@ from inference_econ.inputs import (
     Precision,
     Quantity,
     Range,
+    Unlike,
     number,
 )
 
 #: Beyond what was measured by more than this factor is outside [1].
 _SLACK = 1.25
 _BILLION = 1e9
+_STROKE = " / "
+#: What an engine is called that is not recorded.
+UNKNOWN = "unknown"
 #: Fields of hardware and models that no time depends on.
 _NO_TIME = ("prices", "watts", "name", "description", "year", "vendor", "max_context")
 
@@ -57,9 +61,13 @@ class Subject(NamedTuple):
     concurrency: float | None = None
     """Requests of an instance at a time [1]."""
     engine: str = ""
-    """Empty if it is not known."""
+    """Empty if any will do."""
     context: float | None = None
     """Mean length during decode where the lengths of requests are not known [tokens]."""
+    version: str = ""
+    """Of the engine; empty if it is not known."""
+    layout: str = ""
+    """Of an instance, see :func:`layout_key`; empty if it is not known."""
 
 
 def asked_subject(
@@ -94,6 +102,8 @@ class Instances(NamedTuple):
     """Tokens are proposed and verified."""
     label: str = ""
     """What it is called among several."""
+    layouts: Sequence[str] = ()
+    """Of the instances, see :func:`layout_key`; empty if they are not known."""
 
     @property
     def subject(self) -> Subject:
@@ -107,7 +117,7 @@ def interval(
     quantity: Quantity = "tpot",
     *,
     level: float = 0.8,
-    subject: Subject | None = None,
+    subjects: Iterable[Subject] = (),
 ) -> Interval | None:
     """The interval that a measured value lies in with some probability, by the errors for rows a fit had not seen.
 
@@ -121,9 +131,8 @@ def interval(
         What it is.
     level : float
         Probability, from 0 to 0.9 [1].
-    subject : Subject, optional
-        What is asked: if its engine, chip and model were measured together, and nothing is
-        outside of what was, only other traffic is new, and the interval is narrower.
+    subjects : iterable of Subject
+        What is asked: the more it is unlike what was measured, the wider the interval. Without any, all is unlike.
 
     Returns
     -------
@@ -137,44 +146,83 @@ def interval(
 
     Notes
     -----
-    The errors are of fits that left out chips and models, or only traffic. What the constants are uncertain by is in
-    them, since each of these fits has constants of its own.
+    The errors are of fits that left out what the question is unlike in: see :func:`unlike`. What the constants are
+    uncertain by is in them, since each of these fits has constants of its own.
     """
     if not 0.0 <= level <= LEVELS[-1] - LEVELS[0] + 1e-12:
         raise InputError(f"level: must be from 0 to {LEVELS[-1] - LEVELS[0]:g}, got {level:g}")
-    spread = error_spread(assumptions, quantity, subject)
-    if spread is None:
+    errors = error_spread(assumptions, quantity, subjects)
+    if errors is None:
         return None
-    low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], LEVELS, spread.quantiles)
+    low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], LEVELS, errors.spread.quantiles)
     return Interval(value * math.exp(min(low, 0.0)), value * math.exp(max(high, 0.0)))
 
 
-def error_spread(assumptions: Assumptions, quantity: Quantity, subject: Subject | None = None) -> ErrorSpread | None:
-    """The errors that :func:`interval` is made from; None if the assumptions were not fitted to such a quantity."""
-    calibration = assumptions.calibration
-    if calibration is None:
-        return None
-    spread = calibration.errors.get(quantity)
-    if subject is not None and measured(subject, assumptions):
-        spread = calibration.measured_errors.get(quantity, spread)
-    return spread
+class LeftOutErrors(NamedTuple):
+    """Errors of predictions for rows whose likes a fit had not seen."""
+
+    unlike: Unlike
+    """What was left out of the fits."""
+    spread: ErrorSpread
+    """The errors."""
 
 
-def measured(subject: Subject, assumptions: Assumptions) -> bool:
-    """Whether engine, chip and model were measured together, and no number is outside of what was.
+def error_spread(
+    assumptions: Assumptions, quantity: Quantity, subjects: Iterable[Subject] = ()
+) -> LeftOutErrors | None:
+    """The errors that :func:`interval` is made from: the widest of all that speak for some questions.
 
-    Without an engine, any will do. See :func:`outside` for the parameters.
+    See there for the parameters; None if the assumptions were not fitted to such a quantity.
     """
-    if assumptions.calibration is None:
-        return False
-    engines = [subject.engine] if subject.engine else assumptions.calibration.engines
-    keys = {subject_key(engine, subject.hardware, subject.model) for engine in engines}
-    return not keys.isdisjoint(assumptions.calibration.subjects) and not outside(subject, assumptions)
+    known = {} if assumptions.calibration is None else assumptions.calibration.errors
+    spreads = [LeftOutErrors(kind, errors[quantity]) for kind, errors in known.items() if quantity in errors]
+    kinds = {kind for subject in subjects for kind in unlike(subject, assumptions)}
+    applying = [errors for errors in spreads if errors.unlike in kinds]
+    return max(applying or spreads, key=_width, default=None)
+
+
+def _width(errors: LeftOutErrors) -> float:
+    """Of an interval of 80 % [1]."""
+    quantiles = errors.spread.quantiles
+    return max(quantiles[LEVELS.index(0.9)], 0.0) - min(quantiles[LEVELS.index(0.1)], 0.0)
+
+
+def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
+    """In what a question is unlike the measurements behind some assumptions; its traffic always is.
+
+    Parameters
+    ----------
+    subject : Subject
+        What is asked. A version that it does not name is another one; an engine or a layout that it does not name is
+        any of those that were measured.
+    assumptions : Assumptions
+        Under which it is answered; empty if they were not fitted.
+    """
+    known = assumptions.calibration
+    if known is None:
+        return set()
+    kinds: set[Unlike] = {"traffic", *(reason.unlike for reason in reasons(subject, assumptions))}
+    if f"{subject.engine} {subject.version}" not in known.versions or not subject.version:
+        kinds.add("version")
+    if subject.layout and subject.layout not in known.layouts:
+        kinds.add("layout")
+    engines = [subject.engine] if subject.engine else known.engines
+    if {subject_key(engine, subject.hardware, subject.model) for engine in engines}.isdisjoint(known.subjects):
+        kinds.add(_new_part(subject, known))
+    return kinds
+
+
+def _new_part(subject: Subject, known: Calibration) -> Unlike:
+    """What of an engine, chip and model that were not measured together was not measured at all."""
+    parts = [set(names) for names in zip(*(key.split(_STROKE) for key in known.subjects), strict=True)]
+    if not parts or subject.model.name not in parts[2]:
+        return "model"
+    return "subject" if subject.hardware.name in parts[1] else "hardware"
 
 
 def subject_key(engine: str, hardware: HardwareSpec, model: ModelSpec) -> str:
     """How a calibration names what was measured: engine, chip and model."""
-    return " / ".join((engine or "unknown", hardware.name, model.name))
+    return _STROKE.join((engine or UNKNOWN, hardware.name, model.name))
 
 
 class Reason(NamedTuple):
@@ -184,6 +232,8 @@ class Reason(NamedTuple):
     """What questions have in common."""
     text: str
     """For people, with the numbers."""
+    unlike: Unlike
+    """What fits must have left out, so that their errors speak for the question."""
 
 
 def outside(subject: Subject, assumptions: Assumptions) -> list[str]:
@@ -208,29 +258,39 @@ def reasons(subject: Subject, assumptions: Assumptions) -> list[Reason]:
     """The same as :func:`outside`, with what questions have in common."""
     if assumptions.calibration is None:
         return []
-    words = (*_unknown(subject, assumptions.calibration), *_changed(subject))
-    return [*(Reason(text, text) for text in words), *_far(subject, assumptions.calibration)]
+    known = assumptions.calibration
+    return [*_unknown(subject, known), *_changed(subject), *_far(subject, known)]
 
 
-def _unknown(asked: Subject, known: Calibration) -> Iterator[str]:
+def _unknown(asked: Subject, known: Calibration) -> Iterator[Reason]:
     if asked.hardware.family not in known.families:
-        yield f"no chip of the family {asked.hardware.family} was measured ({', '.join(known.families)})"
+        yield _worded(
+            f"no chip of the family {asked.hardware.family} was measured ({', '.join(known.families)})", "hardware"
+        )
     if asked.engine and asked.engine not in known.engines:
-        yield f"{asked.engine} was not measured ({', '.join(known.engines)})"
+        measured = f"was not measured ({', '.join(known.engines)})"
+        yield _worded(
+            "the engine is not recorded" if asked.engine == UNKNOWN else f"{asked.engine} {measured}", "engine"
+        )
     weights = formats(asked.model, asked.weights)
     if weights not in known.weights:
-        yield f"no weights in {weights} were measured ({', '.join(known.weights)})"
+        yield _worded(f"no weights in {weights} were measured ({', '.join(known.weights)})", "model")
 
 
-def _changed(asked: Subject) -> Iterator[str]:
+def _worded(text: str, unlike: Unlike) -> Reason:
+    return Reason(text, text, unlike)
+
+
+def _changed(asked: Subject) -> Iterator[Reason]:
     """What-ifs: a chip or model that nobody has measured, although it has the name of one that was."""
-    for word, spec in (("hardware", asked.hardware), ("model", asked.model)):
+    parts: tuple[tuple[Unlike, HardwareSpec | ModelSpec], ...] = (("hardware", asked.hardware), ("model", asked.model))
+    for part, spec in parts:
         fields = [
-            field for field, one in spec.sources.items()
-            if one.kind == "what_if" and field.partition(".")[0] not in _NO_TIME
+            field for field, source in spec.sources.items()
+            if source.kind == "what_if" and field.partition(".")[0] not in _NO_TIME
         ]  # fmt: skip
         if fields:
-            yield f"the {word} is changed ({', '.join(fields)})"
+            yield _worded(f"the {part} is changed ({', '.join(fields)})", part)
 
 
 def _far(asked: Subject, known: Calibration) -> Iterator[Reason]:
@@ -239,19 +299,19 @@ def _far(asked: Subject, known: Calibration) -> Iterator[Reason]:
         each = asked.concurrency / asked.accelerators
     context = Range(low=known.isl.low, high=known.isl.high + known.osl.high / 2.0)
     parameters = Range(low=known.parameters.low / _BILLION, high=known.parameters.high / _BILLION)
-    values = (
-        ("parameters", "{} billion parameter{}", asked.model.total_parameters / _BILLION, parameters),
-        ("isl", "isl of {} token{}", asked.isl, known.isl),
-        ("osl", "osl of {} token{}", asked.osl, known.osl),
-        ("context", "context of {} token{}", asked.context, context),
-        ("accelerators", "{} accelerator{}", asked.accelerators, known.accelerators),
-        ("requests per accelerator", "{} request{} per accelerator", each, known.requests_per_accelerator),
+    values: tuple[tuple[str, str, float | None, Range, Unlike], ...] = (
+        ("parameters", "{} billion parameter{}", asked.model.total_parameters / _BILLION, parameters, "model"),
+        ("isl", "isl of {} token{}", asked.isl, known.isl, "traffic"),
+        ("osl", "osl of {} token{}", asked.osl, known.osl, "traffic"),
+        ("context", "context of {} token{}", asked.context, context, "traffic"),
+        ("accelerators", "{} accelerator{}", asked.accelerators, known.accelerators, "layout"),
+        ("requests per accelerator", "{} request{} per accelerator", each, known.requests_per_accelerator, "traffic"),
     )
-    for name, words, value, seen in values:
+    for name, words, value, seen, part in values:
         if value is not None and not seen.low / _SLACK <= value <= seen.high * _SLACK:
             text = words.format(number(value), "" if value == 1.0 else "s")
             ends = " to ".join(dict.fromkeys(number(end) for end in (seen.low, seen.high)))
-            yield Reason(f"{name} outside of what was measured", f"{text} (measured: {ends})")
+            yield Reason(f"{name} outside of what was measured", f"{text} (measured: {ends})", part)
 
 
 def formats(model: ModelSpec, weights: str | None) -> str:

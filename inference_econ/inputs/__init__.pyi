@@ -30,6 +30,8 @@ from .calibration import Calibration as Calibration
 from .calibration import ErrorSpread as ErrorSpread
 from .calibration import Quantity as Quantity
 from .calibration import Range as Range
+from .calibration import Unlike as Unlike
+from .calibration import UnseenErrors as UnseenErrors
 from .catalog import Kind as Kind
 from .catalog import Name as Name
 from .collectives import Free as Free

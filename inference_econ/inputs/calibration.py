@@ -10,6 +10,9 @@ from pydantic_core import PydanticCustomError
 from inference_econ.inputs._base import Count, Size, Spec
 
 Quantity = Literal["tpot", "ttft", "request", "throughput"]
+#: In what a question may be unlike the rows of a fit: in its lengths and load alone, in the version of its engine, in
+#: its layout, in the combination of engine, chip and model, or in one of these that was not measured at all.
+Unlike = Literal["traffic", "version", "layout", "subject", "model", "hardware", "engine"]
 Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
 Ratio = Annotated[int | float, Field(ge=-10, le=10, allow_inf_nan=False)]
 
@@ -36,7 +39,7 @@ class ErrorSpread(Spec):
     groups: Count | None = None
     """That were left out one after the other [1]."""
     median: Ratio | None = None
-    """Of |ln(measured / predicted)|, as the fits are, before any widening [1]."""
+    """Of |ln(measured / predicted)|, as the fits are, before any stretching [1]."""
     p90: Ratio | None = None
     """Nine of ten of these are not larger [1]."""
     covered: Share | None = None
@@ -54,14 +57,29 @@ class ErrorSpread(Spec):
 class LeftOut(Spec):
     """Rows that were predicted by a fit to the others."""
 
-    by: Literal["hardware", "model", "subject"]
-    """What they have in common; a subject is an engine on a chip with a model."""
+    by: Unlike
+    """In what they were unlike the others; a subject is an engine on a chip with a model."""
     name: str = Field(min_length=1)
     """Of that."""
     rows: Count
     """How many [1]."""
     medians: Annotated[dict[Quantity, Ratio], Field(min_length=1)]
     """Median of |ln(predicted / measured)| by quantity [1]."""
+
+
+class UnseenErrors(Spec):
+    """Errors of rows of an engine on a generation of chips, by fits without the subject of each row."""
+
+    engine: str = Field(min_length=1)
+    """Serving engine."""
+    generation: str = Field(min_length=1)
+    """Of chips, see :func:`inference_econ.inputs.profiles.generation_of`."""
+    rows: Count
+    """How many [1]."""
+    medians: Annotated[dict[Quantity, Ratio], Field(min_length=1)]
+    """Median of |ln(predicted / measured)| by quantity [1]."""
+    p90s: Annotated[dict[Quantity, Ratio], Field(min_length=1)]
+    """Nine of ten of these are not larger [1]."""
 
 
 class Calibration(Spec):
@@ -91,14 +109,18 @@ class Calibration(Spec):
     """At a time [1]."""
     accelerators: Range
     """Of an instance [1]."""
-    errors: Annotated[dict[Quantity, ErrorSpread], Field(min_length=1)]
-    """By quantity, for an engine, a chip or a model that was not measured: all rows of one were left out."""
-    measured_errors: dict[Quantity, ErrorSpread] = Field(default_factory=dict)
-    """The same for other traffic and layouts of what was measured: only such rows were left out."""
+    errors: Annotated[dict[Unlike, dict[Quantity, ErrorSpread]], Field(min_length=1)]
+    """By what was left out of the fits that they are errors of, and quantity."""
     subjects: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """What was measured: engine, chip and model, with strokes between."""
+    versions: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Engines with the versions that were measured."""
+    layouts: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Layouts of the instances that were measured, as :func:`inference_econ.engine.layout_key` writes them."""
     left_out: Annotated[tuple[LeftOut, ...], Field(strict=False)] = ()
     """How far fits were off that did not see a chip, a model, or a subject."""
+    unseen: Annotated[tuple[UnseenErrors, ...], Field(strict=False)] = ()
+    """The same by engine and generation of chips."""
     undetermined: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Constants that the rows say little about."""
     deployments: str = ""

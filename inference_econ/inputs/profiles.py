@@ -58,7 +58,7 @@ def name_for(family: str, engine: str | None = None) -> str:
     >>> name_for("h100", "vllm"), name_for("cdna4"), name_for("tpu")
     ('profiles/vllm_hopper', 'profiles/servers', 'deployable')
     """
-    generation, known = _GENERATIONS.get(family, ""), catalog.names("assumptions")
+    generation, known = generation_of(family), catalog.names("assumptions")
     # Whatever runs ATOM on another chip has other kernels: the name says nothing there.
     if family not in _OWN_KERNELS.get(engine or "", (family,)):
         engine = None
@@ -68,6 +68,17 @@ def name_for(family: str, engine: str | None = None) -> str:
     if generation or family in _ALIKE:
         wanted += [f"profiles/{engine}", _ALL]
     return next((name for name in wanted if name in known), _FALLBACK)
+
+
+def generation_of(family: str) -> str:
+    """The generation of a family of chips, as profiles are named; empty if there are none for it.
+
+    Examples
+    --------
+    >>> generation_of("h200"), generation_of("tpu")
+    ('hopper', '')
+    """
+    return _GENERATIONS.get(family, "")
 
 
 def for_hardware(

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.calibration import CONSTANTS, GROUPS, KNOWN, NEW, Fit, Fold, Measurement, coverage, held_out
-from inference_econ.inputs import percent, value_of
+from inference_econ.calibration import CONSTANTS, GROUPS, Fit, Fold, Measurement, coverage, held_out
+from inference_econ.inputs import Unlike, percent, value_of
+from inference_econ.report.caveats import WITHOUT
 from inference_econ.report.page import Page
 from inference_econ.report.record import finite_or_none
 from inference_econ.report.table import Table
@@ -24,7 +25,6 @@ _LEGEND = (
 
 #: Median error of a target beyond which a fit does not reproduce its rows: a factor of 1.5 [1].
 _POOR = math.log(1.5)
-_DIVISIONS = {"new chips and models": NEW, "new traffic": KNOWN}
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,13 @@ class CalibrationPage(Page):
     """
 
     fitted: Fit
-    folds: Mapping[str, Sequence[Fold]]
+    folds: Mapping[Unlike, Sequence[Fold]]
     left_out: Mapping[str, int]
 
     def tables(self) -> Sequence[Table]:
-        """The constants, then the errors."""
-        return constants_table(self.fitted), errors_table(self.fitted, self.folds)
+        """The constants, then the errors, then those of fits that left something out."""
+        fitted, folds = self.fitted, self.folds
+        return constants_table(fitted), errors_table(fitted, folds), left_out_table(fitted, folds)
 
     def record(self) -> object:
         """Constants and errors."""
@@ -65,14 +66,14 @@ def constants_table(fitted: Fit) -> Table:
     return Table(f"Fitted to {len(fitted.rows)} rows", columns, tuple(rows))
 
 
-def errors_table(fitted: Fit, folds: Mapping[str, Sequence[Fold]]) -> Table:
+def errors_table(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> Table:
     """Median errors of the fit by engine, chip and model, and of the fits that left a chip or a model out."""
     kinds = [f"{target}: {what}" for target in fitted.targets for what in ("error", "bias")]
     rows = [("all", *_line(fitted.errors))]
     rows.append((f"all, by the base ({fitted.base.name})", *_line(fitted.base_errors)))
     rows += [(label, *_line(errors)) for label, errors in _slices(fitted.rows, fitted.errors)]
     rows += [(f"{fold.left_out}, left out", *_line(fold.errors)) for fold in _shown(folds)]
-    return Table("Errors", ("rows of", "number", *kinds), tuple(rows), _notes(fitted, folds))
+    return Table("Errors", ("rows of", "number", *kinds), tuple(rows), (_LEGEND,))
 
 
 def not_reproduced(fitted: Fit) -> list[str]:
@@ -86,8 +87,9 @@ def not_reproduced(fitted: Fit) -> list[str]:
     ]
 
 
-def _shown(folds: Mapping[str, Sequence[Fold]]) -> list[Fold]:
-    return [fold for by in ("hardware", "model") for fold in folds.get(by, ())]
+def _shown(folds: Mapping[Unlike, Sequence[Fold]]) -> list[Fold]:
+    kinds: tuple[Unlike, ...] = ("hardware", "model")
+    return [fold for by in kinds for fold in folds.get(by, ())]
 
 
 def _slices(rows: Sequence[Measurement], errors: Array) -> Iterator[tuple[str, Array]]:
@@ -108,31 +110,32 @@ def _middle(errors: Array, *, sign: bool = False) -> str:
     return percent(float(np.median(errors)), sign=sign)
 
 
-def _notes(fitted: Fit, folds: Mapping[str, Sequence[Fold]]) -> tuple[str, ...]:
-    notes = [_LEGEND]
-    for target in fitted.targets:
-        for what, division in _DIVISIONS.items():
-            groups = held_out(folds, division, fitted.targets.index(target))
-            share = coverage(groups, division.weight)
-            if math.isfinite(share):
-                half = _middle(np.abs(np.concatenate(groups)))
-                notes.append(
-                    f"{target}, {what}: half of the rows left out are within {half}; 80 % intervals made from the "
-                    f"others hold {100 * share:.0f} %"
-                )
-    return tuple(notes)
+def left_out_table(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> Table:
+    """Errors of rows that fits to the others predict, by what was left out, and how many are in intervals of 80 %."""
+    heads = (f"{target}: {what}" for target in fitted.targets for what in ("error", "in 80 %"))
+    rows = [
+        (f"without {WITHOUT[by]}", str(len(folds[by])), *_left_out_cells(fitted, folds, by))
+        for by in GROUPS
+        if folds.get(by)
+    ]
+    return Table("Left out", ("rows", "groups", *heads), tuple(rows), ("intervals are made from the other groups",))
 
 
-def _covered(fitted: Fit, folds: Mapping[str, Sequence[Fold]], target: str) -> dict[str, float | None]:
-    """Share of rows inside of intervals of 80 % that were made without their group."""
+def _left_out_cells(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], by: Unlike) -> Iterator[str]:
+    for index in range(len(fitted.targets)):
+        groups = held_out(folds, by, index)
+        share = coverage(groups)
+        yield _middle(np.abs(np.concatenate(groups))) if groups else "-"
+        yield f"{100 * share:.0f} %" if math.isfinite(share) else "-"
+
+
+def _covered(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], target: str) -> dict[str, float | None]:
+    """Share of rows inside of intervals of 80 % that were made without their group, by what was left out."""
     index = fitted.targets.index(target)
-    return {
-        what: finite_or_none(coverage(held_out(folds, division, index), division.weight))
-        for what, division in _DIVISIONS.items()
-    }
+    return {by: finite_or_none(coverage(held_out(folds, by, index))) for by in GROUPS}
 
 
-def record(fitted: Fit, folds: Mapping[str, Sequence[Fold]], left_out: Mapping[str, int]) -> dict[str, object]:
+def record(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], left_out: Mapping[str, int]) -> dict[str, object]:
     """The same as plain data, in base units."""
     return {
         "rows": len(fitted.rows),

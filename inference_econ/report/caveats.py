@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from inference_econ.engine import Instances, Interval, Subject, error_spread, interval, outside
-from inference_econ.inputs import Assumptions, Calibration, Quantity, Range
+from inference_econ.engine import Instances, Interval, LeftOutErrors, Subject, error_spread, interval, outside
+from inference_econ.inputs import Assumptions, Calibration, Quantity, Range, Unlike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +20,17 @@ _NAMES: Mapping[Quantity, str] = {
     "ttft": "TTFTs",
     "request": "times of requests",
     "throughput": "throughputs",
+}
+
+#: What fits have not seen of the rows whose errors speak for a question, by what the question is unlike in.
+WITHOUT: Mapping[Unlike, str] = {
+    "traffic": "their traffic",
+    "version": "the version of their engine",
+    "layout": "their layout",
+    "subject": "their engine, chip and model together",
+    "model": "their model",
+    "hardware": "their chip",
+    "engine": "their engine",
 }
 
 #: Columns that follow from a quantity, and the power of it that they are proportional to [1].
@@ -88,9 +100,14 @@ def _labelled(texts: Mapping[str, Sequence[str]]) -> list[str]:
 def spread(instances: Instances, quantities: Sequence[Quantity]) -> str:
     """Where measured values lie around predictions, or that nobody knows."""
     parts: list[str] = []
-    for quantity, (around, rows) in _errors(instances, quantities).items():
+    without: list[str] = []
+    for quantity, (around, errors) in _errors(instances, quantities).items():
         verb, beside = ("lie ", " around such predictions") if not parts else ("", "")
-        parts.append(f"{_NAMES[quantity]} {verb}{percent(around)}{beside} ({rows:,} rows)")
+        rows = f"{errors.spread.rows:,} rows"
+        if WITHOUT[errors.unlike] not in without:
+            without.append(WITHOUT[errors.unlike])
+            rows += f", by fits without {without[-1]}"
+        parts.append(f"{_NAMES[quantity]} {verb}{percent(around)}{beside} ({rows})")
     name = name_of(instances.setup.assumptions)
     if not parts:
         return f"No interval: {name} was fitted to no measured server."
@@ -99,24 +116,32 @@ def spread(instances: Instances, quantities: Sequence[Quantity]) -> str:
 
 def around(instances: Instances, quantity: Quantity) -> Interval | None:
     """Where a measured value of any instance that is shown probably lies, over the predicted one [1]."""
-    return interval(1.0, instances.setup.assumptions, quantity, level=LEVEL, subject=_alike(instances))
+    return interval(1.0, instances.setup.assumptions, quantity, level=LEVEL, subjects=_subjects(instances))
 
 
-def _alike(instances: Instances) -> Subject | None:
-    """What the instances have in common, if none is unlike what was measured."""
-    return None if any(outside_of(instances)) else instances.subject
+def _subjects(instances: Instances) -> list[Subject]:
+    """What the instances have in common, and those that are the most unlike what was measured.
+
+    Nothing if they speculate: of such servers no profile knows errors, so that all of them may speak.
+    """
+    calibration = instances.setup.assumptions.calibration
+    if calibration is None or instances.speculates:
+        return []
+    unknown = (layout for layout in instances.layouts if layout not in calibration.layouts)
+    layouts = [instances.subject._replace(layout=layout) for layout in itertools.islice(unknown, 1)]
+    return [instances.subject, *_extremes(instances, calibration), *layouts]
 
 
-def _errors(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, tuple[Interval, int]]:
-    """The intervals that are known, and the rows behind them."""
-    errors: dict[Quantity, tuple[Interval, int]] = {}
-    assumptions, subject = instances.setup.assumptions, _alike(instances)
+def _errors(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, tuple[Interval, LeftOutErrors]]:
+    """The intervals that are known, and the errors behind them."""
+    known: dict[Quantity, tuple[Interval, LeftOutErrors]] = {}
+    assumptions, subjects = instances.setup.assumptions, _subjects(instances)
     for quantity in quantities:
-        likely = interval(1.0, assumptions, quantity, level=LEVEL, subject=subject)
-        spread = error_spread(assumptions, quantity, subject)
-        if likely is not None and spread is not None:
-            errors[quantity] = likely, spread.rows
-    return errors
+        likely = interval(1.0, assumptions, quantity, level=LEVEL, subjects=subjects)
+        errors = error_spread(assumptions, quantity, subjects)
+        if likely is not None and errors is not None:
+            known[quantity] = likely, errors
+    return known
 
 
 def name_of(assumptions: Assumptions) -> str:
@@ -180,8 +205,8 @@ def calibration_record(instances: Instances, quantities: Sequence[Quantity] = ("
     if instances.setup.assumptions.calibration is None:
         return None
     errors = {
-        quantity: {"rows": rows, "low": likely.low, "high": likely.high}
-        for quantity, (likely, rows) in _errors(instances, quantities).items()
+        quantity: {"rows": left_out.spread.rows, "without": left_out.unlike, "low": likely.low, "high": likely.high}
+        for quantity, (likely, left_out) in _errors(instances, quantities).items()
     }
     always, sometimes = outside_of(instances)
     return {"level": LEVEL, "measured_over_predicted": errors, "outside": [*always, *sometimes]}

@@ -10,6 +10,7 @@ from functools import cache
 from inference_econ.calibration import QUANTITIES, Accuracy, Row, Servers, scores
 from inference_econ.inputs import Assumptions, ErrorSpread, catalog, percent
 from inference_econ.inputs import Quantity as Fitted
+from inference_econ.report.caveats import WITHOUT
 from inference_econ.report.servers import share_inside
 from inference_econ.report.table import Table
 
@@ -87,17 +88,14 @@ def _left_out_errors() -> Iterator[tuple[str, ...]]:
         known = catalog.assumptions(name).calibration
         if known is None:
             continue
-        parts = (
-            (known.errors, "without the chip or the model", "10 %, 20 %" if name == _ALL else "7 %, 20 %"),
-            (known.measured_errors, "without the traffic", "7 %, 20 %"),
-        )
-        for spreads, which, aim in parts:
+        for by, spreads in known.errors.items():
             for quantity in ("tpot", "throughput"):
                 spread = spreads.get(quantity)
                 if spread is not None and spread.median is not None and spread.p90 is not None:
                     covered = "-" if spread.covered is None else f"{100 * spread.covered:.0f} %"
                     numbers = (str(spread.rows), percent(spread.median), percent(spread.p90), covered)
-                    yield (_TITLES[quantity], f"fits of {chips} {which}", *numbers, aim)
+                    aim = "10 %, 20 %" if name == _ALL and by != "traffic" else "7 %, 20 %"
+                    yield (_TITLES[quantity], f"fits of {chips} without {WITHOUT[by]}", *numbers, aim)
 
 
 def unseen(report: Servers) -> tuple[str, list[Row]]:
@@ -149,14 +147,12 @@ def intervals() -> Table:
     """Errors of rows that were left out, and the share inside of intervals made without their group, by profile."""
     lines: list[tuple[str, ...]] = []
     for name, profile in _profiles().items():
-        known = profile.calibration
-        if known is None:
-            continue
-        spreads = [errors.get(quantity) for errors in (known.errors, known.measured_errors) for quantity in _FITTED]
-        if any(spread is not None and spread.covered is not None for spread in spreads):
-            lines.append((name.removeprefix(_PROFILE), *(_covered(spread) for spread in spreads)))
-    new = (f"{_TITLES[quantity]}, {what}" for what in ("new", "traffic") for quantity in _FITTED)
-    return Table("", ("profile", *new), tuple(lines))
+        for by, errors in ({} if profile.calibration is None else profile.calibration.errors).items():
+            spreads = [errors.get(quantity) for quantity in _FITTED]
+            if any(spread is not None and spread.covered is not None for spread in spreads):
+                cells = (_covered(spread) for spread in spreads)
+                lines.append((name.removeprefix(_PROFILE), WITHOUT[by], *cells))
+    return Table("", ("profile", "without", *(_TITLES[quantity] for quantity in _FITTED)), tuple(lines))
 
 
 def worst(report: Servers) -> Table:
@@ -171,7 +167,7 @@ def worst(report: Servers) -> Table:
     for _, name, group, errors in sorted(ranked, key=lambda entry: -entry[0])[:_WORST]:
         group_rows = [row for row in rows if _subject(row) == group and row.measured(_BY_NAME[name])]
         cells = (str(errors.predicted), percent(errors.median or 0.0), percent(errors.bias or 0.0, sign=True))
-        lines.append((" ".join(group), _BY_NAME[name].title, *cells, _reason(group_rows)))
+        lines.append((" ".join(group), _BY_NAME[name].title, *cells, reason_of(group_rows)))
     return Table("", ("engine, chip, model", "quantity", "rows", "median", "bias", "what is not known"), tuple(lines))
 
 
@@ -253,8 +249,8 @@ def _kind(row: Row) -> str:
     return _KINDS[1] if row.outside else _KINDS[0]
 
 
-def _reason(rows: Sequence[Row]) -> str:
-    """The most frequent reason for which rows are outside of what was fitted."""
+def reason_of(rows: Sequence[Row]) -> str:
+    """The most frequent reason for which some rows are outside of what was fitted, or that none is known."""
     reasons = Counter(reason for row in rows for reason in _kinds(row))
     if not reasons:
         return "no reason is known: inside of what was fitted, so that an effect is missing or the rows are odd"

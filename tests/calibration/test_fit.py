@@ -12,8 +12,6 @@ import pytest
 
 from inference_econ.calibration import (
     CONSTANTS,
-    KNOWN,
-    NEW,
     Fit,
     Measurement,
     Provenance,
@@ -33,7 +31,7 @@ from inference_econ.calibration.problem import TARGETS, with_constants
 from inference_econ.calibration.rows import calibration_behind, deployment_key, was_fitted
 from inference_econ.calibration.subjects import instance_chips, measured_subject, requests_per_accelerator
 from inference_econ.engine import Subject, interval, outside, reasons
-from inference_econ.engine.uncertainty import measured
+from inference_econ.engine.uncertainty import unlike
 from inference_econ.errors import InputError
 from inference_econ.inputs import Assumptions, ErrorSpread, catalog, yaml_text
 from inference_econ.inputs.assumptions import field_names
@@ -158,13 +156,15 @@ def test_rows_left_out_are_predicted_by_the_others() -> None:
         assert np.all(np.abs(fold.errors) < 0.05)
     assert cross_validated(_found(), "hardware") == []
     each = all_folds(_found())
-    assert {by: len(found) for by, found in each.items()} == {"hardware": 0, "model": 2, "subject": 2, "traffic": 3}
+    assert {by: len(found) for by, found in each.items()} == {
+        "traffic": 0, "version": 0, "layout": 3, "subject": 2, "model": 2, "hardware": 0, "engine": 0
+    }  # fmt: skip
     shares: list[float] = []
     all_folds(_found(), progress=lambda share, _: shares.append(share))
     assert shares == sorted(shares)
     assert shares[-1] < 1.0
-    assert [group.size for group in held_out(each, NEW, 0)] == [8, 4]
-    assert [group.size for group in held_out(each, KNOWN, 1)] == [4, 4, 4]
+    assert [group.size for group in held_out(each, "model", 0)] == [8, 4]
+    assert [group.size for group in held_out(each, "layout", 1)] == [4, 4, 4]
 
 
 def test_intervals_of_four_fifths_hold_about_as_many_rows_left_out() -> None:
@@ -181,21 +181,20 @@ def test_intervals_of_four_fifths_hold_about_as_many_rows_left_out() -> None:
         for row in _measured(rows, _base())
     ]
     found = fit(rows, ("chip.hbm_efficiency", "host.graph_launch"), _base())
-    groups = held_out(all_folds(found), NEW, 0)
+    groups = held_out(all_folds(found), "model", 0)
     assert len(groups) == 6
     assert 0.7 <= coverage(groups) <= 0.9
     assert math.isnan(coverage(groups[:1]))
 
 
-@pytest.mark.parametrize("weight", [NEW.weight, KNOWN.weight])
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9])
-def test_intervals_hold_as_many_rows_of_a_new_group_as_they_say(weight: float, level: float) -> None:
+def test_intervals_hold_as_many_rows_of_a_new_group_as_they_say(level: float) -> None:
     # Groups of any size, each with an offset of its own that is as large as the scatter within.
     chance = np.random.default_rng(5)
     shares = []
     for _ in range(30):
         groups = [chance.normal(chance.normal(0.0, 0.1), 0.1, chance.integers(2, 40)) for _ in range(12)]
-        shares.append(coverage(groups, weight, level))
+        shares.append(coverage(groups, level))
     assert np.mean(shares) == pytest.approx(level, abs=0.05)
 
 
@@ -254,10 +253,10 @@ def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) ->
         fitted_again = profile(again, {}, MINE)["calibration"]
         assert {deployment_key(row) for row in (*found.rows, *again.rows)} == set(fitted_again["deployments"].split())
         # One group says no more about others than the base knows.
-        mine = fitted_again["errors"]["tpot"]["quantiles"]
+        mine = fitted_again["errors"]["model"]["tpot"]["quantiles"]
         known = catalog.assumptions(str(path)).calibration
         assert known is not None
-        before = known.errors["tpot"].quantiles
+        before = known.errors["model"]["tpot"].quantiles
         assert mine[0] <= before[0]
         assert mine[-1] >= before[-1]
 
@@ -275,9 +274,9 @@ def test_intervals_of_the_base_are_told_with_its_rows(
 ) -> None:
     path = tmp_path / "mine.yaml"
     data = profile(_found(), {}, MINE)
-    data["calibration"]["errors"]["tpot"] = {
+    data["calibration"]["errors"]["model"] = {"tpot": {
         "rows": 345, **({} if groups is None else {"groups": groups}), "quantiles": quantiles
-    }  # fmt: skip
+    }}  # fmt: skip
     path.write_text(yaml_text(data), encoding="utf-8")
     # Every other step was measured a tenth longer than it is predicted.
     rows = [
@@ -285,7 +284,7 @@ def test_intervals_of_the_base_are_told_with_its_rows(
         for index, row in enumerate(_rows()[:8])
     ]
     again = fit(rows, ("chip.hbm_efficiency",), catalog.assumptions(str(path)))
-    spread = profile(again, {}, MINE)["calibration"]["errors"]["tpot"]
+    spread = profile(again, {}, MINE)["calibration"]["errors"]["model"]["tpot"]
     assert {key: spread[key] for key in ("rows", "groups") if key in spread} == said
 
 
@@ -349,7 +348,9 @@ def test_a_profile_is_a_preset(tmp_path: Path) -> None:
     assert read.calibration.models == ("llama_3_70b", "llama_3_8b")
     assert read.calibration.parameters.high == pytest.approx(7.06e10, rel=1e-3)
     assert (read.calibration.accelerators.low, read.calibration.accelerators.high) == (1, 8)
-    assert set(read.calibration.errors) == set(read.calibration.measured_errors) == {"tpot", "ttft"}
+    # All rows are of one version of one engine on one chip.
+    assert set(read.calibration.errors) == {"traffic", "layout", "subject", "model"}
+    assert all(set(errors) == {"tpot", "ttft"} for errors in read.calibration.errors.values())
     assert read.calibration.subjects == (
         "vllm / NVIDIA H100 SXM5 80GB / Llama 3.1 70B",
         "vllm / NVIDIA H100 SXM5 80GB / Llama 3.1 8B",
@@ -359,34 +360,49 @@ def test_a_profile_is_a_preset(tmp_path: Path) -> None:
         ("model", "llama_3_70b", 8),
         ("model", "llama_3_8b", 4),
     ]
-    assert read.calibration.errors["tpot"].groups == 2
-    assert read.calibration.measured_errors["tpot"].groups == 3
+    assert read.calibration.errors["model"]["tpot"].groups == 2
+    assert read.calibration.errors["layout"]["tpot"].groups == 3
     assert read.calibration.undetermined == ()
 
 
 def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     data = profile(_found(), {}, MINE)
-    data["calibration"]["errors"]["tpot"] = {"rows": 9, "quantiles": [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4]}
+    narrow = [-0.2, -0.1, -0.05, 0.0, 0.05, 0.1, 0.2]
+    wide = {
+        kind: {"tpot": {"rows": 9, "quantiles": [factor * error for error in narrow]}}
+        for kind, factor in (("traffic", 1), ("version", 2), ("layout", 3), ("subject", 4), ("model", 5), ("engine", 6))
+    }
+    data["calibration"] |= {"errors": wide, "versions": ["vllm 0.9.1"]}
     path.write_text(yaml_text(data), encoding="utf-8")
     mine = catalog.assumptions(str(path))
-    found = interval(0.01, mine, level=0.8)
-    assert found is not None
-    assert found.low == pytest.approx(0.01 * math.exp(-0.2))
-    assert found.high == pytest.approx(0.01 * math.exp(0.2))
+    # Nothing is asked in particular, so that all may be unlike.
+    widest = interval(0.01, mine, level=0.8)
+    assert widest is not None
+    assert (widest.low, widest.high) == pytest.approx((0.01 * math.exp(-0.6), 0.01 * math.exp(0.6)))
     wider = interval(0.01, mine, level=0.9)
     assert wider is not None
-    assert wider.high > found.high
+    assert wider.high > widest.high
     assert interval(0.01, mine, "throughput") is None
-    # For what was measured, only other traffic is new.
-    known = interval(0.01, mine, subject=measured_subject(_rows()[0]))
-    assert known is not None
-    assert known.high < found.high
-    assert measured(measured_subject(_rows()[0]), mine)
-    assert measured(measured_subject(replace(_rows()[0], engine="")), mine)
-    for change in ({"engine": "sglang"}, {"model": "qwen3_8b"}, {"hardware": "b200"}, {"isl": 1e5}):
-        assert not measured(measured_subject(replace(_rows()[0], **change)), mine), change
-        assert interval(0.01, mine, subject=measured_subject(replace(_rows()[0], **change))) == found
+    for change, kinds, factor in (
+        ({}, {"traffic"}, 1),
+        ({"engine_version": "0.10.0"}, {"traffic", "version"}, 2),
+        ({"engine_version": ""}, {"traffic", "version"}, 2),
+        ({"tp": 2, "accelerators": 2}, {"traffic", "layout"}, 3),
+        ({"model": "qwen3_8b"}, {"traffic", "model"}, 5),
+        ({"engine": "sglang"}, {"traffic", "version", "subject", "engine"}, 6),
+        ({"engine": ""}, {"traffic", "version", "subject", "engine"}, 6),
+        # No errors are known without the chip: those that are known speak for it.
+        ({"hardware": "h100_nvl"}, {"traffic", "hardware"}, 1),
+    ):
+        subject = measured_subject(replace(_rows()[0], **{"engine_version": "0.9.1"} | change))
+        assert unlike(subject, mine) == kinds, change
+        likely = interval(1.0, mine, subjects=[subject])
+        assert likely is not None
+        assert math.log(likely.high) == pytest.approx(0.1 * factor), change
+    # Of several questions the one that is most unlike counts.
+    several = [measured_subject(replace(_rows()[0], model=model)) for model in ("qwen3_8b", "llama_3_8b")]
+    assert interval(0.01, mine, subjects=several) == interval(0.01, mine, subjects=several[:1])
     assert interval(0.01, _base()) is None
     with pytest.raises(InputError, match=r"level: must be from 0 to 0\.9, got 0\.95"):
         interval(0.01, mine, level=0.95)
@@ -426,10 +442,10 @@ def test_chips_and_models_that_are_changed_were_not_measured(tmp_path: Path) -> 
     path.write_text(yaml_text(profile(_found(), {}, MINE)), encoding="utf-8")
     mine = catalog.assumptions(str(path))
     model, chip = catalog.model("llama_3_70b"), catalog.hardware("h100_sxm")
-    assert measured(Subject(model, chip, "fp8"), mine)
+    assert unlike(Subject(model, chip, "fp8"), mine) == {"traffic", "version"}
     fast = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=30 TB/s"])
     assert outside(Subject(model, fast, "fp8"), mine) == ["the hardware is changed (hbm_bytes_per_second)"]
-    assert not measured(Subject(model, fast, "fp8"), mine)
+    assert "hardware" in unlike(Subject(model, fast, "fp8"), mine)
     other = catalog.model("llama_3_70b", changes=["vocab_size=1000"])
     assert outside(Subject(other, chip, "fp8"), mine) == ["the model is changed (vocab_size)"]
     # No time depends on power.

@@ -15,7 +15,7 @@ from inference_econ.calibration.problem import log_ratios
 from inference_econ.calibration.rows import deployment_key
 from inference_econ.calibration.subjects import measured_subject
 from inference_econ.engine import interval, outside
-from inference_econ.engine.uncertainty import measured
+from inference_econ.engine.uncertainty import unlike
 from inference_econ.inputs import catalog, profiles, value_of
 
 #: Files that profiles are fitted to.
@@ -109,10 +109,10 @@ def test_what_was_fitted_are_rows_that_come_with_the_package(name: str) -> None:
 
 
 def test_some_rows_are_of_what_was_measured_and_others_are_not() -> None:
-    found = {measured(measured_subject(row), profiles.for_hardware(row.hardware, row.engine)) for row in _rows()}
-    assert True in found
+    kinds = [unlike(measured_subject(row), profiles.for_hardware(row.hardware, row.engine)) for row in _rows()]
+    assert {"traffic"} in kinds
     odd = replace(_rows()[0], model="mistral_7b", engine="lmdeploy")
-    assert not measured(measured_subject(odd), profiles.for_hardware(odd.hardware, odd.engine))
+    assert {"model", "engine"} <= unlike(measured_subject(odd), profiles.for_hardware(odd.hardware, odd.engine))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -136,7 +136,7 @@ def test_an_interval_of_80_percent_holds_about_as_many() -> None:
     errors, rows = _errors(_rows(), by_engine=True)
     inside = 0
     for error, row in zip(errors.tolist(), rows, strict=True):
-        found = interval(1.0, profiles.for_hardware(row.hardware, row.engine), subject=measured_subject(row))
+        found = interval(1.0, profiles.for_hardware(row.hardware, row.engine), subjects=[measured_subject(row)])
         assert found is not None
         inside += found.low <= math.exp(-error) <= found.high
     # Made from rows that a fit did not see, they are somewhat wide for those that it did.

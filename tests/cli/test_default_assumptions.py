@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from typing import Any
 
 import pytest
 
 import inference_econ as ie
-from inference_econ.engine import interval
-from inference_econ.inputs import catalog, profiles
+from inference_econ.engine import Interval
+from inference_econ.inputs import LEVELS, catalog, profiles
+from inference_econ.report.caveats import WITHOUT
 from tests import asking
 from tests.cli.conftest import Command, record
 
@@ -42,6 +44,17 @@ def default(chip: str) -> ie.Assumptions:
 def first_record(command: Command, *arguments: object) -> dict[str, Any]:
     answer = record(command, *arguments)
     return answer["choices"][0] if "choices" in answer else answer
+
+
+def likely(found: dict[str, Any], quantity: str) -> Interval:
+    """Where measured values lie over predicted ones, as a record says: those of the errors that it names."""
+    factors = found["calibration"]["measured_over_predicted"][quantity]
+    calibration = default("h100_sxm").calibration
+    assert calibration is not None
+    quantiles = calibration.errors[factors["without"]][quantity].quantiles  # type: ignore[index]
+    ends = [math.exp(quantiles[LEVELS.index(level)]) for level in (0.1, 0.9)]
+    assert [factors["low"], factors["high"]] == pytest.approx([min(ends[0], 1.0), max(ends[1], 1.0)])
+    return Interval(*ends)
 
 
 def asked(name: str, chip: str) -> tuple[object, ...]:
@@ -120,12 +133,16 @@ def test_pools_of_two_kinds_of_chips_have_their_own(command: Command) -> None:
 @pytest.mark.parametrize("name", DOUBTED)
 def test_tables_tell_where_measured_values_lie(command: Command, name: str) -> None:
     text = " ".join(command(*asked(name, "h100_sxm")).out.split())
-    (low, high, rows) = re.findall(
-        r"80 % of measured TPOTs lie from (\S+) % to (\S+) % around such predictions \((\S+) rows\)", text
-    )[0]
-    around = interval(1.0, default("h100_sxm"))
-    assert around is not None
-    assert (float(low), float(high)) == pytest.approx((100 * around.low - 100, 100 * around.high - 100), abs=0.5)
+    (low, high, rows, without) = re.findall(
+        r"80 % of measured TPOTs lie from (\S+) % to (\S+) % around such predictions "
+        r"\((\S+) rows, by fits without (.*?)\)", text
+    )[0]  # fmt: skip
+    calibration = default("h100_sxm").calibration
+    assert calibration is not None
+    (kind,) = (kind for kind, words in WITHOUT.items() if words == without)
+    quantiles = calibration.errors[kind]["tpot"].quantiles
+    ends = [100 * math.exp(quantiles[LEVELS.index(level)]) - 100 for level in (0.1, 0.9)]
+    assert (float(low), float(high)) == pytest.approx(ends, abs=0.5)
     assert int(rows.replace(",", "")) > 0
 
 
@@ -155,11 +172,10 @@ def _outside(found: dict[str, Any]) -> list[str]:
 
 def test_explain_shows_the_interval(command: Command) -> None:
     found = first_record(command, *asked("explain", "h100_sxm"))
-    around = interval(found["step_seconds"], default("h100_sxm"))
-    assert around is not None
-    assert (found["step_seconds_low"], found["step_seconds_high"]) == pytest.approx(around)
+    around = [found["step_seconds"] * factor for factor in likely(found, "tpot")]
+    assert [found["step_seconds_low"], found["step_seconds_high"]] == pytest.approx(around)
     low, value, high = (found[f"tokens_per_second_per_user{end}"] for end in ("_low", "", "_high"))
-    assert (low, high) == pytest.approx((1 / around.high, 1 / around.low))
+    assert (low, high) == pytest.approx((1 / around[1], 1 / around[0]))
     assert low < value < high
     text = " ".join(command(*asked("explain", "h100_sxm")).out.split())
     ms = (f"{1e3 * seconds:.4g}" for seconds in (found["step_seconds"], *around))
@@ -185,7 +201,7 @@ def test_a_prefill_step_alone_has_no_interval(command: Command) -> None:
 
 def test_a_prefix_that_is_computed_has_its_interval(command: Command) -> None:
     found = first_record(command, *asked("cache", "h100_sxm"))
-    around = interval(found["computing_seconds"], default("h100_sxm"), "ttft")
+    around = [found["computing_seconds"] * factor for factor in likely(found, "ttft")]
     assert (found["computing_seconds_low"], found["computing_seconds_high"]) == pytest.approx(around)
     assert found["calibration"].keys() == {"level", "measured_over_predicted", "outside"}
     text = " ".join(command(*asked("cache", "h100_sxm")).out.split())
@@ -215,9 +231,9 @@ def test_lengths_are_told_by_their_names(command: Command) -> None:
 
 def test_points_have_their_intervals(command: Command) -> None:
     words = asked("frontier", "h100_sxm")
-    around = interval(1.0, default("h100_sxm"))
-    assert around is not None
-    for point in first_record(command, *words)["points"]:
+    found = first_record(command, *words)
+    around = likely(found, "tpot")
+    for point in found["points"]:
         cost = point["dollars_per_million_output_tokens"]
         ends = [point[f"dollars_per_million_output_tokens_{end}"] for end in ("low", "high")]
         assert ends == pytest.approx([cost * around.low, cost * around.high])
@@ -234,8 +250,7 @@ def test_points_have_their_intervals(command: Command) -> None:
 @pytest.mark.parametrize("name", ["price", "recommend"])
 def test_latencies_have_their_intervals(command: Command, name: str) -> None:
     found = first_record(command, *asked(name, "h100_sxm"))
-    around = interval(1.0, default("h100_sxm"), "ttft")
-    assert around is not None
+    around = likely(found, "ttft")
     for which, value in found["ttft_seconds"].items():
         assert found["ttft_seconds_high"][which] == pytest.approx(value * around.high)
     unknown = first_record(command, *asked(name, "tpu_v6e"))

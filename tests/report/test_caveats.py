@@ -35,8 +35,10 @@ def fitted(name: str = "made up") -> ie.Assumptions:
         requests_per_accelerator=Range(low=1, high=64),
         accelerators=Range(low=1, high=8),
         errors={
-            "tpot": ErrorSpread(rows=1234, quantiles=QUANTILES),
-            "ttft": ErrorSpread(rows=30, quantiles=tuple(2 * one for one in QUANTILES)),
+            "model": {
+                "tpot": ErrorSpread(rows=1234, quantiles=QUANTILES),
+                "ttft": ErrorSpread(rows=30, quantiles=tuple(2 * one for one in QUANTILES)),
+            },
         },
     )
     return catalog.assumptions("deployable").model_copy(update={"calibration": calibration, "name": name})
@@ -48,10 +50,12 @@ def setup(assumptions: ie.Assumptions | None = None, model: str = "llama_3_8b", 
 
 def test_where_measured_values_lie() -> None:
     assert caveats.remarks([Instances(setup())]) == [
-        "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows): made up."
+        "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows, by fits without their "
+        "model): made up."
     ]
     assert caveats.remarks([Instances(setup())], ("tpot", "ttft", "throughput")) == [
-        "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows), of TTFTs from -36 % to "
+        "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows, by fits without their "
+        "model), of TTFTs from -36 % to "
         "+56 % (30 rows): made up."
     ]
 
@@ -118,7 +122,10 @@ def test_several_are_told_apart_and_equal_ones_together() -> None:
         Instances(setup(fitted("also made up")), label="third"),
     ]
     said = caveats.remarks(every)
-    around = "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows)"
+    around = (
+        "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows, by fits without their "
+        "model)"
+    )
     assert said[:2] == [f"one, other: {around}: made up.", f"third: {around}: also made up."]
     assert len(said) == 3
     assert said[2].startswith("one, other: Unlike what made up was fitted to")
@@ -129,20 +136,27 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
     narrow = ErrorSpread(rows=77, quantiles=tuple(one / 2 for one in QUANTILES))
     known, served = fitted(), catalog.model("llama_3_8b")
     assert known.calibration is not None
-    changes = {"subjects": (f"vllm / NVIDIA H100 SXM5 80GB / {served.name}",), "measured_errors": {"tpot": narrow}}
+    errors = {**known.calibration.errors, "version": {"tpot": narrow}, "layout": {"tpot": ErrorSpread(
+        rows=55, quantiles=tuple(3 * one for one in QUANTILES))}}  # fmt: skip
+    changes = {
+        "subjects": (f"vllm / NVIDIA H100 SXM5 80GB / {served.name}",), "layouts": ("tp1",), "errors": errors
+    }  # fmt: skip
     known = known.model_copy(update={"calibration": known.calibration.model_copy(update=changes)})
     seen, unseen = Instances(setup(known), [1], [8]), Instances(setup(known, "qwen3_8b"), [1], [8])
-    for instances, rows, factor in (
-        (seen, 77, math.sqrt(1.25)),
-        (unseen, 1234, 1.25),
-        (seen._replace(isl=9), 1234, 1.25),
-    ):
-        assert f"to {100 * factor - 100:+.0f} % around such predictions ({rows:,} rows)" in caveats.spread(
-            instances, ["tpot"]
-        )
+    for instances, rows, without, factor in (
+        # Nobody said which version it will be.
+        (seen, "77 rows, by fits without the version of their engine", "version", math.sqrt(1.25)),
+        (seen._replace(layouts=["tp1"]), "77 rows, by fits without the version of their engine", "version",
+         math.sqrt(1.25)),
+        (seen._replace(layouts=["tp1", "tp2"]), "55 rows, by fits without their layout", "layout", 1.25**3),
+        (unseen, "1,234 rows, by fits without their model", "model", 1.25),
+        # Of servers that speculate nothing is known: the widest of all.
+        (seen._replace(speculates=True), "55 rows, by fits without their layout", "layout", 1.25**3),
+    ):  # fmt: skip
+        assert f"to {100 * factor - 100:+.0f} % around such predictions ({rows})" in caveats.spread(instances, ["tpot"])
         record = caveats.calibration_record(instances)
         assert record is not None
-        assert record["measured_over_predicted"]["tpot"]["rows"] == rows  # type: ignore[index]
+        assert record["measured_over_predicted"]["tpot"]["without"] == without  # type: ignore[index]
         (ends,) = caveats.ends(instances, {"tpot_seconds": ("tpot", 1)}).values()
         assert ends == pytest.approx((1 / factor, factor))
 

@@ -143,7 +143,7 @@ class Row:
         value: float | None = None if self.prediction is None else getattr(self.prediction, field)
         if value is None or self.assumptions is None or self.measurement is None or self.assumed:
             return None
-        return interval(value, self.assumptions, _FITTED[field], subject=measured_subject(self.measurement))
+        return interval(value, self.assumptions, _FITTED[field], subjects=[measured_subject(self.measurement)])
 
     @property
     def unlike(self) -> list[Reason]:
@@ -153,9 +153,11 @@ class Row:
         """
         if self.measurement is None or self.assumptions is None:
             return []
-        assumed = [Reason("workers or layout are not recorded", f"assumed: {self.assumed}")] if self.assumed else []
-        short = "" if self.prediction is None else self.prediction.shortage
-        lacking = [Reason("more memory is needed than there is", short)] if short else []
+        assumed, lacking = [], []
+        if self.assumed:
+            assumed = [Reason("workers or layout are not recorded", f"assumed: {self.assumed}", "layout")]
+        if self.prediction is not None and self.prediction.shortage:
+            lacking = [Reason("more memory is needed than there is", self.prediction.shortage, "layout")]
         return [*assumed, *lacking, *reasons(measured_subject(self.measurement), self.assumptions)]
 
     @property

@@ -40,3 +40,21 @@ def layout_record(plan: Plans, cut: TensorLayout, assumptions: LayoutAssumptions
     """The degrees of a single plan, of shape (1,); see :func:`layout_columns`."""
     columns = layout_columns(plan, np.array([cut]), assumptions)
     return {name: values[0] for name, values in columns.items()}
+
+
+def layout_key(tp: float, dp: float, pp: float) -> str:
+    """How a calibration names a layout: attention ranks, groups of them with sequences of their own, and stages.
+
+    Examples
+    --------
+    >>> layout_key(2, 4, 1), layout_key(1, 1, 1)
+    ('tp2dp4', 'tp1')
+    """
+    return f"tp{tp:g}" + "".join(f"{name}{degree:g}" for name, degree in (("dp", dp), ("pp", pp)) if degree != 1)
+
+
+def layout_keys(plans: Plans, assumptions: LayoutAssumptions) -> list[str]:
+    """The :func:`layout_key` of each of n plans."""
+    groups = np.broadcast_to(attention_groups(plans, assumptions), plans.shape)
+    degrees = np.stack(np.broadcast_arrays(plans.attention_ranks, groups, plans.pp), axis=-1)
+    return [layout_key(*plan) for plan in degrees.tolist()]

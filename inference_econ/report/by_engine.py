@@ -1,0 +1,126 @@
+"""How far predictions are off by engine and generation of chips: the table that a reader starts with, and its pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from inference_econ.calibration import QUANTITIES, Accuracy, Quantity, Row, Servers, layout_of, scores
+from inference_econ.inputs import Assumptions, UnseenErrors, catalog, percent, profiles
+from inference_econ.inputs import Quantity as Fitted
+from inference_econ.report.held_out import ENOUGH, reason_of
+from inference_econ.report.table import Table
+
+_TPOT, _TTFT = (
+    next(quantity for quantity in QUANTITIES if quantity.name == name) for name in ("tpot", "ttft_under_load")
+)
+_SHOWN: tuple[tuple[Quantity, Fitted], ...] = ((_TPOT, "tpot"), (_TTFT, "ttft"))
+#: Names as their makers write them.
+ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "atom": "ATOM"}
+#: Fitted to all engines and chips together; its fits that left subjects out are those of the column "unseen".
+_ALL = "profiles/servers"
+
+#: Rows by engine and generation of chips.
+Slices = Mapping[tuple[str, str], Sequence[Row]]
+
+
+def slices(report: Servers) -> Slices:
+    """Rows that count, of engines that are known on chips that some profile is of, by engine and generation."""
+    parts: dict[tuple[str, str], list[Row]] = {}
+    for row in report.counted():
+        measured = row.measurement
+        if measured is not None and measured.engine in ENGINES:
+            generation = profiles.generation_of(catalog.hardware(measured.hardware).family)
+            if generation:
+                parts.setdefault((measured.engine, generation), []).append(row)
+    return {key: parts[key] for key in sorted(parts)}
+
+
+def overview(report: Servers) -> Table:
+    """Errors by engine and generation of chips: of rows that were fitted, and of fits that had not seen their like."""
+    unseen = _unseen(catalog.assumptions(_ALL))
+    lines = []
+    for key, rows in slices(report).items():
+        fitted = [row for row in rows if row.fitted]
+        pairs = ((_seen(fitted, quantity), _left_out(unseen.get(key), name)) for quantity, name in _SHOWN)
+        cells = [cell for pair in pairs for cell in pair]
+        if any(cells):
+            lines.append((ENGINES[key[0]], key[1].capitalize(), str(len(rows)), *cells))
+    heads = (f"{quantity.title}, {which}" for quantity, _ in _SHOWN for which in ("fitted", "unseen"))
+    return Table("", ("engine", "chips", "rows", *heads), tuple(lines))
+
+
+def _unseen(everything: Assumptions) -> dict[tuple[str, str], UnseenErrors]:
+    known = () if everything.calibration is None else everything.calibration.unseen
+    return {(errors.engine, errors.generation): errors for errors in known}
+
+
+def _seen(rows: Iterable[Row], quantity: Quantity) -> str:
+    accuracy = next(iter(scores(rows, quantity).values()), None)
+    if accuracy is None or accuracy.median is None or accuracy.p90 is None:
+        return ""
+    return f"{percent(accuracy.median)}, {percent(accuracy.p90)}"
+
+
+def _left_out(errors: UnseenErrors | None, name: Fitted) -> str:
+    if errors is None or name not in errors.medians:
+        return ""
+    return f"{percent(errors.medians[name])}, {percent(errors.p90s[name])}"
+
+
+def links(report: Servers, folder: str) -> list[str]:
+    """Items of a list with the :func:`pages`, which lie in a folder beside the document."""
+    return [f"- [{_title(*key)}]({folder}/{_name(*key)}.md)" for key in slices(report)]
+
+
+def _title(engine: str, generation: str) -> str:
+    return f"{ENGINES[engine]} on {generation.capitalize()}"
+
+
+def _name(engine: str, generation: str) -> str:
+    return f"{engine}_{generation}"
+
+
+def pages(report: Servers) -> Iterator[tuple[str, str]]:
+    """A page for each engine and generation: its name, and Markdown with its series, the worst ones first."""
+    for (engine, generation), rows in slices(report).items():
+        text = "\n\n".join((f"# {_title(engine, generation)}", _PAGE, series(rows).markdown().rstrip()))
+        yield _name(engine, generation), text + "\n"
+
+
+_PAGE = """\
+Series of measured servers: a model on a chip in one layout, under requests of the same lengths. The worst TPOT comes
+first; errors are medians over the concurrencies of a series, with their bias. What a series is unlike in is in
+comparison with the rows that its profile was fitted to; "in what was measured" means that no reason is known: an effect
+is missing, or the rows are odd. Generated with [the report](../validation.md)."""
+
+
+def series(rows: Sequence[Row]) -> Table:
+    """Errors by model, chip, version, layout and lengths, of series of several rows, the worst first."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(_series_of(row), []).append(row)
+    scored = [(_accuracy(part, _TPOT), key, part) for key, part in groups.items() if len(part) >= ENOUGH]
+    known = [(tpot, key, part) for tpot, key, part in scored if tpot is not None and tpot.median is not None]
+    lines = [
+        (*key, str(len(part)), _error(tpot), _error(_accuracy(part, _TTFT)), reason_of(part))
+        for tpot, key, part in sorted(known, key=lambda entry: -(entry[0].median or 0.0))
+    ]
+    columns = ("model", "chip", "version", "layout", "isl/osl", "rows", "TPOT, bias", "TTFT, bias", "unlike in")
+    return Table("", columns, tuple(lines))
+
+
+def _series_of(row: Row) -> tuple[str, ...]:
+    measured = row.measurement
+    assert measured is not None
+    lengths = "/".join("-" if length is None else f"{length:g}" for length in (measured.isl, measured.osl))
+    return measured.model, measured.hardware, measured.engine_version or "-", layout_of(measured) or "-", lengths
+
+
+def _accuracy(rows: Iterable[Row], quantity: Quantity) -> Accuracy | None:
+    return next(iter(scores(rows, quantity).values()), None)
+
+
+def _error(accuracy: Accuracy | None) -> str:
+    if accuracy is None or accuracy.median is None or accuracy.bias is None:
+        return ""
+    return f"{percent(accuracy.median)}, {percent(accuracy.bias, sign=True)}"
