@@ -83,9 +83,9 @@ deployments: a row counts as not fitted if neither its profile nor one that this
 - **Disaggregated** servers have a queue for prompts and a pool that only decodes.
 """
 _SEEN = (
-    "Rows that were not fitted are few and no fair sample: older collections, chips without a profile, servers whose "
-    "workers were not recorded, and runs that the fits left out on purpose since something held them back. So the "
-    "errors of fits that left out chips, models or traffic stand beside theirs."
+    "Rows that were not fitted are few and no fair sample: older collections, chips without a profile, and runs that "
+    "the fits left out on purpose since something held them back. So the errors of fits that left out traffic, "
+    "versions of engines or models stand beside theirs."
 )
 _ALIKE = (
     "Each cell: rows, median and 90th percentile of the errors, and how many are inside of their interval of 80 %. "
@@ -96,9 +96,10 @@ _LEFT_OUT = (
     "a model, predicts what it did not see; medians of the errors:"
 )
 _INTERVALS = (
-    "Intervals of 80 % are made from the errors of such fits: for a chip or model that was not measured (new), or for "
-    "other traffic of what was (traffic). Each cell: median and 90th percentile of the errors of rows left out, and "
-    "how many are inside of an interval made from the other groups."
+    "Intervals of 80 % are made from the errors of such fits. A question that is like the rows but for its traffic has "
+    "those without the traffic; another version of the engine, a layout, a combination of engine, chip and model, or "
+    "one of these that was not measured, has those without it, and of several the widest. Each cell: median and 90th "
+    "percentile of the errors of rows left out, and how many are inside of an interval made from the other groups."
 )
 _UNKNOWN = (
     "What would have to be known to do better. The engines, chips and models that are farthest off, of many rows "

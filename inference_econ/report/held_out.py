@@ -4,26 +4,55 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from inference_econ.calibration import QUANTITIES, Accuracy, Row, Servers, scores
-from inference_econ.inputs import Assumptions, ErrorSpread, catalog, percent
+from inference_econ.calibration import QUANTITIES, Accuracy, Measurement, Quantity, Row, Servers, scores
+from inference_econ.inputs import Assumptions, ErrorSpread, Unlike, catalog, percent
 from inference_econ.inputs import Quantity as Fitted
 from inference_econ.report.caveats import WITHOUT
 from inference_econ.report.servers import share_inside
 from inference_econ.report.table import Table
 
 _BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
-#: What is aimed at: quantity, which rows, most of the median error and of the 90th percentile [%].
-_NEAR, _FAR = "chips of a fitted family", "chips of other families"
-_AIMS: tuple[tuple[str, str, float, float | None], ...] = (
-    ("tpot", _NEAR, 7.0, 20.0),
-    ("tpot", _FAR, 10.0, 20.0),
-    ("output_rate", _NEAR, 7.0, 20.0),
-    ("output_rate", _FAR, 10.0, 20.0),
-    ("ttft_without_load", "all", 15.0, None),
+
+
+class Aim(NamedTuple):
+    """An error that is aimed at, as |ln(predicted / measured)|."""
+
+    title: str
+    """For people."""
+    quantity: Quantity
+    """What is predicted."""
+    median: float
+    """Most of the median [1]."""
+    p90: float | None = None
+    """Most of the 90th percentile [1]."""
+    fitted: Fitted | None = None
+    """What errors of fits that left rows out are called that speak for it."""
+    takes: Callable[[Measurement], bool] | None = None
+    """The rows that it is about; all if not given."""
+
+
+def _aggregated(row: Measurement) -> bool:
+    return row.dataset in ("serving_points", "inferencemax_aggregated") and row.decode is None
+
+
+def _pools_of(engine: str) -> Callable[[Measurement], bool]:
+    return lambda row: row.decode is not None and row.engine == engine
+
+
+_AIMS = (
+    Aim("TPOT of InferenceX on one machine", _BY_NAME["tpot"], 0.075, 0.23, "tpot", _aggregated),
+    Aim("their TTFT under load", _BY_NAME["ttft_under_load"], 0.25, None, "ttft", _aggregated),
+    Aim("TTFT without load", _BY_NAME["ttft_without_load"], 0.20),
+    Aim("output tokens/s per accelerator", _BY_NAME["output_rate"], 0.06, None, "throughput"),
+    Aim("TPOT of pools, TensorRT-LLM", _BY_NAME["tpot"], 0.10, takes=_pools_of("trtllm")),
+    Aim("TPOT of pools, SGLang", _BY_NAME["tpot"], 0.20, takes=_pools_of("sglang")),
 )
+_SPECULATING = Aim("TPOT of speculating servers", _BY_NAME["tpot"], 0.15)
+#: What fits left out whose errors stand beside.
+_BESIDE: tuple[Unlike, ...] = ("traffic", "version", "model")
 #: Rows of a group that are worth a line [1].
 ENOUGH = 5
 #: The same of what was left out, and the lines of the table of the worst [1].
@@ -42,60 +71,58 @@ _KINDS = (
 _PROFILE = "profiles/"
 #: Fitted to all engines and chips together.
 _ALL = "profiles/servers"
-#: Fits that left some of their rows out: of all chips, and of chips of one family.
-_FITS = {_ALL: "all chips", "profiles/hopper": "Hopper", "profiles/blackwell": "Blackwell"}
+_REACHED = (
+    "Median and 90th percentile of |ln(predicted / measured)|: 0.1 is about 10 %, 0.69 a factor of two. Fits of all "
+    "engines and chips that left something out are those of profiles/servers, over all of its rows."
+)
 _FITTED: tuple[Fitted, ...] = ("tpot", "ttft", "throughput")
 _TITLES: dict[Fitted, str] = {"tpot": "TPOT", "ttft": "TTFT", "throughput": "output tokens/s per accelerator"}
 
 
 def reached(report: Servers) -> Table:
-    """Errors of rows that the assumptions were not fitted to, and of fits that left some out, beside the aim."""
-    seen, rows = unseen(report)
-    lines = list(_left_out_errors())
-    for name, which, median, p90 in _AIMS:
-        quantity = _BY_NAME[name]
-        part = [row for row in rows if which == "all" or _near(row) is (which == _NEAR)]
-        accuracy = next(iter(scores(part, quantity).values()), None)
-        if accuracy is None or accuracy.median is None or accuracy.p90 is None:
-            continue
-        aim = f"{median:.0f} %" + ("" if p90 is None else f", {p90:.0f} %")
-        numbers = (
-            str(accuracy.predicted),
-            percent(accuracy.median),
-            percent(accuracy.p90),
-            share_inside(part, quantity),
-        )
-        lines.append((quantity.title, seen if which == "all" else f"{seen}, {which}", *numbers, aim))
-    counted = report.coverage()
-    if counted.plain:
-        share = f"{100 * counted.predicted / counted.plain:.1f} % of {counted.plain}"
-        lines.append(("rows predicted", "all that count", share, "", "", "", "95 % predicted"))
-    columns = (
-        "quantity",
-        "which rows",
-        "number",
-        "median",
-        "p90",
-        "in 80 % interval",
-        "aim: median, p90",
+    """Errors beside the aim: of all rows, of those that were not fitted, and of fits that left something out."""
+    counted, (_, others) = report.counted(), unseen(report)
+    lines = [_aim_line(aim, counted, others) for aim in _AIMS]
+    lines.append(_aim_line(_SPECULATING, report.speculative(), report.speculative()))
+    columns = ("errors", "rows", "all", "not fitted", *(f"without {WITHOUT[by]}" for by in _BESIDE), "aim")
+    coverage = report.coverage()
+    share = f"{coverage.predicted:,} of {coverage.plain:,} rows that count are predicted."
+    return Table("", columns, tuple(line for line in lines if line[1]), (_REACHED, share))
+
+
+def _aim_line(aim: Aim, rows: Iterable[Row], others: Iterable[Row]) -> tuple[str, ...]:
+    """Number of rows, errors and the aim, as text; without a number where there are no predictions."""
+    accuracy, unfitted = (next(iter(scores(_taken(aim, part), aim.quantity).values()), None) for part in (rows, others))
+    number = "" if accuracy is None or not accuracy.predicted else str(accuracy.predicted)
+    wanted = _pair(aim.median, aim.p90)
+    return (
+        aim.title,
+        number,
+        _errors_of(accuracy),
+        _errors_of(unfitted),
+        *map(_errors_of, _left_out(aim.fitted)),
+        wanted,
     )
-    return Table("", columns, tuple(lines))
 
 
-def _left_out_errors() -> Iterator[tuple[str, ...]]:
-    """Of the profiles of all engines."""
-    for name, chips in _FITS.items():
-        known = catalog.assumptions(name).calibration
-        if known is None:
-            continue
-        for by, spreads in known.errors.items():
-            for quantity in ("tpot", "throughput"):
-                spread = spreads.get(quantity)
-                if spread is not None and spread.median is not None and spread.p90 is not None:
-                    covered = "-" if spread.covered is None else f"{100 * spread.covered:.0f} %"
-                    numbers = (str(spread.rows), percent(spread.median), percent(spread.p90), covered)
-                    aim = "10 %, 20 %" if name == _ALL and by != "traffic" else "7 %, 20 %"
-                    yield (_TITLES[quantity], f"fits of {chips} without {WITHOUT[by]}", *numbers, aim)
+def _left_out(target: Fitted | None) -> list[ErrorSpread | None]:
+    """Errors of a target by fits to all engines and chips that left out each of :data:`_BESIDE`."""
+    known = catalog.assumptions(_ALL).calibration
+    if known is None or target is None:
+        return [None] * len(_BESIDE)
+    return [known.errors.get(by, {}).get(target) for by in _BESIDE]
+
+
+def _taken(aim: Aim, rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row.measurement is not None and (aim.takes is None or aim.takes(row.measurement))]
+
+
+def _errors_of(errors: Accuracy | ErrorSpread | None) -> str:
+    return "" if errors is None or errors.median is None else _pair(errors.median, errors.p90)
+
+
+def _pair(median: float, p90: float | None) -> str:
+    return f"{median:.3f}" + ("" if p90 is None else f", {p90:.3f}")
 
 
 def unseen(report: Servers) -> tuple[str, list[Row]]:
@@ -220,17 +247,6 @@ def _covered(spread: ErrorSpread | None) -> str:
         return ""
     errors = "" if spread.median is None or spread.p90 is None else f"{percent(spread.median)}, {percent(spread.p90)}, "
     return f"{errors}{100 * spread.covered:.0f} % in"
-
-
-def _near(row: Row) -> bool:
-    """Whether the assumptions of a row were fitted to chips of its family."""
-    known = None if row.assumptions is None else row.assumptions.calibration
-    return known is not None and row.measurement is not None and _family(row.measurement.hardware) in known.families
-
-
-@cache
-def _family(hardware: str) -> str:
-    return catalog.hardware(hardware).family
 
 
 def _subject(row: Row) -> tuple[str, ...]:

@@ -280,23 +280,23 @@ def test_rows_that_were_fitted_are_apart_from_others(tmp_path: Path) -> None:
     assert held_out.unseen(some) == ("not fitted", some.split()["not fitted"])
 
 
-def _reached(report: Servers) -> list[tuple[str, ...]]:
-    """The lines on rows; others are on fits that left some out."""
-    return [row for row in held_out.reached(report).rows if not row[1].startswith("fits of")]
-
-
 def test_what_is_reached_stands_beside_the_aim(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"c": count, "tpot": 8 + count / 8} for count in (1, 2, 4, 8, 16, 32)]
     report = servers.servers([_serving(tmp_path / "mine.csv", *rows)])
-    assert [(row[0], row[2]) for row in _reached(report)] == [
-        ("TPOT", "6"),
-        ("TTFT without load", "1"),
-        ("rows predicted", "100.0 % of 6"),
-    ]
-    near = servers.servers([_serving(tmp_path / "mine.csv", *rows)], "profiles/hopper")
-    assert _reached(near)[0][1::5] == ("not fitted, chips of a fitted family", "7 %, 20 %")
+    table = held_out.reached(report)
+    # The file is not one of InferenceX, and nothing in it says how many tokens came per second.
+    assert [(row[0], row[1], row[-1]) for row in table.rows] == [("TTFT without load", "1", "0.200")]
+    assert table.rows[0][2] == table.rows[0][3] != ""
+    assert table.notes[-1] == "6 of 6 rows that count are predicted."
+    runs = Servers("by hardware", tuple(_rows_of("inferencemax_aggregated")), ())
+    lines = {row[0]: row for row in held_out.reached(runs).rows}
+    tpot = lines["TPOT of InferenceX on one machine"]
+    assert (tpot[1], tpot[-1]) == ("137", "0.075, 0.230")
+    known = catalog.assumptions("profiles/servers").calibration
+    assert known is not None
+    version = known.errors["version"]["tpot"]
+    assert tpot[5] == f"{version.median:.3f}, {version.p90:.3f}"
     elsewhere = servers.servers([_serving(tmp_path / "mine.csv", *rows)], "deployable")
-    assert _reached(elsewhere)[0][1::5] == ("not fitted, chips of other families", "10 %, 20 %")
     (tpot, ttft) = held_out.worst(report).rows
     assert {tpot[:3], ttft[:3]} == {
         ("vllm h100_sxm llama_3_8b", "TPOT", "6"),
