@@ -171,6 +171,11 @@ class Measurement:
     remarks: tuple[str, ...] = ()
 
     @property
+    def speculates(self) -> bool:
+        """Whether a plain decode step does not stand for it: it speculates, or is suspected of it."""
+        return self.speculation not in ("none", "unrecorded")
+
+    @property
     def mean_context(self) -> float | None:
         """Mean number of cached tokens during decode; None if no length is recorded [tokens]."""
         if self.context is not None or self.isl is None:

@@ -10,8 +10,6 @@ from inference_econ.engine import Speculation
 from inference_econ.errors import InputError
 from inference_econ.inputs import BYTES_PER_ELEMENT, Precision, ProposerName, catalog
 
-#: Speculation that a plain decode step stands for: none, or nothing known.
-PLAIN = ("none", "unrecorded")
 #: What measurements call a proposer, with the proposals of a round behind it.
 _PROPOSERS: Mapping[str, ProposerName] = {"MTP": "mtp", "EAGLE": "eagle", "EAGLE3": "eagle"}
 _FIXED = re.compile(r"(MTP|EAGLE3|EAGLE)-?(\d)")
@@ -28,11 +26,13 @@ def speculation_of(row: Measurement) -> Speculation | None:
     Raises
     ------
     InputError
-        If the draft length is not recorded, or nothing is published about its acceptance.
+        If it is only suspected, the draft length is not recorded, or nothing is published about its acceptance.
     """
-    if row.speculation in PLAIN:
+    if not row.speculates:
         return None
     fixed = _FIXED.fullmatch(row.speculation)
+    if row.speculation == "suspected":
+        raise InputError("it may speculate or not: nothing tells which, or with how many proposals")
     if fixed is None:
         raise InputError(f"it speculates ({row.speculation}), but how many tokens a round proposes is not recorded")
     if row.tokens_per_round is None:
