@@ -29,7 +29,7 @@ class Rounds:
     Attributes
     ----------
     verify_seconds : ndarray, shape (..., k + 1)
-        The target over the proposals and the token before them [s].
+        The target over the proposals and the token before them [s]; ``inf`` for drafts that are no choice.
     propose_seconds : ndarray, shape (...)
         Proposing one token for every sequence [s]; ``inf`` where no layout of a draft model fits.
     tokens : ndarray, shape (k + 1,)
@@ -110,7 +110,11 @@ def rounds(
     """
     serving = setup.assumptions.serving
     full = replace(plans, batch=np.maximum(plans.batch, plans.pp))
-    verify = np.stack([_verify_seconds(setup, full.verifying(n), cut) for n in speculation.verified(serving)], axis=-1)
+    verified = [
+        _verify_seconds(setup, full.verifying(tokens), cut) if length == 0 or length >= speculation.shortest else np.inf
+        for length, tokens in enumerate(speculation.verified(serving))
+    ]
+    verify = np.stack(np.broadcast_arrays(*verified), axis=-1)
     propose = Proposer.of(setup, speculation).seconds(full, layouts)
     each = np.broadcast_to(propose, verify.shape[:-1])
     return Rounds(verify, each, speculation.tokens(serving), speculation.shortest)

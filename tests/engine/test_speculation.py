@@ -373,14 +373,13 @@ def test_a_search_keeps_to_one_length_even_where_it_does_not_pay(fixed: Speculat
     one, batches = np.array([8.0]), np.array([1.0, 128.0])
     found = token_seconds(setup(), one, batches, WholeLayouts(pipeline=False), speculation=fixed)
     assert (found.drafted == 2).all()
-    free = replace(fixed, shortest=0)
-    best = token_seconds(setup(), one, batches, WholeLayouts(pipeline=False), speculation=free)
-    assert (best.seconds <= found.seconds).all()
-    assert (best.drafted == 0).any()
+    free = token_seconds(setup(), one, batches, WholeLayouts(pipeline=False), speculation=replace(fixed, shortest=0))
+    assert (free.seconds < found.seconds).all()
+    assert (free.drafted < 2).all()
     by_hand = rounds(setup(), layout(8, batches), fixed).seconds[:, 2] / 1.2
     assert found.seconds[0] == pytest.approx(by_hand[0])
-    # Data-parallel attention is faster.
-    assert found.seconds[1] < by_hand[1]
+    # Other layouts may be faster.
+    assert found.seconds[1] <= by_hand[1]
 
 
 def test_copies_of_a_draft_read_prompts_side_by_side() -> None:
