@@ -61,13 +61,17 @@ def _named(row: Measurement, times: Sequence[float]) -> Measurement:
 
 
 def _with_tokens(row: Measurement) -> Measurement:
-    """A row with the published tokens of a round, on prompts like its own where these are known."""
+    """A row with the published tokens of a round, on prompts like its own where these are known.
+
+    Engines that wait count rounds; steps are counted as if each gave one token.
+    """
     fixed = _FIXED.fullmatch(row.speculation)
     if fixed is None:
         return row
     prompts: Any = "random" if _inferencex.random_prompts(row.source) else "text"
     lengths = catalog.speculation_facts().lengths(row.model, fixed["method"], prompts)
-    return replace(row, tokens_per_round=None if lengths is None else lengths.tokens.get(int(fixed["drafts"])))
+    tokens = None if lengths is None else lengths.tokens.get(int(fixed["drafts"]))
+    return replace(row, tokens_per_round=tokens, wait_steps=row.wait_steps * (tokens or 1.0))
 
 
 def _point(row: Measurement) -> tuple[object, ...]:

@@ -64,6 +64,10 @@ def test_tokens_of_a_round_are_those_of_prompts_like_the_row_s() -> None:
     mine = {"concurrency": 128.0, "engine_version": "0.5.8"}
     rows = resolved([Measurement(**ROW | mine | change) for change in ({}, {"source": "a report"})])
     assert [row.tokens_per_round for row in rows if isinstance(row, Measurement)] == [2.30, 2.58]
+    # What waits for ten rounds waits for the tokens of ten rounds.
+    (waiting,) = resolved([Measurement(**ROW | mine | {"wait_steps": 10.0})])
+    assert isinstance(waiting, Measurement)
+    assert waiting.wait_steps == pytest.approx(23.0)
     (unknown,) = resolved([Measurement(**ROW | {"speculation": "MTP7"})])
     assert isinstance(unknown, Measurement)
     assert (unknown.speculates, unknown.tokens_per_round) == (True, None)
