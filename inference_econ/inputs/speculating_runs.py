@@ -87,8 +87,6 @@ class SpeculatingRuns(Spec):
     """Number format of the checkpoint as measurements name it; any if absent."""
     method: Method
     """Who proposed."""
-    prompts: Prompts
-    """What was sent."""
     speculating: Annotated[tuple[RunPoint, ...], Field(strict=False, min_length=1)]
     """What ran with speculation."""
     plain: Annotated[tuple[RunPoint, ...], Field(strict=False)] = ()
@@ -103,11 +101,32 @@ class SpeculatingRuns(Spec):
         return self
 
 
+class DraftLength(Spec):
+    """How many tokens a round proposes in the scripts of one benchmark, whatever the version and the traffic."""
+
+    models: Names
+    """Catalogue names."""
+    engine: str = Field(min_length=1)
+    """As measurements call it after reading."""
+    hardware: Names
+    """Catalogue names."""
+    method: Method
+    """Who proposes."""
+    drafts: Count
+    """Proposals of a round [1]."""
+    drafts_of_attention_dp: Count | None = None
+    """The same where attention is data-parallel [1]; no other number if absent."""
+    source: Source
+    """The scripts, with a commit."""
+
+
 class SpeculationFacts(Spec):
     """Facts of speculation in measured servers."""
 
     acceptance: Annotated[tuple[AcceptanceLengths, ...], Field(strict=False)]
     """Published acceptance lengths."""
+    drafts: Annotated[tuple[DraftLength, ...], Field(strict=False)] = ()
+    """Draft lengths of runs whose results say that they speculate, but not how far ahead."""
     runs: Annotated[tuple[SpeculatingRuns, ...], Field(strict=False)]
     """Runs of benchmarks whose results do not say whether they speculated."""
 
@@ -124,6 +143,17 @@ class SpeculationFacts(Spec):
         for entry in self.acceptance:
             for model in entry.models:
                 yield model, entry.method, entry.prompts
+
+    def draft_length(self, model: str, engine: str, hardware: str, method: str, *, attention_dp: bool) -> int | None:
+        """Proposals of a round in the scripts of InferenceX; None if they are not known [1]."""
+        for entry in self.drafts:
+            if (
+                (entry.engine, entry.method) == (engine, method)
+                and model in entry.models
+                and hardware in entry.hardware
+            ):
+                return (entry.drafts_of_attention_dp if attention_dp else None) or entry.drafts
+        return None
 
     def lengths(self, model: str, method: str, prompts: Prompts) -> AcceptanceLengths | None:
         """The published acceptance of a model on such prompts, else on others; None if there is none."""

@@ -26,7 +26,6 @@ runs:
     engine: trtllm
     versions: [1.2.0]
     method: MTP
-    prompts: random
     speculating:
       - {isl: 1024, osl: 1024, tp: 8, concurrency: [4, 64], drafts: 3}
     plain:
@@ -45,9 +44,12 @@ def _facts(tmp_path: Path, old: str = "", new: str = "") -> SpeculationFacts:
 def test_every_shipped_fact_names_models_chips_and_references_that_exist() -> None:
     facts, references = catalog.speculation_facts(), catalog.references()
     models, chips = catalog.names("models"), catalog.names("hardware")
-    assert {entry.source.ref for entry in facts.acceptance} | {runs.source.ref for runs in facts.runs} <= set(
-        references
-    )
+    cited = [entry.source.ref for entry in (*facts.acceptance, *facts.drafts)] + [
+        runs.source.ref for runs in facts.runs
+    ]
+    assert set(cited) <= set(references)
+    assert {model for entry in facts.drafts for model in entry.models} <= set(models)
+    assert {chip for entry in facts.drafts for chip in entry.hardware} <= set(chips)
     assert {model for entry in facts.acceptance for model in entry.models} <= set(models)
     assert {runs.model for runs in facts.runs} <= set(models)
     assert {runs.hardware for runs in facts.runs} <= set(chips)
@@ -67,6 +69,17 @@ def test_acceptance_on_random_tokens_of_one_and_two_proposals_follows_from_that_
     share = (2.50 - 1.0) / (text.tokens[3] - 1.0)
     for length in (1, 2, 3):
         assert random.tokens[length] == pytest.approx(1.0 + share * (text.tokens[length] - 1.0), abs=0.005)
+
+
+def test_draft_lengths_follow_the_engine_the_chip_and_the_attention() -> None:
+    facts = catalog.speculation_facts()
+    asked = [("trtllm", "b200", False), ("trtllm", "b200", True), ("sglang", "b200", True), ("sglang", "mi355x", False)]
+    lengths = [
+        facts.draft_length("deepseek_v3", engine, chip, "MTP", attention_dp=apart) for engine, chip, apart in asked
+    ]
+    assert lengths == [3, 1, 2, 3]
+    assert facts.draft_length("deepseek_v3", "vllm", "b200", "MTP", attention_dp=False) is None
+    assert facts.draft_length("deepseek_v3", "trtllm", "b200", "EAGLE3", attention_dp=False) is None
 
 
 def test_the_other_kind_of_prompts_stands_in(tmp_path: Path) -> None:

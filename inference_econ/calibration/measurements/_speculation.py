@@ -15,7 +15,7 @@ from inference_econ.inputs import catalog
 from inference_econ.inputs.speculating_runs import RunPoint, SpeculatingRuns
 
 #: What the facts of runs are asked about: a collection that says nothing, or too little.
-_OPEN = ("unrecorded", "suspected", "MTP")
+_OPEN = ("unrecorded", "suspected", "MTP", "mtp")
 #: A method, and the proposals of a round.
 _FIXED = re.compile(r"(?P<method>[A-Z][A-Za-z]*3?)(?P<drafts>\d)")
 _UNKNOWN = "runs with {} and without had this description"
@@ -57,7 +57,16 @@ def _named(row: Measurement, times: Sequence[float]) -> Measurement:
                 return replace(row, speculation=name)
             if not times or max(times) <= (1.0 + _SAME_RUN) * min(times):
                 return replace(row, speculation="suspected", remarks=(*row.remarks, _UNKNOWN.format(name)))
-    return row
+    return _with_drafts(row)
+
+
+def _with_drafts(row: Measurement) -> Measurement:
+    """A row that is known to speculate, with the draft length of the scripts that it is a run of."""
+    if row.speculation.upper() != "MTP" or not _inferencex.random_prompts(row.source):
+        return row
+    dp, facts = row.dp or 1, catalog.speculation_facts()
+    drafts = facts.draft_length(row.model, row.engine, row.hardware, "MTP", attention_dp=dp > 1)
+    return row if drafts is None else replace(row, speculation=f"MTP{drafts}")
 
 
 def _with_tokens(row: Measurement) -> Measurement:

@@ -37,6 +37,18 @@ def test_what_only_ran_with_speculation_has_its_draft_length() -> None:
     assert _named({"engine": "trtllm", "engine_version": "1.2.0rc6.post3", "speculation": "MTP"}) == ["MTP3"]
 
 
+def test_where_only_the_method_is_recorded_the_scripts_say_how_far_ahead() -> None:
+    newer = {"engine_version": "0.5.12", "concurrency": 1.0}
+    assert _named(newer | {"speculation": "mtp"}, newer | {"speculation": "MTP", "hardware": "mi355x"}) == [
+        "MTP2",
+        "MTP3",
+    ]
+    apart = {"engine": "trtllm", "engine_version": "9.9", "speculation": "MTP", "tp": 1, "dp": 8, "ep": 8}
+    assert _named(apart) == ["MTP1"]
+    # Who else measures has scripts of his own.
+    assert _named(apart | {"source": "a report"}) == ["MTP"]
+
+
 def test_of_two_the_faster_one_speculates() -> None:
     assert _named({"speculation": "suspected"}, {"tpot_seconds": 0.03}) == ["MTP2", "unrecorded"]
 
