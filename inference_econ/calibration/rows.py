@@ -14,8 +14,6 @@ from inference_econ.calibration.measurements import FULL_LOADS, Measurement, Poo
 from inference_econ.errors import InputError
 from inference_econ.inputs import Assumptions, Calibration, catalog
 
-#: Speculation that a plain decode step stands for: none, or nothing known.
-_PLAIN = ("none", "unrecorded")
 #: Incomplete rows, or such as their software held back; and second-hand ones.
 _POOR = ("C", "D")
 #: What rows can be chosen by.
@@ -107,7 +105,7 @@ def chosen(
 def _reason(row: Measurement, where: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> str:
     if not fulfils(row, where) or any(fulfils(row, each) for each in without):
         return "not asked for"
-    if row.speculation not in _PLAIN:
+    if row.speculates:
         return "speculative decoding"
     if row.quality in _POOR and not any(key == "quality" for key, _, _ in where):
         return "of poor quality"

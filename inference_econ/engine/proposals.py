@@ -45,18 +45,22 @@ class Speculation:
         The draft model.
     weights : str or None
         Number format of the draft model or of the head; as published, or as the target's, if not given.
+    shortest : int
+        Proposals of a round at least [1]: 0 where a batch may decode plainly, as many as at most where rounds have one
+        length (:meth:`fixed`).
 
     Raises
     ------
     InputError
-        If the proposer is unknown, a probability is not from 0 to 1, there are none or too many, or the draft model
-        is missing or not asked for.
+        If the proposer is unknown, a probability is not from 0 to 1, there are none or too many, the shortest draft is
+        longer than the longest, or the draft model is missing or not asked for.
     """
 
     proposer: ProposerName
     acceptance: tuple[float, ...]
     model: ModelSpec | None = None
     weights: str | None = None
+    shortest: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
@@ -65,6 +69,10 @@ class Speculation:
         if not 1 <= len(self.acceptance) <= _MOST:
             raise InputError(f"the longest draft must be from 1 to {_MOST} tokens, got {len(self.acceptance)}")
         formulas.expected_tokens_by_position(self.acceptance)
+        if not 0 <= self.shortest <= self.longest:
+            raise InputError(
+                f"the shortest draft must be from 0 to the {self.longest} tokens of the longest, got {self.shortest}"
+            )
         if (self.model is None) == (self.proposer == "draft"):
             name = "none" if self.model is None else self.model.name
             raise InputError(f"a draft model belongs to the proposer 'draft' and to no other, got {name}")
@@ -117,6 +125,58 @@ class Speculation:
                 )
         return cls(proposer, rates, model, weights)
 
+    @classmethod
+    def fixed(
+        cls,
+        proposer: ProposerName,
+        length: int,
+        tokens: float,
+        *,
+        model: ModelSpec | None = None,
+        weights: str | None = None,
+    ) -> Speculation:
+        """Rounds of one draft length, as engines run them, from the tokens that a round gives on average.
+
+        Parameters
+        ----------
+        proposer : str
+            See the attributes.
+        length : int
+            Proposals of every round, whether they pay or not [1].
+        tokens : float
+            Mean acceptance length: accepted proposals and the token that the target adds itself [1].
+        model, weights
+            See the attributes.
+
+        Raises
+        ------
+        InputError
+            If a round cannot give so many tokens; and see the class.
+
+        Notes
+        -----
+        Only the mean counts for times. Of the ways to have it the one with the least variance is taken, which is what
+        engines do that are told an acceptance length: whole proposals are always accepted, the next one in so many
+        rounds as the rest says, others never.
+
+        Examples
+        --------
+        >>> from inference_econ.inputs import catalog
+        >>> Speculation.fixed("mtp", 3, 2.5).acceptance
+        (1.0, 0.5, 0.0)
+        >>> float(Speculation.fixed("mtp", 3, 2.5).tokens(catalog.assumptions("deployable").serving)[-1])
+        2.5
+        """
+        if not 1 <= length <= _MOST:
+            raise InputError(f"the draft length must be from 1 to {_MOST} tokens, got {length}")
+        if not 1.0 <= tokens <= length + 1.0:
+            raise InputError(
+                f"a round with {length} proposals gives from 1 to {length + 1} tokens, got {tokens:g}; give the "
+                "accepted proposals and the token that the target adds itself"
+            )
+        accepted = np.clip(tokens - 1.0 - np.arange(length), 0.0, 1.0)
+        return cls(proposer, tuple(accepted.tolist()), model, weights, shortest=length)
+
     @property
     def longest(self) -> int:
         """Proposals of a round at most [1]."""
@@ -130,6 +190,9 @@ class Speculation:
             who += f" {self.model.name}"
         if self.weights is not None:
             who += f" ({self.weights})"
+        if self.shortest == self.longest:
+            gained = float(formulas.expected_tokens_by_position(self.acceptance))
+            return f"{who}, {self.longest} drafted in every round, which gives {gained:.3g} tokens"
         if len(set(self.acceptance)) == 1:
             return f"{who}, acceptance {self.acceptance[0]:.3g}, at most {self.longest} drafted"
         return f"{who}, acceptance by position {', '.join(f'{rate:.3g}' for rate in self.acceptance)}"
@@ -159,4 +222,5 @@ class Speculation:
             "draft_model": None if self.model is None else self.model.name,
             "draft_weights": self.weights,
             "acceptance": list(self.acceptance),
+            "shortest_draft": self.shortest,
         }

@@ -29,16 +29,19 @@ class Rounds:
     Attributes
     ----------
     verify_seconds : ndarray, shape (..., k + 1)
-        The target over the proposals and the token before them [s].
+        The target over the proposals and the token before them [s]; ``inf`` for drafts that are no choice.
     propose_seconds : ndarray, shape (...)
         Proposing one token for every sequence [s]; ``inf`` where no layout of a draft model fits.
     tokens : ndarray, shape (k + 1,)
         Expected tokens that a sequence gains [1].
+    shortest : int
+        Rounds with fewer proposals are no choice [1].
     """
 
     verify_seconds: Array
     propose_seconds: Array
     tokens: Array
+    shortest: int = 0
 
     @property
     def seconds(self) -> Array:
@@ -46,14 +49,14 @@ class Rounds:
         return formulas.round_seconds(self.verify_seconds, self.propose_seconds)
 
     def best(self) -> BestDraft:
-        """The draft length with the shortest time per token; 0 where plain decoding has it.
+        """The draft length with the shortest time per token; 0 where plain decoding has it and is a choice.
 
         It falls as batches grow where arithmetic comes to bound the step: to 0 at short contexts, and to what the cache
         leaves room for at long ones, whose traffic all tokens of a sequence share. It may rise where larger batches
         touch all experts anyway, where launches of the proposer weigh less beside longer steps, or where collectives
         change their protocol.
         """
-        return formulas.best_draft_length(self.verify_seconds, self.propose_seconds, self.tokens)
+        return formulas.best_draft_length(self.verify_seconds, self.propose_seconds, self.tokens, self.shortest)
 
 
 def rounds(
@@ -107,9 +110,14 @@ def rounds(
     """
     serving = setup.assumptions.serving
     full = replace(plans, batch=np.maximum(plans.batch, plans.pp))
-    verify = np.stack([_verify_seconds(setup, full.verifying(n), cut) for n in speculation.verified(serving)], axis=-1)
+    verified = [
+        _verify_seconds(setup, full.verifying(tokens), cut) if length == 0 or length >= speculation.shortest else np.inf
+        for length, tokens in enumerate(speculation.verified(serving))
+    ]
+    verify = np.stack(np.broadcast_arrays(*verified), axis=-1)
     propose = Proposer.of(setup, speculation).seconds(full, layouts)
-    return Rounds(verify, np.broadcast_to(propose, verify.shape[:-1]), speculation.tokens(serving))
+    each = np.broadcast_to(propose, verify.shape[:-1])
+    return Rounds(verify, each, speculation.tokens(serving), speculation.shortest)
 
 
 def _verify_seconds(setup: Setup, plans: Plans, cut: TensorLayout | None) -> Array:

@@ -142,10 +142,12 @@ class BestDraft(NamedTuple):
     seconds: Array
     """Time per token [s]."""
     speedup: Array
-    """Time per token of plain decoding over that [1], at least 1."""
+    """Time per token of plain decoding over that [1], at least 1 where plain decoding is a choice."""
 
 
-def best_draft_length(verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike, tokens: npt.ArrayLike) -> BestDraft:
+def best_draft_length(
+    verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike, tokens: npt.ArrayLike, shortest: int = 0
+) -> BestDraft:
     """How many tokens to draft per round.
 
     Parameters
@@ -156,6 +158,8 @@ def best_draft_length(verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLik
         One pass of the draft model [s].
     tokens : array_like, shape (..., k + 1)
         Expected tokens of a round with 0, 1, .. k proposals; the first is 1 [1].
+    shortest : int
+        Shorter drafts are no choice [1]; with k the only choice is k, whether it pays or not.
 
     Returns
     -------
@@ -165,7 +169,7 @@ def best_draft_length(verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLik
     Raises
     ------
     InputError
-        If the two lists differ in length, or a round yields less than one token.
+        If the two lists differ in length, a round yields less than one token, or no draft is as long as the shortest.
 
     Notes
     -----
@@ -188,8 +192,10 @@ def best_draft_length(verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLik
         )
     if not (gained >= 1.0).all():
         raise InputError(f"a round yields at least 1 token, got {_first(gained, gained < 1.0)}")
+    if not 0 <= shortest < gained.shape[-1]:
+        raise InputError(f"the shortest draft must be from 0 to {gained.shape[-1] - 1} tokens, got {shortest}")
     seconds = round_seconds(verify, draft_seconds) / gained
-    best = np.argmin(seconds, axis=-1)
+    best = shortest + np.argmin(seconds[..., shortest:], axis=-1)
     least = np.take_along_axis(seconds, best[..., None], axis=-1)[..., 0]
     return BestDraft(best, least, np.asarray(seconds[..., 0] / least))
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.measured_names import MeasuredNames
     from inference_econ.inputs.model import ModelSpec
     from inference_econ.inputs.scenario import Scenario
+    from inference_econ.inputs.speculating_runs import SpeculationFacts
     from inference_econ.inputs.tier import TierSpec
 
 Kind = Literal["hardware", "models", "scenarios", "assumptions", "engines"]
@@ -195,6 +196,15 @@ def measured_names() -> MeasuredNames:
     from inference_econ.inputs.measured_names import MeasuredNames
 
     return MeasuredNames.from_document(_yaml.read(folder("scenarios") / "measured" / "names.yaml"))
+
+
+@cache
+def speculation_facts() -> SpeculationFacts:
+    """How measured servers speculated, and how many tokens their rounds give."""
+    from inference_econ.inputs import _yaml
+    from inference_econ.inputs.speculating_runs import SpeculationFacts
+
+    return SpeculationFacts.from_document(_yaml.read(folder("scenarios") / "measured" / "speculation.yaml"))
 
 
 def hardware(name: Name, *, changes: Iterable[str] = ()) -> HardwareSpec:

@@ -172,7 +172,7 @@ def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
         return [], []
     always = outside(instances.subject, assumptions)
     if instances.speculates:
-        always.append("no server that speculates was measured")
+        always.append("its constants were fitted to no server that speculates")
     of_extremes = [outside(subject, assumptions) for subject in _extremes(instances, calibration)]
     sometimes = sorted({reason for reasons in of_extremes for reason in reasons if reason not in always})
     if len(instances.accelerators) == 1:

@@ -23,7 +23,7 @@ from inference_econ.report.held_out import (
     undetermined,
     worst,
 )
-from inference_econ.report.servers import LEGEND, NOTES, beyond, coverage, errors, missing
+from inference_econ.report.servers import LEGEND, NOTES, SPECULATING, beyond, coverage, errors, missing
 from inference_econ.report.table import Table
 
 _KEYS = ("dataset", "hardware", "model", "engine", "load")
@@ -166,8 +166,9 @@ def document(
         *_shown(coverage(report)),
         *(f"- {note}" for note in NOTES),
         "## Speculation",
-        "Runs with speculation, recorded or suspected, predicted without it; not counted above.",
-        *_shown(side_by_side({"speculation": report.speculative()}, "model", MAIN)),
+        SPECULATING,
+        *_shown(side_by_side({"speculation": report.speculative()}, "engine", MAIN)),
+        *_shown(side_by_side({"speculation": report.speculative()}, "speculation", MAIN)),
         "## Not predicted",
         *_shown(missing(report)),
         "## Faster than the bound",

@@ -28,11 +28,17 @@ LEGEND = "Errors are |ln(predicted / measured)|: 0.1 is about 10 %, 0.69 a facto
 #: How rows are counted and predicted, for people.
 NOTES = (
     "Counted are rows that are understood, once each: repeats of a run count once, and runs with speculation, recorded "
-    "or suspected, count apart, since a step is predicted that yields one token.",
+    "or suspected, count apart.",
     "Without load are TTFTs of a batch of one, of at most one request per replica at a time, and of random arrivals "
     "whose prompts take less than a tenth of the server's time; all others are under load.",
     "TTFTs of closed loops are predicted with the round in which all requests come at once, where a run's length is "
     "known; means and medians as they were measured.",
+)
+#: How speculating servers are predicted, for people.
+SPECULATING = (
+    "Predicted with the draft length that they ran, in every round, and with the acceptance length that is published "
+    "for their model: nothing is fitted to them, and they are not counted above. Where the draft length or the "
+    "acceptance is not known there is no prediction."
 )
 #: Unit of latencies in a kind of file, and seconds times this are it.
 _UNITS = {"InferenceMAX runs": ("s", 1.0)}
@@ -318,9 +324,14 @@ def _overall(rows: Sequence[Row]) -> list[tuple[str, Accuracy]]:
 
 
 def _speculative(report: Servers) -> Table:
-    rows = [(title, *_numbers(accuracy)) for title, accuracy in _overall(report.speculative())]
-    reading = "Predicted without speculation: how far that is off is what speculation gains, and not counted above."
-    return Table(f"Rows with speculation under {_named(report)}", ("quantity", *_ERRORS), tuple(rows), (reading,))
+    """Speculating servers, a class of their own: all quantities, and the main one by engine, chip and draft."""
+    speculating = report.speculative()
+    rows = [("all", title, *_numbers(accuracy)) for title, accuracy in _overall(speculating)]
+    which = ("engine", "hardware", "speculation")
+    parts = scores(speculating, QUANTITIES[0], which)
+    rows += [(" ".join(part), QUANTITIES[0].title, *_numbers(accuracy)) for part, accuracy in parts.items()]
+    columns = ("which", "quantity", *_ERRORS)
+    return Table(f"Speculating servers under {_named(report)}", columns, tuple(rows), (SPECULATING,))
 
 
 def _assumed(report: Servers) -> Table:

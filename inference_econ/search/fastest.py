@@ -22,7 +22,7 @@ class TokenTimes:
     seconds : ndarray, shape (...)
         [s]; ``inf`` where nothing fits or everything exceeds the ceiling.
     drafted : ndarray, shape (...)
-        Best draft length; 0 without speculation [1].
+        Best draft length; 0 without speculation, and where nothing fits [1].
     """
 
     seconds: Array
@@ -106,8 +106,11 @@ def token_seconds(
     search = _RoundSearch(setup, accelerators, batch, layouts, speculation)
     best = search.target.fastest(1, ceiling).seconds
     drafted = np.zeros(best.shape, dtype=np.intp)
-    limit = np.minimum(ceiling, best)
-    proposing = search.proposing(limit) if search.lengths else None
+    least = limit = np.minimum(ceiling, best)
+    if speculation.shortest:  # whether it pays or not
+        best = np.full(best.shape, np.inf)
+        limit = np.minimum(ceiling, best)
+    proposing = search.proposing(limit, least) if search.lengths else None
     for length in search.lengths:
         seconds = search.seconds(length, limit, proposing)
         better = seconds < best
@@ -136,7 +139,7 @@ class _RoundSearch:
     target : Search
         The target's plans; they leave room for the proposer.
     lengths : list of int
-        Draft lengths that may help [1]: rounds of others give no more tokens than a step.
+        Draft lengths that may help, or that rounds must have [1]: others give no more tokens than a step.
     """
 
     def __init__(
@@ -146,7 +149,9 @@ class _RoundSearch:
         self.target = Search(setup, accelerators, batch, layouts, self.proposer.memory)
         serving = setup.assumptions.serving
         self.verified, self.tokens = speculation.verified(serving), speculation.tokens(serving).tolist()
-        self.lengths = [length for length, tokens in enumerate(self.tokens) if tokens > 1.0]
+        least = max(speculation.shortest, 1)
+        drafts = list(enumerate(self.tokens))[least:]
+        self.lengths = [length for length, tokens in drafts if tokens > 1.0 or speculation.shortest]
 
     def fastest(self, length: int, ceiling: Array | float) -> Fastest:
         """The fastest plans for a round, with its proposals where they depend on the plan."""
@@ -165,8 +170,11 @@ class _RoundSearch:
         verify = self.fastest(length, self._spare(length, limit, proposing)).seconds
         return formulas.seconds_per_token(verify, proposing, length, self.tokens[length])
 
-    def proposing(self, limit: Array) -> Array | None:
-        """Time of a proposal where it does not depend on the target's plan [s]: exact where it may help any round."""
+    def proposing(self, limit: Array, least: Array) -> Array | None:
+        """Time of a proposal where it does not depend on the target's plan [s]: exact where it may help any round.
+
+        ``limit`` is the time per token that counts, ``least`` what no round is shorter than [s].
+        """
         target, setup = self.target, self.proposer.setup
         if not self.proposer.independent:
             return None
@@ -174,21 +182,21 @@ class _RoundSearch:
             return np.zeros(limit.shape)
         # Whether both have room together is checked with the target.
         own = Search(setup, target.accelerators, target.batch, target.layouts.unpinned())
-        return own.fastest(1, self._useful(own, limit)).seconds
+        return own.fastest(1, self._useful(own, limit, least)).seconds
 
     def _spare(self, length: int, limit: Array, proposing: Array) -> Array:
         """Time that is left to verify a round's proposals [s]."""
         with np.errstate(invalid="ignore"):
             return np.where(np.isfinite(proposing), self.tokens[length] * limit - length * proposing, -np.inf)
 
-    def _useful(self, own: Search, limit: Array) -> Array:
+    def _useful(self, own: Search, limit: Array, least: Array) -> Array:
         """Time above which a proposal is no help to any round, whatever the plans [s]."""
         quickest = own.least(1, limit * max(self.tokens[length] / length for length in self.lengths))
         useful = np.full(limit.shape, -np.inf)
         for length in self.lengths:
-            # No round is shorter than the step of one token, and that is at least the limit.
+            # No round is shorter than the step of one token.
             verify = self.target.least(self.verified[length], self._spare(length, limit, quickest))
             with np.errstate(invalid="ignore"):
-                spare = self.tokens[length] * limit - np.maximum(verify, limit)
+                spare = self.tokens[length] * limit - np.maximum(verify, least)
                 useful = np.fmax(useful, spare / length)
         return useful

@@ -339,6 +339,49 @@ def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
     assert (found.running_seconds[1:] > plain.running_seconds[1:]).all()
 
 
+def test_rounds_of_one_length_are_the_longest_whether_they_pay_or_not() -> None:
+    """By hand: three proposals that give 2.4 tokens; a user waits for a round over 2.4."""
+    plans, mtp = layout(8, [1.0, 64.0]), Speculation.fixed("mtp", 3, 2.4, weights="bf16")
+    series = rounds(rich(), plans, mtp)
+    seconds = series.verify_seconds[:, 3] + 3.0 * series.propose_seconds
+    found = steady.steady(rich(), plans, requests(1024, 1024), mtp)
+    np.testing.assert_allclose(found.decode_seconds, seconds / 2.4, rtol=1e-12)
+    # Alone no prompt of others comes between.
+    assert found.tpot_seconds[0] == pytest.approx(seconds[0] / 2.4)
+    # Proposals that are never accepted only cost.
+    vain = Speculation.fixed("mtp", 3, 1.0, weights="bf16")
+    slow = steady.steady(rich(), plans, requests(1024, 1024), vain)
+    np.testing.assert_allclose(slow.decode_seconds, seconds, rtol=1e-12)
+    assert (slow.decode_seconds > steady.steady(rich(), plans, requests(1024, 1024)).decode_seconds).all()
+
+
+def test_acceptance_of_one_length_has_its_mean_and_the_least_variance() -> None:
+    serving = setup().assumptions.serving
+    for tokens, chances in ((1.0, (0.0, 0.0, 0.0)), (2.4, (1.0, 0.4, 0.0)), (4.0, (1.0, 1.0, 1.0))):
+        fixed = Speculation.fixed("eagle", 3, tokens)
+        assert fixed.acceptance == pytest.approx(chances)
+        assert fixed.tokens(serving)[-1] == pytest.approx(tokens)
+    assert Speculation.fixed("eagle", 3, 2.4).label == ("EAGLE head, 3 drafted in every round, which gives 2.4 tokens")
+    assert Speculation.fixed("eagle", 3, 2.4).record()["shortest_draft"] == 3
+    assert Speculation.of("eagle", 0.8, 3).record()["shortest_draft"] == 0
+
+
+@pytest.mark.parametrize(
+    "fixed", [Speculation.fixed("eagle", 2, 1.2), Speculation.fixed("draft", 2, 1.2, model=catalog.model("llama_3_8b"))]
+)
+def test_a_search_keeps_to_one_length_even_where_it_does_not_pay(fixed: Speculation) -> None:
+    one, batches = np.array([8.0]), np.array([1.0, 128.0])
+    found = token_seconds(setup(), one, batches, WholeLayouts(pipeline=False), speculation=fixed)
+    assert (found.drafted == 2).all()
+    free = token_seconds(setup(), one, batches, WholeLayouts(pipeline=False), speculation=replace(fixed, shortest=0))
+    assert (free.seconds < found.seconds).all()
+    assert (free.drafted < 2).all()
+    by_hand = rounds(setup(), layout(8, batches), fixed).seconds[:, 2] / 1.2
+    assert found.seconds[0] == pytest.approx(by_hand[0])
+    # Other layouts may be faster.
+    assert found.seconds[1] <= by_hand[1]
+
+
 def test_copies_of_a_draft_read_prompts_side_by_side() -> None:
     plans = layout(8, [1.0])
     helper = asking.setup("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
@@ -481,6 +524,18 @@ def test_acceptance_from_a_file(tmp_path: Path) -> None:
 def test_impossible_speculation_is_refused(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Speculation.of(*arguments)  # type: ignore[arg-type]
+
+
+def test_impossible_rounds_of_one_length_are_refused() -> None:
+    for length in (0, 65):
+        with pytest.raises(InputError, match=f"the draft length must be from 1 to 64 tokens, got {length}"):
+            Speculation.fixed("ngram", length, 1.0)
+    for tokens in (0.9, 4.1):
+        with pytest.raises(InputError, match=f"a round with 3 proposals gives from 1 to 4 tokens, got {tokens}; give"):
+            Speculation.fixed("ngram", 3, tokens)
+    for shortest in (-1, 4):
+        with pytest.raises(InputError, match=f"from 0 to the 3 tokens of the longest, got {shortest}"):
+            replace(Speculation.of("ngram", 0.8, 3), shortest=shortest)
 
 
 def test_speculation_that_does_not_go_with_a_model_is_refused() -> None:

@@ -101,6 +101,10 @@ def test_the_best_draft_is_that_of_a_search() -> None:
     assert best.seconds.tolist() == by_hand.min(axis=1).tolist()
     assert best.speedup.tolist() == (by_hand[:, 0] / by_hand.min(axis=1)).tolist()
     assert best.speedup[1] == 1.0
+    fixed = best_draft_length(verify, [0.0005, 0.0001], tokens, shortest=3)
+    assert fixed.length.tolist() == [3, 3]
+    assert fixed.seconds.tolist() == by_hand[:, 3].tolist()
+    assert fixed.speedup[1] < 1.0
 
 
 # The rule of Leviathan et al.
@@ -173,6 +177,7 @@ def test_single_precision_sums_are_accepted() -> None:
         (lambda: acceptance_probability(1.0, [1.0]), "target must list the probabilities of a vocabulary"),
         (lambda: best_draft_length([1.0, 1.0], 0.1, [1.0]), r"same draft lengths .*, got the shapes \(2,\) and \(1,\)"),
         (lambda: best_draft_length([1.0, 1.0], 0.1, [1.0, 0.5]), "a round yields at least 1 token, got 0.5"),
+        (lambda: best_draft_length([1.0, 1.0], 0.1, [1.0, 1.5], 2), "shortest draft must be from 0 to 1 tokens, got 2"),
         (lambda: acceptance_from_log_probabilities([], []), "no drafted tokens; give at least one"),
         (
             lambda: acceptance_from_log_probabilities([-1.0, 0.1], [-1.0, -1.0]),

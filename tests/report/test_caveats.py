@@ -104,7 +104,7 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
             "among the rows, 0.25 requests per accelerator (measured: 1 to 64); "
             "256 requests per accelerator (measured: 1 to 64)",
         ),
-        (Instances(setup(), speculates=True), "no server that speculates was measured"),
+        (Instances(setup(), speculates=True), "its constants were fitted to no server that speculates"),
     ],
 )
 def test_what_is_unlike_the_measurements(instances: Instances, reasons: str) -> None:

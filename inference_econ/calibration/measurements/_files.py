@@ -10,6 +10,7 @@ from inference_econ.calibration.measurements._collections import complete_pools,
 from inference_econ.calibration.measurements._record import Measurement, Skipped
 from inference_econ.calibration.measurements._reports import MeasuredServer, read_report
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
+from inference_econ.calibration.measurements._speculation import resolved
 from inference_econ.calibration.measurements._tables import KINDS, Kind
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
@@ -67,7 +68,7 @@ def read(path: Path | str, server: MeasuredServer | None = None) -> list[Measure
     measured = [
         _measurement(kind, file.stem, number, line, cells) for number, (line, cells) in enumerate(rows, start=1)
     ]
-    return suspect_speculation(complete_pools(measured))
+    return resolved(suspect_speculation(complete_pools(measured)))
 
 
 def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:

@@ -20,6 +20,11 @@ def has_nominal_lengths(source: str, isl: float, osl: float) -> bool:
     return "inferencex" in source.lower() and isl % _NOMINAL == osl % _NOMINAL == 0
 
 
+def random_prompts(source: str) -> bool:
+    """Whether the prompts of a source are random tokens, in the model's chat template where it speculates."""
+    return "inferencex" in source.lower() or "inferencemax" in source.lower()
+
+
 def cache_format(model: str, hardware: str, engine: str) -> str | None:
     """What is known of the KV cache of a collection that does not record it."""
     return catalog.measured_names().kv_formats.get(model, {}).get(f"{engine} {hardware}")

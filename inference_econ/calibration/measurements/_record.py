@@ -113,7 +113,10 @@ class Measurement:
     ttft_limit_seconds, tpot_limit_seconds : float or None
         Promises that a limited load had to keep [s].
     speculation : str
-        "none", "unrecorded", or what was recorded ("MTP3").
+        "none", "unrecorded", or what was recorded ("MTP3"); "suspected" where it may, or may not, have been.
+    tokens_per_round : float or None
+        Mean acceptance length that is published for such speculation, the target's own token included; None without
+        speculation, or where nothing is published [1].
     quality, tier : str
         As given in the file.
     remarks : tuple of str
@@ -162,9 +165,15 @@ class Measurement:
     ttft_limit_seconds: float | None = None
     tpot_limit_seconds: float | None = None
     speculation: str = "unrecorded"
+    tokens_per_round: float | None = None
     quality: str = ""
     tier: str = ""
     remarks: tuple[str, ...] = ()
+
+    @property
+    def speculates(self) -> bool:
+        """Whether a plain decode step does not stand for it: it speculates, or is suspected of it."""
+        return self.speculation not in ("none", "unrecorded")
 
     @property
     def mean_context(self) -> float | None:

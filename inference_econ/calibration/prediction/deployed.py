@@ -12,7 +12,17 @@ import numpy as np
 from inference_econ.answers.disaggregated import pools as disaggregated
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.calibration.measurements import Measurement, Pool
-from inference_econ.engine import Grid, Plans, Setup, WholeLayouts, has_experts, indivisible
+from inference_econ.calibration.prediction.speculating import speculation_of
+from inference_econ.engine import (
+    Grid,
+    Plans,
+    Setup,
+    Speculation,
+    WholeLayouts,
+    has_experts,
+    indivisible,
+    needed_memory,
+)
 from inference_econ.errors import InputError
 from inference_econ.inputs import Assumptions, HardwareSpec, ModelSpec, Precision, Requests, TensorLayout, catalog
 from inference_econ.serving import Service, Services, every_service
@@ -106,7 +116,8 @@ def workers(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions, m
     groups, depth = one * pool.dp * pool.pp, one * pool.pp
     plans = Plans(one * stage * pool.pp, groups, depth, one * pool.tp, one * spread, whole=True)
     setup = _setup(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
-    slots = min(_room(row, setup, plans), most)
+    speculation = speculation_of(row)
+    slots = min(_room(row, setup, plans, speculation), most)
     if row.load != "concurrency":
         slots = min(slots, _most_sequences(row, setup) * pool.dp)
     if math.isinf(slots):
@@ -114,7 +125,7 @@ def workers(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions, m
             "not one request fits beside the weights, as far as is known, and how many ran is not recorded"
         )
     slots = min(slots, _MOST_SLOTS * pool.dp)
-    return services(setup, requests, plans, np.array([max(slots, 2.0)]), batches=_BATCHES)
+    return services(setup, requests, plans, np.array([max(slots, 2.0)]), batches=_BATCHES, speculation=speculation)
 
 
 def _in_flight(rows: Sequence[Measurement]) -> float:
@@ -141,7 +152,8 @@ def candidates(row: Measurement, assumptions: Assumptions) -> list[Service]:
     requests, chips = _requests(row), row.accelerators
     setup = _setup(row, requests, _cut(assumptions, assumptions.layout.tensor_layouts[-1:]))
     sizes = np.array([size for size in range(1, min(chips, _LARGEST) + 1) if chips % size == 0], dtype=float)
-    layouts = every_service(setup, requests, Grid(sizes, np.ones(1), WholeLayouts(pipeline=True)))
+    grid = Grid(sizes, np.ones(1), WholeLayouts(pipeline=True))
+    layouts = every_service(setup, requests, grid, speculation_of(row))
     most = _most_sequences(row, setup) * layouts.plans.accelerators / layouts.plans.attention_ranks
     return [
         replace(service, slots=int(min(service.slots, limit)))
@@ -164,7 +176,7 @@ def shortage(row: Measurement, service: Service) -> str:
     str
         With what is needed and what there is.
     """
-    weights, each, available = _memory(row, service.setup, service.plans)
+    weights, each, available = _memory(row, service.setup, service.plans, service.speculation)
     if weights + each <= available:
         return ""
     needed, present = (value / _GB for value in (weights + each, max(available, 0.0)))
@@ -220,17 +232,19 @@ def _most_sequences(row: Measurement, setup: Setup) -> float:
     return _MOST_SEQUENCES if large else _FEWER_SEQUENCES
 
 
-def _room(row: Measurement, setup: Setup, plans: Plans) -> float:
+def _room(row: Measurement, setup: Setup, plans: Plans, speculation: Speculation | None) -> float:
     """Requests whose cache fits, at least one; all of them where the weights do not fit and yet it ran [1]."""
-    weights, each, available = _memory(row, setup, plans)
+    weights, each, available = _memory(row, setup, plans, speculation)
     return (available - weights) / each if available - weights >= each else math.inf
 
 
-def _memory(row: Measurement, setup: Setup, plans: Plans) -> tuple[float, float, float]:
+def _memory(
+    row: Measurement, setup: Setup, plans: Plans, speculation: Speculation | None
+) -> tuple[float, float, float]:
     """Weights, the cache of a request, and what there is for them, of an instance [B]."""
     if row.engine in _WHOLE_REQUESTS and row.isl is not None and row.osl is not None and row.context is None:
         setup = replace(setup, context=row.isl + row.osl)
-    weights, cache, available = setup.memory(plans).of_one_plan()
+    weights, cache, available = needed_memory(setup, plans, speculation).of_one_plan()
     return weights, cache / float(plans.batch[0]), available
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from inference_econ.calibration.measurements import UnusableRowError, chip_count, hardware_name, model_name, served
+from inference_econ.calibration.prediction.speculating import head_weights
 from inference_econ.calibration.validation._files import Line, preset, read
 from inference_econ.calibration.validation._report import ComparedPoint, Report
 from inference_econ.engine import Plans, Setup, Speculation, rounds
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
-from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, Precision, catalog
+from inference_econ.inputs import Assumptions, Precision, catalog
 
 COLUMNS = (
     *("method", "target_model", "draft_model", "task", "n_draft", "alpha", "accept_len", "c_draft_cost", "batch"),
@@ -177,7 +178,7 @@ def _deployment(line: Line, assumed: Assumptions) -> SpeculatingDeployment:
     setup = Setup(model, catalog.hardware(chip), precision, context, assumed)
     ones = np.ones(1)
     plans = Plans(ones * chips, ones * line.needed("batch"), ones, ones * chips, ones, whole=True)
-    kept = "bf16" if BYTES_PER_ELEMENT[precision.weights] < 1.0 else None
+    kept = head_weights(name, weights)
     proposer = line.text("method")
     if "MTP" not in proposer:
         raise UnusableRowError(f"the proposer {proposer!r} is not known")

@@ -138,10 +138,12 @@ class Row:
     def interval(self, field: str) -> Interval | None:
         """Where 80 % of such measurements are, by a field of the prediction [base units]; None if nobody knows.
 
-        Nobody does where the layout had to be assumed: no fit has seen such rows.
+        Nobody does where the layout had to be assumed, or the server speculates: no fit has seen such rows.
         """
         value: float | None = None if self.prediction is None else getattr(self.prediction, field)
         if value is None or self.assumptions is None or self.measurement is None or self.assumed:
+            return None
+        if self.measurement.speculates:
             return None
         return interval(value, self.assumptions, _FITTED[field], subjects=[measured_subject(self.measurement)])
 
@@ -221,7 +223,7 @@ class Servers:
         return {"all": rows, "fitted": fitted, "not fitted": others} if fitted else {"all": rows}
 
     def speculative(self) -> list[Row]:
-        """Rows with speculation, recorded or suspected."""
+        """Rows with speculation, recorded or suspected: those with a known draft length are predicted so."""
         return [row for row in self.rows if row.apart and row.apart != REPEATED]
 
     def coverage(self, dataset: str | None = None) -> Coverage:

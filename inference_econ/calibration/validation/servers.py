@@ -18,8 +18,6 @@ from inference_econ.calibration.validation.rows import QUANTITIES, REPEATED, Fil
 from inference_econ.errors import InputError
 from inference_econ.inputs import Assumptions, catalog, profiles
 
-#: Speculation that a plain decode step stands for: none, or nothing known.
-_PLAIN = ("none", "unrecorded")
 #: Endings of results of load generators.
 RESULTS = (".json", ".jsonl")
 #: What assumptions are called that are chosen row by row.
@@ -34,6 +32,7 @@ GROUPS: dict[str, Callable[[Measurement], str]] = {
     "load": lambda row: f"{row.load}, disaggregated" if row.decode is not None else row.load,
     "source": lambda row: row.source,
     "quality": lambda row: row.quality or "not graded",
+    "speculation": lambda row: row.speculation,
 }
 
 
@@ -194,4 +193,4 @@ def check_groups(by: Iterable[str]) -> None:
 def _apart(row: Measurement, *, repeated: bool) -> str:
     if repeated:
         return REPEATED
-    return "" if row.speculation in _PLAIN else f"speculation: {row.speculation}"
+    return f"speculation: {row.speculation}" if row.speculates else ""

@@ -125,7 +125,7 @@ def test_what_beats_the_bound_is_known_and_explained() -> None:
 # Few rows.
 
 
-def test_repeats_and_speculation_are_predicted_but_do_not_count(tmp_path: Path) -> None:
+def test_repeats_are_predicted_but_do_not_count_and_what_may_speculate_is_not_predicted(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [
         {},
         {"id": "again"},
@@ -139,6 +139,20 @@ def test_repeats_and_speculation_are_predicted_but_do_not_count(tmp_path: Path) 
     assert [row.apart for row in report.rows][1].startswith("repeats")
     assert report.rows[3].skipped == "batch_size is blank"
     assert report.rows[1].predicted(TPOT) == report.rows[0].predicted(TPOT)
+    assert report.rows[2].predicted(TPOT) is None
+    assert report.rows[2].skipped.startswith("it may speculate or not")
+
+
+def test_speculating_servers_are_a_class_of_their_own() -> None:
+    """Their shipped rows: nothing is fitted to them, and no interval is claimed. A guard, not a claim."""
+    report = shipped_servers()
+    known = [row for row in report.speculative() if not row.skipped]
+    assert len(known) >= 140
+    assert all(row.interval("tpot_seconds") is None and row.fitted is not True for row in known)
+    by_engine = servers.scores(known, TPOT, ("engine",))
+    assert (by_engine["trtllm",].median or 1.0) < 0.15
+    (table,) = [one for one in tables(report) if one.title.startswith("Speculating servers")]
+    assert {"all", "trtllm b200 MTP3", "sglang b200 MTP2"} <= {row[0] for row in table.rows}
 
 
 def test_ttft_without_load_is_apart_from_ttft_under_load(tmp_path: Path) -> None:
@@ -223,7 +237,7 @@ def test_predictions_in_the_units_of_the_file_and_in_its_order(tmp_path: Path) -
         ("false", "true", ""),
         ("true", "false", "batch_size is blank"),
         ("false", "false", "repeats a row: same subject, demand and results"),
-        ("false", "false", "speculation: suspected"),
+        ("true", "false", "it may speculate or not: nothing tells which, or with how many proposals"),
     ]
     assert lines[1]["predicted_tpot_ms"] == lines[1]["measured_tpot_ms"] == ""
 

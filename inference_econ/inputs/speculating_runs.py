@@ -1,0 +1,161 @@
+"""How servers that speculate were run, and how many tokens their rounds give: facts of scripts and papers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from inference_econ.inputs._base import Count
+from inference_econ.inputs._spec import Spec
+from inference_econ.inputs.source import Source
+
+#: Who proposes, as measurements write it: multi-token-prediction layers, an EAGLE head, a block-parallel drafter.
+Method = Literal["MTP", "EAGLE3", "DSpark"]
+#: On which prompts acceptance was measured: random tokens in the model's chat template, or texts of people.
+Prompts = Literal["random", "text"]
+Range = Annotated[tuple[Count, Count], Field(strict=False)]
+Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False, min_length=1)]
+
+
+class AcceptanceLengths(Spec):
+    """Mean tokens of a round by its draft length: accepted proposals and the token that the target adds itself."""
+
+    models: Annotated[tuple[str, ...], Field(strict=False)]
+    """Catalogue names of the models that it holds for; none where the catalogue lacks them."""
+    checkpoint: str = Field(min_length=1)
+    """What it was measured on."""
+    method: Method
+    """Who proposed."""
+    prompts: Prompts
+    """What it was measured with."""
+    text: str = Field(min_length=1)
+    """The same in words: data set, thinking, temperature."""
+    simulated: bool = False
+    """Whether engines were told to accept so many, in the place of what they would have accepted."""
+    tokens: Annotated[dict[Annotated[int, Field(gt=0, strict=False)], float], Field(min_length=1)]
+    """Draft length to tokens per round [1]."""
+    source: Source
+    """Where it is published."""
+
+    @model_validator(mode="after")
+    def _rounds_give_what_they_can(self) -> Self:
+        for length, tokens in self.tokens.items():
+            if not 1.0 <= tokens <= length + 1.0:
+                raise ValueError(f"a round with {length} proposals gives from 1 to {length + 1} tokens, got {tokens:g}")
+        return self
+
+
+class RunPoint(Spec):
+    """Servers of one layout under one traffic, for some numbers of requests at a time."""
+
+    isl: Count
+    """Nominal input length [tokens]."""
+    osl: Count
+    """Nominal output length [tokens]."""
+    tp: Count
+    """Accelerators that share the attention weights [1]."""
+    dp: Count = 1
+    """Groups of them with sequences of their own [1]."""
+    ep: Count = 1
+    """Expert-parallel ranks [1]."""
+    concurrency: Range
+    """The fewest and the most requests at a time [1]."""
+    drafts: int = Field(default=0, ge=0)
+    """Proposals of a round [1]; 0 without speculation."""
+
+    @model_validator(mode="after")
+    def _ranges_ascend(self) -> Self:
+        if self.concurrency[0] > self.concurrency[1]:
+            raise ValueError(f"concurrency goes from the fewest to the most requests, got {list(self.concurrency)}")
+        return self
+
+
+class SpeculatingRuns(Spec):
+    """What the scripts of one benchmark ran on one engine and chip with speculation, and without."""
+
+    model: str = Field(min_length=1)
+    """Catalogue name."""
+    hardware: str = Field(min_length=1)
+    """Catalogue name."""
+    engine: str = Field(min_length=1)
+    """As measurements call it after reading."""
+    versions: Names
+    """Of the engine."""
+    weights: str | None = None
+    """Number format of the checkpoint as measurements name it; any if absent."""
+    method: Method
+    """Who proposed."""
+    speculating: Annotated[tuple[RunPoint, ...], Field(strict=False, min_length=1)]
+    """What ran with speculation."""
+    plain: Annotated[tuple[RunPoint, ...], Field(strict=False)] = ()
+    """What the same versions ran without it."""
+    source: Source
+    """The scripts, with their commits."""
+
+    @model_validator(mode="after")
+    def _drafts_belong_to_speculation(self) -> Self:
+        if any(point.drafts == 0 for point in self.speculating) or any(point.drafts > 0 for point in self.plain):
+            raise ValueError("drafts are given for every point under speculating, and for none under plain")
+        return self
+
+
+class DraftLength(Spec):
+    """How many tokens a round proposes in the scripts of one benchmark, whatever the version and the traffic."""
+
+    models: Names
+    """Catalogue names."""
+    engine: str = Field(min_length=1)
+    """As measurements call it after reading."""
+    hardware: Names
+    """Catalogue names."""
+    method: Method
+    """Who proposes."""
+    drafts: Count
+    """Proposals of a round [1]."""
+    drafts_of_attention_dp: Count | None = None
+    """The same where attention is data-parallel [1]; no other number if absent."""
+    source: Source
+    """The scripts, with a commit."""
+
+
+class SpeculationFacts(Spec):
+    """Facts of speculation in measured servers."""
+
+    acceptance: Annotated[tuple[AcceptanceLengths, ...], Field(strict=False)]
+    """Published acceptance lengths."""
+    drafts: Annotated[tuple[DraftLength, ...], Field(strict=False)] = ()
+    """Draft lengths of runs whose results say that they speculate, but not how far ahead."""
+    runs: Annotated[tuple[SpeculatingRuns, ...], Field(strict=False)]
+    """Runs of benchmarks whose results do not say whether they speculated."""
+
+    @model_validator(mode="after")
+    def _one_length_each(self) -> Self:
+        seen: set[tuple[str, Method, Prompts]] = set()
+        for key in self._keys():
+            if key in seen:
+                raise ValueError(f"acceptance of {key[0]} with {key[1]} on {key[2]} prompts is given twice")
+            seen.add(key)
+        return self
+
+    def _keys(self) -> Iterator[tuple[str, Method, Prompts]]:
+        for entry in self.acceptance:
+            for model in entry.models:
+                yield model, entry.method, entry.prompts
+
+    def draft_length(self, model: str, engine: str, hardware: str, method: str, *, attention_dp: bool) -> int | None:
+        """Proposals of a round in the scripts of InferenceX; None if they are not known [1]."""
+        for entry in self.drafts:
+            if (
+                (entry.engine, entry.method) == (engine, method)
+                and model in entry.models
+                and hardware in entry.hardware
+            ):
+                return (entry.drafts_of_attention_dp if attention_dp else None) or entry.drafts
+        return None
+
+    def lengths(self, model: str, method: str, prompts: Prompts) -> AcceptanceLengths | None:
+        """The published acceptance of a model on such prompts, else on others; None if there is none."""
+        entries = [entry for entry in self.acceptance if model in entry.models and entry.method == method]
+        return min(entries, key=lambda entry: entry.prompts != prompts, default=None)
