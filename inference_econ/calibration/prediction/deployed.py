@@ -106,7 +106,7 @@ def workers(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions, m
     groups, depth = one * pool.dp * pool.pp, one * pool.pp
     plans = Plans(one * stage * pool.pp, groups, depth, one * pool.tp, one * spread, whole=True)
     setup = _setup(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
-    slots = min(_room(row, setup, plans), most)
+    slots = min(_room(row, setup, plans), most, pool.slots or math.inf)
     if row.load != "concurrency":
         slots = min(slots, _most_sequences(row, setup) * pool.dp)
     if math.isinf(slots):

@@ -11,8 +11,8 @@ import numpy as np
 
 from inference_econ.answers.disaggregated.load import closed_loop
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.calibration.measurements import FULL_LOADS, Measurement
-from inference_econ.calibration.prediction import deployed, load_generator, worker_counts
+from inference_econ.calibration.measurements import FULL_LOADS, WORKERS_NOT_RECORDED, Measurement
+from inference_econ.calibration.prediction import deployed, load_generator
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Assumptions
 from inference_econ.serving import Server, Service, loaded
@@ -130,6 +130,8 @@ def _unusable(row: Measurement) -> str:
         return "no length is recorded"
     if row.decode is None and row.accelerators is None:
         return "the number of accelerators is not recorded"
+    if row.decode is not None and row.accelerators is None:
+        return row.unknown or WORKERS_NOT_RECORDED
     if row.load in ("batch", "concurrency") and row.concurrency is None:
         return "the number of requests is not recorded"
     if row.load == "rate" and row.requests_per_second is None:
@@ -315,15 +317,9 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
     """A pool for prefill and one for decode: decoding knows no prompts, and prompts wait for each other."""
     first = rows[0]
     assert first.prefill is not None and first.decode is not None
-    pools = deployed.pools(rows, assumptions)
-    if first.prefill.workers is None or first.decode.workers is None:
-        counts = worker_counts.assumed(rows, assumptions)
-        predictions = [
-            replace(_pools(row, pools, count), assumed="workers: {} prefill, {} decode".format(*count))
-            for row, count in zip(rows, counts, strict=True)
-        ]
-    else:
-        predictions = [_pools(row, pools, (first.prefill.workers, first.decode.workers)) for row in rows]
+    assert first.prefill.workers is not None and first.decode.workers is not None
+    pools, instances = deployed.pools(rows, assumptions), (first.prefill.workers, first.decode.workers)
+    predictions = [_pools(row, pools, instances) for row in rows]
     return _short(predictions, pools.prefill.services.service(0), pools.decode.services.service(0))
 
 

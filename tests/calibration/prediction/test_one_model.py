@@ -13,7 +13,7 @@ import pytest
 from inference_econ.answers.disaggregated.load import closed_loop, under_load
 from inference_econ.calibration import Measurement, measurements
 from inference_econ.calibration.measurements import FULL_LOADS
-from inference_econ.calibration.prediction import deployed, load_generator, worker_counts
+from inference_econ.calibration.prediction import deployed, load_generator
 from inference_econ.calibration.prediction.predict import Prediction, predict
 from inference_econ.calibration.validation.servers import usual
 from inference_econ.inputs import Assumptions, catalog
@@ -146,10 +146,11 @@ def test_pools_are_the_fleets_of_disaggregate() -> None:
     compared = 0
     for group in groups("concurrency", pools=True):
         rows = [prediction.measurement for prediction in group]
-        pools, counts = deployed.pools(rows, profile(rows[0])), worker_counts.assumed(rows, profile(rows[0]))
+        pools = deployed.pools(rows, profile(rows[0]))
         steps = pools.requests.decode_steps
-        for prediction, row, count in zip(group, rows, counts, strict=True):
-            assert row.concurrency is not None
+        for prediction, row in zip(group, rows, strict=True):
+            assert row.concurrency is not None and row.prefill is not None and row.decode is not None
+            count = row.prefill.workers or 0, row.decode.workers or 0
             fleet = closed_loop(pools, (0, 0), count, row.concurrency)
             ttft, tpot = fleet.load.ttft_seconds["mean"], fleet.load.tpot_seconds["mean"]
             assert prediction.ttft_seconds == pytest.approx(ttft, rel=EXACTLY)
