@@ -114,7 +114,9 @@ def workers(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions, m
             "not one request fits beside the weights, as far as is known, and how many ran is not recorded"
         )
     slots = min(slots, _MOST_SLOTS * pool.dp)
-    return services(setup, requests, plans, np.array([max(slots, 2.0)]), batches=_BATCHES)
+    # Steady states need two batches, also of a worker that runs one request at a time.
+    built = services(setup, requests, plans, np.array([max(slots, 2.0)]), batches=_BATCHES)
+    return built if pool.slots is None else replace(built, slots=np.minimum(built.slots, pool.slots))
 
 
 def _in_flight(rows: Sequence[Measurement]) -> float:

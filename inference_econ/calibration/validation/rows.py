@@ -153,7 +153,7 @@ class Row:
         """
         if self.measurement is None or self.assumptions is None:
             return []
-        assumed = [Reason("workers or layout are not recorded", f"assumed: {self.assumed}")] if self.assumed else []
+        assumed = [Reason("layout is not recorded", f"assumed: {self.assumed}")] if self.assumed else []
         short = "" if self.prediction is None else self.prediction.shortage
         lacking = [Reason("more memory is needed than there is", short)] if short else []
         return [*assumed, *lacking, *reasons(measured_subject(self.measurement), self.assumptions)]
@@ -181,7 +181,7 @@ class Coverage:
     predicted: int
     """Of these."""
     assumed: int
-    """Of the predicted ones, with a layout or numbers of workers that were chosen, as they are not recorded."""
+    """Of the predicted ones, with a layout that was chosen, as it is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)

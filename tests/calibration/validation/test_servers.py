@@ -250,7 +250,7 @@ def test_rows_whose_layout_is_assumed_have_no_interval_and_say_so(tmp_path: Path
     assert guessed.interval("tpot_seconds") is None
     assert guessed.outside == ["assumed: layout tp=1, dp=1, pp=1", *row.outside]
     report = Servers("by hardware", (replace(guessed, fitted=False),), ())
-    assert held_out.alike(report).rows[0][0] == "layout or workers not recorded"
+    assert held_out.alike(report).rows[0][0] == "layout not recorded"
     assert held_out.alike(replace(report, rows=(row,))).rows[0][0] in {
         "inside of the fitted range",
         "outside of it (flagged)",
