@@ -79,6 +79,7 @@ CONSTANTS: Mapping[str, Constant] = {
     "host.request_overhead": Constant(1e-5, 1.0, 2e-2, 1.0, "s"),
     "host.warm_up": Constant(1e-3, 10.0, 0.3, 1.0, "s"),
     "host.transfer_warm_up": Constant(1e-2, 60.0, 4.0, 1.0, "s"),
+    "host.handover": Constant(1e-5, 0.2, 5e-3, 1.0, "s"),
 }
 TARGETS: Mapping[str, Target] = {
     "tpot": Target("tpot_seconds", 0.1),

@@ -81,6 +81,9 @@ class HostAssumptions(Spec):
     transfer_warm_up: Seconds = 0.0
     """The same where prefill and decode have pools of their own, which connect over the network between link domains
     when a cache is first sent [s]."""
+    handover: Seconds = 0.0
+    """Time of the host of a prefill instance to hand over the cache of a prompt, while the instance reads no other
+    [s]."""
 
 
 class NetworkAssumptions(Spec):

@@ -65,7 +65,7 @@ _KINDS = (
     "inside of the fitted range",
     "outside of it (flagged)",
     "engine not recorded",
-    "layout or workers not recorded",
+    "layout not recorded",
     "no profile for the chip",
 )
 _PROFILE = "profiles/"

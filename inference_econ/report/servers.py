@@ -338,7 +338,7 @@ def _assumed(report: Servers) -> Table:
     assumed = [row for row in report.counted() if row.assumed]
     rows = [(title, *_numbers(accuracy)) for title, accuracy in _overall(assumed)]
     reading = "Their rows do not say how many workers there were, or how they shared the work; they count above too."
-    title = f"Rows with an assumed layout or numbers of workers under {_named(report)}"
+    title = f"Rows with an assumed layout under {_named(report)}"
     return Table(title, ("quantity", *_ERRORS), tuple(rows), (reading,))
 
 

@@ -65,25 +65,26 @@ class Pool:
 
     @property
     def prefill_seconds(self) -> Array:
-        """One prompt by itself [s], shape (n,)."""
-        return np.asarray(self.services.states.prefill.seconds[:, 0])
+        """One prompt by itself, its cache handed over [s], shape (n,)."""
+        return np.asarray(self.services.states.prefill.seconds[:, 0] + self.setup.assumptions.host.handover)
 
     @cached_property
     def waiting_prompts(self) -> Array:
-        """Prompts of an instance, from one per stage to full steps of all groups, shape (n, k) [1]."""
+        """Prompts of an instance, from one per stage to full steps of all groups, or all slots, shape (n, k) [1]."""
         services = self.services
         most = prompts_of_a_step(services.setup, services.requests.new_tokens)
         together = np.broadcast_to(prompts_together(services.setup, services.plans), services.slots.shape)
         stages = np.broadcast_to(services.plans.pp, services.slots.shape)[:, None]
-        return np.asarray(stages * (together[:, None] / stages * most) ** np.linspace(0.0, 1.0, _SHARED))
+        full = np.maximum(np.minimum(together * most, services.slots)[:, None], stages)
+        return np.asarray(stages * (full / stages) ** np.linspace(0.0, 1.0, _SHARED))
 
     @cached_property
     def shared_prefill_seconds(self) -> Array:
-        """What each of :attr:`waiting_prompts` takes of an instance's time, shape (n, k) [s]."""
+        """What each of :attr:`waiting_prompts` takes of an instance's time, its cache handed over, shape (n, k) [s]."""
         services, prompts = self.services, self.waiting_prompts
         requests, plans = services.requests, services.plans.column(prompts)
         share = shared_steps(services.setup, plans, requests.new_tokens, requests.cached, prompts)
-        return np.asarray(services.states.prefill.busy_seconds[:, :1] * share)
+        return np.asarray(services.states.prefill.busy_seconds[:, :1] * share + self.setup.assumptions.host.handover)
 
     @property
     def prefill_busy_seconds(self) -> Array:

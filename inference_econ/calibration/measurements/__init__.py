@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from inference_econ.calibration.measurements._collections import distinct
 from inference_econ.calibration.measurements._files import SHIPPED, cells, read, shipped
+from inference_econ.calibration.measurements._matches import WORKERS_NOT_RECORDED
 from inference_econ.calibration.measurements._names import (
     chip_count,
     engine_name,
@@ -23,7 +24,7 @@ from inference_econ.calibration.measurements._reports import MeasuredServer, rea
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 
 __all__ = [
-    "FULL_LOADS", "SHIPPED", "Load", "MeasuredServer", "Measurement", "Pool", "Row", "Skipped", "UnusableRowError",
-    "cells", "chip_count", "distinct", "engine_name", "format_name", "hardware_name", "model_name", "read",
-    "read_report", "served", "shipped",
+    "FULL_LOADS", "SHIPPED", "WORKERS_NOT_RECORDED", "Load", "MeasuredServer", "Measurement", "Pool", "Row", "Skipped",
+    "UnusableRowError", "cells", "chip_count", "distinct", "engine_name", "format_name", "hardware_name", "model_name",
+    "read", "read_report", "served", "shipped",
 ]  # fmt: skip

@@ -30,6 +30,8 @@ class Pool:
         pipeline stages [1].
     ep : int or None
         Expert-parallel ranks of one worker; None if not recorded [1].
+    slots : int or None
+        Requests that one worker was told to run at a time at most; None if not recorded [1].
     """
 
     workers: int | None
@@ -37,6 +39,7 @@ class Pool:
     dp: int
     pp: int
     ep: int | None
+    slots: int | None = None
 
     @property
     def accelerators(self) -> int | None:
@@ -121,6 +124,8 @@ class Measurement:
         As given in the file.
     remarks : tuple of str
         What was read into the row.
+    unknown : str
+        Why the row cannot be predicted: what it leaves open; empty if nothing that is needed.
     """
 
     id: str
@@ -169,6 +174,7 @@ class Measurement:
     quality: str = ""
     tier: str = ""
     remarks: tuple[str, ...] = ()
+    unknown: str = ""
 
     @property
     def speculates(self) -> bool:

@@ -117,7 +117,7 @@ def workers(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions, m
     plans = Plans(one * stage * pool.pp, groups, depth, one * pool.tp, one * spread, whole=True)
     setup = _setup(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
     speculation = speculation_of(row)
-    slots = min(_room(row, setup, plans, speculation), most)
+    slots = min(_room(row, setup, plans, speculation), most, pool.slots or math.inf)
     if row.load != "concurrency":
         slots = min(slots, _most_sequences(row, setup) * pool.dp)
     if math.isinf(slots):
@@ -125,7 +125,10 @@ def workers(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions, m
             "not one request fits beside the weights, as far as is known, and how many ran is not recorded"
         )
     slots = min(slots, _MOST_SLOTS * pool.dp)
-    return services(setup, requests, plans, np.array([max(slots, 2.0)]), batches=_BATCHES, speculation=speculation)
+    # Steady states need two batches, also of a worker that runs one request at a time.
+    most_slots = np.array([max(slots, 2.0)])
+    built = services(setup, requests, plans, most_slots, batches=_BATCHES, speculation=speculation)
+    return built if pool.slots is None else replace(built, slots=np.minimum(built.slots, pool.slots))
 
 
 def _in_flight(rows: Sequence[Measurement]) -> float:

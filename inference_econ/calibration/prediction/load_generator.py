@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.engine import prompts_of_a_step, prompts_together
+from inference_econ.inputs import Requests
 from inference_econ.serving import Server, Service, Trace
 from inference_econ.serving.simulation import arrivals, play
 
-#: Of the random arrivals of a run that is played [1].
+#: Of the random arrivals, or lengths, of a run that is played [1].
 _SEED = 0
 
 
@@ -117,6 +118,22 @@ def played(service: Service, simulated: Server, requests_per_second: float, coun
     stretched = stream.arrival * (count / requests_per_second / float(stream.arrival[-1]))
     trace = play.play(service, simulated, replace(stream, arrival=stretched), warm_up=0.0, cool_down=0.0)
     return trace, float(np.max(stretched + trace.e2e))
+
+
+def decode_steps(requests: Requests, spread: float, count: int) -> Array:
+    """Decode steps of the answers of a run, uniform about the mean.
+
+    Parameters
+    ----------
+    requests : Requests
+        Whose answers have some steps on average.
+    spread : float
+        Longest less shortest length, over the mean [1].
+    count : int
+        Requests of the run [1].
+    """
+    random = np.random.default_rng(_SEED).uniform(-0.5, 0.5, count)
+    return np.maximum(requests.decode_steps * (1.0 + spread * random), 1.0)
 
 
 def prompt_tokens(service: Service) -> int:

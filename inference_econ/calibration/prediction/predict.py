@@ -11,8 +11,9 @@ import numpy as np
 
 from inference_econ.answers.disaggregated.load import closed_loop
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.calibration.measurements import FULL_LOADS, Measurement
-from inference_econ.calibration.prediction import deployed, load_generator, worker_counts
+from inference_econ.answers.disaggregated.run import played
+from inference_econ.calibration.measurements import FULL_LOADS, WORKERS_NOT_RECORDED, Measurement
+from inference_econ.calibration.prediction import deployed, load_generator
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Assumptions
 from inference_econ.serving import Server, Service, loaded
@@ -130,6 +131,8 @@ def _unusable(row: Measurement) -> str:
         return "no length is recorded"
     if row.decode is None and row.accelerators is None:
         return "the number of accelerators is not recorded"
+    if row.decode is not None and row.accelerators is None:
+        return row.unknown or WORKERS_NOT_RECORDED
     if row.load in ("batch", "concurrency") and row.concurrency is None:
         return "the number of requests is not recorded"
     if row.load == "rate" and row.requests_per_second is None:
@@ -315,31 +318,40 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
     """A pool for prefill and one for decode: decoding knows no prompts, and prompts wait for each other."""
     first = rows[0]
     assert first.prefill is not None and first.decode is not None
-    pools = deployed.pools(rows, assumptions)
-    if first.prefill.workers is None or first.decode.workers is None:
-        counts = worker_counts.assumed(rows, assumptions)
-        predictions = [
-            replace(_pools(row, pools, count), assumed="workers: {} prefill, {} decode".format(*count))
-            for row, count in zip(rows, counts, strict=True)
-        ]
-    else:
-        predictions = [_pools(row, pools, (first.prefill.workers, first.decode.workers)) for row in rows]
+    assert first.prefill.workers is not None and first.decode.workers is not None
+    pools, instances = deployed.pools(rows, assumptions), (first.prefill.workers, first.decode.workers)
+    predictions = [_pools(row, pools, instances) for row in rows]
     return _short(predictions, pools.prefill.services.service(0), pools.decode.services.service(0))
 
 
 def _pools(row: Measurement, pools: Pools, instances: tuple[int, int]) -> Prediction:
-    """A constant number of requests in pools of some instances, all of which came at once when the run began."""
-    assert row.concurrency is not None
-    fleet, reader = closed_loop(pools, (0, 0), instances, row.concurrency), pools.prefill.services.service(0)
-    ttft, tpot = (times["mean"] for times in (fleet.load.ttft_seconds, fleet.load.tpot_seconds))
-    chips, setup, requests = sum(fleet.accelerators), pools.prefill.setup, pools.requests
-    # Inside a link domain there is nothing to connect.
-    connecting = setup.assumptions.host.transfer_warm_up if chips > setup.hardware.link_domain else 0.0
-    later = setup.assumptions.host.warm_up + connecting
-    started = load_generator.first_round(reader, row.concurrency / instances[0])
-    ttft = _over_run(row, ttft, *(float(time) + later for time in started))
-    output = fleet.load.completed_per_second * requests.osl.mean / chips
+    """A constant number of requests in pools of some instances, over a run if its length is known."""
+    assert row.concurrency is not None and row.accelerators is not None
+    seen = _endless_loop(row, pools, instances) if row.requests is None else _whole_run(row, pools, instances)
+    ttft, tpot, rate = seen
+    requests = pools.requests
+    output = rate * requests.osl.mean / row.accelerators
     return Prediction(row, ttft, tpot, ttft + requests.decode_steps * tpot, output, idle=row.concurrency <= 1.0)
+
+
+def _endless_loop(row: Measurement, pools: Pools, instances: tuple[int, int]) -> tuple[float, float, float]:
+    """Mean TTFT and TPOT [s], and completed requests [1/s]."""
+    load = closed_loop(pools, (0, 0), instances, row.concurrency or 1.0).load
+    return load.ttft_seconds["mean"], load.tpot_seconds["mean"], load.completed_per_second
+
+
+def _whole_run(row: Measurement, pools: Pools, instances: tuple[int, int]) -> tuple[float, float, float]:
+    """TTFT and TPOT [s], and completed requests [1/s], of a run whose first requests all come at once."""
+    assert row.concurrency is not None and row.requests is not None
+    steps = load_generator.decode_steps(pools.requests, row.spread or 0.0, max(round(row.requests), 1))
+    together, host = max(round(row.concurrency), 1), pools.prefill.setup.assumptions.host
+    run = played(pools, (0, 0), instances, together, steps)
+    # Inside a link domain there is nothing to connect.
+    connects = (row.accelerators or 0) > pools.prefill.setup.hardware.link_domain
+    ttft = run.ttft.copy()
+    ttft[:together] += host.warm_up + (host.transfer_warm_up if connects else 0.0)
+    typical = np.median if row.statistic == "median" else np.mean
+    return float(typical(ttft)), float(typical(run.tpot)), steps.size / run.seconds
 
 
 def _known(value: float) -> float | None:

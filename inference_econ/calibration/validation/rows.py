@@ -157,7 +157,7 @@ class Row:
             return []
         assumed, lacking = [], []
         if self.assumed:
-            assumed = [Reason("workers or layout are not recorded", f"assumed: {self.assumed}", "layout")]
+            assumed = [Reason("layout is not recorded", f"assumed: {self.assumed}", "layout")]
         if self.prediction is not None and self.prediction.shortage:
             lacking = [Reason("more memory is needed than there is", self.prediction.shortage, "layout")]
         return [*assumed, *lacking, *reasons(measured_subject(self.measurement), self.assumptions)]
@@ -185,7 +185,7 @@ class Coverage:
     predicted: int
     """Of these."""
     assumed: int
-    """Of the predicted ones, with a layout or numbers of workers that were chosen, as they are not recorded."""
+    """Of the predicted ones, with a layout that was chosen, as it is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,8 +161,8 @@ def test_a_server_under_poisson_load_by_hand() -> None:
 def test_disaggregated_servers_have_pools() -> None:
     one = next(one for one in _shipped() if one.id == "dsr1_h200_trtllm_fp8_disagg_1024x1024_c1152_cfg321")
     assert isinstance(one, Measurement)
-    assert one.prefill == Pool(workers=1, tp=1, dp=8, pp=1, ep=8)
-    assert one.decode == Pool(workers=9, tp=1, dp=8, pp=1, ep=8)
+    assert one.prefill == Pool(workers=1, tp=1, dp=8, pp=1, ep=8, slots=64)
+    assert one.decode == Pool(workers=9, tp=1, dp=8, pp=1, ep=8, slots=4096)
     assert (one.accelerators, one.tp) == (80, None)
 
 
@@ -171,10 +171,10 @@ def test_pools_without_workers_are_those_of_the_same_run() -> None:
     name = "2026_03_25_deepseek_r1_h200_sxm_trtllm_fp8_disagg_1024x1024_c1152_tp8_0_ep8_0_406"
     one = next(one for one in _shipped() if one.id == name)
     assert isinstance(one, Measurement)
-    assert one.decode == Pool(workers=9, tp=1, dp=8, pp=1, ep=8)
+    assert one.decode == Pool(workers=9, tp=1, dp=8, pp=1, ep=8, slots=4096)
     assert "pools of dsr1_h200_trtllm_fp8_disagg_1024x1024_c1152_cfg321, which is as fast" in one.remarks
     unknown = [one for one in _shipped() if isinstance(one, Measurement) and one.accelerators is None]
-    assert len(unknown) == 159
+    assert len(unknown) == 23
     assert all(one.decode is not None and one.decode.accelerators is None for one in unknown)
 
 

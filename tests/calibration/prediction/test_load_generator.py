@@ -125,3 +125,11 @@ def test_a_run_beyond_capacity_ends_all_the_same() -> None:
     assert 500 / seconds < 1.05 / least
     # The same run again is the same run.
     assert np.array_equal(_played(service, rate, 500)[0].ttft, trace.ttft)
+
+
+def test_answers_of_a_run_are_uniform_about_the_mean() -> None:
+    requests = Requests.build({"isl": 100, "osl": 201}, origin="test")
+    steps = load_generator.decode_steps(requests, 0.2, 5000)
+    assert (steps.min(), steps.max()) == pytest.approx((180.0, 220.0), abs=0.1)
+    assert steps.mean() == pytest.approx(200.0, rel=2e-3)
+    assert np.all(load_generator.decode_steps(requests, 0.0, 7) == 200.0)

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from inference_econ.answers.disaggregated.load import closed_loop, under_load
+from inference_econ.answers.disaggregated.run import played
 from inference_econ.calibration import Measurement, measurements
 from inference_econ.calibration.measurements import FULL_LOADS
-from inference_econ.calibration.prediction import deployed, load_generator, worker_counts
+from inference_econ.calibration.prediction import deployed, load_generator
 from inference_econ.calibration.prediction.predict import Prediction, predict
 from inference_econ.calibration.validation.servers import usual
 from inference_econ.inputs import Assumptions, catalog
@@ -146,10 +147,11 @@ def test_pools_are_the_fleets_of_disaggregate() -> None:
     compared = 0
     for group in groups("concurrency", pools=True):
         rows = [prediction.measurement for prediction in group]
-        pools, counts = deployed.pools(rows, profile(rows[0])), worker_counts.assumed(rows, profile(rows[0]))
+        pools = deployed.pools(rows, profile(rows[0]))
         steps = pools.requests.decode_steps
-        for prediction, row, count in zip(group, rows, counts, strict=True):
-            assert row.concurrency is not None
+        for prediction, row in zip(group, rows, strict=True):
+            assert row.concurrency is not None and row.prefill is not None and row.decode is not None
+            count = row.prefill.workers or 0, row.decode.workers or 0
             fleet = closed_loop(pools, (0, 0), count, row.concurrency)
             ttft, tpot = fleet.load.ttft_seconds["mean"], fleet.load.tpot_seconds["mean"]
             assert prediction.ttft_seconds == pytest.approx(ttft, rel=EXACTLY)
@@ -165,3 +167,22 @@ def test_pools_are_the_fleets_of_disaggregate() -> None:
                 assert answer.tpot_seconds["mean"] == pytest.approx(tpot, rel=EXACTLY)
             compared += 1
     assert compared > 160
+
+
+def test_runs_of_pools_are_played_by_the_fleets_of_disaggregate() -> None:
+    compared = 0
+    for group in groups("concurrency", pools=True):
+        row = replace(group[0].measurement, requests=3.0 * (group[0].measurement.concurrency or 1.0), spread=0.2)
+        assert row.concurrency is not None and row.prefill is not None and row.decode is not None
+        pools, count = deployed.pools([row], profile(row)), (row.prefill.workers or 0, row.decode.workers or 0)
+        steps = load_generator.decode_steps(pools.requests, 0.2, round(row.requests or 0.0))
+        run = played(pools, (0, 0), count, round(row.concurrency), steps)
+        (prediction,) = predict(
+            [row], lambda row: profile(row).changed({"host.warm_up": 0.0, "host.transfer_warm_up": 0.0})
+        )
+        assert prediction.ttft_seconds == pytest.approx(float(np.mean(run.ttft)), rel=EXACTLY)
+        assert prediction.tpot_seconds == pytest.approx(float(np.mean(run.tpot)), rel=EXACTLY)
+        rate = (prediction.output_tokens_per_second_per_accelerator or 0.0) * (row.accelerators or 0)
+        assert rate == pytest.approx(steps.size / run.seconds * pools.requests.osl.mean, rel=EXACTLY)
+        compared += 1
+    assert compared > 20

@@ -291,28 +291,28 @@ def test_a_known_cache_is_decoded_without_prompts() -> None:
 # Pools and layouts.
 
 
-def test_pools_without_numbers_of_workers_have_sensible_ones() -> None:
-    pool = Pool(workers=None, tp=8, dp=1, pp=1, ep=1)
-    row = replace(DEEPSEEK, tp=None, dp=None, pp=None, ep=None, accelerators=None, prefill=pool, decode=pool)
-    # One request needs one of each; of more, no decode worker runs fewer than four.
-    assert _one(row, concurrency=1.0).assumed == "workers: 1 prefill, 1 decode"
-    assert _one(row, concurrency=8.0).assumed == "workers: 1 prefill, 2 decode"
-    many = _one(row, concurrency=512.0)
-    _, readers, _, writers, _ = many.assumed.split()
-    known = replace(
-        row, prefill=replace(pool, workers=int(readers)), decode=replace(pool, workers=int(writers)), accelerators=8
-    )
-    told = _one(known, concurrency=512.0)
-    assert told.assumed == ""
-    assert told.tpot_seconds == pytest.approx(many.tpot_seconds, rel=1e-3)
-    # Longer prompts keep more prefill workers busy, and feed fewer decode workers; what is recorded stays.
-    longer = _one(row, concurrency=512.0, isl=40 * (row.isl or 1.0))
-    assert int(longer.assumed.split()[3]) < int(writers)
-    half = _one(replace(row, decode=replace(pool, workers=5)), concurrency=512.0)
-    assert half.assumed.endswith(", 5 decode")
-    known = replace(row, prefill=replace(pool, workers=1), decode=replace(pool, workers=3), accelerators=32)
+def test_pools_without_numbers_of_workers_are_refused_and_never_guessed() -> None:
+    pool = Pool(workers=1, tp=8, dp=1, pp=1, ep=1)
+    row = replace(DEEPSEEK, tp=None, dp=None, pp=None, ep=None, accelerators=32, prefill=pool, decode=pool)
+    nobody = replace(pool, workers=None)
+    for prefill, decode in ((pool, nobody), (nobody, pool)):
+        unknown = replace(row, accelerators=None, prefill=prefill, decode=decode)
+        assert _one(unknown).skipped == (
+            "the numbers of workers are not recorded; give prefill_num_workers and decode_num_workers"
+        )
+        assert _one(unknown, unknown="nobody knows").skipped == "nobody knows"
+    known = replace(row, decode=replace(pool, workers=3))
     assert _one(known).skipped == ""
     assert _ttft(known, statistic="mean", requests=64.0) > _ttft(known)
+
+
+def test_workers_run_no_more_requests_than_they_were_told_to() -> None:
+    pool = Pool(workers=1, tp=8, dp=1, pp=1, ep=1)
+    row = replace(DEEPSEEK, tp=None, dp=None, pp=None, ep=None, accelerators=16, prefill=pool, decode=pool)
+    free, told = _one(row, concurrency=64.0), _one(row, concurrency=64.0, decode=replace(pool, slots=8))
+    # The other requests wait for a place: fewer decode together, and get their first token later.
+    assert (told.tpot_seconds or 0.0) < (free.tpot_seconds or 0.0)
+    assert (told.ttft_seconds or 0.0) > 5.0 * (free.ttft_seconds or 0.0)
 
 
 def test_experts_may_be_spread_unevenly_since_copies_fill_the_gaps() -> None:

@@ -85,7 +85,7 @@ def test_nearly_every_shipped_row_is_predicted() -> None:
     assert found.repeats + found.speculative + found.plain == found.mapped
     assert found.repeats >= 400
     assert found.predicted >= 0.99 * found.plain
-    # Disaggregated servers without numbers of workers, MLPerf and a few others without a layout.
+    # MLPerf and a few others without a layout.
     assert found.assumed <= 330
     for dataset in shipped_servers().datasets:
         one = shipped_servers().coverage(dataset)
@@ -264,7 +264,7 @@ def test_rows_whose_layout_is_assumed_have_no_interval_and_say_so(tmp_path: Path
     assert guessed.interval("tpot_seconds") is None
     assert guessed.outside == ["assumed: layout tp=1, dp=1, pp=1", *row.outside]
     report = Servers("by hardware", (replace(guessed, fitted=False),), ())
-    assert held_out.alike(report).rows[0][0] == "layout or workers not recorded"
+    assert held_out.alike(report).rows[0][0] == "layout not recorded"
     assert held_out.alike(replace(report, rows=(row,))).rows[0][0] in {
         "inside of the fitted range",
         "outside of it (flagged)",
@@ -402,10 +402,6 @@ def test_pools_that_memory_does_not_hold_are_flagged(tmp_path: Path) -> None:
         (found,) = predict([asked], lambda _: catalog.assumptions("deployable"))
         assert found.skipped == ""
         assert bool(found.shortage) is short
-        (guessed,) = predict(
-            [replace(asked, decode=replace(pools[1], workers=None))], lambda _: catalog.assumptions("deployable")
-        )
-        assert (bool(guessed.assumed), bool(guessed.shortage)) == (True, short)
 
 
 def test_chips_without_a_profile_are_named_as_such(tmp_path: Path) -> None:

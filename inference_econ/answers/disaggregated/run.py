@@ -1,0 +1,173 @@
+"""A fleet xPyD under a run of a load generator, played from its first request to its last."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.answers.disaggregated.load import decoder
+from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the requests of a run saw, in the order in which they came.
+
+    Attributes
+    ----------
+    ttft, tpot : ndarray, shape (n,)
+        From arrival to the first token, and between two tokens of the answer [s].
+    seconds : float
+        From the first arrival to the last token [s].
+    """
+
+    ttft: Array
+    tpot: Array
+    seconds: float
+
+
+def played(
+    pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], concurrency: int, decode_steps: Array
+) -> Run:
+    """Play a closed loop: some requests at once, and a new one whenever one ends, until all have come.
+
+    Parameters
+    ----------
+    pools : Pools
+        The layouts to choose from.
+    layouts, instances : (int, int)
+        Which layout prefill and decode instances have, and how many there are [1].
+    concurrency : int
+        Requests in the fleet, those that wait included [1].
+    decode_steps : ndarray, shape (n,)
+        Of each request of the run, one less than its tokens [1].
+
+    Returns
+    -------
+    Run
+        Of n requests; prompts are of mean length.
+
+    Raises
+    ------
+    InputError
+        If there is less than one request at a time, or a request without a step.
+
+    Notes
+    -----
+    Prompts wait in one line. An instance that is free reads those that have come, or its share of them where others
+    are free as well, as many in a step as its tokens and its slots allow; the others wait until it is done. A cache
+    then goes to a decode instance when that has a place; all of them decode equally many at a speed that depends on
+    how many there are at that moment (processor sharing), so that the fleet decodes what prefill feeds it.
+    """
+    if concurrency < 1:
+        raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
+    if decode_steps.size == 0 or not decode_steps.min() > 0:
+        raise InputError("a run has requests, each with at least one decode step")
+    loop = _Loop(_Readers.of(pools, layouts, instances[0]), _Writers.of(pools, layouts, instances[1]), decode_steps)
+    return loop.play(concurrency)
+
+
+@dataclass(slots=True)
+class _Readers:
+    """Prefill instances: how long a step takes that reads 1, 2, .. prompts [s], and what follows it [s]."""
+
+    free: int
+    steps: list[float]
+    after: float
+
+    @classmethod
+    def of(cls, pools: Pools, layouts: tuple[int, int], count: int) -> _Readers:
+        pool, reader = pools.prefill, layouts[0]
+        alone, sending = float(pool.prefill_seconds[reader]), float(pools.transfer.sending_seconds[layouts])
+        prompts, each = pool.waiting_prompts[reader], pool.shared_prefill_seconds[reader]
+        held = np.arange(1.0, math.floor(prompts[-1]) + 1.0)
+        steps = np.maximum(held * np.interp(held, prompts, each), held * sending)
+        after = float(pools.first_token_seconds[layouts]) - alone
+        return cls(count, np.maximum.accumulate(np.maximum(steps, alone)).tolist(), after)
+
+    def taken(self, waiting: int) -> int:
+        """Prompts of the next step of an instance [1]."""
+        return min(math.ceil(waiting / self.free), len(self.steps))
+
+
+@dataclass(slots=True)
+class _Writers:
+    """Decode instances: the time between tokens with 1, 2, .. requests in all of them [s]."""
+
+    tpot: list[float]
+    places: int
+
+    @classmethod
+    def of(cls, pools: Pools, layouts: tuple[int, int], count: int) -> _Writers:
+        one = decoder(pools, layouts[1], float(pools.transfer.receiving_seconds[layouts])).tpot_seconds
+        held = np.arange(1.0, count * one.size + 1.0)
+        return cls(np.interp(held / count, np.arange(1.0, one.size + 1.0), one).tolist(), held.size)
+
+
+@dataclass(slots=True)
+class _Loop:
+    """The state of a run; ``steps`` counts the tokens that a request which decodes from the beginning would have."""
+
+    readers: _Readers
+    writers: _Writers
+    decode_steps: Array
+    now: float = 0.0
+    steps: float = 0.0
+    come: int = 0
+    waiting: deque[int] = field(default_factory=deque)
+    reading: list[tuple[float, list[int]]] = field(default_factory=list)
+    read: deque[int] = field(default_factory=deque)
+    decoding: list[tuple[float, int]] = field(default_factory=list)
+
+    def play(self, concurrency: int) -> Run:
+        count = self.decode_steps.size
+        arrived, first, ended = np.zeros(count), np.zeros(count), np.zeros(count)
+        self._arrive(min(concurrency, count), arrived)
+        while self.reading or self.decoding:
+            tpot = self.writers.tpot[len(self.decoding) - 1] if self.decoding else math.inf
+            ends = self.now + (self.decoding[0][0] - self.steps) * tpot if self.decoding else math.inf
+            if self.reading and self.reading[0][0] <= ends:
+                time, prompts = heapq.heappop(self.reading)
+                self._pass(time, tpot)
+                self.readers.free += 1
+                self.read.extend(prompts)
+            else:
+                self._pass(ends, tpot)
+                self.steps, request = heapq.heappop(self.decoding)
+                ended[request] = self.now
+                self._arrive(min(1, count - self.come), arrived)
+            self._begin(first)
+        ttft = first - arrived + self.readers.after
+        return Run(ttft, (ended - first) / self.decode_steps, self.now + self.readers.after)
+
+    def _pass(self, time: float, tpot: float) -> None:
+        if self.decoding:
+            self.steps += (time - self.now) / tpot
+        self.now = time
+
+    def _arrive(self, number: int, arrived: Array) -> None:
+        arrived[self.come : self.come + number] = self.now
+        self.waiting.extend(range(self.come, self.come + number))
+        self.come += number
+        self._read()
+
+    def _read(self) -> None:
+        while self.waiting and self.readers.free:
+            taken = self.readers.taken(len(self.waiting))
+            prompts = [self.waiting.popleft() for _ in range(taken)]
+            self.readers.free -= 1
+            heapq.heappush(self.reading, (self.now + self.readers.steps[taken - 1], prompts))
+
+    def _begin(self, first: Array) -> None:
+        """Requests whose prompts have been read take free places, and instances read what waits."""
+        while self.read and len(self.decoding) < self.writers.places:
+            request = self.read.popleft()
+            first[request] = self.now
+            heapq.heappush(self.decoding, (self.steps + float(self.decode_steps[request]), request))
+        self._read()

@@ -1,0 +1,198 @@
+"""Which recipe each row of a disaggregated server is a run of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise, permutations
+
+from inference_econ.calibration.measurements._inferencex import MEAN_LENGTH
+from inference_econ.calibration.measurements._recipes import Recipe
+from inference_econ.calibration.measurements._record import Measurement, Pool, Skipped
+
+#: Runs of one recipe agree in the time between tokens better than this; see :data:`_collections._FASTER`.
+_APART = 1.1
+#: More recipes than this for one layout and number of requests are not told apart by their results [1].
+_MOST = 6
+_OPEN = "the numbers of workers are not recorded"
+#: Why a row of a disaggregated server cannot be predicted.
+WORKERS_NOT_RECORDED = f"{_OPEN}; give prefill_num_workers and decode_num_workers"
+NO_RECIPE = f"{_OPEN}, and no recipe of InferenceX has this layout for this many requests at a time"
+SEVERAL_RECIPES = f"{_OPEN}, and recipes of InferenceX with other pools have this layout for this many requests"
+SPECULATION = f"{_OPEN}; the recipes of InferenceX with this layout and this many requests speculate or do not"
+
+
+def with_recipes(rows: Sequence[Measurement | Skipped], recipes: Sequence[Recipe]) -> list[Measurement | Skipped]:
+    """Give rows of disaggregated servers the pools and the speculation of the recipe that they are a run of.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement or Skipped
+        Rows of one file; those of InferenceX are looked at. Their collection leaves out whether attention is
+        data-parallel, and has the expert parallelism of the prefill pool in both.
+    recipes : sequence of Recipe
+        Of the same benchmark.
+
+    Returns
+    -------
+    list of Measurement or Skipped
+        In the same order; rows of which nobody can tell are marked with the reason in ``unknown``.
+
+    Notes
+    -----
+    Where several recipes have one layout and number of requests, results that differ by a tenth or more are runs of
+    different ones. They are told apart if there is one way only to give each recipe a result so that recorded workers
+    are right, and no run with more workers, or more drafted tokens, of else the same pools is slower.
+    """
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for index, row in enumerate(rows):
+        if isinstance(row, Measurement) and row.decode is not None and "inferencex" in row.source.lower():
+            groups[_demand(row)].append(index)
+    completed = list(rows)
+    for indices in groups.values():
+        runs = [row for row in (rows[index] for index in indices) if isinstance(row, Measurement)]
+        for index, row in zip(indices, _of_one_demand(runs, recipes), strict=True):
+            completed[index] = row
+    return completed
+
+
+def _demand(row: Measurement) -> tuple[object, ...]:
+    assert row.prefill is not None and row.decode is not None
+    subject = (row.model, row.weights, row.hardware, row.engine, row.engine_version, row.isl, row.osl)
+    return (*subject, row.concurrency, _size(row.prefill), _size(row.decode), row.prefill.ep)
+
+
+def _size(pool: Pool) -> int:
+    return pool.tp * pool.dp * pool.pp
+
+
+def _of_one_demand(runs: Sequence[Measurement], recipes: Sequence[Recipe]) -> Iterator[Measurement]:
+    """Rows of one layout and number of requests with what their recipes say."""
+    possible = _distinct([recipe for recipe in recipes if _has(recipe, runs[0])])
+    results = _results(runs)
+    ways = list(_assignments(results, possible))
+    for row in runs:
+        place = next((k for k, result in enumerate(results) if row in result), None)
+        if len(ways) == 1 and place is not None:
+            yield _run_of(row, ways[0][place])
+        elif row.accelerators is not None:
+            yield _narrowed(row, [recipe for recipe in possible if _has_workers(recipe, row)])
+        else:
+            yield replace(row, unknown=_reason(possible))
+
+
+def _has(recipe: Recipe, row: Measurement) -> bool:
+    """Whether a recipe has the subject, the lengths, the layout as far as it is recorded, and the requests of a row."""
+    subject = (recipe.model, recipe.weights, recipe.hardware, recipe.engine)
+    lengths = (MEAN_LENGTH * recipe.isl, MEAN_LENGTH * recipe.osl)
+    sizes = (_size(recipe.prefill), _size(recipe.decode), recipe.prefill.ep)
+    return (
+        subject == (row.model, row.weights, row.hardware, row.engine)
+        and recipe.version in ("", row.engine_version)
+        and lengths == (row.isl, row.osl)
+        and row.concurrency in recipe.concurrencies
+        and sizes == _demand(row)[-3:]
+    )
+
+
+def _distinct(recipes: Sequence[Recipe]) -> list[Recipe]:
+    """Recipes without those that say the same of the pools as another."""
+    alike: dict[tuple[object, ...], list[Recipe]] = defaultdict(list)
+    for recipe in recipes:
+        alike[(_layout(recipe), _workers(recipe), recipe.speculation)].append(recipe)
+    return [_common(same) for same in alike.values()]
+
+
+def _common(recipes: Sequence[Recipe]) -> Recipe:
+    """The first of recipes of the same pools, without settings in which they disagree."""
+    first = recipes[0]
+    prefill, decode = (
+        replace(pool, slots=pool.slots if len(slots) == 1 else None)
+        for pool, slots in (
+            (first.prefill, {recipe.prefill.slots for recipe in recipes}),
+            (first.decode, {recipe.decode.slots for recipe in recipes}),
+        )
+    )
+    tokens = {recipe.step_tokens for recipe in recipes}
+    same = len({recipe.speculation for recipe in recipes}) == 1
+    return replace(
+        first,
+        prefill=prefill,
+        decode=decode,
+        step_tokens=first.step_tokens if len(tokens) == 1 else None,
+        speculation=first.speculation if same else "unrecorded",
+    )
+
+
+def _layout(recipe: Recipe) -> tuple[int | None, ...]:
+    return tuple(value for pool in (recipe.prefill, recipe.decode) for value in (pool.tp, pool.dp, pool.pp, pool.ep))
+
+
+def _workers(recipe: Recipe) -> tuple[int, int]:
+    return recipe.prefill.workers or 0, recipe.decode.workers or 0
+
+
+def _results(runs: Sequence[Measurement]) -> list[list[Measurement]]:
+    """Rows by the time between their tokens, shortest first, in groups that differ by a tenth or more."""
+    ordered = sorted((row for row in runs if row.tpot_seconds is not None), key=lambda row: row.tpot_seconds or 0.0)
+    results = [ordered[:1]] if ordered else []
+    for before, row in pairwise(ordered):
+        if (row.tpot_seconds or 0.0) < _APART * (before.tpot_seconds or 0.0):
+            results[-1].append(row)
+        else:
+            results.append([row])
+    return results
+
+
+def _assignments(results: Sequence[Sequence[Measurement]], recipes: Sequence[Recipe]) -> Iterator[tuple[Recipe, ...]]:
+    """Every way to give each result a recipe of its own."""
+    if len(results) != len(recipes) or len(recipes) > _MOST:
+        return
+    for order in permutations(recipes):
+        slower = any(_faster(later, sooner) for k, sooner in enumerate(order) for later in order[k + 1 :])
+        recorded = all(
+            _has_workers(recipe, row) for recipe, result in zip(order, results, strict=True) for row in result
+        )
+        if recorded and not slower:
+            yield order
+
+
+def _faster(recipe: Recipe, other: Recipe) -> bool:
+    """Whether a recipe has more workers or drafted tokens than another, fewer of none, and else the same pools."""
+    more = [a - b for a, b in zip((*_workers(recipe), recipe.drafted), (*_workers(other), other.drafted), strict=True)]
+    return _layout(recipe) == _layout(other) and min(more) >= 0 and max(more) > 0
+
+
+def _has_workers(recipe: Recipe, row: Measurement) -> bool:
+    """Whether a recipe has the workers that are recorded for a row, if any are."""
+    assert row.prefill is not None and row.decode is not None
+    recorded = (row.prefill.workers, row.decode.workers)
+    return all(said in (None, workers) for said, workers in zip(recorded, _workers(recipe), strict=True))
+
+
+def _run_of(row: Measurement, recipe: Recipe) -> Measurement:
+    accelerators = sum(pool.accelerators or 0 for pool in (recipe.prefill, recipe.decode))
+    return replace(
+        row,
+        prefill=recipe.prefill,
+        decode=recipe.decode,
+        accelerators=accelerators,
+        step_tokens=recipe.step_tokens,
+        speculation=recipe.speculation,
+        remarks=(*row.remarks, f"pools of {recipe.source}"),
+    )
+
+
+def _narrowed(row: Measurement, recipes: Sequence[Recipe]) -> Measurement:
+    """A row whose workers are recorded, with what all recipes of these workers say."""
+    if not recipes or len({_layout(recipe) for recipe in recipes}) > 1:
+        return row
+    return _run_of(row, _common(recipes))
+
+
+def _reason(recipes: Sequence[Recipe]) -> str:
+    if not recipes:
+        return NO_RECIPE
+    pools = {(_layout(recipe), _workers(recipe)) for recipe in recipes}
+    return SPECULATION if len(pools) == 1 and len(recipes) > 1 else SEVERAL_RECIPES

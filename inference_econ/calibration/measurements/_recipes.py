@@ -1,0 +1,143 @@
+"""Recipes of disaggregated servers: which pools a public benchmark ran with how many requests at a time."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from inference_econ.calibration.measurements._names import hardware_name, model_name, served
+from inference_econ.calibration.measurements._record import Pool
+from inference_econ.calibration.measurements._rows import Row, UnusableRowError, positive
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+
+_POOL = ("workers", "tp", "pp", "attention_dp", "ep", "slots")
+#: Every column of a file of recipes.
+COLUMNS = (
+    "model", "hardware", "engine", "version", "precision", "isl", "osl", "concurrencies", "speculation",
+    *(f"{pool}_{name}" for pool in ("prefill", "decode") for name in _POOL),
+    "prefill_step_tokens", "first", "last", "source",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """The pools that one entry of a public benchmark has for some numbers of requests.
+
+    Attributes
+    ----------
+    model, hardware : str
+        Names in the catalogue; a model that is not there keeps its own.
+    weights : str or None
+        Format of the weights; None: as published with the model.
+    engine, version : str
+        Serving engine; the version is empty where the image does not say it.
+    isl, osl : float
+        Nominal input and output length [tokens].
+    concurrencies : frozenset of float
+        Requests of the whole server at a time [1].
+    speculation : str
+        ``none``, ``MTP3`` for three drafted tokens, ``MTP`` where their number is not said.
+    prefill, decode : Pool
+        The two pools, numbers of workers included.
+    step_tokens : float or None
+        Prompt tokens that a group of attention ranks of a prefill worker reads in a step at most [tokens].
+    source : str
+        Path and commit of what says so.
+    """
+
+    model: str
+    hardware: str
+    weights: str | None
+    engine: str
+    version: str
+    isl: float
+    osl: float
+    concurrencies: frozenset[float]
+    speculation: str
+    prefill: Pool
+    decode: Pool
+    step_tokens: float | None
+    source: str
+
+    @property
+    def drafted(self) -> float:
+        """Tokens that are drafted for each of a request [1]; at least one where their number is not said."""
+        if self.speculation == "none":
+            return 0.0
+        return float(self.speculation.removeprefix("MTP") or 1.0)
+
+
+@cache
+def recipes() -> tuple[Recipe, ...]:
+    """Those that come with the package."""
+    return read(catalog.measured_files()["recipes"])
+
+
+def read(path: Path) -> tuple[Recipe, ...]:
+    """Every recipe of a file with :data:`COLUMNS`.
+
+    Raises
+    ------
+    InputError
+        If it has other columns, or a cell cannot be what its column holds; with the line.
+    """
+    with path.open(encoding="utf-8", newline="") as stream:
+        reader = csv.DictReader(stream)
+        columns = tuple(reader.fieldnames or ())
+        if columns != COLUMNS:
+            different = sorted(set(columns) ^ set(COLUMNS)) or ["their order"]
+            raise InputError(f"{path}:1: recipes have the columns {', '.join(COLUMNS)}; check {', '.join(different)}")
+        return tuple(_recipe(cells, f"{path}:{reader.line_num}") for cells in reader)
+
+
+def _recipe(cells: Mapping[str, str], place: str) -> Recipe:
+    row = Row(cells)
+    try:
+        model, hardware, weights = _subject(row)
+        return Recipe(
+            model=model,
+            hardware=hardware,
+            weights=weights,
+            engine=row.text("engine"),
+            version=row.text("version"),
+            isl=row.needed("isl"),
+            osl=row.needed("osl"),
+            concurrencies=frozenset(positive(text, "concurrencies") for text in row.text("concurrencies").split()),
+            speculation=_speculation(row.words("speculation")),
+            prefill=_pool(row, "prefill"),
+            decode=_pool(row, "decode"),
+            step_tokens=row.number("prefill_step_tokens"),
+            source=row.text("source"),
+        )
+    except UnusableRowError as error:
+        raise InputError(f"{place}: {error}") from error
+
+
+def _subject(row: Row) -> tuple[str, str, str | None]:
+    """Model, chip, and format of the weights, as rows of measurements have them."""
+    hardware = hardware_name(row.text("hardware"))
+    try:
+        model = model_name(row.text("model"))
+    except UnusableRowError:
+        # A benchmark runs models that the catalogue does not have yet; no row can be one of them.
+        return row.text("model"), hardware, row.text("precision")
+    model, weights = served(model, hardware, row.text("precision"))
+    return model, hardware, weights
+
+
+def _speculation(text: str) -> str:
+    length = text.removeprefix("MTP")
+    if text != "none" and (length == text or not (length.isdecimal() or length == "")):
+        raise UnusableRowError(f"speculation must be none, MTP, or MTP with drafted tokens as in MTP3, got {text!r}")
+    return text
+
+
+def _pool(row: Row, name: str) -> Pool:
+    workers, tp, pp, dp, ep, slots = (row.whole(f"{name}_{column}") for column in _POOL)
+    if workers is None or tp is None or pp is None or dp is None or ep is None:
+        raise UnusableRowError(f"{name}_workers, tp, pp, attention_dp and ep of {name} must all be given")
+    return Pool(workers=workers, tp=tp, dp=dp, pp=pp, ep=ep, slots=slots)

@@ -1,0 +1,192 @@
+"""Recipes of disaggregated servers, and which rows are runs of which."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inference_econ.calibration.measurements import Measurement, Pool, Skipped, shipped
+from inference_econ.calibration.measurements._matches import (
+    NO_RECIPE,
+    SEVERAL_RECIPES,
+    SPECULATION,
+    with_recipes,
+)
+from inference_econ.calibration.measurements._recipes import COLUMNS, Recipe, read, recipes
+from inference_econ.errors import InputError
+
+CELLS = {
+    "model": "deepseek-ai/DeepSeek-R1-0528", "hardware": "h200_sxm", "engine": "trtllm", "version": "0.8.1.post1",
+    "precision": "fp8", "isl": "1024", "osl": "1024", "concurrencies": "128 256", "speculation": "MTP3",
+    "prefill_workers": "1", "prefill_tp": "1", "prefill_pp": "1", "prefill_attention_dp": "8", "prefill_ep": "8",
+    "prefill_slots": "64", "decode_workers": "4", "decode_tp": "8", "decode_pp": "1", "decode_attention_dp": "1",
+    "decode_ep": "8", "decode_slots": "", "prefill_step_tokens": "8192", "first": "2026-01-29", "last": "",
+    "source": "configs.yaml@0123456",
+}  # fmt: skip
+PLAIN = replace(recipes()[0], model="deepseek_v3", weights=None, hardware="h200_sxm", engine="trtllm", version="1.0")
+RECIPE = replace(
+    PLAIN,
+    isl=1024.0, osl=1024.0, concurrencies=frozenset({64.0}), speculation="none", step_tokens=8192.0, source="recipe",
+    prefill=Pool(workers=1, tp=1, dp=8, pp=1, ep=8, slots=64), decode=Pool(workers=3, tp=8, dp=1, pp=1, ep=8),
+)  # fmt: skip
+DRAFTED = replace(RECIPE, speculation="MTP3")
+
+
+def _file(path: Path, **changes: str) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, [*COLUMNS, *(name for name in changes if name not in COLUMNS)])
+        writer.writeheader()
+        writer.writerow(CELLS | changes)
+    return path
+
+
+def _row(milliseconds: float, workers: tuple[int, int] | None = None, **changes: object) -> Measurement:
+    """A row as the collection writes it: without attention-DP, and with the expert parallelism of prefill."""
+    first, second = workers or (None, None)
+    row = Measurement(
+        id=f"{milliseconds:g} ms", dataset="d", source="public InferenceX runs", engine="trtllm", engine_version="1.0",
+        model="deepseek_v3", hardware="h200_sxm", weights=None, isl=0.9 * 1024, osl=0.9 * 1024, load="concurrency",
+        concurrency=64.0, accelerators=None if workers is None else 8 * sum(workers),
+        prefill=Pool(workers=first, tp=8, dp=1, pp=1, ep=8), decode=Pool(workers=second, tp=8, dp=1, pp=1, ep=8),
+        tpot_seconds=milliseconds * 1e-3,
+    )  # fmt: skip
+    return replace(row, **changes)  # type: ignore[arg-type]
+
+
+def _matched(rows: Sequence[Measurement], *possible: Recipe) -> list[Measurement]:
+    return [row for row in with_recipes(rows, possible) if isinstance(row, Measurement)]
+
+
+def _said(rows: Sequence[Measurement]) -> list[tuple[int | None, str]]:
+    return [(row.decode.workers if row.decode else None, row.speculation) for row in rows]
+
+
+def test_a_recipe_has_pools_and_speculation(tmp_path: Path) -> None:
+    (recipe,) = read(_file(tmp_path / "recipes.csv"))
+    assert (recipe.model, recipe.weights, recipe.hardware) == ("deepseek_v3", None, "h200_sxm")
+    assert recipe.concurrencies == {128.0, 256.0}
+    assert recipe.prefill == Pool(workers=1, tp=1, dp=8, pp=1, ep=8, slots=64)
+    assert recipe.decode == Pool(workers=4, tp=8, dp=1, pp=1, ep=8, slots=None)
+    assert (recipe.speculation, recipe.drafted, recipe.step_tokens) == ("MTP3", 3.0, 8192.0)
+    (unsaid,) = read(_file(tmp_path / "recipes.csv", speculation="MTP", model="somebody/New-Model"))
+    assert (unsaid.drafted, unsaid.model) == (1.0, "somebody/New-Model")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"speculation": "eagle"},
+            r"speculation must be none, MTP, or MTP with drafted tokens as in MTP3, got 'eagle'",
+        ),
+        ({"hardware": "abacus"}, "unknown hardware 'abacus'"),
+        ({"decode_workers": ""}, "decode_workers, tp, pp, attention_dp and ep of decode must all be given"),
+        ({"prefill_tp": "1.5"}, "prefill_tp must be a whole number, got 1.5"),
+        ({"concurrencies": "64 many"}, "concurrencies is no number: 'many'"),
+        ({"isl": ""}, "isl is blank"),
+    ],
+)
+def test_mistakes_in_recipes_are_named_with_their_line(tmp_path: Path, changes: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=rf"recipes\.csv:2: {message}"):
+        read(_file(tmp_path / "recipes.csv", **changes))
+
+
+def test_recipes_have_their_columns(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"recipes\.csv:1: recipes have the columns model, .*; check colour$"):
+        read(_file(tmp_path / "recipes.csv", colour="red"))
+
+
+def test_shipped_recipes_name_their_sources() -> None:
+    assert len(recipes()) > 1000
+    assert all("-master.yaml@" in recipe.source for recipe in recipes())
+    assert {recipe.engine for recipe in recipes()} >= {"trtllm", "sglang", "vllm"}
+    assert all(pool.workers for recipe in recipes() for pool in (recipe.prefill, recipe.decode))
+
+
+def test_the_only_recipe_tells_the_pools_of_a_row() -> None:
+    (row,) = _matched([_row(20.0)], RECIPE, replace(RECIPE, concurrencies=frozenset({32.0})))
+    assert (row.prefill, row.decode, row.accelerators) == (RECIPE.prefill, RECIPE.decode, 32)
+    assert (row.speculation, row.step_tokens, row.unknown) == ("none", 8192.0, "")
+    assert row.remarks == ("pools of recipe",)
+    # Layouts that are recorded give way to what was run.
+    (known,) = _matched([_row(20.0, (1, 3))], RECIPE)
+    assert known.prefill == RECIPE.prefill
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"model": "gpt_oss_120b"}, {"hardware": "b200"}, {"engine": "sglang"}, {"engine_version": "2.0"},
+        {"weights": "nvfp4"}, {"isl": 0.9 * 8192}, {"concurrency": 63.0},
+        {"prefill": Pool(workers=None, tp=4, dp=1, pp=1, ep=8)},
+        {"prefill": Pool(workers=None, tp=8, dp=1, pp=1, ep=1)},
+        {"decode": Pool(workers=None, tp=4, dp=1, pp=1, ep=8)},
+    ],
+)  # fmt: skip
+def test_rows_without_a_recipe_stay_unknown(other: dict[str, object]) -> None:
+    (row,) = _matched([_row(20.0, None, **other)], RECIPE)
+    assert (row.unknown, row.accelerators) == (NO_RECIPE, None)
+
+
+def test_runs_with_and_without_speculation_are_told_apart_by_a_tenth() -> None:
+    fast, again, slow = _matched([_row(12.0), _row(12.3), _row(20.0)], RECIPE, DRAFTED)
+    assert _said([fast, again, slow]) == [(3, "MTP3"), (3, "MTP3"), (3, "none")]
+    # One result for two recipes: nobody knows of which it is.
+    assert [row.unknown for row in _matched([_row(20.0)], RECIPE, DRAFTED)] == [SPECULATION]
+    assert [row.unknown for row in _matched([_row(19.0), _row(20.0)], RECIPE, DRAFTED)] == [SPECULATION] * 2
+
+
+def test_more_workers_are_no_slower() -> None:
+    larger = replace(RECIPE, decode=replace(RECIPE.decode, workers=6))
+    assert _said(_matched([_row(20.0), _row(12.0)], RECIPE, larger)) == [(3, "none"), (6, "none")]
+    # More workers, or drafts on fewer: neither must be faster.
+    assert [row.unknown for row in _matched([_row(20.0), _row(12.0)], larger, DRAFTED)] == [SEVERAL_RECIPES] * 2
+    # Nor is anything known of pools of other layouts.
+    apart = replace(larger, decode=replace(larger.decode, tp=1, dp=8))
+    assert [row.unknown for row in _matched([_row(20.0), _row(12.0)], RECIPE, apart)] == [SEVERAL_RECIPES] * 2
+
+
+def test_recorded_workers_say_which_recipe_is_left_for_others() -> None:
+    larger, drafted = replace(RECIPE, decode=replace(RECIPE.decode, workers=6)), DRAFTED
+    fastest = replace(larger, speculation="MTP3")
+    rows = [_row(21.0, (1, 3)), _row(17.0, (1, 6)), _row(12.0), _row(8.0)]
+    assert _said(_matched(rows, RECIPE, larger, drafted, fastest)) == [
+        (3, "none"), (6, "none"), (3, "MTP3"), (6, "MTP3"),
+    ]  # fmt: skip
+
+
+def test_recorded_workers_stay_where_results_do_not_tell() -> None:
+    many = replace(DRAFTED, decode=replace(DRAFTED.decode, slots=16))
+    (row,) = _matched([_row(20.0, (1, 3))], RECIPE, many)
+    # What both recipes say holds; slots and speculation do not.
+    assert row.prefill == RECIPE.prefill
+    assert row.decode == Pool(workers=3, tp=8, dp=1, pp=1, ep=8, slots=None)
+    assert (row.speculation, row.unknown) == ("unrecorded", "")
+    (other,) = _matched([_row(20.0, (1, 5))], RECIPE, DRAFTED)
+    assert (other.decode, other.unknown) == (Pool(workers=5, tp=8, dp=1, pp=1, ep=8), "")
+
+
+def test_recipes_that_say_the_same_count_once() -> None:
+    again = replace(RECIPE, step_tokens=4096.0, decode=replace(RECIPE.decode, slots=32))
+    (row,) = _matched([_row(20.0)], RECIPE, again)
+    assert (row.accelerators, row.step_tokens, row.decode) == (32, None, RECIPE.decode)
+
+
+def test_other_collections_are_left_alone() -> None:
+    row, skipped = _row(20.0, source="mine"), Skipped("x", "d", "nothing is measured")
+    assert with_recipes([row, skipped], [RECIPE]) == [row, skipped]
+
+
+def test_nine_of_ten_shipped_rows_of_two_pools_have_workers() -> None:
+    rows = [row for row in shipped(["serving_points"]) if isinstance(row, Measurement) and row.decode is not None]
+    assert len(rows) == 234
+    reasons = Counter(row.unknown for row in rows)
+    assert reasons == {"": 211, SEVERAL_RECIPES: 20, SPECULATION: 3}
+    assert Counter(row.speculation for row in rows if not row.unknown) == {
+        "none": 142, "unrecorded": 4, "MTP3": 31, "MTP2": 30, "MTP1": 4,
+    }  # fmt: skip
