@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from inference_econ.calibration.measurements._collections import complete_pools, suspect_speculation
+from inference_econ.calibration.measurements._collections import complete_pools, mark_spoilt, suspect_speculation
 from inference_econ.calibration.measurements._record import Measurement, Skipped
 from inference_econ.calibration.measurements._reports import MeasuredServer, read_report
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
@@ -67,7 +67,7 @@ def read(path: Path | str, server: MeasuredServer | None = None) -> list[Measure
     measured = [
         _measurement(kind, file.stem, number, line, cells) for number, (line, cells) in enumerate(rows, start=1)
     ]
-    return suspect_speculation(complete_pools(measured))
+    return mark_spoilt(suspect_speculation(complete_pools(measured)))
 
 
 def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:

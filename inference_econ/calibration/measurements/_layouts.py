@@ -49,6 +49,7 @@ def layout(row: Row, prefix: str = "", *, concurrency: float | None = None) -> L
     -----
     The collection multiplies tp by ep where a run had both: its ``tp8_ep8`` on one machine of eight GPUs says
     ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 ranks of attention. The same measurements stand in the same file with 8.
+    With attention-DP it repeats tp as ``attention_dp_size``, and multiplies both to 64 ``moe_ep_size``.
     """
     tp = row.whole(f"{prefix}tp_size")
     if tp is None:
@@ -65,7 +66,28 @@ def layout(row: Row, prefix: str = "", *, concurrency: float | None = None) -> L
     if moe_tp == ep and ep > 1 and tp * dp == width and 1 in (tp, dp) and _started_with(row) != width:
         remarks.append(f"{width} accelerators are {ep}: tp was multiplied by ep")
         tp, dp = (ep, 1) if dp == 1 else (1, ep)
+    if not prefix and tp == dp > 1 and ep is not None and width in (tp, tp * dp):
+        remarks.append(f"{tp * dp} accelerators are {tp}: attention-DP and tp are the same ones")
+        tp, ep = 1, min(ep, dp)
     return Layout(tp, dp, pp, ep, tuple(remarks))
+
+
+def replicas(row: Row, concurrency: float) -> tuple[int, tuple[str, ...]]:
+    """How many servers shared the requests of an aggregated row, and what was read into it.
+
+    Where attention is recorded as not data-parallel, a ``batch_size`` below the concurrency is that of one of several
+    servers.
+    """
+    batch = row.number("batch_size")
+    if row.whole("attention_dp_size") != 1 or batch is None or batch >= concurrency:
+        return 1, ()
+    copies = concurrency / batch
+    if copies != round(copies):
+        raise UnusableRowError(
+            f"{concurrency:g} requests at a time are no multiple of batch_size {batch:g}: how many servers there were "
+            "is not recorded"
+        )
+    return round(copies), (f"{round(copies)} servers: batch_size {batch:g} of {concurrency:g} requests at a time",)
 
 
 def pool(row: Row, prefix: str, concurrency: float | None = None) -> tuple[Pool, tuple[str, ...]]:

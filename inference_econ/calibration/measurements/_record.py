@@ -99,6 +99,12 @@ class Measurement:
         wait for more prompts [1].
     step_tokens : float or None
         Prompt tokens that the engine was told to read in a step at most; None for what it does by itself [tokens].
+    most_sequences : float or None
+        Requests that the engine was told to run at a time at most, in all groups together; None if nobody said [1].
+    memory : float or None
+        Share of memory that the engine was told to take, as it counts itself; None if nobody said [1].
+    captured_tokens : int or None
+        Tokens of the largest step with prompts that the engine was told to capture in pieces [tokens].
     statistic : str
         Of the latencies: median or mean.
     ttft_seconds, tpot_seconds, request_seconds : float or None
@@ -114,6 +120,8 @@ class Measurement:
         Promises that a limited load had to keep [s].
     speculation : str
         "none", "unrecorded", or what was recorded ("MTP3").
+    spoilt : str
+        By which run of the same configuration this one cannot be what it should have been, in words; empty if by none.
     quality, tier : str
         As given in the file.
     remarks : tuple of str
@@ -152,6 +160,9 @@ class Measurement:
     redundant_experts: int | None = None
     wait_steps: float = 0.0
     step_tokens: float | None = None
+    most_sequences: float | None = None
+    memory: float | None = None
+    captured_tokens: int | None = None
     statistic: str = "median"
     ttft_seconds: float | None = None
     tpot_seconds: float | None = None
@@ -162,6 +173,7 @@ class Measurement:
     ttft_limit_seconds: float | None = None
     tpot_limit_seconds: float | None = None
     speculation: str = "unrecorded"
+    spoilt: str = ""
     quality: str = ""
     tier: str = ""
     remarks: tuple[str, ...] = ()

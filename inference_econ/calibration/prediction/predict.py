@@ -106,7 +106,8 @@ def _deployment(row: Measurement) -> tuple[object, ...]:
     return (
         row.engine, row.model, row.hardware, row.weights, row.kv, row.isl, row.osl, row.context, row.accelerators,
         row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode, row.load, row.step_tokens, row.compiled, row.eager,
-        row.balanced_prompts, row.even_routing, row.redundant_experts,
+        row.balanced_prompts, row.even_routing, row.redundant_experts, row.most_sequences, row.memory,
+        row.captured_tokens,
     )  # fmt: skip
 
 
