@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from typing import Any
 
@@ -20,6 +21,8 @@ SPREAD = 0.2 / MEAN_LENGTH
 ROUNDS = 10
 #: There are no other lengths than multiples of this [tokens].
 _NOMINAL = 1024
+#: Share of the days of some scripts on which what most of them say held [1].
+_MOST_DAYS = 2.0 / 3.0
 #: Months of runs in a source, as in "nightly runs 2025-12..2026-01".
 _MONTHS = re.compile(r"(\d{4}-\d{2})\.\.(\d{4}-\d{2})")
 #: What results call the width and kind of weights, by our name of a format.
@@ -71,7 +74,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What is known of the script of a run: that which all lines of the table agree on that can be meant.
+    """What is known of the script of a run: what the lines of the table say that can be meant.
 
     Attributes
     ----------
@@ -97,10 +100,16 @@ class Script:
         return methods.pop() if len(methods) == 1 and (self.exact or methods == {"none"}) else None
 
     def told(self, field: str) -> Any:
-        """The value of a field, None if there is none or lines differ in it; without speculation if some lines are."""
+        """The value of a field that held on most days, None if there is none or none held so long.
+
+        Without speculation, if the lines of some scripts are.
+        """
         plain = [run for run in self.runs if run.speculation == "none"]
-        values = {getattr(run, field) for run in plain or self.runs}
-        return values.pop() if len(values) == 1 else None
+        days: dict[Any, float] = defaultdict(float)
+        for run in plain or self.runs:
+            days[getattr(run, field)] += (date.fromisoformat(run.until) - date.fromisoformat(run.since)).days + 1
+        longest = max(days, key=lambda value: days[value], default=None)
+        return longest if days and days[longest] >= _MOST_DAYS * sum(days.values()) else None
 
 
 def script(server: Server) -> Script:
@@ -142,13 +151,22 @@ def _of_version(runs: Sequence[MeasuredRun], server: Server) -> tuple[tuple[Meas
         return tuple(run for run in runs if server.version in run.versions) or tuple(runs), ()
     months = _MONTHS.search(server.source)
     if months is not None:
-        return tuple(run for run in runs if run.since[:7] <= months[2] and months[1] <= run.until[:7]), ()
+        return _within(runs, f"{months[1]}-01", f"{months[2]}-28"), ()
     if not runs:
         return (), ()
     began = [run for run in runs if _began(run, server)]
     oldest = min(began or runs, key=lambda run: run.since).versions[0]
     remark = f"no version is recorded: what the scripts told {server.engine} {oldest}, the oldest they ran"
     return tuple(run for run in runs if oldest in run.versions), (remark,)
+
+
+def _within(runs: Iterable[MeasuredRun], since: str, until: str) -> tuple[MeasuredRun, ...]:
+    """Lines for some days, cut to these."""
+    return tuple(
+        run.model_copy(update={"since": max(run.since, since), "until": min(run.until, until)})
+        for run in runs
+        if run.since <= until and since <= run.until
+    )
 
 
 def _began(run: MeasuredRun, server: Server) -> bool:
