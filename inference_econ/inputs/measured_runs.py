@@ -93,6 +93,8 @@ class MeasuredRun(Spec):
     """Whether prompts that begin alike were read once."""
     eager: bool = False
     """Kernels of decode steps were launched one by one."""
+    warm_up: bool = False
+    """Whether twice as many requests as there are at a time went before those that were measured."""
     source: str = Field(pattern=r".+ @ [0-9a-f]{7,40}$")
     """Path of the script in the repository of InferenceX, and the commit from which it holds."""
 

@@ -97,6 +97,8 @@ class Measurement:
     wait_steps : float
         Decode steps that a prompt waits on average where the engine was told to look seldom at what has come, or to
         wait for more prompts [1].
+    warmed_up : bool
+        Requests that were not measured went before the run, so that no kernel was used for the first time in it.
     step_tokens : float or None
         Prompt tokens that the engine was told to read in a step at most; None for what it does by itself [tokens].
     most_sequences : float or None
@@ -159,6 +161,7 @@ class Measurement:
     even_routing: bool = False
     redundant_experts: int | None = None
     wait_steps: float = 0.0
+    warmed_up: bool = False
     step_tokens: float | None = None
     most_sequences: float | None = None
     memory: float | None = None

@@ -178,6 +178,7 @@ def _scripted(fields: Mapping[str, Any], written: str, source: str, lengths: tup
         "captured_tokens": known.told("captured_tokens"),
         "balanced_prompts": groups > 1 and known.told("balance_steps") is not None,
         "eager": bool(known.told("eager")),
+        "warmed_up": bool(known.told("warm_up")),
     }
 
 
