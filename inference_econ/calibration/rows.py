@@ -85,8 +85,8 @@ def chosen(
     Returns
     -------
     (list of Measurement, mapping of str to int)
-        Repeats, speculation, disaggregated servers whose workers are not known, and rows of poor quality are left
-        out, unless a condition asks for the quality.
+        Repeats, speculation, spoilt runs, disaggregated servers whose workers are not known, and rows of poor quality
+        are left out, unless a condition asks for the quality.
     """
     rows = [row for row in measured if isinstance(row, Measurement)]
     reasons = Counter({"not understood": len(measured) - len(rows)})
@@ -107,6 +107,8 @@ def _reason(row: Measurement, where: Sequence[Condition], without: Sequence[Sequ
         return "not asked for"
     if row.speculates:
         return "speculative decoding"
+    if row.spoilt:
+        return "spoilt run"
     if row.quality in _POOR and not any(key == "quality" for key, _, _ in where):
         return "of poor quality"
     if row.decode is not None and row.accelerators is None:

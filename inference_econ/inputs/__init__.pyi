@@ -63,6 +63,7 @@ from .layers import GroupedQueryAttention as GroupedQueryAttention
 from .layers import LatentAttention as LatentAttention
 from .layers import NoAttention as NoAttention
 from .layers import RecurrentMixer as RecurrentMixer
+from .measured_runs import MeasuredRun as MeasuredRun
 from .model import ModelSpec as ModelSpec
 from .precision import Precision as Precision
 from .scenario import Scenario as Scenario

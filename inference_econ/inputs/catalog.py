@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.engines import EngineSpec
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.measured_names import MeasuredNames
+    from inference_econ.inputs.measured_runs import MeasuredRun
     from inference_econ.inputs.model import ModelSpec
     from inference_econ.inputs.scenario import Scenario
     from inference_econ.inputs.speculating_runs import SpeculationFacts
@@ -205,6 +206,14 @@ def speculation_facts() -> SpeculationFacts:
     from inference_econ.inputs.speculating_runs import SpeculationFacts
 
     return SpeculationFacts.from_document(_yaml.read(folder("scenarios") / "measured" / "speculation.yaml"))
+
+
+@cache
+def measured_runs() -> tuple[MeasuredRun, ...]:
+    """What the scripts of measured runs told the engines, in the order of the table."""
+    from inference_econ.inputs import measured_runs
+
+    return measured_runs.read(folder("scenarios") / "measured" / "runs.csv")
 
 
 def hardware(name: Name, *, changes: Iterable[str] = ()) -> HardwareSpec:

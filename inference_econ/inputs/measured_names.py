@@ -22,21 +22,11 @@ class MeasuredNames(Spec):
     """Source to what a name of hardware means there, as a catalogue name."""
     checkpoints: dict[str, dict[str, str]]
     """Model to number format to the model's file for checkpoints of that format."""
-    speculation: dict[str, dict[str, str]]
-    """Model to engine and version to the speculation that runs of a collection had which does not record it."""
+    formats: dict[str, dict[str, str]]
+    """Model to number format to the one that its makers mean by that word."""
     kv_formats: dict[str, dict[str, str]]
-    """Model to engine and chip to the format of the KV cache in runs of a collection which does not record it."""
-    look_steps: dict[str, dict[str, Annotated[tuple[int, int, int], Field(strict=False)]]]
-    """Model to engine and chip to decode steps between looks at requests: below a number of them, that, from there."""
-    balance_steps: dict[str, dict[str, int]]
-    """Model to engine to the most decode steps that prompts wait until every group of attention ranks has one."""
-    gather_steps: dict[str, dict[str, Annotated[tuple[int, int, int, int], Field(strict=False)]]]
-    """Model to engine and chip to the input and output length, the accelerators below which, and the decode steps that
-    prompts wait for others."""
-    step_tokens: dict[str, dict[str, int]]
-    """Model to engine and chip to the prompt tokens of a step at most."""
-    single_prompts: dict[str, Spellings]
-    """Model to engines and versions that were told to read no more than one prompt in a step."""
+    """Model to engine and chip to the format of the KV cache in the own runs of a collection which does not record
+    it."""
     prefill_first: Spellings
     """Engines, or versions of them by their beginning, that read all prompts before they go on decoding."""
     compiled: Spellings

@@ -91,6 +91,7 @@ def coverage(report: Servers) -> Table:
             counts.mapped,
             counts.repeats,
             counts.speculative,
+            counts.spoilt,
             counts.plain,
             counts.predicted,
             counts.assumed,
@@ -98,8 +99,8 @@ def coverage(report: Servers) -> Table:
         share = f"{100 * counts.predicted / counts.plain:.0f}" if counts.plain else "-"
         rows.append((name or "all", *map(str, numbers), share))
     columns = (
-        "dataset", "rows", "understood", "repeats", "with speculation", "counted", "predicted", "of these assumed",
-        "covered %",
+        "dataset", "rows", "understood", "repeats", "with speculation", "spoilt", "counted", "predicted",
+        "of these assumed", "covered %",
     )  # fmt: skip
     return Table(f"Measured servers under {_named(report)}: rows", columns, tuple(rows))
 

@@ -1,7 +1,8 @@
-"""What rows of one collection say about each other: repeats, missing layouts, unrecorded speculation."""
+"""What rows of one collection say about each other: repeats, missing layouts, unrecorded speculation, spoilt runs."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,6 +15,11 @@ _SAME_RUN = 0.01
 #: A deployment that is this much faster than another of the same description has something the description lacks.
 #: Plain runs of one description in the shipped collection differ by 4 % at most.
 _FASTER = 1.1
+#: One of two runs of one configuration that differ by this much in the time between tokens is spoilt: reruns differ by
+#: 13 % at most in nine of ten cases, other versions of an engine by 26 %.
+_SPOILT = 1.5
+#: Speculation of rows that a plain step may stand for.
+_PLAIN = ("none", "unrecorded")
 
 
 def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:
@@ -66,6 +72,39 @@ def suspect_speculation(rows: Sequence[Measurement | Skipped]) -> list[Measureme
     return [_suspected(row, runs) for row in rows]
 
 
+def mark_spoilt(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
+    """Mark rows that are slower by far than another run of the same configuration.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement or Skipped
+        Rows of one file, suspected speculation marked. Only closed loops of one pool with a known layout and without
+        speculation are compared.
+    """
+    best: dict[tuple[object, ...], Measurement] = {}
+    for row in rows:
+        if isinstance(row, Measurement) and _is_plain_loop(row):
+            other = best.setdefault(_configuration(row), row)
+            if (row.tpot_seconds or 0.0) < (other.tpot_seconds or 0.0):
+                best[_configuration(row)] = row
+    return [_compared(row, best) for row in rows]
+
+
+def _is_plain_loop(row: Measurement) -> bool:
+    one_pool = row.decode is None and row.tp is not None
+    return one_pool and row.load == "concurrency" and row.tpot_seconds is not None and row.speculation in _PLAIN
+
+
+def _compared(row: Measurement | Skipped, best: dict[tuple[object, ...], Measurement]) -> Any:
+    if isinstance(row, Skipped) or not _is_plain_loop(row):
+        return row
+    other = best[_configuration(row)]
+    ratio = (row.tpot_seconds or 0.0) / (other.tpot_seconds or math.inf)
+    if ratio < _SPOILT:
+        return row
+    return replace(row, spoilt=f"{ratio:.1f} times as slow as {other.id}, a run of the same configuration")
+
+
 def _completed(row: Measurement | Skipped, known: dict[tuple[object, ...], list[Measurement]]) -> Any:
     if isinstance(row, Skipped) or row.decode is None or row.accelerators is not None or row.tpot_seconds is None:
         return row
@@ -97,6 +136,10 @@ def _traffic(row: Measurement) -> tuple[object, ...]:
 
 def _demand(row: Measurement) -> tuple[object, ...]:
     return (*_traffic(row), row.concurrency)
+
+
+def _configuration(row: Measurement) -> tuple[object, ...]:
+    return (*_demand(row), row.tp, row.dp, row.pp, row.ep, row.accelerators, row.weights, row.spread)
 
 
 def _description(row: Measurement) -> tuple[object, ...]:

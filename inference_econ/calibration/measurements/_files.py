@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from inference_econ.calibration.measurements._collections import complete_pools, suspect_speculation
+from inference_econ.calibration.measurements._collections import complete_pools, mark_spoilt, suspect_speculation
 from inference_econ.calibration.measurements._matches import with_recipes
 from inference_econ.calibration.measurements._recipes import recipes
 from inference_econ.calibration.measurements._record import Measurement, Skipped
@@ -70,7 +70,7 @@ def read(path: Path | str, server: MeasuredServer | None = None) -> list[Measure
     measured = [
         _measurement(kind, file.stem, number, line, cells) for number, (line, cells) in enumerate(rows, start=1)
     ]
-    return resolved(suspect_speculation(with_recipes(complete_pools(measured), recipes())))
+    return mark_spoilt(resolved(suspect_speculation(with_recipes(complete_pools(measured), recipes()))))
 
 
 def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from inference_econ.inputs import catalog
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from typing import Any
+
+from inference_econ.inputs import MeasuredRun, catalog
 
 #: Request lengths are uniform between 0.8 and 1.0 of what rows say.
 MEAN_LENGTH = 0.9
@@ -13,61 +21,223 @@ SPREAD = 0.2 / MEAN_LENGTH
 ROUNDS = 10
 #: There are no other lengths than multiples of this [tokens].
 _NOMINAL = 1024
+#: Share of the days of some scripts on which what most of them say held [1].
+_MOST_DAYS = 2.0 / 3.0
+#: Months of runs in a source, as in "nightly runs 2025-12..2026-01".
+_MONTHS = re.compile(r"(\d{4}-\d{2})\.\.(\d{4}-\d{2})")
+#: What results call the width and kind of weights, by our name of a format.
+_PRECISIONS = {"nvfp4": "fp4", "mxfp4": "fp4", "fp4": "fp4", "int4": "int4", "bf16": "bf16", "fp16": "bf16"}
 
 
-def has_nominal_lengths(source: str, isl: float, osl: float) -> bool:
+def is_run(source: str, name: str = "") -> bool:
+    """Whether a row is of these runs, by its source or its id."""
+    return any(word in text.lower() for text in (source, name) for word in ("inferencex", "inferencemax"))
+
+
+def has_nominal_lengths(source: str, isl: float, osl: float, name: str = "") -> bool:
     """Whether the lengths of a row are those that the scripts are told, not those of the requests."""
-    return "inferencex" in source.lower() and isl % _NOMINAL == osl % _NOMINAL == 0
+    return is_run(source, name) and isl % _NOMINAL == osl % _NOMINAL == 0
 
 
-def random_prompts(source: str) -> bool:
-    """Whether the prompts of a source are random tokens, in the model's chat template where it speculates."""
-    return "inferencex" in source.lower() or "inferencemax" in source.lower()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """What rows say of a server that a script began.
+
+    Attributes
+    ----------
+    model, hardware, engine : str
+        Names in the catalogue.
+    version, precision : str
+        Of the engine, and of the weights: a number format; empty if not recorded.
+    source : str
+        Where the row is from, with the months of its runs if that is known.
+    lengths : tuple of float
+        Nominal input and output length [tokens].
+    accelerators, groups, ep : int
+        Of the server, of its attention as recorded, and expert-parallel ranks as recorded [1].
+    concurrency : float
+        Requests at a time [1].
+    """
+
+    model: str
+    hardware: str
+    engine: str
+    version: str
+    precision: str
+    source: str
+    lengths: tuple[float, float]
+    accelerators: int
+    groups: int
+    ep: int
+    concurrency: float
 
 
-def cache_format(model: str, hardware: str, engine: str) -> str | None:
-    """What is known of the KV cache of a collection that does not record it."""
-    return catalog.measured_names().kv_formats.get(model, {}).get(f"{engine} {hardware}")
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What is known of the script of a run: what the lines of the table say that can be meant.
+
+    Attributes
+    ----------
+    runs : tuple of MeasuredRun
+        These lines; none if the table has no script for such a server.
+    exact : bool
+        They are of scripts that began such a server, not only others with the same engine.
+    remarks : tuple of str
+        What was read into the row.
+    """
+
+    runs: tuple[MeasuredRun, ...] = ()
+    exact: bool = False
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def speculation(self) -> str | None:
+        """The method that all scripts had, of which some began such a server; None if they differ, or none did.
+
+        Where no script speculates, none of another layout does.
+        """
+        methods = {run.speculation for run in self.runs}
+        return methods.pop() if len(methods) == 1 and (self.exact or methods == {"none"}) else None
+
+    def told(self, field: str) -> Any:
+        """The value of a field that held on most days, None if there is none or none held so long.
+
+        Without speculation, if the lines of some scripts are.
+        """
+        plain = [run for run in self.runs if run.speculation == "none"]
+        days: dict[Any, float] = defaultdict(float)
+        for run in plain or self.runs:
+            days[getattr(run, field)] += (date.fromisoformat(run.until) - date.fromisoformat(run.since)).days + 1
+        longest = max(days, key=lambda value: days[value], default=None)
+        return longest if days and days[longest] >= _MOST_DAYS * sum(days.values()) else None
 
 
-def step_tokens(model: str, hardware: str, engine: str, version: str, isl: float) -> float | None:
-    """Prompt tokens of a step, as the scripts tell the engine, for prompts of at most ``isl`` tokens [tokens]."""
-    names = catalog.measured_names()
-    if f"{engine} {version}".strip() in names.single_prompts.get(model, ()):
+def script(server: Server) -> Script:
+    """What the table of scripts says of a server.
+
+    Parameters
+    ----------
+    server : Server
+        What the row says.
+
+    Returns
+    -------
+    Script
+        Of the version of the row; without one of the months that its source names, and without these of the oldest
+        version that began such a server. Where no script began such a server with that version, what all scripts with
+        it agree on, and where the table lacks the version, what all versions agree on.
+    """
+    runs = _lines(server.model, server.engine, server.hardware, server.precision)
+    runs, remarks = _of_version(runs, server)
+    same = tuple(run for run in runs if _began(run, server))
+    return Script(same or runs, bool(same), remarks)
+
+
+def usual_cache(model: str, engine: str, hardware: str, precision: str) -> str | None:
+    """The format of the cache that all scripts of aggregated servers set for a model on a chip, None if they differ."""
+    runs = _lines(model, engine, hardware, precision)
+    return Script(runs).told("kv")
+
+
+def _lines(model: str, engine: str, hardware: str, precision: str) -> tuple[MeasuredRun, ...]:
+    """Lines of the table for weights of some precision."""
+    dtype = _PRECISIONS.get(precision, precision.partition("_")[0])
+    return _scripts().get((_published().get(model, model), engine, hardware, dtype), ())
+
+
+def _of_version(runs: Sequence[MeasuredRun], server: Server) -> tuple[tuple[MeasuredRun, ...], tuple[str, ...]]:
+    """Lines for the version of a server, and what was read into it."""
+    if server.version:
+        return tuple(run for run in runs if server.version in run.versions) or tuple(runs), ()
+    months = _MONTHS.search(server.source)
+    if months is not None:
+        return _within(runs, f"{months[1]}-01", f"{months[2]}-28"), ()
+    if not runs:
+        return (), ()
+    began = [run for run in runs if _began(run, server)]
+    oldest = min(began or runs, key=lambda run: run.since).versions[0]
+    remark = f"no version is recorded: what the scripts told {server.engine} {oldest}, the oldest they ran"
+    return tuple(run for run in runs if oldest in run.versions), (remark,)
+
+
+def _within(runs: Iterable[MeasuredRun], since: str, until: str) -> tuple[MeasuredRun, ...]:
+    """Lines for some days, cut to these."""
+    return tuple(
+        run.model_copy(update={"since": max(run.since, since), "until": min(run.until, until)})
+        for run in runs
+        if run.since <= until and since <= run.until
+    )
+
+
+def _began(run: MeasuredRun, server: Server) -> bool:
+    """Whether a script began such a server."""
+    isl, osl = server.lengths
+    low, high = run.concurrency or (0, server.concurrency)
+    return (
+        (not run.lengths or f"{isl:.0f}/{osl:.0f}" in run.lengths)
+        and (not run.tp or server.accelerators in run.tp)
+        and (not run.ep or server.ep in run.ep)
+        and run.dp_attention in (None, server.groups > 1)
+        and low <= server.concurrency <= high
+    )
+
+
+@cache
+def _published() -> dict[str, str]:
+    """The file of a checkpoint to the model it is one of."""
+    checkpoints = catalog.measured_names().checkpoints
+    return {file: model for model, files in checkpoints.items() for file in files.values()}
+
+
+@cache
+def _scripts() -> dict[tuple[str, str, str, str], tuple[MeasuredRun, ...]]:
+    """Lines of the table by model, engine, chip and precision."""
+    scripts: dict[tuple[str, str, str, str], list[MeasuredRun]] = defaultdict(list)
+    for run in catalog.measured_runs():
+        scripts[run.model, run.engine, run.chip, run.precision].append(run)
+    return {key: tuple(runs) for key, runs in scripts.items()}
+
+
+def step_tokens(known: Script, isl: float, groups: int) -> float | None:
+    """Prompt tokens of a step of a group of attention ranks, for nominal prompts of ``isl`` tokens [tokens].
+
+    SGLang spreads the tokens of a step over its groups, and takes no more whole prompts than ``prefill_tokens``.
+    """
+    if known.told("single_prompts"):
         return isl
-    tokens = names.step_tokens.get(model, {}).get(f"{engine} {hardware}")
-    return None if tokens is None else float(tokens)
+    tokens = known.told("step_tokens")
+    if tokens is None:
+        return None
+    if known.told("engine") != "sglang":
+        return float(tokens)
+    return min(tokens / groups, known.told("prefill_tokens") or _WHOLE_PROMPTS)
 
 
-def balances_prompts(model: str, engine: str, groups: int) -> bool:
-    """Whether the scripts tell the engine to hold prompts back until every group of attention ranks has one."""
-    return groups > 1 and engine in catalog.measured_names().balance_steps.get(model, {})
+#: SGLang's ``max_prefill_tokens`` where nobody tells it [tokens].
+_WHOLE_PROMPTS = 16384.0
 
 
-def wait_steps(
-    model: str,
-    hardware: str,
-    engine: str,
-    *,
-    lengths: tuple[float, float],
-    concurrency: float,
-    groups: int,
-    accelerators: int,
-) -> float:
+def most_sequences(known: Script, groups: int) -> float | None:
+    """Requests that run at a time at most in all groups together [1]."""
+    most = known.told("sequences")
+    if most is None:
+        return None
+    return float(most if known.told("engine") == "sglang" else most * groups)
+
+
+def wait_steps(known: Script, lengths: tuple[float, float], concurrency: float, groups: int) -> float:
     """Steps that a prompt waits on average, as the scripts tell the engine.
 
     Parameters
     ----------
-    model, hardware, engine : str
-        What runs on what.
+    known : Script
+        What is known of the script.
     lengths : tuple of float
         Nominal input and output length [tokens].
     concurrency : float
         Requests at a time [1].
     groups : int
         Of attention ranks with sequences of their own [1].
-    accelerators : int
-        Of the server [1].
 
     Returns
     -------
@@ -78,15 +248,14 @@ def wait_steps(
     -----
     With c requests at a time one comes every osl / c steps, and all of k groups of attention ranks have one after
     k (1 + 1/2 + .. + 1/k) of them on average (coupon collector). A prompt comes at any time between two looks, or while
-    the groups fill, and waits half of that; where steps are counted from the prompt itself, it waits all of them.
+    the groups fill, and waits half of that; where steps are counted from the first prompt that waits, this one waits
+    all of them.
     """
-    names, server = catalog.measured_names(), f"{engine} {hardware}"
-    most = names.balance_steps.get(model, {}).get(engine)
+    most = known.told("balance_steps")
     if groups > 1 and most is not None:
         every = groups * sum(1.0 / count for count in range(1, groups + 1))
         return float(min(float(most), every * lengths[1] / concurrency)) / 2.0
-    isl, osl, fewer, steps = names.gather_steps.get(model, {}).get(server, (0, 0, 0, 0))
-    if lengths == (isl, osl) and accelerators < fewer:
-        return float(steps)
-    look = names.look_steps.get(model, {}).get(server)
-    return 0.0 if look is None else (look[0] if concurrency < look[1] else look[2]) / 2.0
+    gather = known.told("gather_steps")
+    if gather is not None:
+        return float(gather)
+    return (known.told("look_steps") or 0.0) / 2.0

@@ -174,10 +174,16 @@ def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
     checkpoint = catalog.measured_names().checkpoints.get(model, {}).get(written)
     if checkpoint is not None:
         return checkpoint, None
+    written = catalog.measured_names().formats.get(model, {}).get(written, written)
     native = _native(model)
     if any(written in alike and native in alike for alike in (_FOUR_BITS, _EIGHT_BIT_FLOATS)):
         return model, None
     return model, written
+
+
+def written_format(text: str, model: str, hardware: str) -> str:
+    """The number format of the weights that a text names, or the one that most of a model is published in."""
+    return _written(text, model, hardware) or _native(model)
 
 
 def _in_other_bits(written: str, hardware: str) -> str:

@@ -100,8 +100,16 @@ class Measurement:
     wait_steps : float
         Decode steps that a prompt waits on average where the engine was told to look seldom at what has come, or to
         wait for more prompts [1].
+    warmed_up : bool
+        Requests that were not measured went before the run, so that no kernel was used for the first time in it.
     step_tokens : float or None
         Prompt tokens that the engine was told to read in a step at most; None for what it does by itself [tokens].
+    most_sequences : float or None
+        Requests that the engine was told to run at a time at most, in all groups together; None if nobody said [1].
+    memory : float or None
+        Share of memory that the engine was told to take, as it counts itself; None if nobody said [1].
+    captured_tokens : int or None
+        Tokens of the largest step with prompts that the engine was told to capture in pieces [tokens].
     statistic : str
         Of the latencies: median or mean.
     ttft_seconds, tpot_seconds, request_seconds : float or None
@@ -120,6 +128,8 @@ class Measurement:
     tokens_per_round : float or None
         Mean acceptance length that is published for such speculation, the target's own token included; None without
         speculation, or where nothing is published [1].
+    spoilt : str
+        By which run of the same configuration this one cannot be what it should have been, in words; empty if by none.
     quality, tier : str
         As given in the file.
     remarks : tuple of str
@@ -159,7 +169,11 @@ class Measurement:
     even_routing: bool = False
     redundant_experts: int | None = None
     wait_steps: float = 0.0
+    warmed_up: bool = False
     step_tokens: float | None = None
+    most_sequences: float | None = None
+    memory: float | None = None
+    captured_tokens: int | None = None
     statistic: str = "median"
     ttft_seconds: float | None = None
     tpot_seconds: float | None = None
@@ -171,6 +185,7 @@ class Measurement:
     tpot_limit_seconds: float | None = None
     speculation: str = "unrecorded"
     tokens_per_round: float | None = None
+    spoilt: str = ""
     quality: str = ""
     tier: str = ""
     remarks: tuple[str, ...] = ()

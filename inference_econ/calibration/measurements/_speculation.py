@@ -62,7 +62,7 @@ def _named(row: Measurement, times: Sequence[float]) -> Measurement:
 
 def _with_drafts(row: Measurement) -> Measurement:
     """A row that is known to speculate, with the draft length of the scripts that it is a run of."""
-    if row.speculation.upper() != "MTP" or not _inferencex.random_prompts(row.source):
+    if row.speculation.upper() != "MTP" or not _inferencex.is_run(row.source):
         return row
     dp, facts = row.dp or 1, catalog.speculation_facts()
     drafts = facts.draft_length(row.model, row.engine, row.hardware, "MTP", attention_dp=dp > 1)
@@ -77,7 +77,7 @@ def _with_tokens(row: Measurement) -> Measurement:
     fixed = _FIXED.fullmatch(row.speculation)
     if fixed is None:
         return row
-    prompts: Any = "random" if _inferencex.random_prompts(row.source) else "text"
+    prompts: Any = "random" if _inferencex.is_run(row.source) else "text"
     lengths = catalog.speculation_facts().lengths(row.model, fixed["method"], prompts)
     tokens = None if lengths is None else lengths.tokens.get(int(fixed["drafts"]))
     return replace(row, tokens_per_round=tokens, wait_steps=row.wait_steps * (tokens or 1.0))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from inference_econ.calibration.measurements import _inferencex, _points
-from inference_econ.calibration.measurements._layouts import layout, pool
+from inference_econ.calibration.measurements._layouts import layout, pool, replicas
 from inference_econ.calibration.measurements._names import (
     cache_format,
     engine_name,
@@ -16,6 +17,7 @@ from inference_econ.calibration.measurements._names import (
     model_name,
     prefill_first,
     served,
+    written_format,
 )
 from inference_econ.calibration.measurements._record import Measurement
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
@@ -24,6 +26,10 @@ from inference_econ.inputs import catalog
 #: Requests of a run of one corpus: at 200 offered per second, completions per second times the longest latency and the
 #: time of all arrivals are 500 to 507 for each of its servers.
 _RUNS = {"2606.11690": 500.0}
+
+
+#: Racks whose runs across machines are all disaggregated, and the largest aggregated server [1].
+_TOTALS, _OF_ONE_MACHINE = re.compile(r"gb[23]00.*", re.IGNORECASE), 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +63,23 @@ def _serving(row: Row, common: Mapping[str, Any]) -> Measurement:
     disaggregated = row.text("mode") == "disagg"
     layout_fields, concurrency = _pools(row) if disaggregated else _instance(row)
     name, version = engine_name(row.text("backend"))
-    version = row.text("backend_version") or version
-    what = subject(
-        row, row.text("model_path"), row.text("system"), row.text("precision") or row.text("gemm_quant_mode")
-    )
-    runs = catalog.measured_names().speculation.get(model_name(row.text("model_path")), {})
+    written = row.text("precision") or row.text("gemm_quant_mode")
     fields = {
         **common,
         **layout_fields,
-        **what,
+        **subject(row, row.text("model_path"), row.text("system"), written),
         "engine": name,
-        "engine_version": version,
-        "speculation": runs.get(f"{name} {version}", "unrecorded"),
+        "engine_version": row.text("backend_version") or version,
         "isl": row.needed("isl"),
         "osl": row.needed("osl"),
         "load": "concurrency",
         "concurrency": concurrency,
-        "prefill_first": prefill_first(name, version),
+        "prefill_first": prefill_first(name, row.text("backend_version") or version),
         "statistic": "mean",
         "ttft_seconds": _scaled(row, "silicon_ttft_ms", 1e-3),
         "tpot_seconds": _scaled(row, "silicon_tpot_ms", 1e-3),
     }
-    return Measurement(**fields | _collection(row.text("source"), fields))
+    return Measurement(**fields | _collection(row, fields, written))
 
 
 def _pools(row: Row) -> tuple[dict[str, Any], float]:
@@ -98,50 +99,101 @@ def _instance(row: Row) -> tuple[dict[str, Any], float]:
     degrees = layout(row, concurrency=concurrency)
     if concurrency is None:
         concurrency = row.needed("batch_size") * degrees.dp
-    fields = {name: getattr(degrees, name) for name in ("tp", "dp", "pp", "ep", "remarks", "accelerators")}
-    return fields, concurrency
+    if _TOTALS.fullmatch(row.text("system")) and degrees.tp > _OF_ONE_MACHINE:
+        raise UnusableRowError(
+            f"tp {degrees.tp} of an aggregated server on {row.text('system')} is the total of a disaggregated one, "
+            "whose workers are not recorded; such rows say mode 'disagg'"
+        )
+    fields = {name: getattr(degrees, name) for name in ("tp", "dp", "pp", "ep", "remarks")}
+    copies, remark = replicas(row, concurrency)
+    return fields | {"accelerators": degrees.accelerators * copies, "remarks": (*degrees.remarks, *remark)}, concurrency
 
 
-def _collection(source: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _collection(row: Row, fields: Mapping[str, Any], written: str) -> dict[str, Any]:
     """Fields that follow from who collected a row of a whole server, and from whose scripts they are.
 
     Parameters
     ----------
-    source : str
-        Where the row is from.
+    row : Row
+        As it is.
     fields : mapping
         Of the measurement otherwise, lengths as in the row.
+    written : str
+        What the row says of number formats.
     """
-    if "aiconfigurator" not in source.lower():
-        known: dict[str, Any] = {}
-    else:  # its collectors' own runs have requests of equal length
-        kv = _inferencex.cache_format(fields["model"], fields["hardware"], fields["engine"])
-        known = {"kv": kv, "spread": 0.0}
-    if not _inferencex.has_nominal_lengths(source, fields["isl"], fields["osl"]):
-        return known
+    source, lengths = row.text("source"), (fields["isl"], fields["osl"])
+    # The collectors' own runs have requests of equal length.
+    known: dict[str, Any] = {"spread": 0.0} if "aiconfigurator" in source.lower() else {}
+    if not _inferencex.has_nominal_lengths(source, *lengths, fields["id"]):
+        return known | {"kv": _own_cache(fields)} if known else known
     known |= {
         **{name: _inferencex.MEAN_LENGTH * fields[name] for name in ("isl", "osl")},
         "requests": _inferencex.ROUNDS * fields["concurrency"],
         "spread": _inferencex.SPREAD,
-        "remarks": (*fields["remarks"], _inferencex.SHORTER),
     }
-    return known if fields.get("decode") is not None else known | _scripted(fields)
+    remarks = (*fields["remarks"], _inferencex.SHORTER)
+    if fields.get("decode") is not None:
+        kv = _inferencex.usual_cache(
+            fields["model"],
+            fields["engine"],
+            fields["hardware"],
+            written_format(written, fields["model"], fields["hardware"]),
+        )
+        return known | {"kv": kv, "remarks": remarks}
+    return known | _scripted({**fields, "remarks": remarks}, written, source, lengths)
 
 
-def _scripted(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What the scripts of InferenceX tell the engine of an instance."""
-    what = (fields["model"], fields["hardware"], fields["engine"])
-    return {
-        "wait_steps": _inferencex.wait_steps(
-            *what,
-            lengths=(fields["isl"], fields["osl"]),
-            concurrency=fields["concurrency"],
+def _own_cache(fields: Mapping[str, Any]) -> str | None:
+    """What is known of the cache in the collectors' own runs, which they do not record."""
+    formats = catalog.measured_names().kv_formats.get(fields["model"], {})
+    return formats.get(f"{fields['engine']} {fields['hardware']}")
+
+
+def _scripted(fields: Mapping[str, Any], written: str, source: str, lengths: tuple[float, float]) -> dict[str, Any]:
+    """What the scripts of InferenceX told the engine of an instance, and how they laid it out."""
+    known = _inferencex.script(
+        _inferencex.Server(
+            model=fields["model"],
+            hardware=fields["hardware"],
+            engine=fields["engine"],
+            version=fields["engine_version"],
+            precision=written_format(written, fields["model"], fields["hardware"]),
+            source=source,
+            lengths=lengths,
+            accelerators=fields["tp"] * fields["dp"],
             groups=fields["dp"],
-            accelerators=fields["accelerators"],
-        ),
-        "step_tokens": _inferencex.step_tokens(*what, fields["engine_version"], fields["isl"]),
-        "balanced_prompts": _inferencex.balances_prompts(fields["model"], fields["engine"], fields["dp"]),
+            ep=fields["ep"] or 1,
+            concurrency=fields["concurrency"],
+        )
+    )
+    degrees = _really(fields, known)
+    groups = degrees["dp"]
+    return degrees | {
+        "kv": known.told("kv"),
+        "speculation": known.speculation or fields.get("speculation", "unrecorded"),
+        "wait_steps": _inferencex.wait_steps(known, lengths, fields["concurrency"], groups),
+        "step_tokens": _inferencex.step_tokens(known, lengths[0], groups),
+        "most_sequences": _inferencex.most_sequences(known, groups),
+        "memory": known.told("memory"),
+        "captured_tokens": known.told("captured_tokens"),
+        "balanced_prompts": groups > 1 and known.told("balance_steps") is not None,
+        "eager": bool(known.told("eager")),
+        "warmed_up": bool(known.told("warm_up")),
     }
+
+
+def _really(fields: Mapping[str, Any], known: _inferencex.Script) -> dict[str, Any]:
+    """Degrees that a script gave the engine, which rows record as they were asked for."""
+    ranks, groups, ep = fields["tp"] * fields["dp"], known.told("attention_groups"), known.told("expert_ranks")
+    remarks = [*fields["remarks"], *known.remarks]
+    degrees = {"tp": fields["tp"], "dp": fields["dp"], "ep": fields["ep"]}
+    if known.exact and groups and ranks % groups == 0 and groups != fields["dp"]:
+        degrees |= {"tp": ranks // groups, "dp": groups}
+        remarks.append(f"attention-DP is {groups}: so the script of that version")
+    if known.exact and ep and ep <= ranks and ep != (fields["ep"] or 1):
+        degrees["ep"] = ep
+        remarks.append(f"ep is {ep}: so the script of that version")
+    return degrees | {"remarks": tuple(remarks)}
 
 
 def _inferencemax(row: Row, common: Mapping[str, Any]) -> Measurement:
@@ -151,36 +203,40 @@ def _inferencemax(row: Row, common: Mapping[str, Any]) -> Measurement:
         raise UnusableRowError("tp is blank")
     apart = row.text("dp_attention").lower() in ("true", "1", "yes")
     name, version = engine_name(row.text("framework"))
-    what = subject(row, row.text("hf_model"), row.text("hardware"), row.text("precision"))
-    model, chip, isl = what["model"], what["hardware"], row.needed("isl")
-    return Measurement(
+    lengths, concurrency = (row.needed("isl"), row.needed("osl")), row.needed("concurrency")
+    fields = {
         **common,
-        **what,
-        kv=_inferencex.cache_format(model, chip, name) if "inferencemax" in row.text("source").lower() else None,
-        engine=name,
-        engine_version=version,
-        accelerators=tp,
-        tp=1 if apart else tp,
-        dp=tp if apart else 1,
-        pp=1,
-        ep=row.whole("ep"),
-        isl=_inferencex.MEAN_LENGTH * isl,
-        osl=_inferencex.MEAN_LENGTH * row.needed("osl"),
-        load="concurrency",
-        concurrency=row.needed("concurrency"),
-        requests=_inferencex.ROUNDS * row.needed("concurrency"),
-        spread=_inferencex.SPREAD,
-        prefill_first=prefill_first(name, version),
-        step_tokens=_inferencex.step_tokens(model, chip, name, version, isl),
-        ttft_seconds=row.number("median_ttft_s"),
-        tpot_seconds=row.number("median_tpot_s"),
-        request_seconds=row.number("median_e2e_s"),
-        output_tokens_per_second_per_accelerator=row.number("output_tok_per_s_per_gpu"),
-        input_tokens_per_second_per_accelerator=row.number("input_tok_per_s_per_gpu"),
-        total_tokens_per_second_per_accelerator=row.number("total_tok_per_s_per_gpu"),
-        speculation=_points.speculation(row.words("spec_decoding")),
-        remarks=(_inferencex.SHORTER,),
+        **subject(row, row.text("hf_model"), row.text("hardware"), row.text("precision")),
+        "engine": name,
+        "engine_version": version,
+        "accelerators": tp,
+        "tp": 1 if apart else tp,
+        "dp": tp if apart else 1,
+        "pp": 1,
+        "ep": row.whole("ep"),
+        "isl": _inferencex.MEAN_LENGTH * lengths[0],
+        "osl": _inferencex.MEAN_LENGTH * lengths[1],
+        "load": "concurrency",
+        "concurrency": concurrency,
+        "requests": _inferencex.ROUNDS * concurrency,
+        "spread": _inferencex.SPREAD,
+        "prefill_first": prefill_first(name, version),
+        "ttft_seconds": row.number("median_ttft_s"),
+        "tpot_seconds": row.number("median_tpot_s"),
+        "request_seconds": row.number("median_e2e_s"),
+        "output_tokens_per_second_per_accelerator": row.number("output_tok_per_s_per_gpu"),
+        "input_tokens_per_second_per_accelerator": row.number("input_tok_per_s_per_gpu"),
+        "total_tokens_per_second_per_accelerator": row.number("total_tok_per_s_per_gpu"),
+        "remarks": (_inferencex.SHORTER,),
+    }
+    recorded = _points.speculation(row.words("spec_decoding"))
+    known = (
+        _scripted(fields, row.text("precision"), row.text("source"), lengths)
+        if _inferencex.is_run(row.text("source"))
+        else {}
     )
+    speculation = known.get("speculation", recorded) if recorded == "unrecorded" else recorded
+    return Measurement(**fields | known | {"speculation": speculation})
 
 
 def _poisson(row: Row, common: Mapping[str, Any]) -> Measurement:

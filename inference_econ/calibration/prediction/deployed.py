@@ -36,6 +36,8 @@ _MOST_SEQUENCES, _FEWER_SEQUENCES, _LARGE_BYTES = 1024, 256, 70 * 2**30
 #: Engines that begin a request only when there is room for all of its tokens (TensorRT-LLM's GUARANTEED_NO_EVICT);
 #: others count on requests that end meanwhile.
 _WHOLE_REQUESTS = ("trtllm",)
+#: Engines whose share of memory is one of what the weights leave, and only the cache's.
+_REST_OF_MEMORY = ("trtllm",)
 #: Requests of a group of attention ranks beyond which nothing changes [1].
 _MOST_SLOTS = 2.0**16
 _GB = 1e9
@@ -118,7 +120,9 @@ def workers(rows: Sequence[Measurement], pool: Pool, assumptions: Assumptions, m
     setup = _setup(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions)))
     speculation = speculation_of(row)
     slots = min(_room(row, setup, plans, speculation), most, pool.slots or math.inf)
-    if row.load != "concurrency":
+    if row.most_sequences is not None:
+        slots = min(slots, row.most_sequences)
+    elif row.load != "concurrency":
         slots = min(slots, _most_sequences(row, setup) * pool.dp)
     if math.isinf(slots):
         raise InputError(
@@ -212,11 +216,13 @@ def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
         changes["serving.prefill_chunk"] = row.step_tokens
     if row.compiled and assumptions.host.launches == "per_operator":
         changes["host.launch"] = 0.0
+    if row.memory is not None and row.engine not in _REST_OF_MEMORY:
+        changes["capacity.usable_memory"] = row.memory
     if row.eager:
         changes["host.cuda_graphs"] = False
     captured = catalog.measured_names().captured_tokens.get(row.engine)
     if captured is not None and assumptions.host.captured_tokens:
-        changes["host.captured_tokens"] = 0 if row.prefill_first else captured
+        changes["host.captured_tokens"] = row.captured_tokens or (0 if row.prefill_first else captured)
     if row.balanced_prompts and assumptions.serving.prefill_split == "prompts":
         changes["serving.prefill_split"] = "balanced"
     if row.even_routing:
@@ -247,7 +253,12 @@ def _memory(
     """Weights, the cache of a request, and what there is for them, of an instance [B]."""
     if row.engine in _WHOLE_REQUESTS and row.isl is not None and row.osl is not None and row.context is None:
         setup = replace(setup, context=row.isl + row.osl)
-    weights, cache, available = needed_memory(setup, plans, speculation).of_one_plan()
+    memory = needed_memory(setup, plans, speculation)
+    weights, cache, available = memory.of_one_plan()
+    if row.memory is not None and row.engine in _REST_OF_MEMORY:
+        workspace = float(np.max(memory.workspace_bytes))
+        rest = (available + workspace) / setup.assumptions.capacity.usable_memory - weights - workspace
+        available = weights + row.memory * max(rest, 0.0)
     return weights, cache / float(plans.batch[0]), available
 
 

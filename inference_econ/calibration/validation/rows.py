@@ -13,6 +13,8 @@ from inference_econ.inputs import Quantity as Fitted
 
 #: Why a row counts apart that says what another says.
 REPEATED = "repeats a row: same subject, demand and results"
+#: How other such reasons begin.
+SPECULATION, SPOILT = "speculation: ", "spoilt run: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,8 @@ class Coverage:
     """Of these, that say what another says."""
     speculative: int
     """Of the others, with speculation, recorded or suspected: they count apart."""
+    spoilt: int
+    """Of the others, that are slower by far than another run of the same configuration."""
     plain: int
     """The rest: what counts."""
     predicted: int
@@ -212,7 +216,7 @@ class Servers:
         return tuple(dict.fromkeys(row.dataset for row in self.rows))
 
     def counted(self) -> list[Row]:
-        """Rows that count: measurements that are neither repeats nor speculative."""
+        """Rows that count: measurements that are neither repeats nor speculative nor spoilt."""
         return [row for row in self.rows if row.measurement is not None and not row.apart]
 
     def split(self) -> dict[str, list[Row]]:
@@ -224,7 +228,7 @@ class Servers:
 
     def speculative(self) -> list[Row]:
         """Rows with speculation, recorded or suspected: those with a known draft length are predicted so."""
-        return [row for row in self.rows if row.apart and row.apart != REPEATED]
+        return [row for row in self.rows if row.apart.startswith(SPECULATION)]
 
     def coverage(self, dataset: str | None = None) -> Coverage:
         """How many rows take part, of one file or of all."""
@@ -232,10 +236,11 @@ class Servers:
         mapped = [row for row in rows if row.measurement is not None]
         plain = [row for row in mapped if not row.apart]
         repeats = sum(row.apart == REPEATED for row in mapped)
-        speculative = len(mapped) - len(plain) - repeats
+        spoilt = sum(row.apart.startswith(SPOILT) for row in mapped)
+        speculative = len(mapped) - len(plain) - repeats - spoilt
         predicted = sum(not row.skipped for row in plain)
         assumed = sum(bool(row.assumed) for row in plain)
-        return Coverage(len(rows), len(mapped), repeats, speculative, len(plain), predicted, assumed)
+        return Coverage(len(rows), len(mapped), repeats, speculative, spoilt, len(plain), predicted, assumed)
 
     def reasons(self) -> dict[str, list[Row]]:
         """Why rows have no prediction, the most frequent reason first."""

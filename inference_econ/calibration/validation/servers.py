@@ -14,7 +14,16 @@ from inference_econ.calibration.measurements import MeasuredServer, Measurement,
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.rows import calibration_behind, was_fitted
 from inference_econ.calibration.validation._report import ComparedPoint
-from inference_econ.calibration.validation.rows import QUANTITIES, REPEATED, File, Quantity, Row, Servers
+from inference_econ.calibration.validation.rows import (
+    QUANTITIES,
+    REPEATED,
+    SPECULATION,
+    SPOILT,
+    File,
+    Quantity,
+    Row,
+    Servers,
+)
 from inference_econ.errors import InputError
 from inference_econ.inputs import Assumptions, catalog, profiles
 
@@ -193,4 +202,6 @@ def check_groups(by: Iterable[str]) -> None:
 def _apart(row: Measurement, *, repeated: bool) -> str:
     if repeated:
         return REPEATED
-    return f"speculation: {row.speculation}" if row.speculates else ""
+    if row.speculates:
+        return f"{SPECULATION}{row.speculation}"
+    return f"{SPOILT}{row.spoilt}" if row.spoilt else ""

@@ -133,7 +133,9 @@ def test_repeats_are_predicted_but_do_not_count_and_what_may_speculate_is_not_pr
         {"id": "odd", "c": "?"},
     ]
     report = servers.servers([_serving(tmp_path / "mine.csv", *rows)])
-    assert report.coverage() == Coverage(read=4, mapped=3, repeats=1, speculative=1, plain=1, predicted=1, assumed=0)
+    assert report.coverage() == Coverage(
+        read=4, mapped=3, repeats=1, speculative=1, spoilt=0, plain=1, predicted=1, assumed=0
+    )
     assert [row.id for row in report.counted()] == ["r1"]
     assert [(row.id, row.apart) for row in report.speculative()] == [("quick", "speculation: suspected")]
     assert [row.apart for row in report.rows][1].startswith("repeats")
@@ -153,6 +155,21 @@ def test_speculating_servers_are_a_class_of_their_own() -> None:
     assert (by_engine["trtllm",].median or 1.0) < 0.15
     (table,) = [one for one in tables(report) if one.title.startswith("Speculating servers")]
     assert {"all", "trtllm b200 MTP3", "sglang b200 MTP2"} <= {row[0] for row in table.rows}
+
+
+def test_spoilt_runs_are_predicted_but_do_not_count(tmp_path: Path) -> None:
+    """No script for gpt-oss speculates, so that the quicker of two runs has nothing that the slower one lacks."""
+    line = "{id},vllm,0.11.2,openai/gpt-oss-120b,b200_sxm,fp4,agg,1024,1024,50,{tpot},4,4,1,1,1,1,1,InferenceX"
+    lines = [line.format(id="good", tpot=4), line.format(id="slow", tpot=8)]
+    path = tmp_path / "mine.csv"
+    path.write_text("\n".join([f"{SERVING},source", *lines]) + "\n", encoding="utf-8")
+    report = servers.servers([path])
+    assert report.coverage().spoilt == 1
+    assert [row.id for row in report.counted()] == ["good"]
+    assert report.rows[1].apart == "spoilt run: 2.0 times as slow as good, a run of the same configuration"
+    assert report.rows[1].predicted(TPOT) is not None
+    assert _lines(report)[1]["reason"] == report.rows[1].apart
+    assert not report.speculative()
 
 
 def test_ttft_without_load_is_apart_from_ttft_under_load(tmp_path: Path) -> None:
@@ -467,7 +484,7 @@ def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -
         "Rows with speculation under the profiles of their hardware",
         "Not predicted",
     ]
-    assert shown[0].rows == (("mine", "3", "2", "0", "1", "1", "1", "0", "100"),)
+    assert shown[0].rows == (("mine", "3", "2", "0", "1", "0", "1", "1", "0", "100"),)
     assert shown[1].rows[0][:4] == ("TPOT", "all", "1", "1")
     assert shown[1].rows[0][-1] in {"0 %", "100 %"}
     assert shown[1].notes[0].startswith("TPOT: the prediction is within ")
@@ -478,7 +495,8 @@ def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -
 
 def test_plain_data(tmp_path: Path) -> None:
     plain = record(servers.servers([_serving(tmp_path / "mine.csv", {})]), ["model"])
-    coverage = {"read": 1, "mapped": 1, "repeats": 0, "speculative": 0, "plain": 1, "predicted": 1, "assumed": 0}
+    coverage = {"read": 1, "mapped": 1, "repeats": 0, "speculative": 0, "spoilt": 0, "plain": 1, "predicted": 1}
+    coverage["assumed"] = 0
     assert plain["coverage"] == coverage
     assert list(plain["errors"]) == ["tpot", "ttft_under_load"]  # type: ignore[call-overload]
     assert plain["groups"][0]["model"] == "llama_3_8b"  # type: ignore[index]

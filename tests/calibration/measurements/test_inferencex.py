@@ -1,0 +1,167 @@
+"""What rows of InferenceX do not say: from the table of their scripts, or not at all."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from inference_econ.calibration import Measurement, Skipped, measurements
+
+SERVING = {
+    "id": "r", "backend": "sglang", "backend_version": "0.5.9", "model_path": "Qwen/Qwen3.5-397B-A17B",
+    "system": "b200_sxm", "precision": "fp8", "mode": "agg", "isl": "8192", "osl": "1024", "silicon_ttft_ms": "200",
+    "silicon_tpot_ms": "10", "silicon_concurrency": "16", "batch_size": "16", "tp_size": "4", "pp_size": "1",
+    "attention_dp_size": "1", "moe_tp_size": "1", "moe_ep_size": "4", "source": "InferenceX",
+}  # fmt: skip
+NIGHTLY = {
+    "hf_model": "deepseek-ai/DeepSeek-R1-0528", "hardware": "b200", "framework": "sglang", "precision": "fp8",
+    "spec_decoding": "none", "isl": "1024", "osl": "1024", "tp": "8", "ep": "1", "dp_attention": "false",
+    "concurrency": "16", "median_ttft_s": "0.2", "median_tpot_s": "0.02",
+    "source": "InferenceMAX nightly runs 2025-12..2026-01 (Apache-2.0)",
+}  # fmt: skip
+
+
+def _read(path: Path, *rows: dict[str, str]) -> list[Measurement | Skipped]:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return measurements.read(path)
+
+
+def _one(tmp_path: Path, row: dict[str, str], **changes: str) -> Measurement:
+    (found,) = _read(tmp_path / "mine.csv", row | changes)
+    assert isinstance(found, Measurement), found
+    return found
+
+
+def _reason(tmp_path: Path, **changes: str) -> str:
+    (found,) = _read(tmp_path / "mine.csv", SERVING | changes)
+    assert isinstance(found, Skipped), found
+    return found.reason
+
+
+# What the scripts told the engines.
+
+
+def test_facts_of_the_version_and_layout_of_a_row(tmp_path: Path) -> None:
+    run = _one(tmp_path, SERVING)
+    assert (run.kv, run.step_tokens, run.most_sequences, run.memory) == ("fp8", 32768.0, 128.0, 0.82)
+    assert (run.speculation, run.wait_steps, run.warmed_up) == ("none", 15.0, True)
+    later = _one(tmp_path, SERVING, backend_version="0.5.12", moe_tp_size="4", moe_ep_size="1")
+    assert (later.step_tokens, later.memory) == (16384.0, 0.8)
+
+
+def test_a_layout_that_only_scripts_with_speculation_began_speculates(tmp_path: Path) -> None:
+    run = _one(tmp_path, SERVING, moe_tp_size="4", moe_ep_size="1")
+    assert run.speculation == "MTP"
+
+
+def test_a_chip_and_version_without_a_script_tell_nothing(tmp_path: Path) -> None:
+    run = _one(tmp_path, SERVING, system="h20_sxm", backend_version="0.5.9")
+    assert (run.kv, run.step_tokens, run.memory, run.speculation) == (None, None, None, "unrecorded")
+    assert run.wait_steps == 0.0
+
+
+def test_scripts_tell_of_runs_of_inferencemax_too(tmp_path: Path) -> None:
+    """Also by the id alone, and by the months that the source names."""
+    nightly = _one(tmp_path, NIGHTLY)
+    assert (nightly.wait_steps, nightly.kv, nightly.most_sequences) == (15.0, "fp8", 128.0)
+    assert _one(tmp_path, NIGHTLY, concurrency="8").wait_steps == 5.0
+    by_id = _one(tmp_path, SERVING, id="inferencemax_7", source="somebody")
+    assert by_id.isl == pytest.approx(0.9 * 8192)
+    assert by_id.wait_steps == 15.0
+    assert _one(tmp_path, SERVING, source="somebody").wait_steps == 0.0
+
+
+def test_cache_formats_changed_with_the_months(tmp_path: Path) -> None:
+    oss = {"hf_model": "openai/gpt-oss-120b", "framework": "vllm", "precision": "fp4", "tp": "2"}
+    assert _one(tmp_path, NIGHTLY, **oss).kv == "fp8"
+    assert _one(tmp_path, NIGHTLY, **oss, source="InferenceMAX 2025-10..2025-11").kv is None
+
+
+def test_degrees_that_scripts_chose_themselves(tmp_path: Path) -> None:
+    """The first scripts of TensorRT-LLM set both by the concurrency, whatever was asked."""
+    row = SERVING | {
+        "backend": "trtllm", "backend_version": "1.1.0rc2.post2", "model_path": "deepseek-ai/DeepSeek-R1",
+        "isl": "1024", "tp_size": "8", "moe_tp_size": "8", "moe_ep_size": "1",
+    }  # fmt: skip
+    quiet = _one(tmp_path, row)
+    assert (quiet.tp, quiet.dp, quiet.ep) == (8, 1, 8)
+    busy = _one(tmp_path, row, silicon_concurrency="64", batch_size="64")
+    assert (busy.tp, busy.dp, busy.ep, busy.accelerators) == (1, 8, 8, 8)
+    assert "attention-DP is 8: so the script of that version" in busy.remarks
+    assert busy.balanced_prompts and not quiet.balanced_prompts
+
+
+def test_without_a_version_the_oldest_that_began_such_a_server_counts(tmp_path: Path) -> None:
+    run = _one(tmp_path, SERVING, backend_version="")
+    assert run.remarks[-1] == "no version is recorded: what the scripts told sglang 0.5.9, the oldest they ran"
+
+
+# Layouts.
+
+
+def test_tensor_and_data_parallel_degrees_of_the_same_accelerators(tmp_path: Path) -> None:
+    """vLLM's expert-parallel runs: attention_dp_size repeats tp_size, and moe_ep_size has their product."""
+    row = SERVING | {
+        "backend": "vllm", "backend_version": "0.18.0", "model_path": "MiniMaxAI/MiniMax-M2.5", "system": "h200_sxm",
+        "tp_size": "8", "attention_dp_size": "8", "moe_ep_size": "64",
+    }  # fmt: skip
+    run = _one(tmp_path, row)
+    assert (run.accelerators, run.tp, run.dp, run.ep) == (8, 1, 8, 8)
+    assert "64 accelerators are 8: attention-DP and tp are the same ones" in run.remarks
+    elsewhere = _one(tmp_path, row, source="somebody")
+    assert (elsewhere.accelerators, elsewhere.tp, elsewhere.dp, elsewhere.ep) == (64, 8, 8, 64)
+
+
+def test_a_batch_below_the_concurrency_is_that_of_one_of_several_servers(tmp_path: Path) -> None:
+    run = _one(tmp_path, SERVING, silicon_concurrency="64")
+    assert (run.accelerators, run.tp, run.dp, run.concurrency) == (16, 4, 1, 64.0)
+    assert "4 servers: batch_size 16 of 64 requests at a time" in run.remarks
+    assert "64 requests at a time are no multiple of batch_size 24" in _reason(
+        tmp_path, silicon_concurrency="64", batch_size="24"
+    )
+
+
+@pytest.mark.parametrize("tp", ["12", "72"])
+def test_totals_of_disaggregated_runs_are_no_aggregated_servers(tmp_path: Path, tp: str) -> None:
+    reason = _reason(tmp_path, system="gb200", tp_size=tp, moe_ep_size=tp)
+    assert reason.startswith(f"tp {tp} of an aggregated server on gb200 is the total of a disaggregated one")
+    assert _one(tmp_path, SERVING, system="gb200").accelerators == 4
+
+
+# Checkpoints.
+
+
+def test_what_makers_call_fp8(tmp_path: Path) -> None:
+    assert _one(tmp_path, SERVING).weights == "fp8_block"
+    assert _one(tmp_path, SERVING, model_path="zai-org/GLM-5-FP8").weights == "fp8_block"
+    assert _one(tmp_path, SERVING, model_path="Qwen/Qwen3-235B-A22B-FP8", precision="").weights == "fp8_block"
+    assert _one(tmp_path, SERVING, model_path="meta-llama/Llama-3.1-70B").weights == "fp8"
+    assert _one(tmp_path, SERVING, model_path="MiniMaxAI/MiniMax-M2.5").weights is None
+
+
+def test_checkpoints_in_nvfp4_of_models_that_are_published_in_int4(tmp_path: Path) -> None:
+    kimi = {"model_path": "moonshotai/Kimi-K2.5", "backend": "vllm", "backend_version": "0.17.0"}
+    assert _one(tmp_path, SERVING, **kimi, precision="fp4").model == "kimi_k2_thinking_nvfp4"
+    integers = _one(tmp_path, SERVING, **kimi, precision="int4")
+    assert (integers.model, integers.weights) == ("kimi_k2_thinking", None)
+
+
+# Spoilt runs.
+
+
+def test_a_run_that_is_slower_by_half_than_another_of_its_configuration_is_spoilt(tmp_path: Path) -> None:
+    good, slow, busier, noisy = _read(
+        tmp_path / "mine.csv",
+        SERVING | {"id": "good"},
+        SERVING | {"id": "slow", "silicon_tpot_ms": "19.9"},
+        SERVING | {"id": "busier", "silicon_tpot_ms": "19.9", "silicon_concurrency": "32", "batch_size": "32"},
+        SERVING | {"id": "noisy", "silicon_tpot_ms": "14.9"},
+    )
+    assert isinstance(slow, Measurement)
+    assert slow.spoilt == "2.0 times as slow as good, a run of the same configuration"
+    assert [getattr(run, "spoilt", None) for run in (good, busier, noisy)] == ["", "", ""]
