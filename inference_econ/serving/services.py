@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +33,7 @@ from inference_econ.serving.steady import Steady, steady
 _BATCHES = 48
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Services:
     """Some layouts as services.
 
@@ -45,8 +47,8 @@ class Services:
         Layouts, arrays of shape (n,).
     slots : ndarray, shape (n,)
         Requests whose cache fits [1].
-    states : Steady
-        Arrays of shape (n, k): steady states by batch, ascending.
+    steady : callable
+        Gives :attr:`states`, which are calculated when they are first asked for.
     speculation : Speculation or None
         Who proposes tokens.
     """
@@ -55,24 +57,29 @@ class Services:
     requests: Requests
     plans: Plans
     slots: Array
-    states: Steady
+    steady: Callable[[], Steady]
     speculation: Speculation | None = None
 
     def __len__(self) -> int:
         return self.slots.size
 
+    @cached_property
+    def states(self) -> Steady:
+        """Steady states by batch, ascending; arrays of shape (n, k)."""
+        return self.steady()
+
     def service(self, index: int) -> Service:
         """One of them."""
         plans, slots = self.plans.at((np.array([index]),)), int(self.slots[index])
-        return Service(self.setup, self.requests, plans, slots, self.states.take(index), self.speculation)
+        return Service(self.setup, self.requests, plans, slots, lambda: self.states.take(index), self.speculation)
 
     def take(self, indices: Indices) -> Services:
         """Some of them."""
-        states = self.states.take(indices)
-        return replace(self, plans=self.plans.at((indices,)), slots=self.slots[indices], states=states)
+        plans, slots = self.plans.at((indices,)), self.slots[indices]
+        return replace(self, plans=plans, slots=slots, steady=lambda: self.states.take(indices))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Service:
     """One layout as a service.
 
@@ -86,8 +93,8 @@ class Service:
         The layout, of shape (1,).
     slots : int
         Requests whose cache fits [1].
-    states : Steady
-        Arrays of shape (k,): steady states by batch, ascending.
+    steady : callable
+        Gives :attr:`states`, which are calculated when they are first asked for.
     speculation : Speculation or None
         Who proposes tokens.
     """
@@ -96,8 +103,18 @@ class Service:
     requests: Requests
     plans: Plans
     slots: int
-    states: Steady
+    steady: Callable[[], Steady]
     speculation: Speculation | None = None
+
+    @cached_property
+    def states(self) -> Steady:
+        """Steady states by batch, ascending; arrays of shape (k,)."""
+        return self.steady()
+
+    @cached_property
+    def prompt(self) -> Prefill:
+        """A prompt of the mean length."""
+        return self.reading(self.requests.new_tokens, self.requests.cached)
 
     @property
     def accelerators(self) -> int:
@@ -107,12 +124,12 @@ class Service:
     @property
     def prefill_seconds(self) -> float:
         """One prompt by itself [s]."""
-        return float(self.states.prefill.seconds[0])
+        return float(self.prompt.seconds[0])
 
     @property
     def prefill_busy_seconds(self) -> float:
         """What one prompt by itself takes of the instance's time, while other groups wait [s]."""
-        return float(self.states.prefill.busy_seconds[0])
+        return float(self.prompt.busy_seconds[0])
 
     @property
     def most_requests_per_second(self) -> float:
@@ -210,7 +227,10 @@ def services(
     """
     slots = np.minimum(slots, _begun(setup, requests, plans))
     shares = np.arange(batches) / (batches - 1.0)
-    states = steady(setup, plans.column(slots[:, None] ** shares), requests, speculation)
+
+    def states() -> Steady:
+        return steady(setup, plans.column(slots[:, None] ** shares), requests, speculation)
+
     return Services(setup, requests, plans, slots, states, speculation)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from inference_econ.serving.simulation import arrivals, play
 
 #: Of the random arrivals, or lengths, of a run that is played [1].
 _SEED = 0
+#: Rounds and requests of a closed loop that are played at least, if it has as many [1].
+_PLAYED_ROUNDS, _PLAYED_REQUESTS = 5, 640
 
 
 def first_round(service: Service, prompts: npt.ArrayLike) -> tuple[Array, Array]:
@@ -56,41 +58,76 @@ def with_start(steady: float, share: float, first: float, last: float, *, median
     return first + place / share * (last - first)
 
 
-def rounds(service: Service, prompts: float, spread: float, count: int) -> tuple[Array, float]:
-    """A closed loop whose requests come in rounds, on an engine that reads all prompts before it goes on decoding.
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a load generator reports of a run.
+
+    Attributes
+    ----------
+    trace : Trace
+        What requests saw.
+    weights : ndarray, shape (n,)
+        Requests of the run that each of them stands for [1].
+    requests_per_second : float
+        Over the whole run, from its beginning to its last token [1/s].
+    """
+
+    trace: Trace
+    weights: Array
+    requests_per_second: float
+
+    def typical(self, values: Array, *, median: bool) -> float:
+        """Mean or median over the run of a value of each request, shape (n,); what is unknown is left out."""
+        known = ~np.isnan(values)
+        values, weights = values[known], self.weights[known]
+        if not median:
+            return float(np.average(values, weights=weights))
+        order = np.argsort(values)
+        share = np.cumsum(weights[order]) / weights.sum()
+        return float(np.interp(0.5, share - weights[order] / weights.sum() / 2.0, values[order]))
+
+
+def closed_loop(service: Service, simulated: Server, clients: int, count: int, spread: float) -> Run:
+    """A run of a closed loop from the first request to the last, played through the server.
 
     Parameters
     ----------
     service : Service
         One instance.
-    prompts : float
-        Requests at a time, n [1].
-    spread : float
-        Longest less shortest output length, over the mean [1].
+    simulated : Server
+        The same; see :func:`inference_econ.serving.simulation.play.server`.
+    clients : int
+        Requests at a time, all of which come at once when the run begins [1].
     count : int
-        Rounds of the run [1].
+        Requests of the run, at least as many as clients [1].
+    spread : float
+        Longest less shortest length, over the mean, of uniform lengths; 0 if all are equal [1].
 
     Returns
     -------
-    (ndarray, float)
-        Mean time that a prompt waits for others in each round, and what prompts of others add to the decoding of a
-        request [s].
-
-    Notes
-    -----
-    All come together, decode together and, of equal length, end together: the next round finds the server as the
-    first did. Prompts take P each; a request waits for half of the others before its first token and for the other
-    half after it. Of uniform lengths of the relative width w, requests end over w sqrt(k - 1) of the time of decoding
-    in round k, as the differences of k - 1 lengths add up, and those who end later wait for prompts of those who end
-    before. Where this is longer than reading n prompts takes, nobody waits for a round.
+    Run
+        Of a long run its beginning, its end and some rounds in between, which stand for all others.
     """
-    each = float(service.shared_prefill_seconds(prompts))
-    work = prompts * each
-    decode = service.requests.decode_steps * float(service.step_seconds(prompts))
-    windows = spread * np.sqrt(np.arange(count)) * decode
-    waits = np.maximum(work - each - windows, 0.0) / 2.0
-    later = (work - each) / 2.0
-    return waits, later if spread == 0.0 else 2.0 * later
+    number = min(count, max(_PLAYED_ROUNDS * clients, _PLAYED_REQUESTS))
+    random = np.random.default_rng(_SEED)
+    isl, osl = (
+        uniform_lengths(mean, spread, number, random)
+        for mean in (service.requests.new_tokens, service.requests.osl.mean)
+    )
+    trace = play.play(service, simulated, arrivals.Loop(clients, isl, osl), warm_up=0.0, cool_down=0.0)
+    ends = np.sort(trace.arrival + trace.e2e)
+    weights, seconds = np.ones(number), float(ends[-1])
+    if number < count:
+        middle = number - 2 * clients
+        weights[clients:-clients] = (count - 2 * clients) / middle
+        seconds += (weights[clients] - 1.0) * float(ends[middle] - ends[0])
+    return Run(trace, weights, count / seconds)
+
+
+def uniform_lengths(mean: float, spread: float, count: int, random: np.random.Generator) -> arrivals.Counts:
+    """Uniform lengths as evenly as can be, in random order [tokens]."""
+    places = (np.arange(count) + 0.5) / count - 0.5
+    return random.permutation(np.maximum(np.rint(mean * (1.0 + spread * places)), 1.0).astype(np.int64))
 
 
 def played(service: Service, simulated: Server, requests_per_second: float, count: int) -> tuple[Trace, float]:
@@ -139,3 +176,9 @@ def decode_steps(requests: Requests, spread: float, count: int) -> Array:
 def prompt_tokens(service: Service) -> int:
     """New tokens of every prompt of a run: the mean [tokens]."""
     return max(round(service.requests.new_tokens), 1)
+
+
+def ends(service: Service, spread: float) -> arrivals.Counts:
+    """New tokens of the shortest and the longest prompt of a run with uniform lengths [tokens]."""
+    mean = service.requests.new_tokens
+    return np.maximum(np.rint([mean * (1.0 - spread / 2.0), mean * (1.0 + spread / 2.0)]), 1.0).astype(np.int64)

@@ -170,38 +170,22 @@ def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) 
 
 def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
     """A constant number of requests, all of which came at once when the run began."""
-    each = np.maximum(np.array([row.concurrency or 1.0 for row in rows]) / replicas, 1.0)
-    states, warm_up = service.at(each), service.setup.assumptions.host.warm_up
-    # Those without a slot wait for one: of so many at a time, each goes around as often as the server completes one.
-    waits = np.maximum(each - service.slots, 0.0) / states.requests_per_second
-    started = load_generator.first_round(service, each)
-    columns = (states.ttft_seconds, states.tpot_seconds, states.requests_per_second)
+    lengths = load_generator.ends(service, rows[0].spread or 0.0)
+    simulated = play.server(service, lengths, prefill_first=rows[0].prefill_first)
     predictions = []
-    for index, row in enumerate(rows):
-        ttft, tpot, rate = (float(values[index]) for values in columns)
-        wait = float(waits[index]) + row.wait_steps * tpot
-        idle = bool(each[index] <= 1.0)
-        if row.prefill_first and row.spread is not None and not idle:
-            ttft, tpot, rate = _rounds(row, service, min(float(each[index]), float(service.slots)), ttft, row.spread)
-        else:
-            beginning = (float(times[index]) + warm_up for times in started)
-            ttft, wait = _over_run(row, ttft + wait, *beginning), 0.0
-        predictions.append(_prediction(row, service, ttft + wait, tpot, rate, idle=idle))
+    for row in rows:
+        assert row.concurrency is not None
+        clients = max(round(row.concurrency / replicas), 1)
+        count = _ROUNDS * clients if row.requests is None else max(round(row.requests / replicas), clients)
+        looked = replace(simulated, look_steps=max(round(2.0 * row.wait_steps), 1))
+        run, median = (
+            load_generator.closed_loop(service, looked, clients, count, row.spread or 0.0),
+            row.statistic == "median",
+        )
+        ttft = run.typical(run.trace.ttft, median=median)
+        tpot = run.typical(run.trace.tpot, median=median) if service.requests.decode_steps > 0 else 0.0
+        predictions.append(_prediction(row, service, ttft, tpot, run.requests_per_second, idle=clients == 1))
     return predictions
-
-
-def _rounds(
-    row: Measurement, service: Service, together: float, steady: float, spread: float
-) -> tuple[float, float, float]:
-    """TTFT and TPOT of requests that come in rounds [s], and how many an instance completes [1/s]."""
-    count = _ROUNDS if row.requests is None or row.concurrency is None else row.requests / row.concurrency
-    waits, others = load_generator.rounds(service, together, spread, max(round(count), 1))
-    waits[0] += service.setup.assumptions.host.warm_up
-    steps = max(service.requests.decode_steps, 1.0)
-    decode = steps * float(service.step_seconds(together))
-    typical = np.median if row.statistic == "median" else np.mean
-    rate = together / (steady + float(np.mean(waits)) + decode + others)
-    return steady + float(typical(waits)), (decode + others) / steps, rate
 
 
 def _over_run(row: Measurement, steady: float, first: float, last: float) -> float:

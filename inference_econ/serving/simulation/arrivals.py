@@ -42,9 +42,46 @@ class Stream:
             )
         if not np.isfinite(self.arrival).all() or (np.diff(self.arrival) < 0.0).any():
             raise InputError("times of arrival must be finite and ascending")
-        for name, lengths in (("isl", self.isl), ("osl", self.osl)):
-            if self.arrival.size and lengths.min() < 1:
-                raise InputError(f"{name} must be at least 1 token, got {lengths.min()}")
+        _check_lengths(self.isl, self.osl)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A closed loop: some clients, each of which sends its next request when its last one has ended.
+
+    Attributes
+    ----------
+    clients : int
+        Requests at a time, all of which are sent at once when the run begins [1].
+    isl, osl : ndarray of int, shape (n,)
+        Prompt tokens, and output tokens, at least 1 each, in the order in which requests are sent [tokens].
+    pause_seconds : float
+        From the last token of a request until the server has the client's next one, and from the beginning of the run
+        until it has the first ones [s].
+    """
+
+    clients: int
+    isl: Counts
+    osl: Counts
+    pause_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no closed loop."""
+        if self.clients < 1:
+            raise InputError(f"a closed loop needs at least 1 client, got {self.clients}")
+        if self.isl.shape != self.osl.shape or self.isl.ndim != 1:
+            raise InputError(
+                f"isl and osl must be lists of the same length, got the shapes {self.isl.shape} and {self.osl.shape}"
+            )
+        if not 0.0 <= self.pause_seconds < math.inf:
+            raise InputError(f"pause_seconds must be a number >= 0, got {self.pause_seconds:g}")
+        _check_lengths(self.isl, self.osl)
+
+
+def _check_lengths(isl: Counts, osl: Counts) -> None:
+    for name, lengths in (("isl", isl), ("osl", osl)):
+        if lengths.size and lengths.min() < 1:
+            raise InputError(f"{name} must be at least 1 token, got {lengths.min()}")
 
 
 def fixed(tokens: int) -> LengthLaw:

@@ -1,9 +1,9 @@
 """A server with continuous batching, played step by step: a second opinion on the formulas of a queue.
 
-Every request is followed from its arrival to its last token. Where the closed forms of
-:mod:`inference_econ.formulas.queueing` hold, the simulation agrees with them within its confidence; beyond them it
-knows what they leave out: prefill that holds up the decode steps of others, steps that must end before a newcomer
-is looked at, and contexts that grow.
+Every request is followed from its arrival to its last token, whether requests come as a stream or clients send their
+next one when the last has ended. Where the closed forms of :mod:`inference_econ.formulas.queueing` hold, the simulation
+agrees with them within its confidence; beyond them it knows what they leave out: prompts that are read together, steps
+that must end before a newcomer is looked at, requests that end together, and contexts that grow.
 """
 
 from __future__ import annotations
@@ -11,18 +11,15 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from inference_econ.errors import InputError
-from inference_econ.serving.simulation.arrivals import Stream
+from inference_econ.serving.simulation.arrivals import Loop, Stream
 from inference_econ.serving.simulation.trace import Trace, trace
-
-if TYPE_CHECKING:
-    import simpy
 
 Policy = Literal["prefill_first", "chunked"]
 
@@ -40,11 +37,11 @@ class Server:
     slots : int
         Requests in flight at most, the one being prefilled included [1].
     policy : str
-        ``prefill_first``: while a prompt waits and a slot is free, decoding pauses and prompts are prefilled one
-        after another. ``chunked``: every step carries one token of each decoding request and up to ``chunk`` prompt
-        tokens of each group, in the order of arrival, and lasts as long as both together.
+        Both read the prompts that have come in the order of arrival, up to ``chunk`` tokens of each group in a step.
+        ``prefill_first``: decoding pauses until all are read. ``chunked``: each of these steps carries one token of
+        each decoding request too, and lasts as long as both together.
     chunk : int
-        Prompt tokens of a group in a step [tokens]; without effect on ``prefill_first``.
+        Prompt tokens of a group in a step; of the last prompt a part is read, if not all of it has room [tokens].
     chip_seconds : callable, optional
         As ``prefill_seconds``: for how much of it the chips work [s]; always, if not given. The rest they wait for the
         host to launch kernels, once for all prompts of a step, and decode meanwhile (``chunked``).
@@ -64,6 +61,10 @@ class Server:
         (requests decoded together, prompts of the step) -> what a step with both takes less than two [s].
     steps_ahead : int
         Steps that are prepared while one runs, and that no newcomer can join; an idle server has none [1].
+    look_steps : int
+        Newcomers are looked at once in so many steps [1].
+    most_prompts : float
+        Prompts that a group reads in a step at most, whatever their length [1].
     """
 
     decode_step_seconds: Callable[[int, float], float]
@@ -79,6 +80,8 @@ class Server:
     lone_step_seconds: Callable[[int, float], float] | None = None
     own_share: float = 1.0
     saved_seconds: Callable[[int, float], float] | None = None
+    look_steps: int = 1
+    most_prompts: float = math.inf
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
@@ -98,17 +101,21 @@ class Server:
             raise InputError(f"own_share must be a share from 0 to 1, got {self.own_share:g}")
         if self.steps_ahead < 0:
             raise InputError(f"steps_ahead must be at least 0, got {self.steps_ahead}")
+        if self.look_steps < 1:
+            raise InputError(f"look_steps must be at least 1, got {self.look_steps}")
+        if not self.most_prompts >= 1:
+            raise InputError(f"most_prompts must be at least 1, got {self.most_prompts:g}")
 
 
-def simulate(server: Server, stream: Stream, *, warm_up: float = 0.1, cool_down: float = 0.05) -> Trace:
-    """Play a stream of requests through a server.
+def simulate(server: Server, requests: Stream | Loop, *, warm_up: float = 0.1, cool_down: float = 0.05) -> Trace:
+    """Play requests through a server.
 
     Parameters
     ----------
     server : Server
         What serves.
-    stream : Stream
-        What arrives.
+    requests : Stream or Loop
+        What arrives: at its times, or each when a former one of its client has ended.
     warm_up, cool_down : float
         Shares of the requests, by arrival, that are not measured: the first find the server too empty, and the last
         are joined by nobody [1].
@@ -129,189 +136,188 @@ def simulate(server: Server, stream: Stream, *, warm_up: float = 0.1, cool_down:
     exact where the time of a step is linear in the mean context of a batch that stays the same, as reading the cache
     is; otherwise the context's part of the sum is a trapezium rule. The prompts' first token comes with the prefill.
     """
-    import simpy
-
-    count = stream.arrival.size
+    count = requests.isl.size
     first, last = math.floor(warm_up * count), count - math.floor(cool_down * count)
-    if not (warm_up >= 0.0 and cool_down >= 0.0) or last - first < 2:
+    if not (warm_up >= 0.0 and cool_down >= 0.0) or last - first < min(count, 2) or last <= first:
         raise InputError(
             f"warm_up {warm_up:g} and cool_down {cool_down:g} leave {max(last - first, 0)} of {count} requests to "
             "measure; at least 2 are needed"
         )
-    environment = simpy.Environment()
-    engine = _Engine(environment, server, stream)
-    environment.process(engine.arrivals())
-    environment.run(until=environment.process(engine.serve()))
-    started, first_token, finished = (
-        np.array(times) for times in (engine.started, engine.first_token, engine.finished)
-    )
+    engine = _Engine(server, requests)
+    engine.serve()
+    times = (np.array(values) for values in (engine.arrived, engine.started, engine.first_token, engine.finished))
+    arrived, started, first_token, finished = times
+    stream = Stream(arrived, requests.isl, requests.osl)
     return trace(stream, started, first_token, finished, server.slots, slice(first, last))
 
 
 class _Engine:
     """The state of a server while requests are played through it."""
 
-    def __init__(self, environment: simpy.Environment, server: Server, stream: Stream) -> None:
-        self.environment, self.server = environment, server
-        self.times: list[float] = stream.arrival.tolist()
-        self.isl: list[int] = stream.isl.tolist()
-        self.osl: list[int] = stream.osl.tolist()
-        count = len(self.times)
+    def __init__(self, server: Server, requests: Stream | Loop) -> None:
+        self.server, self.now = server, 0.0
+        self.isl: list[int] = requests.isl.tolist()
+        self.osl: list[int] = requests.osl.tolist()
+        count = self.left = len(self.isl)
+        #: When clients send each request, when the server gets it, and which have been sent but not got.
+        self.arrived, self.pause = [0.0] * count, 0.0
+        self.coming: deque[tuple[float, int]] = deque()
+        self.sent = count
+        if isinstance(requests, Stream):
+            self.arrived = requests.arrival.tolist()
+            self.coming.extend((time, request) for request, time in enumerate(self.arrived))
+        else:
+            self.pause, self.sent = requests.pause_seconds, min(requests.clients, count)
+            self.coming.extend((self.pause, request) for request in range(self.sent))
         self.started, self.first_token, self.finished = [0.0] * count, [0.0] * count, [0.0] * count
-        self.to_come, self.left = count, count
-        self.waiting: list[deque[int]] = [deque() for _ in range(server.groups)]
+        groups = range(server.groups)
+        self.waiting: list[deque[int]] = [deque() for _ in groups]
         #: The group of each request; of each group, requests with a slot, and those that decode.
         self.group_of, self.held, self.writing = [0] * count, [0] * server.groups, [0] * server.groups
-        self.slots_each = -(-server.slots // server.groups)
+        self.in_flight, self.slots_each = 0, -(-server.slots // server.groups)
         #: Requests with a slot whose prompt is still to be looked at, and the step that is the first they can join.
-        self.admitted: deque[tuple[int, int]] = deque()
-        #: Prompts that are part of the way through: request and tokens done (chunked prefill).
-        self.prompts: deque[list[int]] = deque()
+        self.admitted: list[deque[tuple[int, int]]] = [deque() for _ in groups]
+        #: A prompt of each group that is part of the way through: request and tokens done.
+        self.begun: list[tuple[int, int] | None] = [None for _ in groups]
         #: Decoding requests by the number of the step that ends them.
         self.decoding: list[tuple[int, int]] = []
         self.steps, self.context = 0, 0
         #: Steps of any kind, those that an idle server need not take included.
         self.taken = 0
-        self.arrived = environment.event()
+        #: The first of these in which prompts are read, and how many requests wait for a slot.
+        self.soonest, self.queued = math.inf, 0
+        self.known: dict[tuple[int, int], tuple[float, float]] = {}
 
-    def arrivals(self) -> Generator[simpy.Event]:
-        """Put each request into the queue when its time has come."""
-        for request, time in enumerate(self.times):
-            yield self.environment.timeout(max(time - self.environment.now, 0.0))
-            group = min(range(self.server.groups), key=self._load)
-            self.group_of[request] = group
-            self.waiting[group].append(request)
-            self.to_come -= 1
-            if not self.arrived.triggered:
-                self.arrived.succeed()
-
-    def serve(self) -> Generator[simpy.Event]:
-        """Until every request has its last token: prefill, decode, or wait for work."""
+    def serve(self) -> None:
+        """Until every request has its last token: read prompts, decode, or wait for work."""
+        coming = self.coming
         while self.left:
-            self._admit()
-            if self.prompts or self._next_is_due():
-                yield from self._mixed_step() if self.server.policy == "chunked" else self._prefill()
+            self._arrive()
+            if self.queued:
+                self._admit()
+            if self.soonest <= self.taken:
+                self._read()
             elif self.decoding:
-                yield from self._decode()
+                self._decode()
             else:
-                yield self._next_arrival()
+                self.now = max(self.now, coming[0][0])
+
+    def _arrive(self) -> None:
+        """Put each request into a queue when its time has come, before those are gone that the step ends."""
+        coming, now = self.coming, self.now
+        while coming and coming[0][0] <= now:
+            request = coming.popleft()[1]
+            group = 0
+            if self.server.groups > 1:
+                group = self.group_of[request] = min(range(self.server.groups), key=self._load)
+            self.waiting[group].append(request)
+            self.queued += 1
 
     def _load(self, group: int) -> int:
         """What vLLM's balancer of data-parallel groups goes by."""
         return 4 * len(self.waiting[group]) + self.held[group]
 
-    def _slot_is_free(self) -> bool:
-        return sum(self.held) < self.server.slots and min(self.held) < self.slots_each
-
     def _admit(self) -> None:
         """Give free slots to those who wait, from the first step on that is not prepared yet."""
+        server, idle = self.server, not (self.decoding or any(self.begun))
+        step = -(-(self.taken + server.steps_ahead) // server.look_steps) * server.look_steps
         for group, waiting in enumerate(self.waiting):
-            while waiting and self.held[group] < self.slots_each and sum(self.held) < self.server.slots:
+            while waiting and self.held[group] < self.slots_each and self.in_flight < server.slots:
                 self.held[group] += 1
-                self.admitted.append((waiting.popleft(), self.taken + self.server.steps_ahead))
-        if self.admitted and not (self.decoding or self.prompts):
-            # An idle server has prepared nothing.
-            self.taken = self.admitted[-1][1]
+                self.in_flight += 1
+                self.queued -= 1
+                self.admitted[group].append((waiting.popleft(), step))
+                self.soonest = min(self.soonest, step)
+                if idle:
+                    # An idle server has prepared nothing.
+                    self.taken = step
 
-    def _next_is_due(self) -> bool:
-        return bool(self.admitted) and self.admitted[0][1] <= self.taken
+    def _look(self) -> None:
+        """Note the first step that reads prompts."""
+        self.soonest = self.taken if any(self.begun) else math.inf
+        for queue in self.admitted:
+            if queue and queue[0][1] < self.soonest:
+                self.soonest = queue[0][1]
 
-    def _next_arrival(self) -> simpy.Event:
-        self.arrived = self.environment.event()
-        return self.arrived
-
-    def _prefill(self) -> Generator[simpy.Event]:
-        """One prompt, alone; of several groups one each."""
-        prompts: dict[int, int] = {}
-        for request in self._due():
-            prompts.setdefault(self.group_of[request], request)
-        for request in prompts.values():
-            self.admitted.remove(next(entry for entry in self.admitted if entry[0] == request))
-            self.started[request] = self.environment.now
-        each = [self._prompt_seconds(self.isl[request], 0) for request in prompts.values()]
-        yield self.environment.timeout(self._in_step(max(each), sum(each)))
+    def _read(self) -> None:
+        """A step that reads prompts, with one token of each decoding request if these do not wait."""
+        server, stages = self.server, self.server.stages
+        beside = self.decoding if server.policy == "chunked" else []
+        decoding = self._step_seconds(self.context / len(beside)) if beside else 0.0
+        ready: list[int] = []
+        # What prompts add: the work of chips, and what is launched for longer than it takes to decode.
+        working, prompts, longest, every = [], [], 0.0, 0.0
+        for group in range(server.groups):
+            work = count = 0.0
+            for part, alone, chips in self._parts(group, ready):
+                work += part * chips
+                count += part
+                wait = part * alone - decoding / stages
+                if wait > 0.0:
+                    every += wait
+                    if wait > longest:
+                        longest = wait
+            working.append(work)
+            prompts.append(count)
+        work, total = max(working) * server.own_share + sum(working) * (1.0 - server.own_share), sum(prompts)
+        if server.together is not None:
+            work *= server.together(max(prompts), total)
+        if server.saved_seconds is not None and beside:
+            work = max(work - server.saved_seconds(len(beside), total), 0.0)
+        self.now += decoding + max(work, min(every, stages * longest))
         self.taken += 1
-        for request in prompts.values():
+        self._arrive()
+        self._look()
+        if beside:
+            self._advance(1)
+        for request in ready:
             self._answer(request)
 
-    def _mixed_step(self) -> Generator[simpy.Event]:
-        """One token of each decoding request, and a chunk of the prompts."""
-        budget, decoding, stages = [self.server.chunk] * self.server.groups, 0.0, self.server.stages
-        ready: list[list[int]] = []
-        if self.decoding:
-            decoding = self._step_seconds(self.context / len(self.decoding))
-        # What prompts add: the work of chips, and what is launched for longer than it takes to decode.
-        working, prompts = [0.0] * self.server.groups, [0.0] * self.server.groups
-        waits = list[float]()
-        for entry in self._prompts_in_order(budget):
-            (request, done), group = entry, self.group_of[entry[0]]
-            whole = min(self.server.chunk, self.isl[request] - done)
-            taken = min(budget[group], whole)
-            # What is begun because there is room left takes its part of the time.
-            part, alone = taken / whole, self._prompt_seconds(whole, done)
-            working[group] += part * self._chip_seconds(whole, done, alone)
-            prompts[group] += part
-            waits.append(max(part * alone - decoding / stages, 0.0))
-            entry[1] += taken
-            budget[group] -= taken
-            if entry[1] == self.isl[request]:
-                ready.append(entry)
-        work = self._in_step(max(working), sum(working))
-        if self.server.together is not None:
-            work *= self.server.together(max(prompts), sum(prompts))
-        if self.server.saved_seconds is not None and self.decoding:
-            work = max(work - self.server.saved_seconds(len(self.decoding), sum(prompts)), 0.0)
-        yield self.environment.timeout(decoding + max(work, min(sum(waits), stages * max(waits))))
-        self.taken += 1
-        if self.decoding:
-            self._advance(1)
-        for entry in ready:
-            self.prompts.remove(entry)
-            self._answer(entry[0])
+    def _parts(self, group: int, ready: list[int]) -> list[tuple[float, float, float]]:
+        """What a group reads in a step: shares of what a step can read of prompts, and seconds of that, of chips too.
 
-    def _in_step(self, fullest: float, every: float) -> float:
-        """Seconds of the fullest group's own work and of all groups' shared work, from those of prompts alone."""
-        return fullest * self.server.own_share + every * (1.0 - self.server.own_share)
-
-    def _due(self) -> list[int]:
-        """Requests that can join the step, in order."""
-        return [request for request, step in self.admitted if step <= self.taken]
-
-    def _prompts_in_order(self, budget: list[int]) -> Generator[list[int]]:
-        """Prompts that have begun, then those that can join the step, of groups that have some of their budget left."""
-        for entry in list(self.prompts):
-            if budget[self.group_of[entry[0]]]:
-                yield entry
-        for admitted in list(self.admitted):
-            request, step = admitted
-            if step > self.taken or not any(budget):
+        Prompts that it ends are added to ``ready``. What is begun because there is room left takes its part of the
+        time.
+        """
+        chunk, admitted = self.server.chunk, self.admitted[group]
+        parts: list[tuple[float, float, float]] = []
+        budget, begun = chunk, self.begun[group]
+        self.begun[group] = None
+        while budget and len(parts) < self.server.most_prompts:
+            if begun is None:
+                if not admitted or admitted[0][1] > self.taken:
+                    break
+                begun = (admitted.popleft()[0], 0)
+                self.started[begun[0]] = self.now
+            request, done = begun
+            left = self.isl[request] - done
+            whole = left if left < chunk else chunk
+            taken = whole if whole < budget else budget
+            parts.append((taken / whole, *self._prompt_seconds(whole, done)))
+            budget -= taken
+            if taken == left:
+                ready.append(request)
+            else:
+                self.begun[group] = (request, done + taken)
                 break
-            if budget[self.group_of[request]]:
-                self.admitted.remove(admitted)
-                self.started[request] = self.environment.now
-                self.prompts.append([request, 0])
-                yield self.prompts[-1]
+            begun = None
+        return parts
 
-    def _decode(self) -> Generator[simpy.Event]:
+    def _decode(self) -> None:
         """Steps until a request ends or can join, or until the one in which an arrival finds a free slot."""
-        now, batch = self.environment.now, len(self.decoding)
         steps = self.decoding[0][0] - self.steps
-        if self.admitted:
-            steps = min(steps, self.admitted[0][1] - self.taken)
-        mean = self.context / batch
+        if self.soonest < self.taken + steps:
+            steps = int(self.soonest) - self.taken
+        mean = self.context / len(self.decoding)
         first = self._step_seconds(mean)
         growth = 0.0 if steps == 1 else (self._step_seconds(mean + steps - 1) - first) / (steps - 1)
-        end = self.environment.timeout(_sum(first, growth, steps))
-        if self._slot_is_free() and self.to_come:
-            arrival = self._next_arrival()
-            yield arrival | end
-            if not end.processed:
-                steps = min(_steps_begun(first, growth, self.environment.now - now), steps)
-                left = now + _sum(first, growth, steps) - self.environment.now
-                yield self.environment.timeout(max(left, 0.0))
-        else:
-            yield end
+        if self.coming and self.in_flight < self.server.slots and min(self.held) < self.slots_each:
+            until = self.coming[0][0] - self.now
+            if until <= _sum(first, growth, steps):
+                steps = min(_steps_begun(first, growth, until), steps)
+        self.now += _sum(first, growth, steps)
         self.taken += steps
+        self._arrive()
         self._advance(steps)
 
     def _advance(self, steps: int) -> None:
@@ -326,7 +332,7 @@ class _Engine:
 
     def _answer(self, request: int) -> None:
         """Note the first token, which comes with the prefill, and begin to decode."""
-        self.first_token[request] = self.environment.now
+        self.first_token[request] = self.now
         if self.osl[request] == 1:
             self._finish(request)
             return
@@ -335,33 +341,48 @@ class _Engine:
         heapq.heappush(self.decoding, (self.steps + self.osl[request] - 1, request))
 
     def _finish(self, request: int) -> None:
-        self.finished[request] = self.environment.now
+        """Note the last token, for which the client of a closed loop sends its next request."""
+        self.finished[request] = self.now
         self.held[self.group_of[request]] -= 1
+        self.in_flight -= 1
         self.left -= 1
+        if self.sent < len(self.isl):
+            self.arrived[self.sent] = self.now
+            self.coming.append((self.now + self.pause, self.sent))
+            self.sent += 1
 
     def _step_seconds(self, context: float) -> float:
         """A decode step, between that of all groups as full as the fullest and that of the fullest alone."""
         batch, groups = len(self.decoding), self.server.groups
-        most = max(self.writing)
-        even = groups * most if groups > 1 else batch
-        seconds = float(self.server.decode_step_seconds(even, context))
-        if batch < even and self.server.lone_step_seconds is not None:
-            alone = float(self.server.lone_step_seconds(most, context))
-            seconds = alone + (seconds - alone) * (batch - most) / (even - most)
-        return _checked(seconds, f"decode_step_seconds for a batch of {batch} at {context:g} tokens of context")
+        if groups == 1:
+            seconds = float(self.server.decode_step_seconds(batch, context))
+        else:
+            most = max(self.writing)
+            even = groups * most
+            seconds = float(self.server.decode_step_seconds(even, context))
+            if batch < even and self.server.lone_step_seconds is not None:
+                alone = float(self.server.lone_step_seconds(most, context))
+                seconds = alone + (seconds - alone) * (batch - most) / (even - most)
+        if not 0.0 <= seconds < math.inf:
+            _refuse(seconds, f"decode_step_seconds for a batch of {batch} at {context:g} tokens of context")
+        return seconds
 
-    def _prompt_seconds(self, tokens: int, cached: int) -> float:
-        seconds = float(self.server.prefill_seconds(tokens, cached))
-        return _checked(seconds, f"prefill_seconds for {tokens} tokens after {cached} cached ones")
+    def _prompt_seconds(self, tokens: int, cached: int) -> tuple[float, float]:
+        """Of a part of a prompt by itself, and of the chips alone [s]."""
+        known = self.known.get((tokens, cached))
+        if known is None:
+            seconds = working = float(self.server.prefill_seconds(tokens, cached))
+            if not 0.0 <= seconds < math.inf:
+                _refuse(seconds, f"prefill_seconds for {tokens} tokens after {cached} cached ones")
+            if self.server.chip_seconds is not None:
+                working = float(self.server.chip_seconds(tokens, cached))
+                if not 0.0 <= working < math.inf:
+                    _refuse(working, f"chip_seconds for {tokens} tokens after {cached} cached ones")
+            known = self.known[tokens, cached] = seconds, working
+        return known
 
-    def _chip_seconds(self, tokens: int, cached: int, alone: float) -> float:
-        if self.server.chip_seconds is None:
-            return alone
-        seconds = float(self.server.chip_seconds(tokens, cached))
-        return _checked(seconds, f"chip_seconds for {tokens} tokens after {cached} cached ones")
 
-
-def _sum(first: float, growth: float, steps: int) -> float:
+def _sum(first: float, growth: float, steps: float) -> float:
     """Time of some steps, each longer than the one before by the same amount [s]."""
     return steps * (first + growth * (steps - 1) / 2.0)
 
@@ -374,7 +395,5 @@ def _steps_begun(first: float, growth: float, seconds: float) -> int:
     return max(math.ceil(2.0 * seconds / below - 1e-9), 1) if below > 0.0 else 1
 
 
-def _checked(seconds: float, what: str) -> float:
-    if not 0.0 <= seconds < math.inf:
-        raise InputError(f"{what} must be a finite time >= 0 s, got {seconds:g}")
-    return seconds
+def _refuse(seconds: float, what: str) -> None:
+    raise InputError(f"{what} must be a finite time >= 0 s, got {seconds:g}")

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.engine import fastest_cut, group_steps, reading_groups, saved_seconds, unhindered
+from inference_econ.engine import Prefill, fastest_cut, group_steps, reading_groups, saved_seconds, unhindered
 from inference_econ.inputs import Length
 from inference_econ.serving.services import Service
 from inference_econ.serving.shared_work import Parts
 from inference_econ.serving.simulation import arrivals
-from inference_econ.serving.simulation.arrivals import Counts, Stream
+from inference_econ.serving.simulation.arrivals import Counts, Loop, Stream
 from inference_econ.serving.simulation.events import Server, simulate
 from inference_econ.serving.simulation.step_table import StepTable
 from inference_econ.serving.simulation.trace import Trace
 
 #: Points of the tables of step times: batches or prompt tokens in equal ratios, and contexts over the mean one.
 _SIZES, _CONTEXTS = 40, (0.0, 0.5, 1.0, 2.0, 4.0)
-#: The same of what steps with decoding and prompts save [1].
-_SAVED = 12
+#: Batches of the table where prompts are nearly of one length, and the ratio of lengths up to which they are [1].
+_FEW, _NEARLY = 16, 1.5
+#: Points of what steps with decoding and prompts save: batches, and numbers of prompts [1].
+_SAVED, _SAVED_PROMPTS = 6, 12
+#: Prompt tokens of a step that nothing limits [tokens].
+_NO_LIMIT = 2**17
 #: Requests of a rehearsal: so many, and so many times those that can be in flight, at most.
 _LEAST, _PER_SLOT, _MOST = 6_000, 10, 40_000
 
 
-def server(service: Service, lengths: Counts) -> Server:
+def server(service: Service, lengths: Counts, *, prefill_first: bool = False, look_steps: int = 1) -> Server:
     """What the simulation needs to know of a service.
 
     Parameters
@@ -34,7 +39,12 @@ def server(service: Service, lengths: Counts) -> Server:
     service : Service
         One instance.
     lengths : ndarray of int, shape (n,)
-        New tokens of the prompts that it will read [tokens].
+        New tokens of the prompts that it will read [tokens]. Where they are nearly the same, few sizes are asked of the
+        engine.
+    prefill_first : bool
+        Decoding waits until all prompts that have come are read; it does so anyway where steps have no limit.
+    look_steps : int
+        See :class:`Server` [1].
 
     Returns
     -------
@@ -46,39 +56,76 @@ def server(service: Service, lengths: Counts) -> Server:
     Groups of attention ranks have requests of their own and step together. Pipeline stages read prompts in turn, each
     in its share of the time of the instance. Prompts that share a step take what as many of the mean length do.
     """
-    chunk, longest = service.setup.assumptions.serving.prefill_chunk, int(lengths.max())
-    requests = service.requests
-    contexts = requests.mean_context * np.array(_CONTEXTS)
-    steps, lone, most = _decode_tables(service, contexts)
-    sizes = _prompt_sizes(service, longest)
-    # Of a prompt that fits one chunk, a part may have been read before.
-    done = contexts if longest > chunk > 0 else np.array([0.0, longest] if chunk else [0.0])
-    read = [[service.reading(float(size), requests.cached + float(before)) for before in done] for size in sizes]
-    alone = [[float(prompt.busy_seconds[0]) for prompt in row] for row in read]
-    chips = [[float((prompt.busy_seconds * prompt.chip_share)[0]) for prompt in row] for row in read]
+    assumed, requests = service.setup.assumptions, service.requests
+    chunk, few = int(assumed.serving.prefill_chunk), bool(lengths.max() <= _NEARLY * lengths.min())
     groups, stages = round(float(reading_groups(service.setup, service.plans)[0])), float(service.plans.pp[0])
+    first = float(lengths.min()) + requests.cached
+    ends = np.unique([first, 2.0 * requests.mean_context - first])
+    steps, lone, most = _decode_tables(
+        service, *((ends, _FEW) if few else (requests.mean_context * np.array(_CONTEXTS), _SIZES))
+    )
+    alone, chips = _prompt_tables(service, int(lengths.max()), few=few)
     own, together = _shared(service, groups, stages)
+    whole = prefill_first or not chunk
     return Server(
-        lambda batch, context: steps(min(batch, most), context + requests.cached),
-        StepTable(sizes.tolist(), done.tolist(), alone),
+        steps if service.speculation is None else lambda batch, context: steps(min(batch, most), context),
+        alone,
         service.slots,
-        "chunked" if chunk else "prefill_first",
-        int(chunk) or 1,
-        StepTable(sizes.tolist(), done.tolist(), chips),
+        "prefill_first" if whole else "chunked",
+        chunk or _NO_LIMIT,
+        chips,
         together,
         stages=stages,
-        steps_ahead=round(service.setup.assumptions.host.steps_ahead),
+        steps_ahead=round(assumed.host.steps_ahead),
         groups=groups,
-        lone_step_seconds=lambda batch, context: lone(batch, context + requests.cached),
+        lone_step_seconds=lone,
         own_share=own,
-        saved_seconds=_saved_table(service, groups, stages) if chunk and requests.decode_steps > 0 else None,
+        saved_seconds=None if whole or requests.decode_steps <= 0 else _saved_table(service, groups, stages),
+        look_steps=look_steps,
+        most_prompts=math.inf if chunk else 1.0,
     )
 
 
-def _prompt_sizes(service: Service, longest: int) -> Array:
+def _prompt_tables(service: Service, longest: int, *, few: bool) -> tuple[StepTable, StepTable]:
+    """Seconds of parts of prompts alone, and of the chips for them, by tokens and by tokens that are read before."""
+    chunk, requests = service.setup.assumptions.serving.prefill_chunk, service.requests
+    largest = min(longest, int(chunk) or longest)
+    sizes = _prompt_sizes(requests.new_tokens, chunk, largest)
+    if few:
+        usual = max(min(requests.new_tokens, float(largest)), 1.0)
+        sizes = np.unique([max(usual / 2.0, 1.0), usual])
+    # Of a prompt that fits one chunk, a part may have been read before.
+    several = longest > chunk > 0
+    done = requests.mean_context * np.array(_CONTEXTS) if several else np.array([0.0, longest] if chunk else [0.0])
+    if few:
+        done = np.array([0.0, longest] if several else [0.0])
+    read = [[_reading(service, float(size), float(before)) for before in done] for size in sizes]
+    alone = np.array([[float(prompt.busy_seconds[0]) for prompt in row] for row in read])
+    chips = np.array([[float((prompt.busy_seconds * prompt.chip_share)[0]) for prompt in row] for row in read])
+    ends = np.array([1.0, largest])
+    return _with_ends(sizes, done, alone, ends), _with_ends(sizes, done, chips, ends)
+
+
+def _reading(service: Service, size: float, before: float) -> Prefill:
+    """Of a part of a prompt; that of the usual one is known."""
+    if size == service.requests.new_tokens and before == 0.0:
+        return service.prompt
+    return service.reading(size, service.requests.cached + before)
+
+
+def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTable:
+    """A table whose first and last lines, or the only value, reach to some ends; never below nothing."""
+    points = np.unique(np.concatenate([sizes, ends]))
+    if sizes.size == 1:
+        return StepTable(points.tolist(), done.tolist(), np.broadcast_to(seconds, (points.size, done.size)))
+    below = np.clip(np.searchsorted(sizes, points, "right") - 1, 0, sizes.size - 2)
+    share = ((points - sizes[below]) / (sizes[below + 1] - sizes[below]))[:, None]
+    values = seconds[below] + share * (seconds[below + 1] - seconds[below])
+    return StepTable(points.tolist(), done.tolist(), np.maximum(values, 0.0))
+
+
+def _prompt_sizes(usual: float, chunk: float, largest: int) -> Array:
     """Tokens that are read at a time; usual ones are among them, so that they are not interpolated [tokens]."""
-    chunk, usual = service.setup.assumptions.serving.prefill_chunk, service.requests.new_tokens
-    largest = min(longest, chunk or longest)
     exact = [size for size in (usual, usual % (chunk or np.inf)) if 1.0 <= size <= largest]
     return np.unique(np.append(np.rint(np.geomspace(1.0, largest, _SIZES)), exact))
 
@@ -92,20 +139,20 @@ def _shared(service: Service, groups: int, stages: float) -> tuple[float, Callab
     counts = np.unique(np.rint(np.geomspace(1.0, parts.most, _SIZES)))
     plans = service.plans.column(counts[None])
     single = group_steps(free, plans, parts.tokens, parts.cached, counts[None], counts[None])[0]
-    even = group_steps(free, plans, parts.tokens, parts.cached, groups * counts[None], counts[None])[0]
-    own = 1.0
+    even, own = single, 1.0
     if groups > 1:
+        even = group_steps(free, plans, parts.tokens, parts.cached, groups * counts[None], counts[None])[0]
         own = 1.0 - float(np.clip((even[0] - single[0]) / (groups - 1.0) / single[0], 0.0, 1.0))
-    low, high = (values / single[0] for values in (single, even))
+    # Of the fullest group alone, and of groups that are equally full.
+    table = StepTable(counts.tolist(), [0.0, 1.0], np.stack([single, even], axis=-1) / single[0])
+    highest = float(counts[-1])
 
     def share(fullest: float, every: float) -> float:
         each = max(fullest / stages, 1e-9)
         most = max(each, 1.0)
         total = every / stages * most / each
-        step = float(np.interp(most, counts, low))
-        if groups > 1:
-            step += (float(np.interp(most, counts, high)) - step) * (total - most) / ((groups - 1.0) * most)
-        return step / (most * own + total * (1.0 - own))
+        along = 0.0 if groups == 1 else (total - most) / ((groups - 1.0) * most)
+        return table(min(most, highest), along) / (most * own + total * (1.0 - own))
 
     return own, share
 
@@ -114,38 +161,40 @@ def _saved_table(service: Service, groups: int, stages: float) -> Callable[[int,
     """What steps with decoding requests and prompts take less than two [s]."""
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
     batches = np.unique(np.rint(np.geomspace(1.0, service.slots, _SAVED)))
-    counts = np.unique(np.rint(np.geomspace(1.0, parts.most * groups, _SAVED)))
+    counts = np.unique(np.rint(np.geomspace(1.0, parts.most * groups, _SAVED_PROMPTS)))
     rows = service.plans.column(np.maximum(np.repeat(batches, counts.size), stages)[None])
     prompts = np.tile(counts, batches.size)[None]
     seconds = saved_seconds(free, rows, parts.tokens, parts.cached, prompts).reshape(batches.size, counts.size)
-    table = StepTable(batches.tolist(), counts.tolist(), seconds)
+    table, last, largest = StepTable(batches.tolist(), counts.tolist(), seconds), int(batches[-1]), float(counts[-1])
 
     def saved(batch: int, every: float) -> float:
         each = every / stages
-        inside = min(max(each, 1.0), counts[-1])
-        return table(min(batch, int(batches[-1])), inside) * min(each, 1.0)
+        return table(min(batch, last), min(max(each, 1.0), largest)) * min(each, 1.0)
 
     return saved
 
 
-def _decode_tables(service: Service, contexts: Array) -> tuple[StepTable, StepTable, int]:
+def _decode_tables(service: Service, contexts: Array, sizes: int) -> tuple[StepTable, StepTable, int]:
     """Decode steps by batch and context, of groups that are equally full and of one by itself; and the largest batch.
 
     Of speculation rounds over the tokens that they give, at the mean context.
     """
-    setup, plans, states = service.setup, service.plans, service.states
+    setup, plans = service.setup, service.plans
     groups = round(float(reading_groups(setup, plans)[0]))
     if service.speculation is not None:
+        states = service.states
         table = StepTable(states.batch.tolist(), [service.requests.mean_context], states.decode_seconds[:, None])
         return table, table, int(states.batch[-1])
-    batches = np.unique(np.rint(np.geomspace(1.0, -(-service.slots // groups), _SIZES)))
+    batches = np.unique(np.rint(np.geomspace(1.0, -(-service.slots // groups), sizes)))
 
     def of(sequences: Array, fullest: float) -> StepTable:
         rows = replace(plans, batch=np.maximum(sequences, plans.pp), fullest=fullest)
         seconds = [fastest_cut(replace(setup, context=float(context)), rows) for context in contexts]
-        return StepTable(sequences.tolist(), contexts.tolist(), np.stack(np.broadcast_arrays(*seconds), axis=-1))
+        seen = (contexts - service.requests.cached).tolist()
+        return StepTable(sequences.tolist(), seen, np.stack(np.broadcast_arrays(*seconds), axis=-1))
 
-    return of(batches * groups, 1.0), of(batches, float(groups)), int(batches[-1]) * groups
+    even = of(batches * groups, 1.0)
+    return even, even if groups == 1 else of(batches, float(groups)), int(batches[-1]) * groups
 
 
 def rehearse(
@@ -196,9 +245,9 @@ def rehearse(
 
 
 def play(
-    service: Service, simulated: Server, stream: Stream, *, warm_up: float = 0.1, cool_down: float = 0.05
+    service: Service, simulated: Server, stream: Stream | Loop, *, warm_up: float = 0.1, cool_down: float = 0.05
 ) -> Trace:
-    """Play a stream of requests through a service.
+    """Play requests through a service.
 
     Parameters
     ----------
@@ -206,8 +255,8 @@ def play(
         One instance.
     simulated : Server
         The same from :func:`server`.
-    stream : Stream
-        What arrives; its prompts without what is cached.
+    stream : Stream or Loop
+        What arrives; its prompts without what is cached. Clients of a loop pause for what the host takes per request.
     warm_up, cool_down : float
         See :func:`inference_econ.serving.simulation.events.simulate` [1].
 
@@ -216,9 +265,14 @@ def play(
     Trace
         What the requests saw, each with the time that is spent on it apart from others.
     """
-    seen = simulate(simulated, stream, warm_up=warm_up, cool_down=cool_down)
     # A prompt takes longer than its share of the time of the instance where groups read several at a time.
-    apart = service.prefill_seconds - service.prefill_busy_seconds + service.setup.assumptions.host.request_overhead
+    apart = service.prefill_seconds - service.prefill_busy_seconds
+    overhead = service.setup.assumptions.host.request_overhead
+    if isinstance(stream, Loop):
+        stream = replace(stream, pause_seconds=stream.pause_seconds + overhead)
+    else:
+        apart += overhead
+    seen = simulate(simulated, stream, warm_up=warm_up, cool_down=cool_down)
     return replace(seen, ttft=seen.ttft + apart, e2e=seen.e2e + apart)
 
 

@@ -40,18 +40,38 @@ class StepTable:
         # Plain numbers: a simulation asks often, for one value at a time.
         self._batches, self._contexts = [float(one) for one in batches], [float(one) for one in contexts]
         self._seconds: list[list[float]] = values.tolist()
+        #: Of batches that were asked for: the first value and the slope, and all values if there are several slopes.
+        self._known: dict[float, tuple[float, float, list[float]]] = {}
 
-    def __call__(self, batch: int, context: float) -> float:
+    def __call__(self, batch: float, context: float) -> float:
         """Seconds of a step [s]."""
+        known = self._known.get(batch)
+        if known is None:
+            row, ends = self._row(batch), self._contexts
+            slope = (row[1] - row[0]) / (ends[1] - ends[0]) if len(row) > 1 else 0.0
+            known = (row[0] - slope * ends[0], slope, row if len(row) > 2 else [])
+            # Parts of prompts give numbers that hardly come again.
+            if batch == int(batch):
+                self._known[batch] = known
+        first, slope, row = known
+        if not row:
+            return first + slope * context
+        column, along = _between(self._contexts, context)
+        return row[column] + along * (row[column + 1] - row[column])
+
+    def _row(self, batch: float) -> list[float]:
+        """Seconds at every context."""
         if not self._batches[0] <= batch <= self._batches[-1]:
             raise InputError(
                 f"the table of step times is for batches from {self._batches[0]:g} to {self._batches[-1]:g}, "
                 f"got {batch}"
             )
         row, share = _between(self._batches, batch)
-        column, along = _between(self._contexts, context)
-        low, high = (_mix(self._seconds[index], column, along) for index in (row, min(row + 1, len(self._batches) - 1)))
-        return low + share * (high - low)
+        if share == 0.0:
+            return self._seconds[row]
+        return [
+            low + share * (high - low) for low, high in zip(self._seconds[row], self._seconds[row + 1], strict=True)
+        ]
 
 
 def _between(points: list[float], at: float) -> tuple[int, float]:
@@ -60,7 +80,3 @@ def _between(points: list[float], at: float) -> tuple[int, float]:
         return 0, 0.0
     index = min(max(bisect_right(points, at) - 1, 0), len(points) - 2)
     return index, (at - points[index]) / (points[index + 1] - points[index])
-
-
-def _mix(values: list[float], index: int, share: float) -> float:
-    return values[index] if share == 0.0 else values[index] + share * (values[index + 1] - values[index])

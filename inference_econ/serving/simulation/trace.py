@@ -35,6 +35,8 @@ class Trace:
 
     Attributes
     ----------
+    arrival : ndarray, shape (n,)
+        When they were sent [s].
     wait : ndarray, shape (n,)
         From arrival until the prompt is looked at [s].
     ttft : ndarray, shape (n,)
@@ -57,6 +59,7 @@ class Trace:
         Requests that wait when the window ends [1]; many of them show a server that is saturated.
     """
 
+    arrival: Array
     wait: Array
     ttft: Array
     tpot: Array
@@ -144,6 +147,7 @@ def trace(stream: Stream, started: Array, first_token: Array, finished: Array, s
     with np.errstate(divide="ignore", invalid="ignore"):
         tpot = np.where(osl > 1, (finished - first_token) / (osl - 1), np.nan)
     return Trace(
+        arrival=arrival[measured],
         wait=(started - arrival)[measured],
         ttft=(first_token - arrival)[measured],
         tpot=tpot[measured],

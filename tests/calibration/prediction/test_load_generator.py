@@ -67,20 +67,59 @@ def test_the_median_of_a_slow_steady_state_after_a_quick_start() -> None:
     assert load_generator.with_start(5.0, 0.8, 1.0, 3.0, median=True) == pytest.approx(1.0 + 0.5 / 0.8 * 2.0)
 
 
-def test_equal_requests_march_in_step() -> None:
+def _looped(service: Service, clients: int, rounds: int, spread: float = 0.0, **changes: bool) -> load_generator.Run:
+    simulated = play.server(service, load_generator.ends(service, spread), **changes)
+    return load_generator.closed_loop(service, simulated, clients, rounds * clients, spread)
+
+
+def test_one_client_sees_an_idle_server() -> None:
     service = _service()
-    each = float(service.shared_prefill_seconds(64.0))
-    waits, others = load_generator.rounds(service, 64.0, 0.0, 5)
-    assert waits == pytest.approx([63.0 * each / 2.0] * 5)
-    assert others == pytest.approx(63.0 * each / 2.0)
+    run = _looped(service, 1, 5)
+    alone = service.prefill_seconds + service.requests.decode_steps * float(service.states.decode_seconds[0])
+    assert run.trace.ttft == pytest.approx(service.prefill_seconds, rel=1e-6)
+    assert run.trace.tpot == pytest.approx(service.states.decode_seconds[0], rel=0.01)
+    assert run.requests_per_second == pytest.approx(1.0 / alone, rel=0.01)
 
 
-def test_unequal_requests_spread_out_over_the_rounds() -> None:
-    waits, others = load_generator.rounds(_service(), 64.0, 0.2, 50)
-    assert waits[0] == load_generator.rounds(_service(), 64.0, 0.0, 1)[0][0]
-    assert np.all(np.diff(waits) <= 0)
-    assert waits[-1] == 0.0
-    assert others == pytest.approx(2.0 * load_generator.rounds(_service(), 64.0, 0.0, 1)[1])
+def test_equal_requests_march_in_step_where_prompts_go_first() -> None:
+    """64 prompts of 512 tokens are four steps of 8,192, after which all decode together; the same in every round."""
+    service = _service()
+    run = _looped(service, 64, 5, prefill_first=True)
+    step = 16.0 * float(service.shared_prefill_seconds(16.0))
+    waits = np.repeat([1.0, 2.0, 3.0, 4.0], 16) * step
+    assert np.sort(run.trace.ttft[:64]) == pytest.approx(waits, rel=0.01)
+    assert np.sort(run.trace.ttft[64:128]) == pytest.approx(waits, rel=0.01)
+    # Those that are read first wait for the others.
+    decode = service.requests.decode_steps * float(service.step_seconds(64.0))
+    steps = np.sort(run.trace.tpot[64:128]) * service.requests.decode_steps
+    assert steps == pytest.approx(decode + np.repeat([0.0, 1.0, 2.0, 3.0], 16) * step, rel=0.02)
+
+
+def test_unequal_requests_spread_out() -> None:
+    """Fewer prompts wait for each other, and each waits less."""
+    equal, spread = (_looped(_service(), 64, 10, spread, prefill_first=True).trace.ttft for spread in (0.0, 0.2))
+    assert np.mean(spread[:64]) == pytest.approx(np.mean(equal[:64]), rel=0.05)
+    assert np.mean(spread[320:]) < 0.8 * np.mean(equal[320:])
+
+
+def test_a_long_run_is_played_in_part() -> None:
+    """The first and the last round stand for themselves, those between for all others."""
+    service = _service(osl=64)
+    short, long = (_looped(service, 64, rounds, 0.2) for rounds in (10, 40))
+    assert short.weights == pytest.approx(1.0)
+    assert long.weights.size < 40 * 64
+    assert long.weights.sum() == pytest.approx(40 * 64)
+    assert long.requests_per_second == pytest.approx(short.requests_per_second, rel=0.05)
+    for values in ("ttft", "tpot"):
+        later = [run.typical(getattr(run.trace, values), median=True) for run in (short, long)]
+        assert later[1] == pytest.approx(later[0], rel=0.05)
+
+
+def test_means_and_medians_are_weighted() -> None:
+    trace = _looped(_service(osl=2), 1, 4).trace
+    run = load_generator.Run(trace, np.array([1.0, 1.0, 8.0, 0.0]), 1.0)
+    assert run.typical(np.array([1.0, 2.0, 3.0, np.nan]), median=False) == pytest.approx(2.7)
+    assert run.typical(np.array([1.0, 2.0, 3.0, np.nan]), median=True) == pytest.approx(3.0, abs=0.5)
 
 
 def test_a_run_with_hardly_any_load() -> None:

@@ -16,7 +16,7 @@ import pytest
 from inference_econ.errors import InputError
 from inference_econ.formulas.queueing import load, wait_quantiles
 from inference_econ.serving import Estimate, Server
-from inference_econ.serving.simulation.arrivals import LengthLaw, Stream, draw, fixed, lognormal, samples, uniform
+from inference_econ.serving.simulation.arrivals import LengthLaw, Loop, Stream, draw, fixed, lognormal, samples, uniform
 from inference_econ.serving.simulation.events import Policy, simulate
 from inference_econ.serving.simulation.step_table import StepTable
 from inference_econ.serving.simulation.trace import estimate
@@ -155,11 +155,11 @@ def test_chunks_know_what_is_cached() -> None:
 
     simulate(
         Server(always(1.0), prefill, 1, policy="chunked", chunk=100),
-        Stream(np.zeros(2), np.array([250, 100]), np.array([1, 1])),
+        Stream(np.zeros(2), np.array([250, 90]), np.array([1, 1])),
         warm_up=0.0,
         cool_down=0.0,
     )
-    assert asked == [(100, 0), (100, 100), (50, 200), (100, 0)]
+    assert asked == [(100, 0), (100, 100), (50, 200), (90, 0)]
 
 
 def test_a_prompt_that_only_has_room_for_a_part_takes_that_part_of_its_time() -> None:
@@ -308,6 +308,82 @@ def test_single_tokens_have_no_time_between_tokens() -> None:
     assert all(math.isnan(one.value) for one in trace.summary()["tpot"].values())
 
 
+# Closed loops
+
+
+def looped(
+    server: Server, clients: int, isl: list[int], osl: list[int], pause: float = 0.0
+) -> list[tuple[float, float, float]]:
+    """When each request is sent, and its first and last token."""
+    loop = Loop(clients, np.array(isl), np.array(osl), pause)
+    trace = simulate(server, loop, warm_up=0.0, cool_down=0.0)
+    return [
+        (round(at, 9), round(at + first, 9), round(at + last, 9))
+        for at, first, last in zip(trace.arrival, trace.ttft, trace.e2e, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("policy", ["prefill_first", "chunked"])
+def test_one_client_sends_its_next_request_when_the_last_has_ended(policy: Policy) -> None:
+    server = Server(always(1.0), per_token(0.1), 4, policy=policy, chunk=20)
+    assert looped(server, 1, [10, 20], [3, 2]) == [(0.0, 1.0, 3.0), (3.0, 5.0, 6.0)]
+    # Its request is half a second on its way, for which it waits.
+    assert looped(server, 1, [10, 20], [3, 2], 0.5) == [(0.0, 1.5, 3.5), (3.5, 6.0, 7.0)]
+
+
+@pytest.mark.parametrize("policy", ["prefill_first", "chunked"])
+def test_equal_requests_end_in_one_step_and_their_prompts_are_read_in_one(policy: Policy) -> None:
+    """Four prompts of five tokens are a step of 20: 2 s; three steps of decoding; and again."""
+    server = Server(always(1.0), per_token(0.1), 4, policy=policy, chunk=20)
+    assert looped(server, 4, [5] * 8, [4] * 8) == [(0.0, 2.0, 5.0)] * 4 + [(5.0, 7.0, 10.0)] * 4
+
+
+def test_prompts_of_several_steps_go_first_or_beside() -> None:
+    """Four prompts of ten tokens, two of which are a step of 2 s."""
+    first = Server(always(1.0), per_token(0.1), 4, chunk=20)
+    # Those that are read first wait for the others, then all decode.
+    assert looped(first, 4, [10] * 4, [3] * 4) == [(0.0, 2.0, 6.0)] * 2 + [(0.0, 4.0, 6.0)] * 2
+    # Beside them a step takes 1 + 2 s.
+    beside = replace(first, policy="chunked")
+    assert looped(beside, 4, [10] * 4, [3] * 4) == [(0.0, 2.0, 6.0)] * 2 + [(0.0, 5.0, 7.0)] * 2
+
+
+def test_prompts_can_be_read_one_by_one() -> None:
+    server = Server(always(1.0), per_token(0.1), 4, chunk=20, most_prompts=1)
+    assert [first for _, first, _ in looped(server, 3, [10] * 3, [2] * 3)] == [1.0, 2.0, 3.0]
+
+
+def test_newcomers_wait_until_they_are_looked_at() -> None:
+    """A server looks in steps 0, 4, 8; its steps 0 to 2 read the first two prompts and decode once."""
+    server = Server(always(1.0), per_token(0.1), 2, policy="chunked", chunk=10, look_steps=4)
+    sent = looped(server, 2, [10, 10, 10], [2, 9, 2])
+    # The first ends with step 1, at 3 s; three more steps, then the prompt beside the second request.
+    assert sent[0] == (0.0, 1.0, 3.0)
+    assert sent[2] == (3.0, 7.0, 8.0)
+
+
+@pytest.mark.parametrize("policy", ["prefill_first", "chunked"])
+@pytest.mark.parametrize("clients", [1, 3, 16, 40])
+def test_a_closed_loop_keeps_littles_law(clients: int, policy: Policy) -> None:
+    """Requests at a time are the rate times what each takes, pauses included, also of those that wait for a slot."""
+    random = np.random.default_rng(3)
+    isl, osl = uniform(50, 150)(4_000, random), uniform(20, 60)(4_000, random)
+    server = Server(lambda batch, _: 0.01 + 1e-3 * batch, per_token(1e-4), 24, policy=policy, chunk=256, steps_ahead=1)
+    trace = simulate(server, Loop(clients, isl, osl, 0.02), warm_up=0.1, cool_down=0.1)
+    assert trace.requests_per_second * np.mean(trace.e2e) == pytest.approx(clients, rel=0.01)
+
+
+def test_a_closed_loop_is_a_stream_that_comes_when_it_does() -> None:
+    """The same requests at the times at which clients sent them see the same."""
+    random = np.random.default_rng(5)
+    isl, osl = uniform(50, 150)(400, random), uniform(20, 60)(400, random)
+    server = Server(lambda batch, _: 0.01 + 1e-3 * batch, per_token(1e-4), 8, policy="chunked", chunk=256)
+    loop = simulate(server, Loop(8, isl, osl, 0.005), warm_up=0.0, cool_down=0.0)
+    again = simulate(server, Stream(loop.arrival + 0.005, isl, osl), warm_up=0.0, cool_down=0.0)
+    np.testing.assert_allclose(again.ttft + 0.005, loop.ttft, rtol=1e-6)
+    np.testing.assert_allclose(again.e2e + 0.005, loop.e2e, rtol=1e-6)
+
+
 # Arrivals, lengths, estimates
 
 
@@ -376,6 +452,8 @@ def _server(**changes: object) -> Server:
         ({"groups": 2}, "several of them need lone_step_seconds, got 2 groups"),
         ({"own_share": 1.5}, "own_share must be a share from 0 to 1, got 1.5"),
         ({"steps_ahead": -1}, "steps_ahead must be at least 0, got -1"),
+        ({"look_steps": 0}, "look_steps must be at least 1, got 0"),
+        ({"most_prompts": 0}, "most_prompts must be at least 1, got 0"),
     ],
 )
 def test_impossible_servers(changes: dict[str, object], message: str) -> None:
@@ -415,6 +493,18 @@ def test_impossible_streams() -> None:
         lognormal(0, 1)
     with pytest.raises(InputError, match="no lengths to draw from; give at least one"):
         samples([])
+
+
+def test_impossible_loops() -> None:
+    one = np.array([1])
+    with pytest.raises(InputError, match="a closed loop needs at least 1 client, got 0"):
+        Loop(0, one, one)
+    with pytest.raises(InputError, match=r"lists of the same length, got the shapes \(2,\) and \(1,\)"):
+        Loop(1, np.array([1, 1]), one)
+    with pytest.raises(InputError, match="isl must be at least 1 token, got 0"):
+        Loop(1, one - 1, one)
+    with pytest.raises(InputError, match="pause_seconds must be a number >= 0, got -1"):
+        Loop(1, one, one, -1.0)
 
 
 def test_nothing_to_measure() -> None:
