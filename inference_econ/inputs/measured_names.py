@@ -27,6 +27,8 @@ class MeasuredNames(Spec):
     kv_formats: dict[str, dict[str, str]]
     """Model to engine and chip to the format of the KV cache in the own runs of a collection which does not record
     it."""
+    own_step_room: int
+    """Prompt tokens of a step in such runs, beyond one prompt and, but for SGLang, a token of each request [tokens]."""
     prefill_first: Spellings
     """Engines, or versions of them by their beginning, that read all prompts before they go on decoding."""
     compiled: Spellings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -125,7 +126,7 @@ def _collection(row: Row, fields: Mapping[str, Any], written: str) -> dict[str, 
     # The collectors' own runs have requests of equal length.
     known: dict[str, Any] = {"spread": 0.0} if "aiconfigurator" in source.lower() else {}
     if not _inferencex.has_nominal_lengths(source, *lengths, fields["id"]):
-        return known | {"kv": _own_cache(fields)} if known else known
+        return known | _own_settings(fields) if known else known
     known |= {
         **{name: _inferencex.MEAN_LENGTH * fields[name] for name in ("isl", "osl")},
         "requests": _inferencex.ROUNDS * fields["concurrency"],
@@ -147,6 +148,22 @@ def _own_cache(fields: Mapping[str, Any]) -> str | None:
     """What is known of the cache in the collectors' own runs, which they do not record."""
     formats = catalog.measured_names().kv_formats.get(fields["model"], {})
     return formats.get(f"{fields['engine']} {fields['hardware']}")
+
+
+def _own_settings(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What the collectors' own runs are told, which they do not record: their generator mixes prompts into steps."""
+    return {"kv": _own_cache(fields), "step_tokens": _own_step_tokens(fields), "prefill_first": False}
+
+
+def _own_step_tokens(fields: Mapping[str, Any]) -> float:
+    """Prompt tokens of a step in the collectors' own runs, whose launch files their generator writes [tokens].
+
+    SGLang begins prompts until they are as many tokens as it was told.
+    """
+    limit = fields["isl"] + catalog.measured_names().own_step_room
+    if fields["engine"] == "sglang":
+        return float(math.ceil(limit / fields["isl"]) * fields["isl"])
+    return float(limit + fields["concurrency"])
 
 
 def _scripted(fields: Mapping[str, Any], written: str, source: str, lengths: tuple[float, float]) -> dict[str, Any]:

@@ -165,3 +165,14 @@ def test_a_run_that_is_slower_by_half_than_another_of_its_configuration_is_spoil
     assert isinstance(slow, Measurement)
     assert slow.spoilt == "2.0 times as slow as good, a run of the same configuration"
     assert [getattr(run, "spoilt", None) for run in (good, busier, noisy)] == ["", "", ""]
+
+
+@pytest.mark.parametrize(("engine", "tokens"), [("vllm", 1000 + 1500 + 16), ("trtllm", 2516), ("sglang", 3 * 1000)])
+def test_the_collectors_own_runs_read_little_more_than_a_prompt_beside_decoding(
+    tmp_path: Path, engine: str, tokens: int
+) -> None:
+    own = {"source": "aiconfigurator silicon_sample.csv", "isl": "1000", "osl": "500", "backend": engine}
+    run = _one(tmp_path, SERVING, **own)
+    # SGLang begins prompts until they are 2,500 tokens: three of them.
+    assert (run.step_tokens, run.prefill_first, run.spread) == (tokens, False, 0.0)
+    assert _one(tmp_path, SERVING, **own | {"source": "mine"}).step_tokens is None
