@@ -39,12 +39,20 @@ servers servers "engine=vllm|sglang|trtllm,$known" --base deployable --fit "$ker
     --set assumptions.chip.narrow_math_efficiency=0.78 --set assumptions.chip.block_math_efficiency=0.9 \
     --set "assumptions.host.graph_launch=3 us" --set "assumptions.host.launch=40 us" --set assumptions.host.steps_ahead=1 \
     --set "assumptions.host.warm_up=0.3 s" --set "assumptions.host.transfer_warm_up=4.5 s"
+# Set before the fit as well: what prefill workers of an engine take to hand a cache over, and to connect in the first
+# round. Mean TTFTs weigh too little in a fit to tell them (docs/disaggregation.md has what rows say).
+pools() {
+    case $1 in
+        sglang) echo "--set assumptions.host.handover=15ms --set assumptions.host.transfer_warm_up=1s" ;;
+        trtllm) echo "--set assumptions.host.handover=4ms" ;;
+    esac
+}
 generations() {
     family=$1 boards=$2
     servers "$family" "engine=vllm|sglang|trtllm,hardware=$boards" --base profiles/servers --fit "$generation" --most 120
     for one in vllm sglang trtllm; do
         servers "${one}_$family" "engine=$one,hardware=$boards" --base "profiles/$family" --fit "$engine" \
-            --prior 0.5 --most 100
+            --prior 0.5 --most 100 $(pools "$one")
     done
 }
 generations hopper "h200_sxm|h100_sxm" &
@@ -53,7 +61,8 @@ generations blackwell "b200|gb200_nvl72"
 wait "$hopper"
 engines() {
     for one in vllm sglang trtllm; do
-        servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 100
+        servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 100 \
+            $(pools "$one")
     done
 }
 engines &

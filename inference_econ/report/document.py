@@ -80,9 +80,7 @@ deployments: a row counts as not fitted if neither its profile nor one that this
 - A **batch** begins and ends together, in rounds if its cache does not fit.
 - **Saturated** servers hold as many requests as fit their memory, or vLLM's own limit; servers with promises to keep as
   many as keep them. If the layout is not recorded, the one that serves most is taken.
-- **Disaggregated** servers have a queue for prompts and a pool that only decodes. Runs whose length is known are played
-  from the first request to the last. Workers, layouts and speculation are those of the recipe that ran
-  (`scenarios/measured/recipes.csv`); rows whose recipe cannot be known are refused.
+- **Disaggregated** servers are played: a line of prompts, a pool that only decodes, workers of recipes (`recipes.csv`).
 """
 _SEEN = (
     "Rows that were not fitted are few and no fair sample: older collections, chips without a profile, and runs that "

@@ -86,13 +86,14 @@ def _has(recipe: Recipe, row: Measurement) -> bool:
     """Whether a recipe has the subject, the lengths, the layout as far as it is recorded, and the requests of a row."""
     subject = (recipe.model, recipe.weights, recipe.hardware, recipe.engine)
     lengths = (MEAN_LENGTH * recipe.isl, MEAN_LENGTH * recipe.osl)
-    sizes = (_size(recipe.prefill), _size(recipe.decode), recipe.prefill.ep)
+    *_, prefill, decode, ep = _demand(row)
     return (
         subject == (row.model, row.weights, row.hardware, row.engine)
         and recipe.version in ("", row.engine_version)
         and lengths == (row.isl, row.osl)
         and row.concurrency in recipe.concurrencies
-        and sizes == _demand(row)[-3:]
+        and (_size(recipe.prefill), _size(recipe.decode)) == (prefill, decode)
+        and ep in (None, recipe.prefill.ep)
     )
 
 

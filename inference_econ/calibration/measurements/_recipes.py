@@ -97,7 +97,7 @@ def read(path: Path) -> tuple[Recipe, ...]:
 def _recipe(cells: Mapping[str, str], place: str) -> Recipe:
     row = Row(cells)
     try:
-        model, hardware, weights = _subject(row)
+        model, hardware, weights = _subject(*(row.text(name) for name in ("model", "hardware", "precision")))
         return Recipe(
             model=model,
             hardware=hardware,
@@ -117,16 +117,17 @@ def _recipe(cells: Mapping[str, str], place: str) -> Recipe:
         raise InputError(f"{place}: {error}") from error
 
 
-def _subject(row: Row) -> tuple[str, str, str | None]:
+@cache
+def _subject(model: str, hardware: str, precision: str) -> tuple[str, str, str | None]:
     """Model, chip, and format of the weights, as rows of measurements have them."""
-    hardware = hardware_name(row.text("hardware"))
+    chip = hardware_name(hardware)
     try:
-        model = model_name(row.text("model"))
+        name = model_name(model)
     except UnusableRowError:
         # A benchmark runs models that the catalogue does not have yet; no row can be one of them.
-        return row.text("model"), hardware, row.text("precision")
-    model, weights = served(model, hardware, row.text("precision"))
-    return model, hardware, weights
+        return model, chip, precision
+    name, weights = served(name, chip, precision)
+    return name, chip, weights
 
 
 def _speculation(text: str) -> str:

@@ -113,6 +113,8 @@ def test_the_only_recipe_tells_the_pools_of_a_row() -> None:
     assert (row.prefill, row.decode, row.accelerators) == (RECIPE.prefill, RECIPE.decode, 32)
     assert (row.speculation, row.step_tokens, row.unknown) == ("none", 8192.0, "")
     assert row.remarks == ("pools of recipe",)
+    (blank,) = _matched([_row(20.0, None, prefill=Pool(workers=None, tp=8, dp=1, pp=1, ep=None))], RECIPE)
+    assert blank.prefill == RECIPE.prefill
     # Layouts that are recorded give way to what was run.
     (known,) = _matched([_row(20.0, (1, 3))], RECIPE)
     assert known.prefill == RECIPE.prefill
