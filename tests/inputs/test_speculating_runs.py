@@ -44,10 +44,9 @@ def _facts(tmp_path: Path, old: str = "", new: str = "") -> SpeculationFacts:
 def test_every_shipped_fact_names_models_chips_and_references_that_exist() -> None:
     facts, references = catalog.speculation_facts(), catalog.references()
     models, chips = catalog.names("models"), catalog.names("hardware")
-    cited = [entry.source.ref for entry in (*facts.acceptance, *facts.drafts)] + [
-        runs.source.ref for runs in facts.runs
-    ]
-    assert set(cited) <= set(references)
+    cited = {entry.source.ref for entry in facts.acceptance} | {entry.source.ref for entry in facts.drafts}
+    cited |= {runs.source.ref for runs in facts.runs}
+    assert cited <= set(references)
     assert {model for entry in facts.drafts for model in entry.models} <= set(models)
     assert {chip for entry in facts.drafts for chip in entry.hardware} <= set(chips)
     assert {model for entry in facts.acceptance for model in entry.models} <= set(models)
@@ -106,7 +105,7 @@ def test_the_other_kind_of_prompts_stands_in(tmp_path: Path) -> None:
         (
             "drafts: 3",
             "draft: 3",
-            r"mine\.yaml:17: unknown key 'runs\.0\.speculating\.0\.draft'; did you mean 'drafts'",
+            r"mine\.yaml:16: unknown key 'runs\.0\.speculating\.0\.draft'; did you mean 'drafts'",
         ),
         (", drafts: 3", "", "drafts are given for every point under speculating, and for none under plain"),
         ("ep: 8", "ep: 8, drafts: 1", "drafts are given for every point under speculating, and for none under pl"),

@@ -147,7 +147,7 @@ def _alone(row: Measurement) -> Measurement:
         row, id="", load="concurrency", concurrency=1.0, requests_per_second=None, requests=None, wait_steps=0.0,
         ttft_seconds=None, tpot_seconds=None, request_seconds=None, output_tokens_per_second_per_accelerator=None,
         input_tokens_per_second_per_accelerator=None, total_tokens_per_second_per_accelerator=None, remarks=(),
-        engine_version="", speculation="", quality="", tier="",
+        engine_version="", speculation="none", quality="", tier="",
     )  # fmt: skip
 
 

@@ -200,9 +200,12 @@ def test_repeats_count_once() -> None:
 def test_runs_that_must_have_speculated_are_suspected() -> None:
     suspected = [one for one in _shipped() if isinstance(one, Measurement) and one.speculation == "suspected"]
     assert {one.model for one in suspected} == {"deepseek_v3", "deepseek_v3_nvfp4"}
-    assert all(any("times as fast as a run" in remark for remark in one.remarks) for one in suspected)
-    known = Counter(one.speculation for one in _shipped() if isinstance(one, Measurement) and one.engine_version)
-    assert known["MTP"] == 88
+    told = ("times as fast as a run", "and without had this description")
+    assert all(any(words in remark for remark in one.remarks for words in told) for one in suspected)
+    known = Counter(
+        one.speculation for one in _shipped() if isinstance(one, Measurement) and one.engine_version == "1.2.0rc6.post3"
+    )
+    assert known == {"MTP3": 66, "MTP1": 22}
 
 
 def test_a_busier_server_that_is_faster_is_suspected(tmp_path: Path) -> None:
@@ -690,7 +693,8 @@ def test_what_scripts_told_tensorrt() -> None:
     """Prompts wait for all groups of attention ranks or for each other, and have a step of their own."""
     found = [one for one in _shipped() if isinstance(one, Measurement) and one.engine == "trtllm" and one.requests]
     groups = {(one.model, one.dp, one.osl, one.concurrency): one.wait_steps for one in found if (one.dp or 1) > 1}
-    assert groups["deepseek_v3_nvfp4", 8, 0.9 * 8192, 128.0] == 30.0
+    # Rounds that give 1.76 tokens each.
+    assert groups["deepseek_v3_nvfp4", 8, 0.9 * 8192, 128.0] == pytest.approx(30.0 * 1.76)
     # Of 256 requests one ends every four steps: two groups have one each after three of them on average. A prompt waits
     # half as long.
     assert groups["gpt_oss_120b", 2, 0.9 * 1024, 256.0] == pytest.approx(6.0)

@@ -146,11 +146,11 @@ def test_repeats_are_predicted_but_do_not_count_and_what_may_speculate_is_not_pr
 
 
 def test_speculating_servers_are_a_class_of_their_own() -> None:
-    """Their shipped rows: nothing is fitted to them, and no interval is claimed. A guard, not a claim."""
+    """Their shipped rows: no interval is claimed for them. A guard, not a claim."""
     report = shipped_servers()
     known = [row for row in report.speculative() if not row.skipped]
     assert len(known) >= 140
-    assert all(row.interval("tpot_seconds") is None and row.fitted is not True for row in known)
+    assert all(row.interval("tpot_seconds") is None for row in known)
     by_engine = servers.scores(known, TPOT, ("engine",))
     assert (by_engine["trtllm",].median or 1.0) < 0.15
     (table,) = [one for one in tables(report) if one.title.startswith("Speculating servers")]
@@ -481,7 +481,7 @@ def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -
         "Errors under the profiles of their hardware",
         "Rows under the profiles of their hardware",
         "Errors by hardware under the profiles of their hardware",
-        "Rows with speculation under the profiles of their hardware",
+        "Speculating servers under the profiles of their hardware",
         "Not predicted",
     ]
     assert shown[0].rows == (("mine", "3", "2", "0", "1", "0", "1", "1", "0", "100"),)
@@ -490,7 +490,10 @@ def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -
     assert shown[1].notes[0].startswith("TPOT: the prediction is within ")
     assert shown[2].rows[0][:3] == ("r1", "TPOT [ms]", "8")
     assert shown[3].rows[0][:2] == ("h100_sxm", "TPOT")
-    assert shown[5].rows == (("1", "batch_size is blank", "mine", "odd"),)
+    assert shown[5].rows == (
+        ("1", "it may speculate or not: nothing tells which, or with how many proposals", "mine", "quick"),
+        ("1", "batch_size is blank", "mine", "odd"),
+    )
 
 
 def test_plain_data(tmp_path: Path) -> None:
