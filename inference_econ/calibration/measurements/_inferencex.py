@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -25,6 +26,8 @@ _NOMINAL = 1024
 _MOST_DAYS = 2.0 / 3.0
 #: Months of runs in a source, as in "nightly runs 2025-12..2026-01".
 _MONTHS = re.compile(r"(\d{4}-\d{2})\.\.(\d{4}-\d{2})")
+#: What images say of their build beside the version of the engine, and what may stand before that.
+_BUILD = re.compile(r"^v(?=\d)|[-+](?:cu|rocm).*$")
 #: What results call the width and kind of weights, by our name of a format.
 _PRECISIONS = {"nvfp4": "fp4", "mxfp4": "fp4", "fp4": "fp4", "int4": "int4", "bf16": "bf16", "fp16": "bf16"}
 
@@ -148,7 +151,8 @@ def _lines(model: str, engine: str, hardware: str, precision: str) -> tuple[Meas
 def _of_version(runs: Sequence[MeasuredRun], server: Server) -> tuple[tuple[MeasuredRun, ...], tuple[str, ...]]:
     """Lines for the version of a server, and what was read into it."""
     if server.version:
-        return tuple(run for run in runs if server.version in run.versions) or tuple(runs), ()
+        names = {server.version, _BUILD.sub("", server.version)}
+        return tuple(run for run in runs if not names.isdisjoint(run.versions)) or tuple(runs), ()
     months = _MONTHS.search(server.source)
     if months is not None:
         return _within(runs, f"{months[1]}-01", f"{months[2]}-28"), ()
@@ -248,14 +252,25 @@ def wait_steps(known: Script, lengths: tuple[float, float], concurrency: float, 
     -----
     With c requests at a time one comes every osl / c steps, and all of k groups of attention ranks have one after
     k (1 + 1/2 + .. + 1/k) of them on average (coupon collector). A prompt comes at any time between two looks, or while
-    the groups fill, and waits half of that; where steps are counted from the first prompt that waits, this one waits
-    all of them.
+    the groups fill, and waits half of that.
     """
     most = known.told("balance_steps")
     if groups > 1 and most is not None:
         every = groups * sum(1.0 / count for count in range(1, groups + 1))
         return float(min(float(most), every * lengths[1] / concurrency)) / 2.0
-    gather = known.told("gather_steps")
-    if gather is not None:
-        return float(gather)
+    if known.told("gather_steps") is not None:
+        return _gathered(known, lengths, concurrency)
     return (known.told("look_steps") or 0.0) / 2.0
+
+
+def _gathered(known: Script, lengths: tuple[float, float], concurrency: float) -> float:
+    """Steps that prompts wait on average for others to fill a step, as long as the first of them may [1].
+
+    One comes every osl / c steps; all are read when they fill their share of a step, or when the first has waited long
+    enough, and those that came later have waited less.
+    """
+    isl, every = lengths[0], lengths[1] / concurrency
+    tokens = known.told("step_tokens")
+    enough = 1.0 if tokens is None else math.ceil((known.told("gather_share") or 1.0) * tokens / (MEAN_LENGTH * isl))
+    first = min(float(known.told("gather_steps")), (enough - 1.0) * every)
+    return first - every * math.floor(first / every) / 2.0
