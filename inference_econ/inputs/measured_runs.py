@@ -48,7 +48,7 @@ class MeasuredRun(Spec):
     dp_attention: bool | None = None
     """Whether the scripts were started with attention that is data-parallel; None: not asked for."""
     concurrency: Range | None = None
-    """Fewest and most requests at a time [1]."""
+    """Fewest and most requests at a time of these runs; None: any [1]."""
     speculation: str = "none"
     """Method of speculative decoding."""
     checkpoint: str = Field(min_length=1)

@@ -98,8 +98,8 @@ def test_a_few_lines_as_the_scripts_have_them() -> None:
         for run in catalog.measured_runs()
         for version in run.versions
     }
-    busy = lines["deepseek_v3", "sglang", "b200", "fp4", "0.5.6", (16, 1_000_000), "none"]
+    busy = lines["deepseek_v3", "sglang", "b200", "fp4", "0.5.6", (16, 128), "none"]
     assert (busy.kv, busy.step_tokens, busy.sequences, busy.memory) == ("fp8", 16384, 256, 0.85)
     assert (busy.look_steps, busy.stream_steps, busy.prefix_cache) == (30, 10, False)
-    quiet = lines["deepseek_v3", "sglang", "b200", "fp4", "0.5.6", (1, 8), "none"]
+    quiet = lines["deepseek_v3", "sglang", "b200", "fp4", "0.5.6", (4, 8), "none"]
     assert quiet.look_steps == 10
