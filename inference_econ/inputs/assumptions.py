@@ -283,6 +283,9 @@ class ServingAssumptions(Spec):
     """Groups of attention ranks read prompts of their own, as they come; or hold them back until each group has one
     (balanced); or they share one prompt, each a part of its tokens, and gather keys and values in every layer (context
     parallelism)."""
+    prefill_factor: Annotated[float, Field(ge=0.1, le=10, allow_inf_nan=False)] = 1.0
+    """Time of a step that reads prompts, over what its operators take: what an engine does besides, or does better
+    [1]."""
     expected_tokens: Literal["draft_length", "draft_length_plus_one"]
     """Series of accepted tokens: over the drafted ones (the study), or one more (Leviathan et al. 2023)."""
     draft_placement: Literal["own_layout", "attention_ranks"]
