@@ -77,7 +77,8 @@ class HostAssumptions(Spec):
     steps_ahead: Steps = 0
     """Steps that the host prepares ahead while the chip works: a new prompt waits for so many more [1]."""
     warm_up: Seconds = 0.0
-    """What requests wait longer with which a run begins: kernels are compiled or tuned when they are first used [s]."""
+    """What requests wait longer with which a run of disaggregated pools begins: kernels are compiled or tuned when they
+    are first used [s]. Load generators warm other servers up before they measure."""
     transfer_warm_up: Seconds = 0.0
     """The same where prefill and decode have pools of their own, which connect over the network between link domains
     when a cache is first sent [s]."""
