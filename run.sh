@@ -7,6 +7,7 @@
 #   sh run.sh validate    predictions against every measured server, into docs/validation.md
 #   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (25 minutes)
 #   sh run.sh kernels     kernels of experts fitted to public tables (an environment of its own, 300 MB)
+#   sh run.sh closed-loop closed forms of a closed loop beside the same loop played step by step (2 minutes)
 #   sh run.sh benchmark   speed against the naive way
 set -eu
 cd "$(dirname "$0")"
@@ -67,12 +68,16 @@ kernels)
     shift
     .venv-kernels/bin/python -m benchmarks.kernels "$@"
     ;;
+closed-loop)
+    set_up . package
+    .venv/bin/python -m benchmarks.closed_loop
+    ;;
 benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | benchmark" >&2
+    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | benchmark" >&2
     exit 2
     ;;
 esac

@@ -15,10 +15,10 @@ fit() {
 
 kernels=chip.math_efficiency,chip.block_math_efficiency,experts.kernel_efficiency,attention.math_efficiency,chip.narrow_math_efficiency
 memory=chip.hbm_efficiency,attention.kv_hbm_efficiency,experts.popularity_scv
-host=host.launch,host.warm_up,host.graph_launch,network.collective_overhead,host.step_overhead,host.sequence_overhead,host.request_overhead
-generation=host.launch,host.warm_up,chip.math_efficiency,chip.hbm_efficiency,experts.kernel_efficiency
+host=host.launch,host.warm_up,serving.prefill_factor,host.graph_launch,network.collective_overhead,host.step_overhead,host.sequence_overhead,host.request_overhead
+generation=host.launch,serving.prefill_factor,chip.math_efficiency,chip.hbm_efficiency,experts.kernel_efficiency
 generation=$generation,host.graph_launch,network.collective_overhead,host.step_overhead,host.request_overhead
-engine=host.launch,host.warm_up,host.graph_launch,host.sequence_overhead,host.request_overhead,experts.kernel_efficiency
+engine=host.launch,serving.prefill_factor,host.graph_launch,host.sequence_overhead,host.request_overhead,experts.kernel_efficiency
 
 # Servers whose batch is known; of these, not two series that say something else than their names (docs/validation.md).
 servers() {

@@ -77,6 +77,7 @@ CONSTANTS: Mapping[str, Constant] = {
     "host.step_overhead": Constant(1e-6, 5e-2, 3e-4, 1.0, "s"),
     "host.sequence_overhead": Constant(1e-8, 1e-3, 3e-6, 2.0, "s"),
     "host.request_overhead": Constant(1e-5, 1.0, 2e-2, 1.0, "s"),
+    "serving.prefill_factor": Constant(0.3, 3.0, 1.0, 0.3, "1"),
     "host.warm_up": Constant(1e-3, 10.0, 0.3, 1.0, "s"),
     "host.transfer_warm_up": Constant(1e-2, 60.0, 4.0, 1.0, "s"),
     "host.handover": Constant(1e-5, 0.2, 5e-3, 1.0, "s"),

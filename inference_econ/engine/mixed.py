@@ -56,7 +56,9 @@ def saved_seconds(
     if alone is None:
         alone = group_steps(setup, plans, tokens, cached, prompts, dealt(prompts, reading_groups(setup, plans)))
     both = mixed_step_seconds(setup, plans, tokens, cached, prompts)
-    return np.clip(decode + alone - both, 0.0, np.minimum(decode, alone))
+    # What operators read and launch once is no more where an engine takes longer for prompts than they do.
+    operators = alone / setup.assumptions.serving.prefill_factor
+    return np.clip(decode + operators - both, 0.0, np.minimum(decode, alone))
 
 
 def _attention_seconds(setup: Setup, work: Work) -> Array:

@@ -80,6 +80,17 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     Causal attention: a new token attends to what is cached and to the new ones before it. With
     ``prefill_chunk`` a prompt is read in equal chunks, each of which reads the cache of those before.
     """
+    factor, operators = setup.assumptions.serving.prefill_factor, _by_operators(setup, plans, tokens, cached)
+    return replace(
+        operators,
+        seconds=factor * operators.seconds,
+        busy_seconds=factor * operators.busy_seconds,
+        full_seconds=factor * operators.full_seconds,
+    )
+
+
+def _by_operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> Prefill:
+    """What its operators take of the time of a prompt; see :func:`prefill`."""
     limit = setup.assumptions.serving.prefill_chunk
     chunks = max(1, math.ceil(tokens / limit)) if limit else 1
     each = tokens / chunks
@@ -212,7 +223,7 @@ def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompt
     groups, batch = reading_groups(setup, plans), prompts * plans.pp * prompts_of_a_set(setup, plans)
     fullest: Array | float = 1.0 if np.all(groups == 1.0) else most * groups / prompts
     reading = replace(plans, batch=batch, new_tokens=tokens, prefill=True, fullest=fullest)
-    return fastest_cut(replace(setup, context=cached), reading)
+    return setup.assumptions.serving.prefill_factor * fastest_cut(replace(setup, context=cached), reading)
 
 
 def fastest_cut(setup: Setup, plans: Plans) -> Array:

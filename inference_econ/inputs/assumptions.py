@@ -77,7 +77,8 @@ class HostAssumptions(Spec):
     steps_ahead: Steps = 0
     """Steps that the host prepares ahead while the chip works: a new prompt waits for so many more [1]."""
     warm_up: Seconds = 0.0
-    """What requests wait longer with which a run begins: kernels are compiled or tuned when they are first used [s]."""
+    """What requests wait longer with which a run of disaggregated pools begins: kernels are compiled or tuned when they
+    are first used [s]. Load generators warm other servers up before they measure."""
     transfer_warm_up: Seconds = 0.0
     """The same where prefill and decode have pools of their own, which connect over the network between link domains
     when a cache is first sent [s]."""
@@ -286,6 +287,9 @@ class ServingAssumptions(Spec):
     """Groups of attention ranks read prompts of their own, as they come; or hold them back until each group has one
     (balanced); or they share one prompt, each a part of its tokens, and gather keys and values in every layer (context
     parallelism)."""
+    prefill_factor: Annotated[float, Field(ge=0.1, le=10, allow_inf_nan=False)] = 1.0
+    """Time of a step that reads prompts, over what its operators take: what an engine does besides, or does better
+    [1]."""
     expected_tokens: Literal["draft_length", "draft_length_plus_one"]
     """Series of accepted tokens: over the drafted ones (the study), or one more (Leviathan et al. 2023)."""
     draft_placement: Literal["own_layout", "attention_ranks"]

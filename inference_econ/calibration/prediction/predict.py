@@ -26,6 +26,8 @@ Profiles = Callable[[Measurement], Assumptions]
 _ROUNDS = 10
 #: Longest run that is played [1].
 _MOST_PLAYED = 5000
+#: Longest run of a closed loop that is played [1].
+_MOST_LOOPED = 100_000
 #: Offered load, as a share of the time that prompts take, below which hardly any prompt waits [1].
 _IDLE = 0.1
 
@@ -169,23 +171,50 @@ def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) 
 
 
 def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
-    """A constant number of requests, all of which came at once when the run began."""
-    lengths = load_generator.ends(service, rows[0].spread or 0.0)
-    simulated = play.server(service, lengths, prefill_first=rows[0].prefill_first)
-    predictions = []
-    for row in rows:
-        assert row.concurrency is not None
-        clients = max(round(row.concurrency / replicas), 1)
-        count = _ROUNDS * clients if row.requests is None else max(round(row.requests / replicas), clients)
-        looked = replace(simulated, look_steps=max(round(2.0 * row.wait_steps), 1))
-        run, median = (
-            load_generator.closed_loop(service, looked, clients, count, row.spread or 0.0),
-            row.statistic == "median",
-        )
-        ttft = run.typical(run.trace.ttft, median=median)
-        tpot = run.typical(run.trace.tpot, median=median) if service.requests.decode_steps > 0 else 0.0
-        predictions.append(_prediction(row, service, ttft, tpot, run.requests_per_second, idle=clients == 1))
-    return predictions
+    """A constant number of requests: runs of which enough is known are played, others are endless."""
+    runs = [row for row in rows if _is_run(row)]
+    simulated = None
+    if runs:
+        lengths = load_generator.ends(service, max(row.spread or 0.0 for row in runs))
+        simulated = play.server(service, lengths, prefill_first=rows[0].prefill_first)
+    return [
+        _loop(row, service, replicas)
+        if simulated is None or not _is_run(row)
+        else _run(row, service, simulated, replicas)
+        for row in rows
+    ]
+
+
+def _is_run(row: Measurement) -> bool:
+    """Whether the lengths of requests are known, or their number, which is not too large to be played."""
+    assert row.concurrency is not None
+    known = row.spread is not None or row.requests is not None
+    return known and max(row.concurrency, row.requests or 0.0) <= _MOST_LOOPED
+
+
+def _run(row: Measurement, service: Service, simulated: Server, replicas: float) -> Prediction:
+    """A run of a closed loop from the first request to the last; all clients send their first one when it begins."""
+    assert row.concurrency is not None
+    clients = max(round(row.concurrency / replicas), 1)
+    count = _ROUNDS * clients if row.requests is None else max(round(row.requests / replicas), clients)
+    # Looked at once in so many steps, a prompt waits half of them on average.
+    looking = replace(simulated, look_steps=max(round(2.0 * row.wait_steps), 1))
+    run = load_generator.closed_loop(service, looking, clients, count, row.spread or 0.0)
+    median = row.statistic == "median"
+    ttft = run.typical(run.trace.ttft, median=median)
+    tpot = run.typical(run.trace.tpot, median=median) if service.requests.decode_steps > 0 else 0.0
+    return _prediction(row, service, ttft, tpot, run.requests_per_second, idle=clients == 1)
+
+
+def _loop(row: Measurement, service: Service, replicas: float) -> Prediction:
+    """A closed loop without end, of lengths that are not known: its steady state."""
+    assert row.concurrency is not None
+    each = max(row.concurrency / replicas, 1.0)
+    state = service.at(each)
+    ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
+    # Those without a slot wait for one: of so many at a time, each goes around as often as the server completes one.
+    wait = max(each - service.slots, 0.0) / rate + row.wait_steps * tpot
+    return _prediction(row, service, ttft + wait, tpot, rate, idle=each <= 1.0)
 
 
 def _over_run(row: Measurement, steady: float, first: float, last: float) -> float:

@@ -24,7 +24,7 @@ _SIZES, _CONTEXTS = 40, (0.0, 0.5, 1.0, 2.0, 4.0)
 #: Batches of the table where prompts are nearly of one length, and the ratio of lengths up to which they are [1].
 _FEW, _NEARLY = 16, 1.5
 #: Points of what steps with decoding and prompts save: batches, and numbers of prompts [1].
-_SAVED, _SAVED_PROMPTS = 6, 12
+_SAVED, _SAVED_PROMPTS = 8, 12
 #: Prompt tokens of a step that nothing limits [tokens].
 _NO_LIMIT = 2**17
 #: Requests of a rehearsal: so many, and so many times those that can be in flight, at most.

@@ -26,10 +26,10 @@ EXACTLY = 1e-12
 
 @cache
 def shipped() -> tuple[Measurement, ...]:
-    """Every shipped row of a server, as one of an endless run whose requests do not march in step."""
+    """Every shipped row of a server, as one of an endless run."""
     rows = [row for name in measurements.SHIPPED for row in measurements.read(catalog.measured_files()[name])]
     return tuple(
-        replace(row, requests=None, wait_steps=0.0, prefill_first=False, statistic="mean")
+        replace(row, requests=None, spread=None, wait_steps=0.0, prefill_first=False, statistic="mean")
         for row in rows
         if isinstance(row, Measurement)
     )
@@ -91,6 +91,23 @@ def test_a_closed_loop_is_the_steady_state_of_a_service() -> None:
             same(prediction, ttft + wait, tpot, rate, service)
             compared += 1
     assert compared > 1000
+
+
+@pytest.mark.parametrize("prefill_first", [False, True])
+def test_runs_of_closed_loops_are_played_by_the_server_of_load(prefill_first: bool) -> None:
+    """The server of ``load --simulate``, with prompts of the lengths that come."""
+    for group in list(groups("concurrency"))[::40]:
+        service, replicas = service_of(group)
+        row = group[0].measurement
+        run = replace(
+            row, spread=0.2, concurrency=4.0 * replicas, requests=20.0 * replicas, prefill_first=prefill_first
+        )
+        (prediction,) = predict([run], profile)
+        service, _ = service_of([replace(group[0], measurement=run)])
+        simulated = play.server(service, load_generator.ends(service, 0.2), prefill_first=prefill_first)
+        seen = load_generator.closed_loop(service, simulated, 4, 20, 0.2)
+        tpot = float(np.mean(seen.trace.tpot)) if service.requests.decode_steps > 0 else 0.0
+        same(prediction, float(np.mean(seen.trace.ttft)), tpot, seen.requests_per_second, service)
 
 
 def test_a_full_server_is_the_last_steady_state() -> None:
