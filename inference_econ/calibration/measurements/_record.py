@@ -88,6 +88,9 @@ class Measurement:
         The model was compiled as a whole: no interpreter launches the kernels of a prompt one by one.
     eager : bool
         Kernels of decode steps were launched one by one, without graphs.
+    captured_tokens : float or None
+        Tokens of the largest step with prompts that the engine was told to capture in pieces; None for what it does by
+        itself [tokens].
     even_routing : bool
         Tokens were spread over experts evenly by force.
     redundant_experts : int or None
@@ -147,6 +150,7 @@ class Measurement:
     prefill_first: bool = False
     compiled: bool = False
     eager: bool = False
+    captured_tokens: float | None = None
     balanced_prompts: bool = False
     even_routing: bool = False
     redundant_experts: int | None = None

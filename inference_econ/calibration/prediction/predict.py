@@ -106,6 +106,7 @@ def _deployment(row: Measurement) -> tuple[object, ...]:
     return (
         row.engine, row.model, row.hardware, row.weights, row.kv, row.isl, row.osl, row.context, row.accelerators,
         row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode, row.load, row.step_tokens, row.compiled, row.eager,
+        row.captured_tokens, row.engine_version,
         row.balanced_prompts, row.even_routing, row.redundant_experts,
     )  # fmt: skip
 

@@ -109,6 +109,12 @@ class Operator:
     latent: bool = False
     grouped: bool = False
 
+    @property
+    def part(self) -> str:
+        """The part of a layer that it is, as engines' kernels are counted: its name without what is in brackets."""
+        name = self.name.partition(" (")[0]
+        return f"latent {name}" if self.latent and name == "attention" else name
+
 
 class OperatorTable:
     """What the rows of one table share: the model, the plans and how work is laid out on them.
