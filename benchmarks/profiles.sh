@@ -44,7 +44,7 @@ generations() {
     servers "$family" "engine=vllm|sglang|trtllm,hardware=$boards" --base profiles/servers --fit "$generation" --most 120
     for one in vllm sglang trtllm; do
         servers "${one}_$family" "engine=$one,hardware=$boards" --base "profiles/$family" --fit "$engine" \
-            --prior 0.5 --most 100
+            --prior 0.5 --most 100 --set "assumptions.host.engine=$one"
     done
 }
 generations hopper "h200_sxm|h100_sxm" &
@@ -53,7 +53,8 @@ generations blackwell "b200|gb200_nvl72"
 wait "$hopper"
 engines() {
     for one in vllm sglang trtllm; do
-        servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 100
+        servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 100 \
+            --set "assumptions.host.engine=$one"
     done
 }
 engines &

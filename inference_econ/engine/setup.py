@@ -254,7 +254,7 @@ class Setup:
         if self.assumptions.host.engine is None:
             return kernels
         engine, family = self.assumptions.host.engine, self.hardware.family
-        for count in catalog.kernel_counts(engine, operator.part, operator.dtype, family):
+        for count in catalog.kernel_counts(engine, operator.part, operator.dtype, operator.mixer, family):
             kernels = np.where(work.summed, count.kernels, kernels) if count.summed else count.kernels
         return kernels
 

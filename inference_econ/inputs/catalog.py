@@ -249,7 +249,7 @@ def engine(name: Name, *, changes: Iterable[str] = ()) -> EngineSpec:
 
 
 @cache
-def kernel_counts(engine_and_version: str, part: str, dtype: str, family: str) -> tuple[KernelCount, ...]:
+def kernel_counts(engine_and_version: str, part: str, dtype: str, mixer: str, family: str) -> tuple[KernelCount, ...]:
     """What is known of the kernels that an engine launches for a row of the operator table; the last counts.
 
     Parameters
@@ -260,6 +260,8 @@ def kernel_counts(engine_and_version: str, part: str, dtype: str, family: str) -
         Of a layer, see :attr:`KernelCount.part`.
     dtype : str
         Format of the row's weights.
+    mixer : str
+        Of norms: the kind of attention in their layers.
     family : str
         Of the chip.
 
@@ -270,12 +272,12 @@ def kernel_counts(engine_and_version: str, part: str, dtype: str, family: str) -
 
     Examples
     --------
-    >>> [count.kernels for count in kernel_counts("trtllm", "attention output", "fp8", "h200")]
+    >>> [count.kernels for count in kernel_counts("trtllm", "attention output", "fp8", "", "h200")]
     [1]
     """
     name, _, version = engine_and_version.partition(" ")
     facts = engine(name).at(version or None)
-    return tuple(count for count in facts.kernels if count.holds(part, dtype, family))
+    return tuple(count for count in facts.kernels if count.holds(part, dtype, mixer, family))
 
 
 def _load(cls: type[SpecT], kind: Kind, asked: Name, changes: tuple[str, ...]) -> SpecT:

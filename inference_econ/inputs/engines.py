@@ -25,9 +25,12 @@ Part = Literal["attention", "embeddings", "lm_head", "router", "dense_layers", "
 KernelPart = Literal[
     "norms", "qkv", "query and key norms", "norms over ranks", "attention", "output gate", "attention output",
     "queries", "latent down", "latent up", "latent attention", "indexer", "index scan", "mixer", "recurrent state",
-    "router", "expert tokens in", "experts in", "expert activation", "experts out", "expert tokens out", "expert latent", "shared expert in", "shared activation",
-    "shared expert out", "ff in", "activation function", "ff out", "output embedding", "sampling",
+    "router", "expert tokens in", "experts in", "expert activation", "experts out", "expert tokens out",
+    "expert latent", "shared expert in", "shared activation", "shared expert out", "ff in", "activation function",
+    "ff out", "output embedding", "sampling",
 ]  # fmt: skip
+#: What mixes tokens in a layer: :attr:`Block.attention.kind`.
+MixerKind = Literal["grouped_query", "latent", "compressed", "recurrent", "none"]
 #: Facts that the first version of a file need not state.
 _MAY_LACK = frozenset({"inside", "kernels", "prompt_graphs"})
 
@@ -102,13 +105,15 @@ class KernelCount(Spec):
     """Only with weights in these formats; of attention and scans, with such a cache. Any without."""
     families: tuple[str, ...] = Field(default=(), strict=False)
     """Only on these families of chips (:attr:`HardwareSpec.family`). Any without."""
+    mixers: tuple[MixerKind, ...] = Field(default=(), strict=False)
+    """Of norms: only in layers that mix tokens in these ways. In any without."""
     summed: bool = False
     """Only where all ranks of a stage share each matrix and sum what it gives, so that an all-reduce is next door."""
 
-    def holds(self, part: str, dtype: str, family: str) -> bool:
+    def holds(self, part: str, dtype: str, mixer: str, family: str) -> bool:
         """Whether it counts for a row of the operator table on a chip, apart from how ranks share the work."""
-        wanted = not self.formats or dtype in self.formats
-        return part == self.part and wanted and (not self.families or family in self.families)
+        asked = ((self.formats, dtype), (self.mixers, mixer), (self.families, family))
+        return part == self.part and all(not some or one in some for some, one in asked)
 
 
 class PromptGraphs(Spec):

@@ -80,7 +80,7 @@ def _head_norms(table: OperatorTable, layers: int, *, over_ranks: bool) -> Opera
 
 
 def _fused(table: OperatorTable, name: str, layers: int) -> Operator:
-    """Pointwise work that the operator table counts no kernels for: engines may have kernels apart, or do it in others."""
+    """Pointwise work that the operator table counts no kernels for; engines may have some, or do it in others."""
     return Operator(name, float(layers), table.precision.activations, launches=0.0, grouped=True)
 
 

@@ -14,7 +14,7 @@ def pointwise(table: OperatorTable) -> Iterator[Operator]:
     """Norms and activation functions of every layer: memory traffic and launches, no arithmetic to speak of."""
     for block in table.model.blocks:
         parts = (block.attention.kind != "none") + (block.feed_forward.kind != "none")
-        yield _norms(table, block.layers, 1 if block.parallel else parts)
+        yield _norms(table, block.layers, 1 if block.parallel else parts, block.attention.kind)
         spec = block.feed_forward
         if spec.kind == "none":
             continue
@@ -33,7 +33,7 @@ def pointwise(table: OperatorTable) -> Iterator[Operator]:
         yield _mixing(table, 1.0, streams, outputs=streams)
 
 
-def _norms(table: OperatorTable, layers: int, count: int) -> Operator:
+def _norms(table: OperatorTable, layers: int, count: int, mixer: str) -> Operator:
     """A norm before each part, fused with the residual sum: two vectors read, two written.
 
     Every rank of a group works on all of the group's tokens.
@@ -44,6 +44,7 @@ def _norms(table: OperatorTable, layers: int, count: int) -> Operator:
         table.precision.activations,
         activation_bytes_per_token=4.0 * table.hidden * table.activation_width / table.groups,
         grouped=True,
+        mixer=mixer,
     )
 
 

@@ -90,6 +90,8 @@ class Operator:
         The operator is a part of latent attention, whose kernels assumptions may give another fixed time.
     grouped : bool
         Each group of attention ranks works on sequences of its own, and all wait for the fullest.
+    mixer : str
+        Of norms: the kind of attention in their layers.
     """
 
     name: str
@@ -108,6 +110,7 @@ class Operator:
     padding: Array | float = 1.0
     latent: bool = False
     grouped: bool = False
+    mixer: str = ""
 
     @property
     def part(self) -> str:
