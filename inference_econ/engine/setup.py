@@ -255,7 +255,8 @@ class Setup:
             return kernels
         engine, family = self.assumptions.host.engine, self.hardware.family
         for count in catalog.kernel_counts(engine, operator.part, operator.dtype, operator.mixer, family):
-            kernels = np.where(work.summed, count.kernels, kernels) if count.summed else count.kernels
+            counted = count.kernels * operator.parts
+            kernels = np.where(work.summed, counted, kernels) if count.summed else counted
         return kernels
 
     def _usual_kernels(self, operator: Operator) -> float:

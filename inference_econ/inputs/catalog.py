@@ -275,9 +275,14 @@ def kernel_counts(engine_and_version: str, part: str, dtype: str, mixer: str, fa
     >>> [count.kernels for count in kernel_counts("trtllm", "attention output", "fp8", "", "h200")]
     [1]
     """
+    kernels = _kernels(engine_and_version)
+    return tuple(count for count in kernels if count.holds(part, dtype, mixer, family))
+
+
+@cache
+def _kernels(engine_and_version: str) -> tuple[KernelCount, ...]:
     name, _, version = engine_and_version.partition(" ")
-    facts = engine(name).at(version or None)
-    return tuple(count for count in facts.kernels if count.holds(part, dtype, mixer, family))
+    return engine(name).at(version or None).kernels
 
 
 def _load(cls: type[SpecT], kind: Kind, asked: Name, changes: tuple[str, ...]) -> SpecT:

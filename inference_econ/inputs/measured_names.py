@@ -41,9 +41,6 @@ class MeasuredNames(Spec):
     """Engines, or versions of them by their beginning, that read all prompts before they go on decoding."""
     compiled: Spellings
     """Engines, or versions of them by their beginning, whose models are compiled as a whole."""
-    captured_tokens: dict[str, dict[str, int]]
-    """Model to engine and chip to tokens of the largest step with prompts that the engine was told to capture in
-    pieces [tokens]."""
     eager: Spellings
     """Sources whose engines launched the kernels of decode steps one by one, without graphs."""
     even_routing: Spellings

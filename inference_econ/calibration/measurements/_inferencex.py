@@ -34,12 +34,6 @@ def step_tokens(model: str, hardware: str, engine: str, version: str, isl: float
     return None if tokens is None else float(tokens)
 
 
-def captured_tokens(model: str, hardware: str, engine: str) -> float | None:
-    """Tokens of the largest step with prompts that the scripts tell the engine to capture in pieces [tokens]."""
-    tokens = catalog.measured_names().captured_tokens.get(model, {}).get(f"{engine} {hardware}")
-    return None if tokens is None else float(tokens)
-
-
 def balances_prompts(model: str, engine: str, groups: int) -> bool:
     """Whether the scripts tell the engine to hold prompts back until every group of attention ranks has one."""
     return groups > 1 and engine in catalog.measured_names().balance_steps.get(model, {})

@@ -88,13 +88,13 @@ class Measurement:
         The model was compiled as a whole: no interpreter launches the kernels of a prompt one by one.
     eager : bool
         Kernels of decode steps were launched one by one, without graphs.
-    captured_tokens : float or None
-        Tokens of the largest step with prompts that the engine was told to capture in pieces; None for what it does by
-        itself [tokens].
     even_routing : bool
         Tokens were spread over experts evenly by force.
     redundant_experts : int or None
         Copies of experts that were held beside all of them; None if not recorded [1].
+    captured_tokens : int or None
+        Tokens of the largest step with prompts that the engine was told to capture in pieces; None for what it does by
+        itself [tokens].
     balanced_prompts : bool
         Groups of attention ranks held prompts back until each of them had one.
     wait_steps : float
@@ -150,10 +150,10 @@ class Measurement:
     prefill_first: bool = False
     compiled: bool = False
     eager: bool = False
-    captured_tokens: float | None = None
     balanced_prompts: bool = False
     even_routing: bool = False
     redundant_experts: int | None = None
+    captured_tokens: int | None = None
     wait_steps: float = 0.0
     step_tokens: float | None = None
     statistic: str = "median"

@@ -140,7 +140,6 @@ def _scripted(fields: Mapping[str, Any]) -> dict[str, Any]:
             accelerators=fields["accelerators"],
         ),
         "step_tokens": _inferencex.step_tokens(*what, fields["engine_version"], fields["isl"]),
-        "captured_tokens": _inferencex.captured_tokens(*what),
         "balanced_prompts": _inferencex.balances_prompts(fields["model"], fields["engine"], fields["dp"]),
     }
 
@@ -173,7 +172,6 @@ def _inferencemax(row: Row, common: Mapping[str, Any]) -> Measurement:
         spread=_inferencex.SPREAD,
         prefill_first=prefill_first(name, version),
         step_tokens=_inferencex.step_tokens(model, chip, name, version, isl),
-        captured_tokens=_inferencex.captured_tokens(model, chip, name),
         ttft_seconds=row.number("median_ttft_s"),
         tpot_seconds=row.number("median_tpot_s"),
         request_seconds=row.number("median_e2e_s"),

@@ -234,19 +234,27 @@ def _captured(row: Measurement, facts: EngineVersion | None, assumptions: Assump
 
 
 def _facts(row: Measurement) -> EngineVersion | None:
-    """What is known of the engine of a row; None where nobody counted its kernels.
+    """What is known of the engine of a row; None where nobody counted its kernels."""
+    if row.engine not in catalog.names("engines") or row.compiled:
+        return None
+    return _facts_at(row.engine, row.engine_version, old=row.prefill_first)
+
+
+@cache
+def _facts_at(engine: str, version: str, *, old: bool) -> EngineVersion | None:
+    """What holds at a version of an engine; nothing of an ``old`` one that is not known.
 
     Rows that do not say a version, or that of something around the engine, are from before versions were recorded: they
     count as the oldest whose kernels were counted.
     """
-    if row.engine not in catalog.names("engines") or row.compiled:
+    spec = catalog.engine(engine)
+    counted = next((entry.version for entry in spec.versions if entry.kernels), None)
+    if counted is None:
         return None
-    spec = catalog.engine(row.engine)
-    counted = [entry.version for entry in spec.versions if entry.kernels]
     try:
-        return spec.at(row.engine_version if re.fullmatch(r"\d+(\.\w+)+", row.engine_version) else counted[0])
+        return spec.at(version if re.fullmatch(r"\d+(\.\w+)+", version) else counted)
     except InputError:
-        return None if row.prefill_first else spec.at(counted[0])
+        return None if old else spec.at(counted)
 
 
 def _most_sequences(row: Measurement, setup: Setup) -> float:

@@ -40,11 +40,13 @@ def _norms(table: OperatorTable, layers: int, count: int, mixer: str) -> Operato
     """
     return Operator(
         "norms",
-        float(layers * count),
+        float(layers),
         table.precision.activations,
-        activation_bytes_per_token=4.0 * table.hidden * table.activation_width / table.groups,
+        activation_bytes_per_token=4.0 * count * table.hidden * table.activation_width / table.groups,
+        launches=float(count),
         grouped=True,
         mixer=mixer,
+        parts=float(count),
     )
 
 

@@ -92,6 +92,8 @@ class Operator:
         Each group of attention ranks works on sequences of its own, and all wait for the fullest.
     mixer : str
         Of norms: the kind of attention in their layers.
+    parts : float
+        Parts of a layer that one occurrence stands for: norms of a layer are one row [1].
     """
 
     name: str
@@ -111,6 +113,7 @@ class Operator:
     latent: bool = False
     grouped: bool = False
     mixer: str = ""
+    parts: float = 1.0
 
     @property
     def part(self) -> str:
