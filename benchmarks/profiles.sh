@@ -52,7 +52,7 @@ generations() {
     servers "$family" "engine=vllm|sglang|trtllm,hardware=$boards" --base profiles/servers --fit "$generation" --most 120
     for one in vllm sglang trtllm; do
         servers "${one}_$family" "engine=$one,hardware=$boards" --base "profiles/$family" --fit "$engine" \
-            --prior 0.5 --most 100 $(pools "$one")
+            --prior 0.5 --most 100 --set "assumptions.host.engine=$one" $(pools "$one")
     done
 }
 generations hopper "h200_sxm|h100_sxm" &
@@ -62,7 +62,7 @@ wait "$hopper"
 engines() {
     for one in vllm sglang trtllm; do
         servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 100 \
-            $(pools "$one")
+            --set "assumptions.host.engine=$one" $(pools "$one")
     done
 }
 engines &

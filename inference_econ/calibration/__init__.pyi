@@ -26,6 +26,8 @@ from .validation import ComparedPoint as ComparedPoint
 from .validation import Report as Report
 from .validation.bound import Violation as Violation
 from .validation.bound import violations as violations
+from .validation.overheads import Overhead as Overhead
+from .validation.overheads import overheads as overheads
 from .validation.rows import QUANTITIES as QUANTITIES
 from .validation.rows import Quantity as Quantity
 from .validation.rows import Row as Row

@@ -103,8 +103,8 @@ def _operator_costs(
             operator.repeats,
         )
     )
-    by_operator = operator.launches and setup.assumptions.host.launches == "per_operator"
-    launched = repeats * setup.fixed_seconds(operator) if by_operator else 0.0
+    by_operator = setup.assumptions.host.launches == "per_operator"
+    launched = repeats * float(np.ravel(setup.fixed_seconds(operator, work))[0]) if by_operator else 0.0
     together = worked + network_seconds + launched
     if together == 0.0:
         return None

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
 from inference_econ.engine import memory
 from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.memory import Memory
@@ -31,9 +33,9 @@ from inference_econ.inputs import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
+    from inference_econ._types import Array
     from inference_econ.inputs import Name
 
 
@@ -246,18 +248,29 @@ class Setup:
         kernel = self.expert_kernel(operator.dtype)
         return 1.0 - (assumed.experts.overlap if kernel is None else kernel.overlap)
 
-    def kernels(self, operator: Operator) -> float:
-        """Kernels of one occurrence of a row: activations of 16 bits are quantised first for a narrow unit [1]."""
+    def kernels(self, operator: Operator, work: Work) -> Array | float:
+        """Kernels of one occurrence of a row: those of the engine that is assumed, or of the operator table [1]."""
+        kernels: Array | float = self._usual_kernels(operator)
+        if self.assumptions.host.engine is None:
+            return kernels
+        engine, family = self.assumptions.host.engine, self.hardware.family
+        for count in catalog.kernel_counts(engine, operator.part, operator.dtype, operator.mixer, family):
+            counted = count.kernels * operator.parts
+            kernels = np.where(work.summed, counted, kernels) if count.summed else counted
+        return kernels
+
+    def _usual_kernels(self, operator: Operator) -> float:
+        """Those of the operator table, and one that quantises activations of 16 bits first for a narrow unit [1]."""
         multiplies = operator.kind != "scores" and not isinstance(operator.weight_bytes, float)
         narrow = self.precision.activations in _SIXTEEN_BIT and self.unit(operator.dtype) not in (*_SIXTEEN_BIT, "fp32")
         return operator.launches + (1.0 if multiplies and narrow else 0.0)
 
-    def fixed_seconds(self, operator: Operator) -> float:
+    def fixed_seconds(self, operator: Operator, work: Work) -> Array | float:
         """Fixed time on the chip of the kernels of one occurrence of a row, in captured graphs [s]."""
         assumed = self.assumptions
         own = assumed.attention.latent_graph_launch if operator.latent else None
         each = assumed.host.graph_launch if own is None else own
-        return self.kernels(operator) * each
+        return self.kernels(operator, work) * each
 
     @property
     def bytes_per_second(self) -> float:

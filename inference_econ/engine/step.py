@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -319,7 +319,7 @@ def launch_seconds(setup: Setup, work: Work) -> Array | float:
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer":
         return assumed.host.launches_per_layer * work.layers * assumed.host.launch
-    return sum(operator.repeats * setup.fixed_seconds(operator) for operator in _launched(work))
+    return sum(operator.repeats * setup.fixed_seconds(operator, work) for operator in work.operators)
 
 
 def host_seconds(setup: Setup, work: Work) -> Array | float:
@@ -364,11 +364,7 @@ def overhead_seconds(setup: Setup, plans: Plans) -> Array:
 
 
 def _kernels(setup: Setup, work: Work) -> Array | float:
-    return sum(operator.repeats * setup.kernels(operator) for operator in _launched(work))
-
-
-def _launched(work: Work) -> Iterator[Operator]:
-    return (operator for operator in work.operators if operator.launches)
+    return sum(operator.repeats * setup.kernels(operator, work) for operator in work.operators)
 
 
 def mfu(

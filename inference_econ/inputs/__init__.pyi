@@ -48,7 +48,9 @@ from .engines import EngineFacts as EngineFacts
 from .engines import EngineSpec as EngineSpec
 from .engines import EngineVersion as EngineVersion
 from .engines import Exchange as Exchange
+from .engines import KernelCount as KernelCount
 from .engines import Overlap as Overlap
+from .engines import PromptGraphs as PromptGraphs
 from .engines import RedundantExperts as RedundantExperts
 from .engines import WireFormat as WireFormat
 from .hardware import HardwareSpec as HardwareSpec

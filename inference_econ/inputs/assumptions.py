@@ -63,6 +63,9 @@ class HostAssumptions(Spec):
     a step takes no less than all of its launches."""
     launches: Literal["per_layer", "per_operator"]
     """A fixed number of launches per layer that nothing hides; or the kernels of each row of the operator table."""
+    engine: str | None = None
+    """Engine whose kernels are counted, a name of the catalogue, with a version behind a blank if it is not the newest
+    (``vllm 0.12.0``); those of the operator table without."""
     launches_per_layer: NonNegative
     """Kernel launches that a layer waits for, where they are counted per layer [1]."""
     step_overhead: Seconds

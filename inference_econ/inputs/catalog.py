@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs._base import Spec
     from inference_econ.inputs._yaml import Document, Location, Value
     from inference_econ.inputs.assumptions import Assumptions
-    from inference_econ.inputs.engines import EngineSpec
+    from inference_econ.inputs.engines import EngineSpec, KernelCount
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.measured_names import MeasuredNames
     from inference_econ.inputs.measured_runs import MeasuredRun
@@ -265,6 +265,43 @@ def engine(name: Name, *, changes: Iterable[str] = ()) -> EngineSpec:
     from inference_econ.inputs.engines import EngineSpec
 
     return _load(EngineSpec, "engines", name, tuple(changes))
+
+
+@cache
+def kernel_counts(engine_and_version: str, part: str, dtype: str, mixer: str, family: str) -> tuple[KernelCount, ...]:
+    """What is known of the kernels that an engine launches for a row of the operator table; the last counts.
+
+    Parameters
+    ----------
+    engine_and_version : str
+        Name of an engine, with a version behind a blank if it is not the newest that is known.
+    part : str
+        Of a layer, see :attr:`KernelCount.part`.
+    dtype : str
+        Format of the row's weights.
+    mixer : str
+        Of norms: the kind of attention in their layers.
+    family : str
+        Of the chip.
+
+    Raises
+    ------
+    UnknownNameError, InputError
+        If there is no such engine, or nothing is known of that version.
+
+    Examples
+    --------
+    >>> [count.kernels for count in kernel_counts("trtllm", "attention output", "fp8", "", "h200")]
+    [1]
+    """
+    kernels = _kernels(engine_and_version)
+    return tuple(count for count in kernels if count.holds(part, dtype, mixer, family))
+
+
+@cache
+def _kernels(engine_and_version: str) -> tuple[KernelCount, ...]:
+    name, _, version = engine_and_version.partition(" ")
+    return engine(name).at(version or None).kernels
 
 
 def _load(cls: type[SpecT], kind: Kind, asked: Name, changes: tuple[str, ...]) -> SpecT:

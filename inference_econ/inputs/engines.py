@@ -21,6 +21,19 @@ WireFormat = Literal["bf16", "fp8_g128", "mxfp8", "nvfp4"]
 #: Parts of a model that ranks can hold whole.
 Part = Literal["attention", "embeddings", "lm_head", "router", "dense_layers", "shared_experts", "indexer"]
 
+#: Rows of the operator table whose kernels an engine may count otherwise.
+KernelPart = Literal[
+    "norms", "qkv", "query and key norms", "norms over ranks", "attention", "output gate", "attention output",
+    "queries", "latent down", "latent up", "latent attention", "indexer", "index scan", "mixer", "recurrent state",
+    "router", "expert tokens in", "experts in", "expert activation", "experts out", "expert tokens out",
+    "expert latent", "shared expert in", "shared activation", "shared expert out", "ff in", "activation function",
+    "ff out", "output embedding", "sampling",
+]  # fmt: skip
+#: What mixes tokens in a layer: :attr:`Block.attention.kind`.
+MixerKind = Literal["grouped_query", "latent", "compressed", "recurrent", "none"]
+#: Facts that the first version of a file need not state.
+_MAY_LACK = frozenset({"inside", "kernels", "prompt_graphs"})
+
 #: Bytes per element on the wire, scales included: 32 bits per 128 elements (fp8_g128: DeepEP, low-latency messages),
 #: 8 bits per 32 (mxfp8), 8 bits per 16 (nvfp4).
 WIRE_BYTES_PER_ELEMENT: Mapping[WireFormat, float] = {
@@ -81,6 +94,42 @@ class Overlap(Spec):
     """Tokens of a rank below which the step is not split; absent where there is no such rule."""
 
 
+class KernelCount(Spec):
+    """How many kernels an engine launches for a part of a layer, one after the other."""
+
+    part: KernelPart
+    """A row of the operator table."""
+    kernels: Annotated[int | float, Field(ge=0, le=1e3, allow_inf_nan=False)]
+    """Kernels of one occurrence; those that run beside others on a stream of their own do not count [1]."""
+    formats: tuple[Dtype, ...] = Field(default=(), strict=False)
+    """Only with weights in these formats; of attention and scans, with such a cache. Any without."""
+    families: tuple[str, ...] = Field(default=(), strict=False)
+    """Only on these families of chips (:attr:`HardwareSpec.family`). Any without."""
+    mixers: tuple[MixerKind, ...] = Field(default=(), strict=False)
+    """Of norms: only in layers that mix tokens in these ways. In any without."""
+    summed: bool = False
+    """Only where all ranks of a stage share each matrix and sum what it gives, so that an all-reduce is next door."""
+
+    def holds(self, part: str, dtype: str, mixer: str, family: str) -> bool:
+        """Whether it counts for a row of the operator table on a chip, apart from how ranks share the work."""
+        asked = ((self.formats, dtype), (self.mixers, mixer), (self.families, family))
+        return part == self.part and all(not some or one in some for some, one in asked)
+
+
+class PromptGraphs(Spec):
+    """Steps with prompts that an engine captures in pieces, between the attention of layers, where nothing is told."""
+
+    most_tokens: int | None = Field(default=None, gt=0)
+    """Tokens of the largest such step; as many as a step reads without [tokens]."""
+    latent_tokens: int | None = Field(default=None, gt=0)
+    """The same of models with latent attention, if it is another [tokens]."""
+
+    def tokens(self, read: float, *, latent: bool) -> float:
+        """Tokens of the largest captured step that reads prompts, of which one reads ``read`` at most [tokens]."""
+        most = self.latent_tokens if latent and self.latent_tokens is not None else self.most_tokens
+        return read if most is None else float(min(most, read))
+
+
 class EngineFacts(Spec):
     """What an engine does; the values given here without a file mean: nothing of it."""
 
@@ -106,6 +155,11 @@ class EngineFacts(Spec):
     """Parts that options, or the exchange of wide groups, make whole on every rank besides."""
     host_weights: Literal["none", "in_step", "prefetched"] = "none"
     """Weights that wait in host memory: read when they are needed, or fetched ahead behind other layers."""
+    kernels: tuple[KernelCount, ...] = Field(default=(), strict=False)
+    """Kernels of a decode step by part, the last that holds for a row; parts that are not named have as many as the
+    operator table says. Those of a version stand beside those of versions before, and come after them."""
+    prompt_graphs: PromptGraphs | None = None
+    """Steps with prompts that are captured by default; absent where the host launches all kernels of such steps."""
 
     @model_validator(mode="after")
     def _cut_experts_say_how_they_lie(self) -> Self:
@@ -172,7 +226,7 @@ class EngineSpec(SourcedSpec):
 
     @model_validator(mode="after")
     def _versions_tell_a_history(self) -> Self:
-        missing = set(EngineFacts.model_fields) - {"inside"} - set(self.versions[0].stated)
+        missing = set(EngineFacts.model_fields) - _MAY_LACK - set(self.versions[0].stated)
         if missing:
             raise ValueError(f"the first version states everything; missing: {', '.join(sorted(missing))}")
         numbers = [version.version for version in self.versions]
@@ -220,6 +274,7 @@ class EngineSpec(SourcedSpec):
                 f"known: {', '.join(entry.version for entry in self.versions)}"
             )
         stated = {name: getattr(entry, name) for entry in past for name in entry.stated}
+        stated["kernels"] = tuple(count for entry in past for count in entry.kernels)
         return EngineVersion(version=past[-1].version, date=past[-1].date, **stated)
 
 

@@ -33,9 +33,6 @@ class MeasuredNames(Spec):
     """Engines, or versions of them by their beginning, that read all prompts before they go on decoding."""
     compiled: Spellings
     """Engines, or versions of them by their beginning, whose models are compiled as a whole."""
-    captured_tokens: dict[str, int]
-    """Tokens of the largest step with prompts that an engine captured in pieces, in the versions that were measured and
-    read prompts beside decoding; 0 where the host launched all kernels of such steps [tokens]."""
     eager: Spellings
     """Sources whose engines launched the kernels of decode steps one by one, without graphs."""
     even_routing: Spellings

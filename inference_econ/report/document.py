@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inference_econ.calibration import QUANTITIES, Measurement, Quantity, Row, Servers, Violation, scores
+from inference_econ.calibration import QUANTITIES, Measurement, Quantity, Row, Servers, Violation, overheads, scores
 from inference_econ.inputs import catalog
 from inference_econ.report.by_engine import links, overview
 from inference_econ.report.held_out import (
@@ -23,6 +23,7 @@ from inference_econ.report.held_out import (
     undetermined,
     worst,
 )
+from inference_econ.report.overheads import overhead_table
 from inference_econ.report.servers import LEGEND, NOTES, SPECULATING, beyond, coverage, errors, missing
 from inference_econ.report.table import Table
 
@@ -160,6 +161,10 @@ def document(
         "## Errors by group",
         "Each cell: predictions, median error, bias. Groups of fewer than five are in the CSV file only.",
         *(line for key in _KEYS for line in (f"### By {key}", *_shown(side_by_side(which, key, MAIN)))),
+        "## Overhead of decode steps",
+        "With few requests a decode step is mostly launches, latencies of collectives and time of the host. Kernels "
+        "are [counted by engine](launches.md); of an engine, all models should have the same ratio.",
+        *_shown(overhead_table(overheads(report.counted()))),
         "## How rows are predicted",
         _HOW,
         "## What takes part",

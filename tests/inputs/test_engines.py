@@ -74,7 +74,7 @@ def test_a_version_knows_what_came_before_it(
 def test_everything_that_holds_is_stated() -> None:
     for name in ENGINES:
         newest = catalog.engine(name).at()
-        assert set(EngineFacts.model_fields) - {"inside"} <= set(newest.stated)
+        assert set(EngineFacts.model_fields) - {"inside", "kernels", "prompt_graphs"} <= set(newest.stated)
 
 
 @pytest.mark.parametrize("name", ["sglang", "trtllm", "vllm"])
@@ -232,3 +232,45 @@ def test_an_engine_of_ones_own(tmp_path: Path) -> None:
     mine = catalog.engine(str(path))
     assert mine == catalog.engine("vllm")
     assert isinstance(mine, EngineSpec)
+
+
+# Kernels, graphs: vllm config/scheduler.py (0.11.0) and config/vllm.py (0.18.0), sglang server_args.py (0.5.10).
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "read", "latent", "captured"),
+    [
+        ("vllm", "0.11.0", 8192.0, False, 512.0),
+        ("vllm", "0.18.0", 256.0, True, 256.0),
+        ("sglang", "0.5.9", 8192.0, False, None),
+        ("sglang", "0.5.10", 8192.0, False, 8192.0),
+        ("sglang", "0.5.10", 8192.0, True, 2048.0),
+        ("trtllm", "1.2.0", 8192.0, False, None),
+    ],
+)
+def test_which_steps_with_prompts_are_captured(
+    name: str, version: str, read: float, latent: bool, captured: float | None
+) -> None:
+    graphs = catalog.engine(name).at(version).prompt_graphs
+    assert (None if graphs is None else graphs.tokens(read, latent=latent)) == captured
+
+
+def test_kernels_of_a_version_come_after_those_before() -> None:
+    before, after = (catalog.engine("vllm").at(version).kernels for version in ("0.16.0", "0.18.0"))
+    assert after[: len(before)] == before
+    assert [count.kernels for count in before if count.part == "norms"] == [1]
+    assert [(count.kernels, count.summed) for count in after if count.part == "norms"] == [(1, False), (0, True)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("{part: rope, kernels: 1}", "kernels.0.part.*rope"),
+        ("{part: norms, kernels: -1}", "kernels.0.kernels"),
+        ("{part: norms, kernels: 1, formats: [fp9]}", "fp9"),
+        ("{part: norms, kernels: 1, mixers: [mamba]}", "mamba"),
+    ],
+)
+def test_counts_that_mean_nothing(change: str, message: str) -> None:
+    with pytest.raises((SpecError, InputError), match=message):
+        catalog.engine("vllm", changes=[f"versions.0.kernels=[{change}]"])

@@ -95,6 +95,9 @@ class Measurement:
         Tokens were spread over experts evenly by force.
     redundant_experts : int or None
         Copies of experts that were held beside all of them; None if not recorded [1].
+    captured_tokens : int or None
+        Tokens of the largest step with prompts that the engine was told to capture in pieces; None for what it does by
+        itself [tokens].
     balanced_prompts : bool
         Groups of attention ranks held prompts back until each of them had one.
     wait_steps : float
@@ -108,8 +111,6 @@ class Measurement:
         Requests that the engine was told to run at a time at most, in all groups together; None if nobody said [1].
     memory : float or None
         Share of memory that the engine was told to take, as it counts itself; None if nobody said [1].
-    captured_tokens : int or None
-        Tokens of the largest step with prompts that the engine was told to capture in pieces [tokens].
     statistic : str
         Of the latencies: median or mean.
     ttft_seconds, tpot_seconds, request_seconds : float or None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -24,7 +25,16 @@ from inference_econ.engine import (
     needed_memory,
 )
 from inference_econ.errors import InputError
-from inference_econ.inputs import Assumptions, HardwareSpec, ModelSpec, Precision, Requests, TensorLayout, catalog
+from inference_econ.inputs import (
+    Assumptions,
+    EngineVersion,
+    HardwareSpec,
+    ModelSpec,
+    Precision,
+    Requests,
+    TensorLayout,
+    catalog,
+)
 from inference_econ.serving import Service, Services, every_service
 from inference_econ.serving.services import services
 
@@ -211,7 +221,7 @@ def _cut(assumptions: Assumptions, cuts: tuple[TensorLayout, ...]) -> Assumption
 
 def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
     """With what is known of the run of a row: the prompt tokens of a step, who launches kernels, copies of experts."""
-    changes: dict[str, float | bool | str] = {}
+    changes: dict[str, float | bool | str | None] = {}
     if row.step_tokens is not None and assumptions.serving.prefill_chunk:
         changes["serving.prefill_chunk"] = row.step_tokens
     if row.compiled and assumptions.host.launches == "per_operator":
@@ -220,9 +230,11 @@ def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
         changes["capacity.usable_memory"] = row.memory
     if row.eager:
         changes["host.cuda_graphs"] = False
-    captured = catalog.measured_names().captured_tokens.get(row.engine)
-    if captured is not None and assumptions.host.captured_tokens:
-        changes["host.captured_tokens"] = row.captured_tokens or (0 if row.prefill_first else captured)
+    facts = _facts(row)
+    if assumptions.host.engine is not None and facts is not None:
+        changes["host.engine"] = f"{row.engine} {facts.version}"
+    if assumptions.host.captured_tokens and row.engine in catalog.names("engines"):
+        changes["host.captured_tokens"] = _captured(row, facts, assumptions)
     if row.balanced_prompts and assumptions.serving.prefill_split == "prompts":
         changes["serving.prefill_split"] = "balanced"
     if row.even_routing:
@@ -230,6 +242,40 @@ def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
     if row.redundant_experts is not None:
         changes["experts.redundant"] = row.redundant_experts
     return assumptions.changed(changes) if changes else assumptions
+
+
+def _captured(row: Measurement, facts: EngineVersion | None, assumptions: Assumptions) -> float:
+    """Tokens of the largest step with prompts that is captured in pieces: as told, or by default [tokens]."""
+    if row.captured_tokens is not None:
+        return row.captured_tokens
+    if facts is None or facts.prompt_graphs is None:
+        return 0.0
+    latent = any(block.attention.kind == "latent" for block in _model(row.model).blocks)
+    return facts.prompt_graphs.tokens(row.step_tokens or assumptions.serving.prefill_chunk, latent=latent)
+
+
+def _facts(row: Measurement) -> EngineVersion | None:
+    """What is known of the engine of a row; None where nobody counted its kernels."""
+    if row.engine not in catalog.names("engines") or row.compiled:
+        return None
+    return _facts_at(row.engine, row.engine_version, old=row.prefill_first)
+
+
+@cache
+def _facts_at(engine: str, version: str, *, old: bool) -> EngineVersion | None:
+    """What holds at a version of an engine; nothing of an ``old`` one that is not known.
+
+    Rows that do not say a version, or that of something around the engine, are from before versions were recorded: they
+    count as the oldest whose kernels were counted.
+    """
+    spec = catalog.engine(engine)
+    counted = next((entry.version for entry in spec.versions if entry.kernels), None)
+    if counted is None:
+        return None
+    try:
+        return spec.at(version if re.fullmatch(r"\d+(\.\w+)+", version) else counted)
+    except InputError:
+        return None if old else spec.at(counted)
 
 
 def _most_sequences(row: Measurement, setup: Setup) -> float:

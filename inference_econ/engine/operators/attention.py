@@ -49,6 +49,8 @@ def _grouped_query(table: OperatorTable, layers: int, spec: GroupedQueryAttentio
     name, attended, read = _reach(table, spec)
     shared = table.read_once if spec.chunk is None and spec.window is None else 0.0
     yield table.projection("qkv", layers, [(projected, table.hidden)], reduced=projected, only_2d=True)
+    if table.assumptions.chip.pointwise == "counted" and spec.qk_norm != "none":
+        yield _head_norms(table, layers, over_ranks=spec.qk_norm == "full")
     yield _scores(
         table,
         name,
@@ -59,7 +61,27 @@ def _grouped_query(table: OperatorTable, layers: int, spec: GroupedQueryAttentio
         heads=float(spec.kv_heads),
     )
     yield from _context_exchange(table, layers, float(queries), float(values), spec.query_heads)
+    if table.assumptions.chip.pointwise == "counted" and spec.output_gate:
+        yield _fused(table, "output gate", layers)
     yield table.projection("attention output", layers, [(table.hidden, float(values))], reduced=summed, output=True)
+
+
+def _head_norms(table: OperatorTable, layers: int, *, over_ranks: bool) -> Operator:
+    """Norms of queries and keys: of each head by itself, or of the whole width, whose sums of squares ranks add up.
+
+    They are two numbers of 32 bits per token, one of the queries and one of the keys.
+    """
+    if not over_ranks:
+        return _fused(table, "query and key norms", layers)
+    norms = _fused(table, "norms over ranks", layers)
+    size = 2.0 * BYTES_PER_ELEMENT["fp32"] * table.ranks / (table.ranks * table.groups)
+    sums = Collective("all_reduce", table.ranks, table.domains(table.ranks), size)
+    return replace(norms, collectives=table.waited_for(sums))
+
+
+def _fused(table: OperatorTable, name: str, layers: int) -> Operator:
+    """Pointwise work that the operator table counts no kernels for; engines may have some, or do it in others."""
+    return Operator(name, float(layers), table.precision.activations, launches=0.0, grouped=True)
 
 
 def _reach(table: OperatorTable, spec: GroupedQueryAttention) -> tuple[str, float, float]:

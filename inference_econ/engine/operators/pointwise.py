@@ -14,15 +14,17 @@ def pointwise(table: OperatorTable) -> Iterator[Operator]:
     """Norms and activation functions of every layer: memory traffic and launches, no arithmetic to speak of."""
     for block in table.model.blocks:
         parts = (block.attention.kind != "none") + (block.feed_forward.kind != "none")
-        yield _norms(table, block.layers, 1 if block.parallel else parts)
+        yield _norms(table, block.layers, 1 if block.parallel else parts, block.attention.kind)
         spec = block.feed_forward
         if spec.kind == "none":
             continue
-        width, shared = float(spec.intermediate_size), 0.0
-        if spec.kind == "experts":
-            shared = float(spec.shared_intermediate_size or 0.0)
-            width = spec.active_experts * width + shared
-        yield _activation(table, block.layers, width, spec.input_matrices, launches=2.0 if shared else 1.0)
+        width, matrices = float(spec.intermediate_size), spec.input_matrices
+        if spec.kind != "experts":
+            yield _activation(table, "activation function", block.layers, width, matrices)
+            continue
+        yield _activation(table, "expert activation", block.layers, spec.active_experts * width, matrices)
+        if spec.shared_intermediate_size:
+            yield _activation(table, "shared activation", block.layers, float(spec.shared_intermediate_size), matrices)
     streams = table.model.residual_streams
     if streams > 1:
         # Before each part of a layer: what enters it, what it adds to each copy, and how copies are mixed; then once
@@ -31,7 +33,7 @@ def pointwise(table: OperatorTable) -> Iterator[Operator]:
         yield _mixing(table, 1.0, streams, outputs=streams)
 
 
-def _norms(table: OperatorTable, layers: int, count: int) -> Operator:
+def _norms(table: OperatorTable, layers: int, count: int, mixer: str) -> Operator:
     """A norm before each part, fused with the residual sum: two vectors read, two written.
 
     Every rank of a group works on all of the group's tokens.
@@ -43,6 +45,8 @@ def _norms(table: OperatorTable, layers: int, count: int) -> Operator:
         activation_bytes_per_token=4.0 * count * table.hidden * table.activation_width / table.groups,
         launches=float(count),
         grouped=True,
+        mixer=mixer,
+        parts=float(count),
     )
 
 
@@ -65,12 +69,7 @@ def _mixing(table: OperatorTable, repeats: float, streams: int, outputs: int) ->
     )
 
 
-def _activation(table: OperatorTable, layers: int, width: float, matrices: int, launches: float) -> Operator:
+def _activation(table: OperatorTable, name: str, layers: int, width: float, matrices: int) -> Operator:
     """What comes out of the input matrices is read, gated and written once; of a shared expert apart."""
-    return Operator(
-        "activation function",
-        float(layers),
-        table.precision.activations,
-        activation_bytes_per_token=(matrices + 1.0) * width * table.activation_width / table.stage,
-        launches=launches,
-    )
+    moved = (matrices + 1.0) * width * table.activation_width / table.stage
+    return Operator(name, float(layers), table.precision.activations, activation_bytes_per_token=moved)

@@ -90,6 +90,10 @@ class Operator:
         The operator is a part of latent attention, whose kernels assumptions may give another fixed time.
     grouped : bool
         Each group of attention ranks works on sequences of its own, and all wait for the fullest.
+    mixer : str
+        Of norms: the kind of attention in their layers.
+    parts : float
+        Parts of a layer that one occurrence stands for: norms of a layer are one row [1].
     """
 
     name: str
@@ -108,6 +112,14 @@ class Operator:
     padding: Array | float = 1.0
     latent: bool = False
     grouped: bool = False
+    mixer: str = ""
+    parts: float = 1.0
+
+    @property
+    def part(self) -> str:
+        """The part of a layer that it is, as engines' kernels are counted: its name without what is in brackets."""
+        name = self.name.partition(" (")[0]
+        return f"latent {name}" if self.latent and name == "attention" else name
 
 
 class OperatorTable:

@@ -42,6 +42,8 @@ class Work:
         Sequences, and tokens, of the fullest of them over the mean [1].
     prefill : bool
         The step reads prompts.
+    summed : ndarray or bool
+        All chips of a stage share each matrix, several of them, and sum what it gives.
     """
 
     operators: tuple[Operator, ...]
@@ -52,6 +54,7 @@ class Work:
     groups: Array | float = 1.0
     fullest: Array | float = 1.0
     fullest_tokens: Array | float = 1.0
+    summed: npt.NDArray[np.bool_] | bool = False
 
     def tokens_of(self, operator: Operator) -> Array:
         """Tokens that count for a row: if all groups were as full as the fullest, where each works on its own [1]."""
@@ -130,7 +133,8 @@ def decode_work(
         share = plans.riding / table.tokens
         of_tokens = fullest + share * (plans.riding_fullest - fullest)
     sequences, waited = plans.micro_batch, model.layers * pace
-    return Work(tuple(operators), table.tokens, sequences, waited, prefill, table.groups, fullest, of_tokens)
+    summed = (table.ranks == table.stage) & (table.stage > 1)
+    return Work(tuple(operators), table.tokens, sequences, waited, prefill, table.groups, fullest, of_tokens, summed)
 
 
 def _paced(rows: Iterable[Operator], pace: Array | float) -> Iterable[Operator]:

@@ -10,6 +10,7 @@ import pytest
 
 from inference_econ.calibration import Measurement
 from inference_econ.calibration.measurements import Pool
+from inference_econ.calibration.prediction import deployed
 from inference_econ.calibration.prediction.predict import Prediction, predict
 from inference_econ.errors import SpecError
 from inference_econ.inputs import Assumptions, catalog
@@ -352,3 +353,39 @@ def test_what_is_not_recorded_cannot_be_predicted(changes: dict[str, Any], reaso
     found = _one(**changes)
     assert found.skipped == reason
     assert found.ttft_seconds is found.tpot_seconds is found.output_tokens_per_second_per_accelerator is None
+
+
+# What engines launch, and what they capture.
+
+
+def _told(row: Measurement = ROW, **changes: Any) -> tuple[str | None, float]:
+    """Engine whose kernels are counted, and tokens of captured steps, that a row is predicted with."""
+    assumed = _assumed().changed({"host.engine": "trtllm"})
+    host = deployed.instance([replace(row, **changes)], assumed)[0].setup.assumptions.host
+    return host.engine, host.captured_tokens
+
+
+def test_rows_have_the_kernels_of_their_engine_and_version() -> None:
+    assert _told(engine_version="0.15.1") == ("vllm 0.12.0", 512.0)
+    # Without a version, or with that of something around the engine, the oldest that was counted.
+    assert _told()[0] == _told(engine_version="dev")[0] == "vllm 0.10.0"
+    assert _told(engine="trtllm", engine_version="0.8.1.post1") == ("trtllm 0.21.0", 0.0)
+    # Before that nothing is known, and nothing of others.
+    assert _told(engine_version="0.6.3", prefill_first=True) == ("trtllm", 0.0)
+    assert _told(engine="lmdeploy") == ("trtllm", 512)
+
+
+def test_who_names_no_engine_gets_none() -> None:
+    host = deployed.instance([replace(ROW, engine_version="0.15.1")], _assumed())[0].setup.assumptions.host
+    assert host.engine is None
+
+
+def test_steps_that_scripts_have_captured() -> None:
+    assert _told(captured_tokens=2048)[1] == 2048
+    assert _told(engine="sglang", engine_version="0.5.10", step_tokens=4096.0)[1] == 4096.0
+    latent = replace(DEEPSEEK, engine="sglang", engine_version="0.5.10")
+    assert _told(latent)[1] == 2048.0
+    # A prompt of 1,024 tokens by itself: in pieces of a graph, or by kernels that the host launches one by one.
+    short: dict[str, Any] = {"model": "llama_3_8b", "isl": 1024.0, "concurrency": 1.0}
+    captured, eager = (_ttft(ROW, "profiles/hopper", captured_tokens=tokens, **short) for tokens in (2048, None))
+    assert captured < eager

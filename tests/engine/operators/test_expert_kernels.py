@@ -82,7 +82,11 @@ def test_as_many_kernels_are_launched_as_without() -> None:
         _setup(changes) for changes in (CHANGES[:1], ("per_family.h100.experts.kernels={}", "experts.kernels={}"))
     )
     counts = [
-        sum(float(row.repeats) * setup.kernels(row) for row in setup.work(_plans()).operators if row.launches)
+        sum(
+            float(row.repeats) * float(setup.kernels(row, setup.work(_plans())))
+            for row in setup.work(_plans()).operators
+            if row.launches
+        )
         for setup in (with_kernels, without)
     ]
     assert counts[0] == counts[1]

@@ -1,0 +1,116 @@
+"""What decode steps take beyond arithmetic, memory and transfers: implied by measurements, and predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from inference_econ.calibration.measurements import Measurement
+from inference_econ.calibration.prediction import deployed
+from inference_econ.calibration.validation.rows import Row
+from inference_econ.engine import evaluate
+from inference_econ.serving import Service
+
+#: Requests of an instance up to which its steps are mostly overhead [1].
+_FEW = 8.0
+#: Parts of a step that are overhead.
+_PARTS = ("launches", "host", "all_reduce_latency", "all_to_all_latency")
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """Overhead of the decode steps of one layout with the fewest requests that were measured.
+
+    Attributes
+    ----------
+    row : Measurement
+        What was measured.
+    layers : int
+        Of the model [1].
+    implied, predicted : float
+        Overhead of a step: what the measured time per token leaves beside all else that is predicted, and the launches,
+        latencies of collectives and time of the host that are [s].
+    """
+
+    row: Measurement
+    layers: int
+    implied: float
+    predicted: float
+
+    @property
+    def ratio(self) -> float:
+        """Implied over predicted [1]."""
+        return self.implied / self.predicted
+
+
+def overheads(rows: Iterable[Row]) -> list[Overhead]:
+    """Overheads of aggregated servers without data-parallel attention, by layout and lengths, where requests are few.
+
+    Parameters
+    ----------
+    rows : iterable of Row
+        Those that count.
+
+    Returns
+    -------
+    list of Overhead
+        In the order of the rows.
+    """
+    fewest: dict[tuple[object, ...], Row] = {}
+    for row in filter(_usable, rows):
+        key = _layout(row)
+        if key not in fewest or _requests(row) < _requests(fewest[key]):
+            fewest[key] = row
+    return [overhead for row in fewest.values() for overhead in _overhead(row)]
+
+
+def _usable(row: Row) -> bool:
+    one, guess = row.measurement, row.prediction
+    if one is None or guess is None or guess.tpot_seconds is None or one.tpot_seconds is None:
+        return False
+    return bool(one.engine and one.tp and one.decode is None and one.load == "concurrency" and (one.dp or 1) == 1)
+
+
+def _layout(row: Row) -> tuple[object, ...]:
+    one = row.measurement
+    assert one is not None
+    return (
+        one.engine,
+        one.model,
+        one.hardware,
+        one.weights,
+        one.accelerators,
+        one.tp,
+        one.pp,
+        one.ep,
+        one.isl,
+        one.osl,
+    )
+
+
+def _requests(row: Row) -> float:
+    assert row.measurement is not None and row.measurement.concurrency is not None
+    return row.measurement.concurrency
+
+
+def _overhead(row: Row) -> Iterator[Overhead]:
+    """That of a row, if few enough requests are at an instance."""
+    one, guess = row.measurement, row.prediction
+    assert one is not None and guess is not None and row.assumptions is not None
+    assert one.tpot_seconds is not None and guess.tpot_seconds is not None
+    service, instances = deployed.instance([one], row.assumptions)
+    requests = max(_requests(row) / instances, 1.0)
+    if requests <= _FEW:
+        predicted = _predicted(service, requests)
+        implied = predicted + one.tpot_seconds - guess.tpot_seconds
+        yield Overhead(one, service.setup.model.layers, implied, predicted)
+
+
+def _predicted(service: Service, requests: float) -> float:
+    """Overhead of a decode step of some requests [s]."""
+    plans = replace(service.plans, batch=np.array([requests]))
+    cut = service.setup.assumptions.layout.tensor_layouts[0]
+    costs = evaluate(service.setup, plans, cut)
+    return float(sum(np.ravel(costs.parts[part])[0] for part in _PARTS))
