@@ -46,6 +46,7 @@ def test_the_record_is_that_of_the_library(command: Command) -> None:
     )
     assert record["speculation"] == {
         "proposer": "draft", "draft_model": "Llama 3.1 8B", "draft_weights": None, "acceptance": [0.8, 0.8, 0.8],
+        "shortest_draft": 0,
     }  # fmt: skip
     assert record["layout"]["tp"] == 8
     assert record["slots"] == found.speculating.slots < record["plain_slots"]
