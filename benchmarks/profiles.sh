@@ -59,6 +59,7 @@ generations hopper "h200_sxm|h100_sxm" &
 hopper=$!
 generations blackwell "b200|gb200_nvl72"
 wait "$hopper"
+# Engines have kernels of their own: those that were counted (docs/launches.md).
 engines() {
     for one in vllm sglang trtllm; do
         servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 100 \
