@@ -55,8 +55,10 @@ class Server:
         Where the row is from, with the months of its runs if that is known.
     lengths : tuple of float
         Nominal input and output length [tokens].
-    accelerators, groups, ep : int
-        Of the server, of its attention as recorded, and expert-parallel ranks as recorded [1].
+    accelerators, ep : int
+        Of the server, and expert-parallel ranks as recorded [1].
+    groups : int or None
+        Of its attention as recorded, None if that may mean anything [1].
     concurrency : float
         Requests at a time [1].
     """
@@ -69,7 +71,7 @@ class Server:
     source: str
     lengths: tuple[float, float]
     accelerators: int
-    groups: int
+    groups: int | None
     ep: int
     concurrency: float
 
@@ -126,13 +128,14 @@ def script(server: Server) -> Script:
     -------
     Script
         Of the version of the row; without one of the months that its source names, and without these of the oldest
-        version that began such a server. Where no script began such a server with that version, what all scripts with
-        it agree on, and where the table lacks the version, what all versions agree on.
+        version that began such a server. Where no script began such a server with that version, of those for requests
+        as long, and where the table lacks the version, of all versions.
     """
     runs = _lines(server.model, server.engine, server.hardware, server.precision)
     runs, remarks = _of_version(runs, server)
     same = tuple(run for run in runs if _began(run, server))
-    return Script(same or runs, bool(same), remarks)
+    as_long = tuple(run for run in runs if _has_lengths(run, server))
+    return Script(same or as_long or runs, bool(same), remarks)
 
 
 def usual_cache(model: str, engine: str, hardware: str, precision: str) -> str | None:
@@ -175,15 +178,19 @@ def _within(runs: Iterable[MeasuredRun], since: str, until: str) -> tuple[Measur
 
 def _began(run: MeasuredRun, server: Server) -> bool:
     """Whether a script began such a server."""
-    isl, osl = server.lengths
     low, high = run.concurrency or (0, server.concurrency)
     return (
-        (not run.lengths or f"{isl:.0f}/{osl:.0f}" in run.lengths)
+        _has_lengths(run, server)
         and (not run.tp or server.accelerators in run.tp)
         and (not run.ep or server.ep in run.ep)
-        and run.dp_attention in (None, server.groups > 1)
+        and (server.groups is None or run.dp_attention in (None, server.groups > 1))
         and low <= server.concurrency <= high
     )
+
+
+def _has_lengths(run: MeasuredRun, server: Server) -> bool:
+    isl, osl = server.lengths
+    return not run.lengths or f"{isl:.0f}/{osl:.0f}" in run.lengths
 
 
 @cache

@@ -50,7 +50,8 @@ def layout(row: Row, prefix: str = "", *, concurrency: float | None = None) -> L
     -----
     The collection multiplies tp by ep where a run had both: its ``tp8_ep8`` on one machine of eight GPUs says
     ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 ranks of attention. The same measurements stand in the same file with 8.
-    With attention-DP it repeats tp as ``attention_dp_size``, and multiplies both to 64 ``moe_ep_size``.
+    Runs of vLLM with both repeat tp as ``attention_dp_size``, and have 64 as ``moe_ep_size``, with attention-DP and
+    without, which only their scripts tell.
     """
     tp = row.whole(f"{prefix}tp_size")
     if tp is None:
@@ -68,8 +69,8 @@ def layout(row: Row, prefix: str = "", *, concurrency: float | None = None) -> L
         remarks.append(f"{width} accelerators are {ep}: tp was multiplied by ep")
         tp, dp = (ep, 1) if dp == 1 else (1, ep)
     if not prefix and recorded == tp == dp > 1 and ep == tp * dp and _has_nominal_lengths(row):
-        remarks.append(f"{ep} accelerators are {tp}: attention-DP and tp are the same ones")
-        tp, ep = 1, dp
+        remarks.append(f"{ep} accelerators are {tp}: attention-DP, if there was any, and tp are the same ones")
+        dp, ep = 1, tp
     return Layout(tp, dp, pp, ep, tuple(remarks))
 
 

@@ -141,7 +141,8 @@ def _collection(row: Row, fields: Mapping[str, Any], written: str) -> dict[str, 
             written_format(written, fields["model"], fields["hardware"]),
         )
         return known | {"kv": kv, "remarks": remarks}
-    return known | _scripted({**fields, "remarks": remarks}, written, source, lengths)
+    either = fields["dp"] == 1 and (row.whole("attention_dp_size") or 1) > 1
+    return known | _scripted({**fields, "remarks": remarks}, written, source, lengths, either=either)
 
 
 def _own_cache(fields: Mapping[str, Any]) -> str | None:
@@ -166,8 +167,13 @@ def _own_step_tokens(fields: Mapping[str, Any]) -> float:
     return float(limit + fields["concurrency"])
 
 
-def _scripted(fields: Mapping[str, Any], written: str, source: str, lengths: tuple[float, float]) -> dict[str, Any]:
-    """What the scripts of InferenceX told the engine of an instance, and how they laid it out."""
+def _scripted(
+    fields: Mapping[str, Any], written: str, source: str, lengths: tuple[float, float], *, either: bool = False
+) -> dict[str, Any]:
+    """What the scripts of InferenceX told the engine of an instance, and how they laid it out.
+
+    ``either``: whether attention was data-parallel is not recorded.
+    """
     known = _inferencex.script(
         _inferencex.Server(
             model=fields["model"],
@@ -178,7 +184,7 @@ def _scripted(fields: Mapping[str, Any], written: str, source: str, lengths: tup
             source=source,
             lengths=lengths,
             accelerators=fields["tp"] * fields["dp"],
-            groups=fields["dp"],
+            groups=None if either else fields["dp"],
             ep=fields["ep"] or 1,
             concurrency=fields["concurrency"],
         )

@@ -59,6 +59,16 @@ def test_a_layout_that_only_scripts_with_speculation_began_speculates(tmp_path: 
     assert run.speculation == "MTP"
 
 
+def test_where_no_script_began_such_a_server_those_for_requests_as_long_count(tmp_path: Path) -> None:
+    """MiniMax on B200: as many tokens in a step as two prompts have, whatever the layout."""
+    row = SERVING | {
+        "backend": "vllm", "backend_version": "0.19.0", "model_path": "MiniMaxAI/MiniMax-M2.5", "tp_size": "1",
+        "moe_ep_size": "1",
+    }  # fmt: skip
+    assert _one(tmp_path, row).step_tokens == 2 * 8192
+    assert _one(tmp_path, row, isl="1024").step_tokens == 2 * 1024
+
+
 def test_a_chip_and_version_without_a_script_tell_nothing(tmp_path: Path) -> None:
     run = _one(tmp_path, SERVING, system="h20_sxm", backend_version="0.5.9")
     assert (run.kv, run.step_tokens, run.memory, run.speculation) == (None, None, None, "unrecorded")
@@ -111,8 +121,14 @@ def test_tensor_and_data_parallel_degrees_of_the_same_accelerators(tmp_path: Pat
         "tp_size": "8", "attention_dp_size": "8", "moe_ep_size": "64",
     }  # fmt: skip
     run = _one(tmp_path, row)
-    assert (run.accelerators, run.tp, run.dp, run.ep) == (8, 1, 8, 8)
-    assert "64 accelerators are 8: attention-DP and tp are the same ones" in run.remarks
+    assert (run.accelerators, run.tp, run.dp, run.ep) == (8, 8, 1, 8)
+    assert "64 accelerators are 8: attention-DP, if there was any, and tp are the same ones" in run.remarks
+    two = {"backend_version": "0.21.0", "system": "b200_sxm", "precision": "fp4", "isl": "1024"}
+    two |= {"tp_size": "2", "attention_dp_size": "2", "moe_ep_size": "4"}
+    busy = _one(tmp_path, row, **two, silicon_concurrency="512", batch_size="256")
+    assert (busy.accelerators, busy.tp, busy.dp, busy.ep) == (2, 1, 2, 2)
+    quiet = _one(tmp_path, row, **two, silicon_concurrency="128", batch_size="128")
+    assert (quiet.accelerators, quiet.tp, quiet.dp, quiet.ep) == (2, 2, 1, 2)
     elsewhere = _one(tmp_path, row, source="somebody")
     assert (elsewhere.accelerators, elsewhere.tp, elsewhere.dp, elsewhere.ep) == (64, 8, 8, 64)
 

@@ -55,7 +55,8 @@ def groups(*loads: str, pools: bool = False) -> Iterator[list[Prediction]]:
                 spread=None, ttft_seconds=None, tpot_seconds=None, request_seconds=None,
                 output_tokens_per_second_per_accelerator=None, input_tokens_per_second_per_accelerator=None,
                 total_tokens_per_second_per_accelerator=None, ttft_limit_seconds=None, tpot_limit_seconds=None,
-                speculation=row.speculation if row.speculates else "none", quality="", tier="", remarks=(),
+                speculation=row.speculation if row.speculates else "none", spoilt="", warmed_up=False, quality="",
+                tier="", remarks=(),
             )  # fmt: skip
             together[bare].append(prediction)
     yield from together.values()
