@@ -21,6 +21,12 @@ WireFormat = Literal["bf16", "fp8_g128", "mxfp8", "nvfp4"]
 #: Parts of a model that ranks can hold whole.
 Part = Literal["attention", "embeddings", "lm_head", "router", "dense_layers", "shared_experts", "indexer"]
 
+#: Generations of chips that engines pick kernels by, and kernels of routed experts: compiled by Triton; CUTLASS's
+#: grouped products; DeepGEMM's; those that TensorRT-LLM generates, which FlashInfer hands to others; Marlin's, which
+#: widen weights on the way.
+Generation = Literal["hopper", "blackwell"]
+ExpertKernelName = Literal["triton", "cutlass", "deepgemm", "trtllm_gen", "marlin"]
+
 #: Bytes per element on the wire, scales included: 32 bits per 128 elements (fp8_g128: DeepEP, low-latency messages),
 #: 8 bits per 32 (mxfp8), 8 bits per 16 (nvfp4).
 WIRE_BYTES_PER_ELEMENT: Mapping[WireFormat, float] = {
@@ -106,6 +112,9 @@ class EngineFacts(Spec):
     """Parts that options, or the exchange of wide groups, make whole on every rank besides."""
     host_weights: Literal["none", "in_step", "prefetched"] = "none"
     """Weights that wait in host memory: read when they are needed, or fetched ahead behind other layers."""
+    expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
+    """Kernels of routed experts that it picks, or that its recipes tell it to, by generation of chips and format of the
+    weights; nothing where nobody looked."""
 
     @model_validator(mode="after")
     def _cut_experts_say_how_they_lie(self) -> Self:
@@ -172,7 +181,7 @@ class EngineSpec(SourcedSpec):
 
     @model_validator(mode="after")
     def _versions_tell_a_history(self) -> Self:
-        missing = set(EngineFacts.model_fields) - {"inside"} - set(self.versions[0].stated)
+        missing = set(EngineFacts.model_fields) - {"inside", "expert_kernels"} - set(self.versions[0].stated)
         if missing:
             raise ValueError(f"the first version states everything; missing: {', '.join(sorted(missing))}")
         numbers = [version.version for version in self.versions]
