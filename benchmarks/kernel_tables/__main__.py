@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
@@ -62,17 +62,23 @@ class Entries:
         (catalog.folder("assumptions") / kind / f"{name}.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+#: Constants and rows by format, kernel and engine, "" for all of them.
+Kernels: TypeAlias = "Mapping[tuple[str, str, str], tuple[Fitted, pd.DataFrame]]"
+
+
 def picks(family: str) -> Mapping[str, Mapping[str, str]]:
     """What engines pick for experts on a family of chips: by engine, by format."""
     facts = {name: catalog.engine(name).at().expert_kernels for name in ENGINES}
     return {name: cast("Mapping[str, Mapping[str, str]]", known).get(family, {}) for name, known in facts.items()}
 
 
-def picked_by_most(family: str, fitted: Mapping[tuple[str, str], tuple[Fitted, pd.DataFrame]]) -> Mapping[str, str]:
+def picked_by_most(family: str, fitted: Kernels) -> Mapping[str, str]:
     """The kernel of each format that most engines pick; where nobody knows of that, the one that most shapes have."""
     chosen = {}
     for dtype in experts.FORMATS:
-        known = {kernel: len(rows) for (one, kernel), (_, rows) in fitted.items() if one == dtype}
+        known = {
+            kernel: len(rows) for (one, kernel, engine), (_, rows) in fitted.items() if (one, engine) == (dtype, "")
+        }
         votes = Counter(of[dtype] for of in picks(family).values() if of.get(dtype) in known)
         if known:
             chosen[dtype] = max(known, key=lambda kernel: (votes[kernel], known[kernel]))
@@ -81,18 +87,19 @@ def picked_by_most(family: str, fitted: Mapping[tuple[str, str], tuple[Fitted, p
 
 def write_experts(family: str) -> Iterator[str]:
     """Files of a family's kernels of experts, and lines for people."""
-    fitted = {}
-    for dtype, kernel, one, rows in experts.kernels(family):
-        fitted[dtype, kernel] = one, rows
-        yield f"{family} {dtype} {kernel}: {one.line} {one.spread}"
-        yield from (f"    {line}" for line in off(one, rows))
+    fitted: dict[tuple[str, str, str], tuple[Fitted, pd.DataFrame]] = {}
+    for dtype, kernel, rows in experts.balanced(family):
+        for engine, one, some in experts.fits(family, dtype, kernel, rows):
+            fitted[dtype, kernel, engine] = one, some
+            yield f"{family} {dtype} {kernel} {engine or 'of all'}: {one.line} {one.spread}"
+            yield from (f"    {line}" for line in off(one, some))
     called, most = _CALLED.get(family, family.capitalize()), picked_by_most(family, fitted)
-    base = _entries(family, most, fitted)
+    base = _entries(family, most, fitted, "")
     who = "most engines pick" if any(picks(family).values()) else "most shapes of the tables have"
     base.write("kernels", family, f"Kernels of routed experts on {called}: of each format the one that {who}.")
     for engine, chosen in picks(family).items():
         if chosen:
-            own = _entries(family, chosen, fitted)
+            own = _entries(family, chosen, fitted, engine)
             own.fill(base, f"what most engines pick on {called}")
             remark = (
                 f"Kernels of routed experts on {called} that {ENGINES[engine]} picks (scenarios/engines/{engine}.yaml)."
@@ -100,14 +107,13 @@ def write_experts(family: str) -> Iterator[str]:
             own.write("kernels", f"{family}_{engine}", remark)
 
 
-def _entries(
-    family: str, chosen: Mapping[str, str], fitted: Mapping[tuple[str, str], tuple[Fitted, pd.DataFrame]]
-) -> Entries:
-    """The kernels that are chosen for formats, of those that were fitted."""
+def _entries(family: str, chosen: Mapping[str, str], fitted: Kernels, engine: str) -> Entries:
+    """The kernels that are chosen for formats: as an engine has them, or all together where it has too few shapes."""
     entries, chips = Entries(), " and ".join(FAMILIES[family])
     for dtype, kernel in chosen.items():
-        if (dtype, kernel) in fitted:
-            one, rows = fitted[dtype, kernel]
+        known = fitted.get((dtype, kernel, engine)) or fitted.get((dtype, kernel, ""))
+        if known is not None:
+            one, rows = known
             engines = ", ".join(ENGINES[name] for name in ENGINES if name in set(rows["engine"]))
             beside = (
                 "; with the grouped products of DeepGEMM (deepgemm2025)"
@@ -133,10 +139,15 @@ def write_products(family: str) -> Iterator[str]:
         yield from (f"    {line}" for line in products.off(fitted, rows))
         engines = ", ".join(ENGINES[name] for name in ENGINES if name in set(rows["engine"]))
         entries.add(
-            dtype, fitted, "gemm_perf", f"matrices of 60 MB and more, {engines} on {' and '.join(FAMILIES[family])}"
+            dtype,
+            fitted,
+            "gemm_perf",
+            f"matrices of 60 MB and more, the quickest of {engines} on {' and '.join(FAMILIES[family])}",
         )
     called = _CALLED.get(family, family.capitalize())
-    entries.write("products", family, f"Dense products on {called}, of all engines together.")
+    entries.write(
+        "products", family, f"Dense products on {called}: the quickest of vLLM, SGLang and TensorRT-LLM for each shape."
+    )
 
 
 def main() -> None:

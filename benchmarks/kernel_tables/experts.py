@@ -43,16 +43,22 @@ _OWN_CHOICE = {"hopper": "triton", "blackwell": "trtllm_gen"}
 #: Generated kernels multiply tokens of 8 bits with mxfp4 weights where engines are told to, as their recipes do; those
 #: of 16 bits are three times slower.
 _EIGHT_BIT_TOKENS = {"blackwell": "w4a8_mxfp4_mxfp8"}
-#: Sources that have other work in them, on Hopper: fp8 at 0.14 of the bandwidth, seven times slower in vLLM's newest
-#: version than in the one before; and mxfp4 that is widened first.
+#: Sources that have other work in them: fp8 on Hopper at 0.14 of the bandwidth, seven times slower in vLLM's newest
+#: version than in the one before; and mxfp4 that is widened first, at 0.16.
 _SPOILT = (
-    ("vllm_modeloptfp8moe_flashinfer_cutlass_flashinferexperts", ("fp8",)),
-    ("sglang_fused_moe_triton", FORMATS["mxfp4"]),
+    ("hopper", "vllm_modeloptfp8moe_flashinfer_cutlass_flashinferexperts", ("fp8",)),
+    ("hopper", "sglang_fused_moe_triton", FORMATS["mxfp4"]),
+    ("ada", "sglang_fused_moe_triton", FORMATS["mxfp4"]),
 )
 #: Experts with two matrices instead of three, in tables that do not say so: Nemotron's.
 _NOT_GATED = ((1856, 6), (2688, 22), (5120, 22))
 #: Elements: narrower cuts of an expert, and weights that a cache holds, are not what servers run [1], [B].
 _NARROWEST, _FEWEST_BYTES, _MOST_RANKS = 256, 100e6, 32
+#: What steps count beside the curve: the launches of two products, of gathering, quantising and adding up, and of a
+#: router. What a source takes beyond is a part of what its kernels take for small batches [s].
+_BESIDE = 30e-6
+#: An engine's own constants need so many shapes of so long [1], [s]: short ones are mostly what is beside the curve.
+_FEWEST_LONG, _LONG = 50, 1e-3
 SHAPE = ("chip", "num_tokens", "hidden", "width", "topk", "num_experts", "moe_ep_size")
 _COLUMNS = (
     *("kernel_source", "moe_dtype", "distribution", "num_tokens", "hidden_size", "inter_size", "topk"),
@@ -75,8 +81,9 @@ def rows_of(family: str) -> pd.DataFrame:
     rows = read("moe", family, _COLUMNS)
     width = rows["inter_size"] / rows["moe_tp_size"]
     skipped = rows["kernel_source"].str.contains("nongated")
-    for source, dtypes in _SPOILT if family == "hopper" else ():
-        skipped |= (rows["kernel_source"] == source) & rows["moe_dtype"].isin(dtypes)
+    for where, source, dtypes in _SPOILT:
+        if where == family:
+            skipped |= (rows["kernel_source"] == source) & rows["moe_dtype"].isin(dtypes)
     for size, active in _NOT_GATED:
         skipped |= (rows["inter_size"] == size) & (rows["topk"] == active)
     kept = ~skipped & (width >= _NARROWEST) & (rows["moe_ep_size"] <= _MOST_RANKS)
@@ -153,24 +160,30 @@ def _product_errors(constants: Array, rows: Rows) -> Array:
 
 
 def fit(rows: pd.DataFrame, alone: Rows | None = None) -> Fitted:
-    """Constants of a kernel; of many shapes, some."""
-    some = rows.sample(min(len(rows), MOST), random_state=0)
+    """Constants of a kernel; of many shapes, some, of every engine as many."""
+    each = MOST // rows["engine"].nunique()
+    some = pd.concat([one.sample(min(len(one), each), random_state=0) for _, one in rows.groupby("engine")])
     index, _ = pd.factorize(some["chip"] + " " + some["kernel_source"])
     shapes = {str(name): some[str(name)].to_numpy() for name in some.select_dtypes("number")}
     beside = None if alone is None else (lambda constants: _product_errors(constants, alone))
-    return solve(lambda constants: predicted(constants, shapes), shapes["seconds"], index, _BOUNDS, beside)
+    return solve(lambda constants: predicted(constants, shapes), shapes["seconds"], index, _BOUNDS, beside, _BESIDE)
 
 
-def kernels(family: str) -> Iterator[tuple[str, str, Fitted, pd.DataFrame]]:
-    """Format, kernel, its constants and the rows of every kernel of a family with enough shapes."""
+def balanced(family: str) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Format, kernel and rows of every kernel of a family, with routing that is balanced."""
     every = rows_of(family)
     for dtype in FORMATS:
         rows = sized(every, family, dtype)
-        rows = rows[rows["distribution"] == "balanced"]
-        for kernel, some in rows.groupby("kernel"):
-            if len(some) >= FEWEST:
-                beside = deepgemm_products("h800_sxm") if published(family, dtype, str(kernel)) else None
-                yield dtype, str(kernel), fit(some, beside), some
+        for kernel, some in rows[rows["distribution"] == "balanced"].groupby("kernel"):
+            yield dtype, str(kernel), some
+
+
+def fits(family: str, dtype: str, kernel: str, rows: pd.DataFrame) -> Iterator[tuple[str, Fitted, pd.DataFrame]]:
+    """Constants of a kernel of all engines together (""), and of each that has enough long shapes of it."""
+    beside = deepgemm_products("h800_sxm") if published(family, dtype, kernel) else None
+    for engine, some in (("", rows), *((str(name), own) for name, own in rows.groupby("engine"))):
+        if len(some) >= FEWEST and (not engine or (some["seconds"] > _LONG).sum() >= _FEWEST_LONG):
+            yield engine, fit(some, beside), some
 
 
 def published(family: str, dtype: str, kernel: str) -> bool:

@@ -1,7 +1,7 @@
 """Dense products: a matrix of 60 MB and more, which no cache holds, with tokens, by format.
 
-The kernels of all engines together: they differ less than formats do. What all shapes of a source take beside is fitted
-along and dropped.
+The quickest engine for each shape: what others take more is quantisation and launches more than products, of which
+steps count their own. What all shapes of a source take beside is fitted along and dropped.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def predicted(constants: Sequence[float] | Array, rows: Mapping[str, Any] | pd.D
 
 
 def fit(rows: pd.DataFrame) -> Fitted:
-    """Constants of a format, every engine with as many shapes."""
-    each = MOST // rows["engine"].nunique()
-    some = pd.concat([one.sample(min(len(one), each), random_state=0) for _, one in rows.groupby("engine")])
+    """Constants of a format; of many shapes, some."""
+    best = rows.loc[rows.groupby(["chip", "m", "n", "k"])["seconds"].idxmin()]
+    some = best.sample(min(len(best), MOST), random_state=0)
     index, _ = pd.factorize(some["chip"] + " " + some["engine"] + " " + some["kernel_source"])
     shapes = {str(name): some[str(name)].to_numpy() for name in some.select_dtypes("number")}
     return solve(lambda constants: predicted(constants, shapes), shapes["seconds"], index, _BOUNDS)

@@ -105,11 +105,12 @@ def solve(
     sources: npt.NDArray[np.intp],
     bounds: Mapping[str, Sequence[float]],
     beside: Callable[[Array], Array] | None = None,
+    most_beside: float = 3e-4,
 ) -> Fitted:
     """Constants of the smallest errors of the logarithm, with what each source takes beside as its own.
 
     ``bounds`` are the least and most of each constant, and where to start; ``beside`` are errors that are to be small,
-    too, all of which count as much as those of the tables.
+    too, all of which count as much as those of the tables. Beyond ``most_beside`` [s] the curve has to say it.
     """
     from scipy.optimize import least_squares
 
@@ -127,7 +128,7 @@ def solve(
 
     low, high, start = (
         np.log([*column, *[each] * floors])
-        for column, each in zip(zip(*bounds.values(), strict=True), (1e-7, 3e-4, 3e-5), strict=True)
+        for column, each in zip(zip(*bounds.values(), strict=True), (1e-7, most_beside, most_beside / 2), strict=True)
     )
     result = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=0.1, max_nfev=80)
     return Fitted(dict(zip(bounds, np.exp(result.x[:count]).tolist(), strict=True)), errors(result.x))
