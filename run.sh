@@ -6,7 +6,7 @@
 #   sh run.sh reproduce   every table and figure of the published study, into figures/
 #   sh run.sh validate    predictions against every measured server, into docs/validation.md
 #   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (25 minutes)
-#   sh run.sh kernels     kernels of experts fitted to public tables (an environment of its own, 300 MB)
+#   sh run.sh kernels     curves of kernels fitted to public tables (an environment of its own, 300 MB)
 #   sh run.sh closed-loop closed forms of a closed loop beside the same loop played step by step (2 minutes)
 #   sh run.sh benchmark   speed against the naive way
 set -eu
@@ -66,7 +66,7 @@ kernels)
     .venv-kernels/bin/python -m pip install --quiet --disable-pip-version-check --editable . pyarrow
     .venv-kernels/bin/python -m pip install --quiet --disable-pip-version-check --no-deps aiconfigurator-core==0.12.0
     shift
-    .venv-kernels/bin/python -m benchmarks.kernels "$@"
+    .venv-kernels/bin/python -m benchmarks.kernel_tables "$@"
     ;;
 closed-loop)
     set_up . package

@@ -13,10 +13,11 @@ fit() {
     .venv/bin/inference-econ calibrate "$@" --name "profiles/$name" --quiet -o "scenarios/assumptions/profiles/$name.yaml"
 }
 
-kernels=chip.math_efficiency,chip.block_math_efficiency,experts.kernel_efficiency,attention.math_efficiency,chip.narrow_math_efficiency
-memory=chip.hbm_efficiency,attention.kv_hbm_efficiency,experts.popularity_scv
+# Dense products and experts have curves of kernels timed alone (docs/kernels.md): of each, how much of them servers reach.
+kernels=chip.product_efficiency,experts.kernel_efficiency,attention.math_efficiency
+memory=attention.kv_hbm_efficiency,experts.popularity_scv
 host=host.launch,host.warm_up,serving.prefill_factor,host.graph_launch,network.collective_overhead,host.step_overhead,host.sequence_overhead,host.request_overhead
-generation=host.launch,serving.prefill_factor,chip.math_efficiency,chip.hbm_efficiency,experts.kernel_efficiency
+generation=host.launch,serving.prefill_factor,chip.product_efficiency,experts.kernel_efficiency
 generation=$generation,host.graph_launch,network.collective_overhead,host.step_overhead,host.request_overhead
 engine=host.launch,serving.prefill_factor,host.graph_launch,host.sequence_overhead,host.request_overhead,experts.kernel_efficiency
 
@@ -36,7 +37,7 @@ known="hardware=h200_sxm|b200|gb200_nvl72|h100_sxm|a100_sxm_80"
 servers servers "engine=vllm|sglang|trtllm,$known" --base deployable --fit "$kernels,$memory,$host" --most 200 \
     --set assumptions.experts.spread=random \
     --set assumptions.chip.hbm_efficiency=0.86 --set assumptions.chip.math_efficiency=0.72 \
-    --set assumptions.chip.narrow_math_efficiency=0.78 --set assumptions.chip.block_math_efficiency=0.9 \
+    --set assumptions.chip.narrow_math_efficiency=0.78 --set assumptions.experts.kernel_efficiency=0.97 \
     --set "assumptions.host.graph_launch=3 us" --set "assumptions.host.launch=40 us" --set assumptions.host.steps_ahead=1 \
     --set "assumptions.host.warm_up=0.3 s" --set "assumptions.host.transfer_warm_up=4.5 s"
 # Set before the fit as well: what prefill workers of an engine take to hand a cache over, and to connect in the first
@@ -48,28 +49,29 @@ pools() {
     esac
 }
 generations() {
-    family=$1 boards=$2
+    family=$1 boards=$2 place=$3
     servers "$family" "engine=vllm|sglang|trtllm,hardware=$boards" --base profiles/servers --fit "$generation" --most 120
     for one in vllm sglang trtllm; do
         servers "${one}_$family" "engine=$one,hardware=$boards" --base "profiles/$family" --fit "$engine" \
-            --prior 0.5 --most 100 --set "assumptions.host.engine=$one" $(pools "$one")
+            --prior 0.5 --most 100 --set "assumptions.host.engine=$one" --set "assumptions.$place=${family}_$one" $(pools "$one")
     done
 }
-generations hopper "h200_sxm|h100_sxm" &
+generations hopper "h200_sxm|h100_sxm" experts.kernels &
 hopper=$!
-generations blackwell "b200|gb200_nvl72"
+generations blackwell "b200|gb200_nvl72" per_family.blackwell.experts.kernels
 wait "$hopper"
 # Engines have kernels of their own: those that were counted (docs/launches.md).
 engines() {
     for one in vllm sglang trtllm; do
         servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 100 \
-            --set "assumptions.host.engine=$one" $(pools "$one")
+            --set "assumptions.host.engine=$one" --set "assumptions.experts.kernels=hopper_$one" \
+            --set "assumptions.per_family.blackwell.experts.kernels=blackwell_$one" $(pools "$one")
     done
 }
 engines &
 engines=$!
 fit ampere throughput_points poisson_load_a100 ttft_points decode_points --base profiles/servers --prior 0.5 --most 120 \
-    --fit host.launch,chip.math_efficiency,chip.hbm_efficiency,attention.kv_hbm_efficiency,host.graph_launch,host.step_overhead,host.request_overhead \
+    --fit host.launch,chip.product_efficiency,attention.kv_hbm_efficiency,host.graph_launch,host.step_overhead,host.request_overhead \
     --where "hardware=a100_sxm_80|a100_sxm_40|a100_pcie_80,engine=vllm|sglang|trtllm,load!=limited|saturated" \
     --without source=llm_inference_bench_ttft --target tpot,ttft,request,throughput --reference aiconfigurator
 # Few rows, of one mixture and two dense models: constants that all models share are taught by the dense ones, what the

@@ -62,7 +62,7 @@ CONSTANTS: Mapping[str, Constant] = {
     "attention.math_efficiency": Constant(0.02, 0.95, 0.5, 0.4, "1"),
     "experts.kernel_efficiency": Constant(0.2, 1.0, 0.9, 0.2, "1"),
     "experts.math_efficiency": Constant(0.02, 0.95, 0.35, 0.5, "1"),
-    "chip.block_math_efficiency": Constant(0.2, 0.999, 0.5, 0.4, "1"),
+    "chip.product_efficiency": Constant(0.2, 1.3, 1.0, 0.1, "1"),
     "chip.narrow_math_efficiency": Constant(0.3, 1.0, 0.78, 0.1, "1"),
     "chip.hbm_efficiency": Constant(0.1, 0.93, 0.86, 0.07, "1"),
     "experts.hbm_efficiency": Constant(0.05, 0.93, 0.75, 0.2, "1"),

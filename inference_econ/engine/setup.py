@@ -17,6 +17,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
     Assumptions,
+    DenseKernel,
     ExpertKernel,
     Free,
     HardwareSpec,
@@ -224,29 +225,36 @@ class Setup:
 
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
         """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
-        assumed, kernel = self.assumptions, self.expert_kernel(dtype, kind)
+        assumed, kernel = self.assumptions, self.kernel(dtype, kind)
         if kernel is not None:
-            return self.peaks[self.unit(dtype)] * kernel.math_efficiency * assumed.experts.kernel_efficiency
+            return self.peaks[self.unit(dtype)] * kernel.math_efficiency * self._kernel_efficiency(kind)
         shares = {"scores": assumed.attention.math_efficiency, "experts": assumed.experts.math_efficiency}
         unit = self.unit(dtype)
         narrow = assumed.chip.narrow_math_efficiency ** _HALVINGS.get(unit, 0)
-        if dtype == "fp8_block" and "fp4" in self.peaks:
-            narrow *= assumed.chip.block_math_efficiency
         return self.peaks[unit] * (shares.get(kind) or assumed.chip.math_efficiency) * narrow
 
-    def expert_kernel(self, dtype: str, kind: OperatorKind = "experts") -> ExpertKernel | None:
-        """What is known of the kernels of routed experts with weights of ``dtype``; nothing of other operators."""
+    def kernel(self, dtype: str, kind: OperatorKind) -> DenseKernel | ExpertKernel | None:
+        """What is known of the kernels of products with weights of ``dtype``; nothing of attention scores."""
+        if kind == "dense":
+            return self.assumptions.chip.product(dtype)
         return self.assumptions.experts.kernel(dtype) if kind == "experts" else None
+
+    def _kernel_efficiency(self, kind: OperatorKind) -> float:
+        """Rates that servers reach over those of kernels, which are measured alone [1]."""
+        assumed = self.assumptions
+        return assumed.experts.kernel_efficiency if kind == "experts" else assumed.chip.product_efficiency
 
     def shown(self, operator: Operator) -> float:
         """Share of the shorter of arithmetic and memory time of an operator that does not hide behind the other [1]."""
         assumed = self.assumptions
         if assumed.chip.overlap == "none":
             return 1.0
-        if assumed.chip.overlap == "step" or operator.kind != "experts":
+        if assumed.chip.overlap == "step":
             return 0.0
-        kernel = self.expert_kernel(operator.dtype)
-        return 1.0 - (assumed.experts.overlap if kernel is None else kernel.overlap)
+        kernel = self.kernel(operator.dtype, operator.kind)
+        if kernel is not None:
+            return 1.0 - kernel.overlap
+        return 1.0 - assumed.experts.overlap if operator.kind == "experts" else 0.0
 
     def kernels(self, operator: Operator, work: Work) -> Array | float:
         """Kernels of one occurrence of a row: those of the engine that is assumed, or of the operator table [1]."""
@@ -279,9 +287,9 @@ class Setup:
 
     def weight_bytes_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
         """The same for weights of a format in a kind of operator [B/s]."""
-        assumed, kernel = self.assumptions, self.expert_kernel(dtype, kind)
+        assumed, kernel = self.assumptions, self.kernel(dtype, kind)
         if kernel is not None:
-            return self.hardware.hbm_bytes_per_second * kernel.hbm_efficiency * assumed.experts.kernel_efficiency
+            return self.hardware.hbm_bytes_per_second * kernel.hbm_efficiency * self._kernel_efficiency(kind)
         share = (assumed.experts.hbm_efficiency if kind == "experts" else None) or assumed.chip.hbm_efficiency
         if (
             assumed.chip.widened_efficiency < 1.0

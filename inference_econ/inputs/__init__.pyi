@@ -54,6 +54,7 @@ from .engines import PromptGraphs as PromptGraphs
 from .engines import RedundantExperts as RedundantExperts
 from .engines import WireFormat as WireFormat
 from .hardware import HardwareSpec as HardwareSpec
+from .kernels import DenseKernel as DenseKernel
 from .kernels import ExpertKernel as ExpertKernel
 from .layers import Attention as Attention
 from .layers import Block as Block

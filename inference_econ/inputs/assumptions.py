@@ -15,7 +15,7 @@ from inference_econ.inputs._base import Count, Fraction, Seconds, SourcedSpec, S
 from inference_econ.inputs.calibration import Calibration
 from inference_econ.inputs.collectives import Collectives
 from inference_econ.inputs.dtype import Dtype
-from inference_econ.inputs.kernels import ExpertKernel
+from inference_econ.inputs.kernels import DenseKernel, ExpertKernel
 
 Steps = Annotated[int, Field(ge=0, le=64)]
 NonNegative = Annotated[int | float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -31,9 +31,12 @@ class ChipAssumptions(Spec):
     """Sustained share of the memory bandwidth [1]."""
     narrow_math_efficiency: Fraction = 1.0
     """Factor on the share of arithmetic for each halving of the format from 16 bits on [1]."""
-    block_math_efficiency: Fraction = 1.0
-    """Factor on the share of arithmetic for 8-bit weights with a scale per block of 128 on chips with 4-bit floats,
-    whose units scale other blocks: such products are scaled beside them [1]."""
+    products: dict[Dtype, DenseKernel] = Field(default_factory=dict)
+    """What kernels of dense products reach, by the format of the weights, or the name of a file in
+    ``assumptions/products``. For formats that are not in it, and for attention, the shares above count."""
+    product_efficiency: Annotated[float, Field(gt=0, le=1.3, allow_inf_nan=False)] = 1.0
+    """Rates that servers reach over those of ``products``, which are measured alone: weights of the next product may be
+    fetched ahead, and be in a cache [1]."""
     widened_efficiency: Fraction = 1.0
     """Factor on the share of bandwidth for narrow weights that are widened to 16 bits on the way [1]."""
     overlap: Literal["step", "operator", "none"]
@@ -49,6 +52,10 @@ class ChipAssumptions(Spec):
     """Traffic of norms, activation functions and sampling costs nothing, or is counted."""
     embedding_flop: Literal["both", "output"]
     """Arithmetic of the embeddings: input and output, or the output embedding only."""
+
+    def product(self, dtype: str) -> DenseKernel | None:
+        """What is known of dense products with weights of a format."""
+        return self.products.get(cast("Dtype", dtype))
 
 
 class HostAssumptions(Spec):

@@ -43,7 +43,7 @@ _SINGULAR = {
     "engines": "engine",
 }
 #: Fields of assumptions that may hold the name of a file, in the folder of the same name.
-_FILES = (("network", "collectives"), ("experts", "kernels"))
+_FILES = (("network", "collectives"), ("experts", "kernels"), ("chip", "products"))
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -72,7 +72,7 @@ def names(kind: Kind) -> tuple[str, ...]:
     found = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
     hidden = {
         "scenarios": ("assumptions/", "engines/", "measured/"),
-        "assumptions": ("collectives/", "kernels/", "tiers/"),
+        "assumptions": ("collectives/", "kernels/", "products/", "tiers/"),
     }.get(kind, ())
     return tuple(sorted((name for name in found if not name.startswith(hidden)), key=lambda n: (n.count("/"), n)))
 
@@ -87,6 +87,12 @@ def collectives_names() -> tuple[str, ...]:
 def kernels_names() -> tuple[str, ...]:
     """Every set of kernels that assumptions can name, sorted."""
     return tuple(sorted(path.stem for path in (folder("assumptions") / "kernels").glob("*.yaml")))
+
+
+@cache
+def products_names() -> tuple[str, ...]:
+    """Every set of dense products that assumptions can name, sorted."""
+    return tuple(sorted(path.stem for path in (folder("assumptions") / "products").glob("*.yaml")))
 
 
 @cache
@@ -381,7 +387,7 @@ def _apply(document: Document, change: str, word: str) -> None:
 
 
 def _graft_files(document: Document) -> None:
-    """Replace names of collectives and of kernels by the files they name."""
+    """Replace names of collectives, kernels and products by the files they name."""
     from inference_econ.inputs import _yaml
 
     families = document.data.get("per_family")
@@ -398,8 +404,8 @@ def _graft_files(document: Document) -> None:
 
 
 def _part(kind: str, name: str, where: str) -> Path:
-    """The file of collectives or kernels with a name."""
-    known = {"collectives": collectives_names, "kernels": kernels_names}[kind]()
+    """The file of collectives, kernels or products with a name."""
+    known = {"collectives": collectives_names, "kernels": kernels_names, "products": products_names}[kind]()
     if name in known:
         return folder("assumptions") / kind / f"{name}.yaml"
     raise InputError(f"{where}: unknown {kind} {name!r}; known: {', '.join(known)}")

@@ -31,8 +31,13 @@ KernelPart = Literal[
 ]  # fmt: skip
 #: What mixes tokens in a layer: :attr:`Block.attention.kind`.
 MixerKind = Literal["grouped_query", "latent", "compressed", "recurrent", "none"]
+#: Generations of chips that engines pick kernels by, and kernels of routed experts: compiled by Triton; CUTLASS's
+#: grouped products; DeepGEMM's; those that TensorRT-LLM generates, which FlashInfer hands to others; Marlin's, which
+#: widen weights on the way.
+Generation = Literal["hopper", "blackwell"]
+ExpertKernelName = Literal["triton", "cutlass", "deepgemm", "trtllm_gen", "marlin"]
 #: Facts that the first version of a file need not state.
-_MAY_LACK = frozenset({"inside", "kernels", "prompt_graphs"})
+_MAY_LACK = frozenset({"inside", "kernels", "prompt_graphs", "expert_kernels"})
 
 #: Bytes per element on the wire, scales included: 32 bits per 128 elements (fp8_g128: DeepEP, low-latency messages),
 #: 8 bits per 32 (mxfp8), 8 bits per 16 (nvfp4).
@@ -160,6 +165,9 @@ class EngineFacts(Spec):
     operator table says. Those of a version stand beside those of versions before, and come after them."""
     prompt_graphs: PromptGraphs | None = None
     """Steps with prompts that are captured by default; absent where the host launches all kernels of such steps."""
+    expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
+    """Kernels of routed experts that it picks, or that its recipes tell it to, by generation of chips and format of the
+    weights; nothing where nobody looked."""
 
     @model_validator(mode="after")
     def _cut_experts_say_how_they_lie(self) -> Self:

@@ -11,6 +11,17 @@ from inference_econ.inputs._base import Fraction, Spec
 Extra = Annotated[int | float, Field(ge=0, le=1e5, allow_inf_nan=False)]
 
 
+class DenseKernel(Spec):
+    """Products with large matrices of one format, which every token passes."""
+
+    math_efficiency: Fraction
+    """Share of the dense peak of the format's maths unit that products with many rows reach [1]."""
+    hbm_efficiency: Fraction
+    """Share of the memory bandwidth at which the matrix is read [1]."""
+    overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    """Share of the shorter of arithmetic and memory traffic that hides behind the longer [1]."""
+
+
 class ExpertKernel(Spec):
     """Products of routed experts with weights of one format: :mod:`inference_econ.formulas.grouped_matmul`."""
 

@@ -78,7 +78,8 @@ def _allowed(field: Mapping[str, Any]) -> str:
     if field.get("type") == "array":
         return f"list of {_allowed(field['items'])}"
     if field.get("type") == "object":
-        return "name of a file in `assumptions/kernels`, or formats"
+        folder = re.search(r"assumptions/\w+", field["description"])
+        return f"name of a file in `{folder[0]}`, or formats" if folder else "formats"
     if "discriminator" in field or "oneOf" in field:
         return "name of a file in `assumptions/collectives`, or one"
     bounds = {key: value for part in (field, *field.get("anyOf", ())) for key, value in part.items()}

@@ -312,8 +312,11 @@ QUICKER: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("experts.kernels={}", "experts.math_efficiency=0.1"),
         ("experts.kernels={}", "experts.math_efficiency=0.6"),
     ),
-    "scaled blocks": (("chip.block_math_efficiency=0.5",), ("chip.block_math_efficiency=1",)),
-    "narrow arithmetic": (("chip.narrow_math_efficiency=0.5",), ("chip.narrow_math_efficiency=1",)),
+    "kernels of dense products": (("chip.product_efficiency=0.5",), ("chip.product_efficiency=0.9",)),
+    "narrow arithmetic": (
+        ("chip.narrow_math_efficiency=0.5", "per_family={}"),
+        ("chip.narrow_math_efficiency=1", "per_family={}"),
+    ),
     "two batches": (("network.two_batch_overlap=never",), ("network.two_batch_overlap=when_faster",)),
     "copies on arrival": (("experts.all_to_all_crossing=per_copy",), ("experts.all_to_all_crossing=per_domain",)),
     "dispatch as experts multiply": (("experts.dispatch=activations",), ("experts.dispatch=weights",)),
@@ -451,24 +454,3 @@ def test_labels_of_the_choices_are_fields() -> None:
     named = {".".join(change.partition("=")[0].split(".")[:2]) for change in changes}
     assert named | set(EFFECTS) | ELSEWHERE <= {*field_names(), "per_family"}
     assert ie.assumptions("deployable") == _preset("deployable")
-
-
-def test_blocks_of_scales_slow_down_chips_that_scale_other_blocks() -> None:
-    model, assumed = (
-        catalog.model("deepseek_v3"),
-        catalog.assumptions("deployable", changes=["chip.block_math_efficiency=0.5"]),
-    )
-    slower = {}
-    for chip in ("h200_sxm", "b200"):
-        plain, halved = (
-            Setup(model, catalog.hardware(chip), Precision.of(model), 1000.0, each)
-            for each in (catalog.assumptions("deployable"), assumed)
-        )
-        for dtype in ("fp8_block", "fp8"):
-            slower[chip, dtype] = plain.flops_per_second(dtype) / halved.flops_per_second(dtype)
-    assert slower == {
-        ("h200_sxm", "fp8_block"): 1.0,
-        ("h200_sxm", "fp8"): 1.0,
-        ("b200", "fp8_block"): 2.0,
-        ("b200", "fp8"): 1.0,
-    }

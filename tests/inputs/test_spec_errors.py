@@ -409,8 +409,7 @@ def test_blocks_are_a_list_of_mappings(tmp_path: Path, blocks: str, expected: st
         ),
         (
             "math_eficiency: 0.5",
-            "mine.yaml:2: unknown key 'math_eficiency'; did you mean 'chip.math_efficiency' or "
-            "'chip.block_math_efficiency'?",
+            "mine.yaml:2: unknown key 'math_eficiency'; did you mean 'chip.math_efficiency' or 'chip.hbm_efficiency'?",
         ),
         ("host: {launch: 4 GB}", "mine.yaml:2: host.launch: '4 GB' has the dimension [data], but s ([time]) is needed"),
         ("host: {launch: -4 us}", "mine.yaml:2: host.launch must be >= 0, got '-4 us'"),

@@ -1,0 +1,171 @@
+"""Fit kernels of dense products and routed experts to public tables of measured kernels: ``sh run.sh kernels``.
+
+Writes ``scenarios/assumptions/products`` and ``scenarios/assumptions/kernels``: of each family of chips the kernels of
+experts that most engines pick, and those of each engine, by what ``scenarios/engines`` says. Prints what was fitted,
+how far single sources are off, and what a skewed router costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import numpy as np
+
+from benchmarks.kernel_tables import experts, products, skew
+from benchmarks.kernel_tables.tables import FAMILIES, WHEEL, Fitted
+from inference_econ.inputs import catalog
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
+#: Formats without tables of their own, and what stands for them.
+ALIKE = {"fp16": "bf16", "int4_g32": "int4", "int4_channel": "int4"}
+_CALLED = {"blackwell_geforce": "Blackwell cards without NVLink"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Lines of a file: constants by format, and where they are from."""
+
+    constants: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+
+    def add(self, dtype: str, fitted: Fitted, table: str, what: str) -> None:
+        """An entry that was fitted, and those of formats that are taken to be alike."""
+        where = f"{what}, wheel {WHEEL}, tables {table}: {fitted.spread}"
+        self._put(dtype, fitted.line, where, "derived")
+        for alike in (name for name, known in ALIKE.items() if known == dtype):
+            self._put(alike, fitted.line, f"not measured: the kernels of {dtype}", "assumed")
+
+    def fill(self, others: Entries, whose: str) -> None:
+        """Formats that are missing, as they are elsewhere."""
+        for dtype in others.constants.keys() - self.constants.keys():
+            self._put(dtype, others.constants[dtype], f"nothing known of this engine: {whose}", "assumed")
+
+    def _put(self, dtype: str, line: str, where: str, kind: str) -> None:
+        self.constants[dtype] = line
+        self.sources[dtype] = f'{{ref: aiconfigurator, where: "{where}", kind: {kind}}}'
+
+    def write(self, kind: str, name: str, *remarks: str) -> None:
+        """Into the folder of a kind of assumptions, the order of formats being the same in every file."""
+        order = [*experts.FORMATS, *products.FORMATS, *ALIKE]
+        known = sorted(self.constants, key=order.index)
+        lines = [f"# {remark}" for remark in (*remarks, "Made by `sh run.sh kernels`.")]
+        lines += [f"{dtype}: {self.constants[dtype]}" for dtype in known]
+        lines += ["sources:", *(f"  {dtype}: {self.sources[dtype]}" for dtype in known)]
+        (catalog.folder("assumptions") / kind / f"{name}.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+#: Constants and rows by format, kernel and engine, "" for all of them.
+Kernels: TypeAlias = "Mapping[tuple[str, str, str], tuple[Fitted, pd.DataFrame]]"
+
+
+def picks(family: str) -> Mapping[str, Mapping[str, str]]:
+    """What engines pick for experts on a family of chips: by engine, by format."""
+    facts = {name: catalog.engine(name).at().expert_kernels for name in ENGINES}
+    return {name: cast("Mapping[str, Mapping[str, str]]", known).get(family, {}) for name, known in facts.items()}
+
+
+def picked_by_most(family: str, fitted: Kernels) -> Mapping[str, str]:
+    """The kernel of each format that most engines pick; where nobody knows of that, the one that most shapes have."""
+    chosen = {}
+    for dtype in experts.FORMATS:
+        known = {
+            kernel: len(rows) for (one, kernel, engine), (_, rows) in fitted.items() if (one, engine) == (dtype, "")
+        }
+        votes = Counter(of[dtype] for of in picks(family).values() if of.get(dtype) in known)
+        if known:
+            chosen[dtype] = max(known, key=lambda kernel: (votes[kernel], known[kernel]))
+    return chosen
+
+
+def write_experts(family: str) -> Iterator[str]:
+    """Files of a family's kernels of experts, and lines for people."""
+    fitted: dict[tuple[str, str, str], tuple[Fitted, pd.DataFrame]] = {}
+    for dtype, kernel, rows in experts.balanced(family):
+        for engine, one, some in experts.fits(family, dtype, kernel, rows):
+            fitted[dtype, kernel, engine] = one, some
+            yield f"{family} {dtype} {kernel} {engine or 'of all'}: {one.line} {one.spread}"
+            yield from (f"    {line}" for line in off(one, some))
+    called, most = _CALLED.get(family, family.capitalize()), picked_by_most(family, fitted)
+    base = _entries(family, most, fitted, "")
+    who = "most engines pick" if any(picks(family).values()) else "most shapes of the tables have"
+    base.write("kernels", family, f"Kernels of routed experts on {called}: of each format the one that {who}.")
+    for engine, chosen in picks(family).items():
+        if chosen:
+            own = _entries(family, chosen, fitted, engine)
+            own.fill(base, f"what most engines pick on {called}")
+            remark = (
+                f"Kernels of routed experts on {called} that {ENGINES[engine]} picks (scenarios/engines/{engine}.yaml)."
+            )
+            own.write("kernels", f"{family}_{engine}", remark)
+
+
+def _entries(family: str, chosen: Mapping[str, str], fitted: Kernels, engine: str) -> Entries:
+    """The kernels that are chosen for formats: as an engine has them, or all together where it has too few shapes."""
+    entries, chips = Entries(), " and ".join(FAMILIES[family])
+    for dtype, kernel in chosen.items():
+        known = fitted.get((dtype, kernel, engine)) or fitted.get((dtype, kernel, ""))
+        if known is not None:
+            one, rows = known
+            engines = ", ".join(ENGINES[name] for name in ENGINES if name in set(rows["engine"]))
+            beside = (
+                "; with the grouped products of DeepGEMM (deepgemm2025)"
+                if experts.published(family, dtype, kernel)
+                else ""
+            )
+            entries.add(dtype, one, "moe_perf", f"{kernel} of {engines} on {chips}, balanced{beside}")
+    return entries
+
+
+def off(fitted: Fitted, rows: pd.DataFrame) -> Iterator[str]:
+    """How far each source is from the constants, over shapes of a millisecond and more."""
+    for (engine, source), some in rows[rows["seconds"] > 1e-3].groupby(["engine", "kernel_source"]):
+        errors = np.log(experts.predicted(list(fitted.constants.values()), some) / some["seconds"])
+        yield f"{engine} {source}: {len(some)} shapes, bias {np.median(errors):+.2f}"
+
+
+def write_products(family: str) -> Iterator[str]:
+    """The file of a family's dense products, and lines for people."""
+    entries = Entries()
+    for dtype, fitted, rows in products.kernels(family):
+        yield f"{family} {dtype}, dense: {fitted.line} {fitted.spread}"
+        yield from (f"    {line}" for line in products.off(fitted, rows))
+        engines = ", ".join(ENGINES[name] for name in ENGINES if name in set(rows["engine"]))
+        entries.add(
+            dtype,
+            fitted,
+            "gemm_perf",
+            f"matrices of 60 MB and more, the quickest of {engines} on {' and '.join(FAMILIES[family])}",
+        )
+    called = _CALLED.get(family, family.capitalize())
+    entries.write(
+        "products", family, f"Dense products on {called}: the quickest of vLLM, SGLang and TensorRT-LLM for each shape."
+    )
+
+
+def main() -> None:
+    """Fit, write and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("families", nargs="*", default=list(FAMILIES), help=f"of {', '.join(FAMILIES)}")
+    parser.add_argument("--skew", action="store_true", help="what a skewed router costs, too")
+    asked = parser.parse_args()
+    for family in asked.families:
+        parts = [write_products(family)]
+        if family != "ampere":
+            # Its tables of experts with balanced routing are those of one untuned kernel.
+            parts.append(write_experts(family))
+            parts += [skew.lines(family)] if asked.skew else []
+        for line in (line for part in parts for line in part):
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

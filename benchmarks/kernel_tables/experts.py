@@ -1,0 +1,191 @@
+"""Routed experts: a layer's experts on one chip, from router to sum, by the kernel that ran them.
+
+Kernels are fitted with routing that is balanced; which of them an engine picks is a fact of ``scenarios/engines``.
+What all shapes of a source take beside (launches, quantisation that Python launches, the router) is fitted along and
+dropped: hosts and launches have constants of their own.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.kernel_tables.tables import FEWEST, MOST, MOVED, Array, Fitted, chips, newest, peak, read, solve
+from inference_econ.formulas.grouped_matmul import padded_share
+from inference_econ.inputs import BYTES_PER_ELEMENT, catalog
+
+Rows = Mapping[str, Any] | pd.DataFrame
+
+#: Formats of the tables, by those of the catalogue. Which maths unit runs them is the catalogue's rule, whatever a
+#: kernel does, so that shares are of the peak that predictions divide.
+FORMATS: Mapping[str, tuple[str, ...]] = {
+    "bf16": ("bfloat16",),
+    "fp8": ("fp8",),
+    "fp8_block": ("fp8_block",),
+    "nvfp4": ("nvfp4",),
+    "mxfp4": ("w4a8_mxfp4_mxfp8", "w4a16_mxfp4"),
+    "int4": ("int4_wo",),
+}
+#: Kernels, and what the names of their sources have in them; the first that fits. TensorRT-LLM's own name for what it
+#: picks for gpt-oss says no more: Triton on Hopper, generated kernels on Blackwell (collect_moe.py of the tables).
+KERNELS: Mapping[str, str] = {
+    "marlin": "marlin",
+    "trtllm_gen": "flashinfer_trtllm|min_latency",
+    "triton": "triton",
+    "deepgemm": "deepgemm",
+    "cutlass": "cutlass",
+}
+_OWN_CHOICE = {"hopper": "triton", "blackwell": "trtllm_gen"}
+#: Generated kernels multiply tokens of 8 bits with mxfp4 weights where engines are told to, as their recipes do; those
+#: of 16 bits are three times slower.
+_EIGHT_BIT_TOKENS = {"blackwell": "w4a8_mxfp4_mxfp8"}
+#: Sources that have other work in them: fp8 on Hopper at 0.14 of the bandwidth, seven times slower in vLLM's newest
+#: version than in the one before; and mxfp4 that is widened first, at 0.16.
+_SPOILT = (
+    ("hopper", "vllm_modeloptfp8moe_flashinfer_cutlass_flashinferexperts", ("fp8",)),
+    ("hopper", "sglang_fused_moe_triton", FORMATS["mxfp4"]),
+    ("ada", "sglang_fused_moe_triton", FORMATS["mxfp4"]),
+)
+#: Experts with two matrices instead of three, in tables that do not say so: Nemotron's.
+_NOT_GATED = ((1856, 6), (2688, 22), (5120, 22))
+#: Elements: narrower cuts of an expert, and weights that a cache holds, are not what servers run [1], [B].
+_NARROWEST, _FEWEST_BYTES, _MOST_RANKS = 256, 100e6, 32
+#: What steps count beside the curve: the launches of two products, of gathering, quantising and adding up, and of a
+#: router. What a source takes beyond is a part of what its kernels take for small batches [s].
+_BESIDE = 30e-6
+#: An engine's own constants need so many shapes of so long [1], [s]: short ones are mostly what is beside the curve.
+_FEWEST_LONG, _LONG = 50, 1e-3
+SHAPE = ("chip", "num_tokens", "hidden", "width", "topk", "num_experts", "moe_ep_size")
+_COLUMNS = (
+    *("kernel_source", "moe_dtype", "distribution", "num_tokens", "hidden_size", "inter_size", "topk"),
+    *("num_experts", "moe_tp_size", "moe_ep_size", "latency"),
+)
+#: Bounds, and where to start: the best dense products reach 0.80 of H100's peak in 16 bits (kernels.csv, MAMF), and
+#: less than 1 is left of a tile's time for its sum; copies of memory reach 0.93 of the bandwidth.
+_BOUNDS: Mapping[str, tuple[float, float, float]] = {
+    "math_efficiency": (0.03, 0.8, 0.6),
+    "hbm_efficiency": (0.15, 0.95, 0.8),
+    "overlap": (0.001, 1.0, 0.5),
+    "extra_tokens": (0.5, 500.0, 30.0),
+    "extra_elements": (1.0, 4000.0, 300.0),
+    "passes": (1.0, 10.0, 1.5),
+}
+
+
+def rows_of(family: str) -> pd.DataFrame:
+    """The rows of a family of chips: shapes, kernels, and seconds."""
+    rows = read("moe", family, _COLUMNS)
+    width = rows["inter_size"] / rows["moe_tp_size"]
+    skipped = rows["kernel_source"].str.contains("nongated")
+    for where, source, dtypes in _SPOILT:
+        if where == family:
+            skipped |= (rows["kernel_source"] == source) & rows["moe_dtype"].isin(dtypes)
+    for size, active in _NOT_GATED:
+        skipped |= (rows["inter_size"] == size) & (rows["topk"] == active)
+    kept = ~skipped & (width >= _NARROWEST) & (rows["moe_ep_size"] <= _MOST_RANKS)
+    if family in _EIGHT_BIT_TOKENS:
+        kept &= ~rows["moe_dtype"].isin(FORMATS["mxfp4"]) | (rows["moe_dtype"] == _EIGHT_BIT_TOKENS[family])
+    kernel = pd.Series(_OWN_CHOICE.get(family, "cutlass"), index=rows.index)
+    for name, pattern in reversed(list(KERNELS.items())):
+        kernel[rows["kernel_source"].str.contains(pattern)] = name
+    return rows.assign(width=width, hidden=rows["hidden_size"].astype(float), kernel=kernel)[kept]
+
+
+def sized(rows: pd.DataFrame, family: str, dtype: str) -> pd.DataFrame:
+    """Rows of a format with the seconds of their work at the datasheet's rates of the chip that was measured."""
+    rows, known = rows[rows["moe_dtype"].isin(FORMATS[dtype])].copy(), chips(family, dtype)
+    if rows.empty or not known:
+        return rows.iloc[:0]
+    peaks = rows["chip"].map({name: peak(chip, dtype) for name, chip in known.items()})
+    bandwidths = rows["chip"].map({name: chip.hbm_bytes_per_second for name, chip in known.items()})
+    routed = (rows["num_tokens"] * rows["topk"] / rows["moe_ep_size"]).clip(lower=1.0)
+    touched = np.minimum((rows["num_experts"] / rows["moe_ep_size"]).clip(lower=1.0), routed)
+    rows["tokens"] = routed / touched
+    for side, matrices in (("in", 2.0), ("out", 1.0)):
+        elements = matrices * rows["hidden"] * rows["width"]
+        rows[f"compute_{side}"] = 2.0 * routed * elements / peaks
+        rows[f"weights_{side}"] = touched * elements * BYTES_PER_ELEMENT[dtype] / bandwidths
+        rows[f"moved_{side}"] = 2.0 * routed * matrices * (rows["hidden"] + rows["width"]) / bandwidths
+    weights = rows["weights_in"] + rows["weights_out"]
+    return newest(rows[(weights * bandwidths > _FEWEST_BYTES) & (weights < rows["seconds"])])
+
+
+def predicted(constants: Sequence[float] | Array, rows: Rows, scale: float = 1.0) -> Array:
+    """Seconds of both products and of what moves tokens beside them; ``scale`` times the tokens."""
+    total = np.zeros(len(rows["seconds"]))
+    for side, width, depth in (("in", 2.0 * rows["width"], rows["hidden"]), ("out", rows["hidden"], rows["width"])):
+        amounts = (rows[f"compute_{side}"] * scale, rows[f"weights_{side}"], rows["tokens"] * scale, width, depth)
+        total = total + _product_seconds(constants, *map(np.asarray, amounts))
+        total = total + np.asarray(rows[f"moved_{side}"]) * (scale * constants[5] / MOVED)
+    return total
+
+
+def _product_seconds(
+    constants: Sequence[float] | Array, compute: Array, weights: Array, tokens: Array, width: Array, depth: Array
+) -> Array:
+    """Seconds of a product, of those of its arithmetic and its weights at the datasheet's rates."""
+    math, memory, overlap, extra_tokens, extra_elements, _ = constants
+    padding = padded_share(tokens, width, depth, extra_tokens=extra_tokens, extra_elements=extra_elements)
+    worked, read_seconds = compute / math * padding, weights / memory
+    return np.asarray(np.maximum(worked, read_seconds) + (1.0 - overlap) * np.minimum(worked, read_seconds))
+
+
+def deepgemm_products(name: str) -> Rows:
+    """Grouped products alone that DeepGEMM publishes for a chip."""
+    chip = catalog.hardware(name)
+    with catalog.measured_files()["kernels"].open(encoding="utf-8", newline="") as file:
+        found = [row for row in csv.DictReader(file) if row["op"].startswith("grouped_gemm")]
+    groups, tokens, width, depth, rate = (
+        np.array([float(row[key]) for row in found]) for key in ("groups", "m", "n", "k", "value")
+    )
+    flop = 2.0 * groups * tokens * width * depth
+    return {
+        "tokens": tokens,
+        "width": width,
+        "depth": depth,
+        "compute": flop / peak(chip, "fp8_block"),
+        "weights": groups * width * depth / chip.hbm_bytes_per_second,
+        "seconds": flop / (rate * 1e12),
+    }
+
+
+def _product_errors(constants: Array, rows: Rows) -> Array:
+    """ln(predicted / published) of products alone."""
+    amounts = (np.asarray(rows[name]) for name in ("compute", "weights", "tokens", "width", "depth"))
+    return np.asarray(np.log(_product_seconds(constants, *amounts) / rows["seconds"]))
+
+
+def fit(rows: pd.DataFrame, alone: Rows | None = None) -> Fitted:
+    """Constants of a kernel; of many shapes, some, of every engine as many."""
+    each = MOST // rows["engine"].nunique()
+    some = pd.concat([one.sample(min(len(one), each), random_state=0) for _, one in rows.groupby("engine")])
+    index, _ = pd.factorize(some["chip"] + " " + some["kernel_source"])
+    shapes = {str(name): some[str(name)].to_numpy() for name in some.select_dtypes("number")}
+    beside = None if alone is None else (lambda constants: _product_errors(constants, alone))
+    return solve(lambda constants: predicted(constants, shapes), shapes["seconds"], index, _BOUNDS, beside, _BESIDE)
+
+
+def balanced(family: str) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Format, kernel and rows of every kernel of a family, with routing that is balanced."""
+    every = rows_of(family)
+    for dtype in FORMATS:
+        rows = sized(every, family, dtype)
+        for kernel, some in rows[rows["distribution"] == "balanced"].groupby("kernel"):
+            yield dtype, str(kernel), some
+
+
+def fits(family: str, dtype: str, kernel: str, rows: pd.DataFrame) -> Iterator[tuple[str, Fitted, pd.DataFrame]]:
+    """Constants of a kernel of all engines together (""), and of each that has enough long shapes of it."""
+    beside = deepgemm_products("h800_sxm") if published(family, dtype, kernel) else None
+    for engine, some in (("", rows), *((str(name), own) for name, own in rows.groupby("engine"))):
+        if len(some) >= FEWEST and (not engine or (some["seconds"] > _LONG).sum() >= _FEWEST_LONG):
+            yield engine, fit(some, beside), some
+
+
+def published(family: str, dtype: str, kernel: str) -> bool:
+    """What DeepGEMM publishes was measured on Hopper, where TensorRT-LLM's block-wise kernels are made alike."""
+    return (family, dtype, kernel) == ("hopper", "fp8_block", "cutlass")

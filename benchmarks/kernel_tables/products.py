@@ -1,0 +1,91 @@
+"""Dense products: a matrix of 60 MB and more, which no cache holds, with tokens, by format.
+
+The quickest engine for each shape: what others take more is quantisation and launches more than products, of which
+steps count their own. What all shapes of a source take beside is fitted along and dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.kernel_tables.tables import FEWEST, MOST, MOVED, Array, Fitted, chips, newest, peak, read, solve
+from inference_econ.inputs import BYTES_PER_ELEMENT
+
+#: Formats of the tables, by those of the catalogue.
+FORMATS: Mapping[str, str] = {
+    "bf16": "bfloat16",
+    "fp8": "fp8",
+    "fp8_block": "fp8_block",
+    "nvfp4": "nvfp4",
+    "int8": "int8",
+}
+_FEWEST_BYTES = 60e6
+#: vLLM's block-wise kernels are timed with a quantisation that Python launches, 47 to 180 us of it: such times are no
+#: bandwidth.
+_LAUNCHED_BY_PYTHON = (("vllm", "fp8_block"),)
+_COLUMNS = ("kernel_source", "gemm_dtype", "m", "n", "k", "latency")
+#: Bounds, and where to start; see those of experts.
+_BOUNDS: Mapping[str, tuple[float, float, float]] = {
+    "math_efficiency": (0.1, 0.9, 0.6),
+    "hbm_efficiency": (0.2, 0.95, 0.8),
+    "overlap": (0.001, 1.0, 0.6),
+}
+
+
+def sized(rows: pd.DataFrame, family: str, dtype: str) -> pd.DataFrame:
+    """Rows of a format with the seconds of their work at the datasheet's rates of the chip that was measured."""
+    rows, known = rows[rows["gemm_dtype"] == FORMATS[dtype]].copy(), chips(family, dtype)
+    for engine, spoilt in _LAUNCHED_BY_PYTHON:
+        rows = rows[(rows["engine"] != engine) | (dtype != spoilt)]
+    if rows.empty or not known:
+        return rows.iloc[:0]
+    bandwidths = rows["chip"].map({name: chip.hbm_bytes_per_second for name, chip in known.items()})
+    held, width = 1.0 * rows["n"] * rows["k"] * BYTES_PER_ELEMENT[dtype], min(BYTES_PER_ELEMENT[dtype], 2.0)
+    rows["compute"] = (
+        2.0
+        * rows["m"]
+        * rows["n"]
+        * rows["k"]
+        / rows["chip"].map({name: peak(chip, dtype) for name, chip in known.items()})
+    )
+    rows["weights"] = held / bandwidths
+    rows["moved"] = 1.0 * rows["m"] * (rows["k"] * width + rows["n"] * 2.0) / bandwidths
+    return newest(rows[held > _FEWEST_BYTES])
+
+
+def predicted(constants: Sequence[float] | Array, rows: Mapping[str, Any] | pd.DataFrame) -> Array:
+    """Seconds of a product; inputs and outputs move at the chip's sustained bandwidth."""
+    math, memory, overlap = constants
+    worked, moved = rows["compute"] / math, rows["weights"] / memory + rows["moved"] / MOVED
+    return np.asarray(np.maximum(worked, moved) + (1.0 - overlap) * np.minimum(worked, moved))
+
+
+def fit(rows: pd.DataFrame) -> Fitted:
+    """Constants of a format; of many shapes, some."""
+    best = rows.loc[rows.groupby(["chip", "m", "n", "k"])["seconds"].idxmin()]
+    some = best.sample(min(len(best), MOST), random_state=0)
+    index, _ = pd.factorize(some["chip"] + " " + some["engine"] + " " + some["kernel_source"])
+    shapes = {str(name): some[str(name)].to_numpy() for name in some.select_dtypes("number")}
+    return solve(lambda constants: predicted(constants, shapes), shapes["seconds"], index, _BOUNDS)
+
+
+def kernels(family: str) -> Iterator[tuple[str, Fitted, pd.DataFrame]]:
+    """Format, constants and rows of every format of a family with enough shapes."""
+    every = read("gemm", family, _COLUMNS)
+    for dtype in FORMATS:
+        rows = sized(every, family, dtype)
+        if len(rows) >= FEWEST:
+            yield dtype, fit(rows), rows
+
+
+def off(fitted: Fitted, rows: pd.DataFrame) -> Iterator[str]:
+    """How far each source is from the constants by rows m, over shapes of a tenth of a millisecond and more."""
+    edges = (1, 16, 64, 256, 1024, np.inf)
+    for (engine, source), some in rows[rows["seconds"] > 1e-4].groupby(["engine", "kernel_source"]):
+        errors = np.log(predicted(list(fitted.constants.values()), some) / some["seconds"])
+        parts = errors.groupby(pd.cut(some["m"], edges, right=False), observed=False).median()
+        yield f"{engine} {source}: {len(some)} shapes, bias by rows {', '.join(f'{part:+.2f}' for part in parts)}"
