@@ -34,7 +34,7 @@ servers() {
 
 # What is set before the fit: asynchronous scheduling, experts that are not evenly popular.
 known="hardware=h200_sxm|b200|gb200_nvl72|h100_sxm|a100_sxm_80"
-servers servers "engine=vllm|sglang|trtllm,$known" --base deployable --fit "$kernels,$memory,$host" --most 200 \
+servers servers "engine=vllm|sglang|trtllm,$known" --base deployable --fit "$kernels,$memory,$host" --most 90 \
     --set assumptions.experts.spread=random \
     --set assumptions.chip.hbm_efficiency=0.86 --set assumptions.chip.math_efficiency=0.72 \
     --set assumptions.chip.narrow_math_efficiency=0.78 --set assumptions.experts.kernel_efficiency=0.97 \
@@ -50,10 +50,10 @@ pools() {
 }
 generations() {
     family=$1 boards=$2 place=$3
-    servers "$family" "engine=vllm|sglang|trtllm,hardware=$boards" --base profiles/servers --fit "$generation" --most 120
+    servers "$family" "engine=vllm|sglang|trtllm,hardware=$boards" --base profiles/servers --fit "$generation" --most 60
     for one in vllm sglang trtllm; do
         servers "${one}_$family" "engine=$one,hardware=$boards" --base "profiles/$family" --fit "$engine" \
-            --prior 0.5 --most 100 --set "assumptions.host.engine=$one" --set "assumptions.$place=${family}_$one" $(pools "$one")
+            --prior 0.5 --most 50 --set "assumptions.host.engine=$one" --set "assumptions.$place=${family}_$one" $(pools "$one")
     done
 }
 generations hopper "h200_sxm|h100_sxm" experts.kernels &
@@ -63,14 +63,14 @@ wait "$hopper"
 # Engines have kernels of their own: those that were counted (docs/launches.md).
 engines() {
     for one in vllm sglang trtllm; do
-        servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 100 \
+        servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 50 \
             --set "assumptions.host.engine=$one" --set "assumptions.experts.kernels=hopper_$one" \
             --set "assumptions.per_family.blackwell.experts.kernels=blackwell_$one" $(pools "$one")
     done
 }
 engines &
 engines=$!
-fit ampere throughput_points poisson_load_a100 ttft_points decode_points --base profiles/servers --prior 0.5 --most 120 \
+fit ampere throughput_points poisson_load_a100 ttft_points decode_points --base profiles/servers --prior 0.5 --most 60 \
     --fit host.launch,chip.product_efficiency,attention.kv_hbm_efficiency,host.graph_launch,host.step_overhead,host.request_overhead \
     --where "hardware=a100_sxm_80|a100_sxm_40|a100_pcie_80,engine=vllm|sglang|trtllm,load!=limited|saturated" \
     --without source=llm_inference_bench_ttft --target tpot,ttft,request,throughput --reference aiconfigurator

@@ -219,7 +219,7 @@ class Problem:
 
         result = least_squares(
             residuals, start, derivatives, bounds=(self.low, self.high), loss=loss,
-            x_scale=np.minimum(self.spreads, 1.0), ftol=1e-4, xtol=1e-3, max_nfev=evaluations,
+            x_scale=np.minimum(self.spreads, 1.0), ftol=1e-3, xtol=3e-3, max_nfev=evaluations,
         )  # fmt: skip
         return np.asarray(result.x)
 
