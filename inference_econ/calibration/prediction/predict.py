@@ -26,8 +26,8 @@ Profiles = Callable[[Measurement], Assumptions]
 _ROUNDS = 10
 #: Longest run that is played [1].
 _MOST_PLAYED = 5000
-#: Longest run of a closed loop that is played [1].
-_MOST_LOOPED = 100_000
+#: Most requests at a time of a closed loop that is played [1].
+_MOST_LOOPED = 10_000
 #: Offered load, as a share of the time that prompts take, below which hardly any prompt waits [1].
 _IDLE = 0.1
 
@@ -186,10 +186,9 @@ def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> l
 
 
 def _is_run(row: Measurement) -> bool:
-    """Whether the lengths of requests are known, or their number, which is not too large to be played."""
+    """Whether the lengths of requests are known, or their number, and not too many are at the server at a time."""
     assert row.concurrency is not None
-    known = row.spread is not None or row.requests is not None
-    return known and max(row.concurrency, row.requests or 0.0) <= _MOST_LOOPED
+    return (row.spread is not None or row.requests is not None) and row.concurrency <= _MOST_LOOPED
 
 
 def _run(row: Measurement, service: Service, simulated: Server, replicas: float) -> Prediction:

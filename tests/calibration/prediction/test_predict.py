@@ -217,6 +217,12 @@ def test_extreme_lengths_and_loads_end(load: str, isl: float, osl: float) -> Non
     assert found.skipped or found.output_tokens_per_second_per_accelerator > 0  # type: ignore[operator]
 
 
+def test_too_many_requests_to_be_played_have_the_closed_form() -> None:
+    run: dict[str, Any] = {"spread": 0.2, "requests": 1e6}
+    assert _one(concurrency=20_000.0, **run).tpot_seconds == _one(concurrency=20_000.0).tpot_seconds
+    assert _one(concurrency=8.0, **run).tpot_seconds != _one(concurrency=8.0).tpot_seconds
+
+
 def test_a_limited_load_keeps_its_promises() -> None:
     limited = _one(load="limited", concurrency=None, ttft_limit_seconds=2.0, tpot_limit_seconds=0.03)
     full = _one(**FULL)
