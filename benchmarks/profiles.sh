@@ -32,10 +32,11 @@ servers() {
         --without "engine=vllm,model=llama_3_8b,dataset=serving_points"
 }
 
-# What is set before the fit: asynchronous scheduling, experts that are not evenly popular.
+# What is set before the fit: asynchronous scheduling, experts that are not evenly popular, kernels as the engine of a row
+# counts them (docs/launches.md), or vLLM where no engine is named.
 known="hardware=h200_sxm|b200|gb200_nvl72|h100_sxm|a100_sxm_80"
 servers servers "engine=vllm|sglang|trtllm,$known" --base deployable --fit "$kernels,$memory,$host" --most 90 \
-    --set assumptions.experts.spread=random \
+    --set assumptions.experts.spread=random --set assumptions.host.engine=vllm \
     --set assumptions.chip.hbm_efficiency=0.86 --set assumptions.chip.math_efficiency=0.72 \
     --set assumptions.chip.narrow_math_efficiency=0.78 --set assumptions.experts.kernel_efficiency=0.97 \
     --set "assumptions.host.graph_launch=3 us" --set "assumptions.host.launch=40 us" --set assumptions.host.steps_ahead=1 \
