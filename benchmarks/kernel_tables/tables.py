@@ -49,7 +49,8 @@ class Fitted:
     @property
     def line(self) -> str:
         """The constants as an entry of a file."""
-        return f"{{{', '.join(f'{name}: {value:.3g}' for name, value in self.constants.items())}}}"
+        digits = {name: float(f"{value:.3g}") for name, value in self.constants.items()}
+        return f"{{{', '.join(f'{name}: {value:g}' for name, value in digits.items())}}}"
 
     @property
     def spread(self) -> str:

@@ -222,9 +222,12 @@ def test_the_operator_table_adds_up_to_the_step(model: str) -> None:
     # Each operator has its own roofline here, so that a step is the sum of what bounds each.
     total = sum(one.together_seconds + one.network_seconds for one in rows) + launches
     for one in rows:
-        assert one.together_seconds >= max(one.compute_seconds, one.memory_seconds) * (1 - 1e-12)
-        if one.name not in ("experts in", "experts out"):  # a part of whose arithmetic does not hide
-            assert one.together_seconds == pytest.approx(max(one.compute_seconds, one.memory_seconds))
+        longer, shorter = sorted((one.compute_seconds, one.memory_seconds), reverse=True)
+        # Of products a part of the shorter does not hide: on Blackwell at most half of it for dense ones.
+        hidden = 0.0 if one.name in ("experts in", "experts out") else 0.5
+        assert longer * (1 - 1e-12) <= one.together_seconds <= longer + (1 - hidden) * shorter * (1 + 1e-9)
+        if not one.flop:
+            assert one.together_seconds == pytest.approx(longer)
     assert total == pytest.approx(explained.seconds)
     assert sum(one.launch_seconds for one in rows) == pytest.approx(launches)
     assert {one.bound for one in rows} == {"memory", "network", "launch"}

@@ -123,12 +123,13 @@ def test_a_mixed_step_reads_weights_once() -> None:
     saved = saved_seconds(asked, plan, 200.0, 0.0, one)
     alone = decode + fastest_cut(replace(asked, context=0.0), replace(plan, batch=one, new_tokens=200.0, prefill=True))
     np.testing.assert_allclose(both, alone - saved, rtol=1e-9)
-    weights = 2.0 * 7_504_658_432 / asked.bytes_per_second
+    weights = 2.0 * 7_504_658_432 / asked.weight_bytes_per_second("bf16")
     assert saved[0] == pytest.approx(weights + 302 * 4e-6, rel=0.05)
     assert (both > decode).all()
-    # Arithmetic of full steps is not saved: only that decoding waits for weights which a long prompt reads anyway.
+    # Arithmetic of full steps is not saved: only launches, and that decoding waits for weights which a long prompt reads
+    # anyway, with the part of either time that does not hide behind the other.
     many = saved_seconds(asked, _plans(1, 1, 1, 256.0), 8000.0, 0.0, np.ones(1))
-    assert 0.0 < many[0] < 0.5 * weights
+    assert 0.0 < many[0] - 302 * 4e-6 < 0.5 * weights
 
 
 @settings(max_examples=40, deadline=None)
@@ -148,14 +149,15 @@ def test_a_mixed_step_is_longer_than_either_and_shorter_than_both(
 def test_a_suffix_after_a_cached_prompt_by_hand() -> None:
     """200 tokens after 9,800, Llama 3.1 8B in 16 bits on an H100 under the fitted profile.
 
-    Matrices: 7.5 G x 2 FLOP x 200 = 3.0 TFLOP, less than the time to read 15.0 GB at 89 % of 3.35 TB/s, 5.0 ms.
+    Matrices: 7.5 G x 2 FLOP x 200 = 3.0 TFLOP, at 83 % of 989 TFLOP/s less than the time to read 15.0 GB at 89 % of
+    3.35 TB/s, 5.0 ms, behind which 86 % of it hides: 0.5 ms more.
     Attention: 4 x 32 x 128 x 9,900 x 200 x 32 = 1.04 TFLOP at 41 % of 989 TFLOP/s, 2.6 ms. With activations and 302
-    launches of graphs 9.3 ms. A host that launched every kernel would take 18 ms; engines capture steps of up to 512
+    launches of graphs 9.8 ms. A host that launched every kernel would take 18 ms; engines capture steps of up to 512
     tokens.
     """
     asked = asking_setup("llama_3_8b", "h100_sxm", 0.0, assumptions="profiles/hopper")
     read = prefill(asked, _plans(1, 1, 1, 1.0), 200.0, 9800.0)
-    assert float(read.seconds[0]) == pytest.approx(9.3e-3, rel=0.06)
+    assert float(read.seconds[0]) == pytest.approx(9.8e-3, rel=0.06)
     eager = replace(asked, assumptions=asked.assumptions.changed({"host.captured_tokens": 0.0}))
     assert float(prefill(eager, _plans(1, 1, 1, 1.0), 200.0, 9800.0).seconds[0]) == pytest.approx(18e-3, rel=0.06)
     # Longer steps are launched kernel by kernel under both.

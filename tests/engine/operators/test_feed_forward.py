@@ -76,7 +76,10 @@ def test_the_last_tile_of_an_expert_is_half_empty() -> None:
 
 @pytest.mark.parametrize("overlap", [0.0, 0.3, 1.0])
 def test_what_of_experts_does_not_overlap_adds_up(overlap: float) -> None:
-    changes = (f"experts.overlap={overlap}", "experts.kernels={}", "network.collectives=free", "host.graph_launch=0 us")
+    changes = (
+        *(f"experts.overlap={overlap}", "experts.kernels={}", "per_family={}"),
+        *("network.collectives=free", "host.graph_launch=0 us"),
+    )
     assumptions = catalog.assumptions("deployable", changes=changes)
     model = catalog.model("qwen3_30b_a3b")
     setup = Setup(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
