@@ -94,7 +94,8 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
     "network.pipeline_hop": ({"pipeline"}, "more"),
     "layout.attention_groups": ({*WORK, *REDUCE, "weight_bytes", "available_bytes"}, ""),
     "layout.kv_placement": ({CACHE, "kv_bytes"}, "less"),
-    "layout.group_copies": ({COMPUTE, WEIGHTS, ACTIVATIONS, *REDUCE, "weight_bytes"}, "less"),
+    # Fewer weights, but larger groups that sum: which is more depends on how fast weights are read.
+    "layout.group_copies": ({COMPUTE, WEIGHTS, ACTIVATIONS, *REDUCE, "weight_bytes"}, ""),
     "layout.parallel_blocks": (REDUCE, "more"),
     "layout.pipeline_stages": (
         {*WORK, *REDUCE, *EXCHANGE, "launches", "host", "weight_bytes", "kv_bytes"},

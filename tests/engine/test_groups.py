@@ -126,8 +126,8 @@ def test_a_mixed_step_reads_weights_once() -> None:
     weights = 2.0 * 7_504_658_432 / asked.weight_bytes_per_second("bf16")
     assert saved[0] == pytest.approx(weights + 302 * 4e-6, rel=0.05)
     assert (both > decode).all()
-    # Arithmetic of full steps is not saved: only launches, and that decoding waits for weights which a long prompt reads
-    # anyway, with the part of either time that does not hide behind the other.
+    # Arithmetic of full steps is not saved: only launches, and that decoding waits for weights which a long prompt
+    # reads anyway, with the part of either time that does not hide behind the other.
     many = saved_seconds(asked, _plans(1, 1, 1, 256.0), 8000.0, 0.0, np.ones(1))
     assert 0.0 < many[0] - 302 * 4e-6 < 0.5 * weights
 
