@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
+import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +25,8 @@ from inference_econ.serving.simulation import play
 #: Which assumptions hold for a measurement.
 Profiles = Callable[[Measurement], Assumptions]
 
+#: Deployments from which on several processes are worth their start, and those that one of them gets at a time [1].
+_MANY_DEPLOYMENTS, _CHUNK = 100, 8
 #: Rounds of a closed loop whose length is not recorded [1].
 _ROUNDS = 10
 #: Longest run that is played [1].
@@ -78,7 +83,7 @@ class Prediction:
         return None if answers is None or prompts is None else answers + prompts
 
 
-def predict(rows: Sequence[Measurement], profiles: Profiles) -> list[Prediction]:
+def predict(rows: Sequence[Measurement], profiles: Profiles, *, processes: int = 1) -> list[Prediction]:
     """Predict measurements, those of one deployment together.
 
     Parameters
@@ -87,6 +92,8 @@ def predict(rows: Sequence[Measurement], profiles: Profiles) -> list[Prediction]
         What was measured.
     profiles : callable
         The assumptions for a measurement.
+    processes : int
+        That share the work where there are many deployments [1]; one where processes cannot be forked.
 
     Returns
     -------
@@ -96,12 +103,23 @@ def predict(rows: Sequence[Measurement], profiles: Profiles) -> list[Prediction]
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         groups[_deployment(row)].append(index)
+    together = [[rows[index] for index in indices] for indices in groups.values()]
     predictions: list[Prediction | None] = [None] * len(rows)
-    for indices in groups.values():
-        together = [rows[index] for index in indices]
-        for index, prediction in zip(indices, _predict_group(together, profiles(together[0])), strict=True):
+    each = _predict_groups(together, [profiles(group[0]) for group in together], processes)
+    for indices, group in zip(groups.values(), each, strict=True):
+        for index, prediction in zip(indices, group, strict=True):
             predictions[index] = prediction
     return [prediction for prediction in predictions if prediction is not None]
+
+
+def _predict_groups(
+    groups: Sequence[Sequence[Measurement]], assumptions: Sequence[Assumptions], processes: int
+) -> list[list[Prediction]]:
+    """Predictions of deployments, by several processes if these are worth their start."""
+    if processes < 2 or len(groups) < _MANY_DEPLOYMENTS or sys.platform != "linux":
+        return list(map(_predict_group, groups, assumptions))
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
+        return list(pool.map(_predict_group, groups, assumptions, chunksize=_CHUNK))
 
 
 def _deployment(row: Measurement) -> tuple[object, ...]:
@@ -114,7 +132,7 @@ def _deployment(row: Measurement) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _predict_group(rows: Sequence[Measurement], assumptions: Assumptions) -> Iterable[Prediction]:
+def _predict_group(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
     first = rows[0]
     try:
         reason = _unusable(first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -95,7 +96,8 @@ def held(files: Sequence[File], assumptions: str | None = None) -> Servers:
     only = None if assumptions is None else catalog.assumptions(assumptions)
     behind = None if only is None else calibration_behind(only)
     usable = [one for one in found if isinstance(one, Measurement)]
-    predictions = iter(predict(usable, lambda row: only or usual(row.hardware, row.engine)))
+    processes = os.cpu_count() or 1
+    predictions = iter(predict(usable, lambda row: only or usual(row.hardware, row.engine), processes=processes))
     kept = {id(one) for one in measurements.distinct(usable)}
     numbers: Counter[str] = Counter()
     rows = []
