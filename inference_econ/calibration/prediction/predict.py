@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -191,16 +192,17 @@ def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) 
 def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
     """A constant number of requests: runs of which enough is known are played, others are endless."""
     runs = [row for row in rows if _is_run(row)]
-    simulated = None
-    if runs:
-        lengths = load_generator.ends(service, max(row.spread or 0.0 for row in runs))
-        simulated = play.server(service, lengths, prefill_first=rows[0].prefill_first)
-    return [
-        _loop(row, service, replicas)
-        if simulated is None or not _is_run(row)
-        else _run(row, service, simulated, replicas)
-        for row in rows
-    ]
+    if not runs:
+        return [_loop(row, service, replicas) for row in rows]
+    lengths = load_generator.ends(service, max(row.spread or 0.0 for row in runs))
+    simulated = play.server(service, lengths, prefill_first=rows[0].prefill_first)
+
+    # Rows that repeat others share their run.
+    @cache
+    def run(look_steps: int, clients: int, count: int, spread: float) -> load_generator.Run:
+        return load_generator.closed_loop(service, replace(simulated, look_steps=look_steps), clients, count, spread)
+
+    return [_run(row, service, run, replicas) if _is_run(row) else _loop(row, service, replicas) for row in rows]
 
 
 def _is_run(row: Measurement) -> bool:
@@ -209,14 +211,15 @@ def _is_run(row: Measurement) -> bool:
     return (row.spread is not None or row.requests is not None) and row.concurrency <= _MOST_LOOPED
 
 
-def _run(row: Measurement, service: Service, simulated: Server, replicas: float) -> Prediction:
+def _run(
+    row: Measurement, service: Service, played: Callable[[int, int, int, float], load_generator.Run], replicas: float
+) -> Prediction:
     """A run of a closed loop from the first request to the last; all clients send their first one when it begins."""
     assert row.concurrency is not None
     clients = max(round(row.concurrency / replicas), 1)
     count = _ROUNDS * clients if row.requests is None else max(round(row.requests / replicas), clients)
     # Looked at once in so many steps, a prompt waits half of them on average.
-    looking = replace(simulated, look_steps=max(round(2.0 * row.wait_steps), 1))
-    run = load_generator.closed_loop(service, looking, clients, count, row.spread or 0.0)
+    run = played(max(round(2.0 * row.wait_steps), 1), clients, count, row.spread or 0.0)
     median = row.statistic == "median"
     ttft = run.typical(run.trace.ttft, median=median)
     tpot = run.typical(run.trace.tpot, median=median) if service.requests.decode_steps > 0 else 0.0
