@@ -163,11 +163,7 @@ def _attention_seconds(setup: Setup, plans: Plans) -> float:
     )
     names = {row.name for block in setup.model.blocks for row in mixer(table, block)}
     rows = operator_costs(setup, plans, setup.assumptions.layout.tensor_layouts[0])
-    return sum(
-        max(row.compute_seconds, row.memory_seconds) + row.network_seconds + row.launch_seconds
-        for row in rows
-        if row.name in names
-    )
+    return sum(row.seconds for row in rows if row.name in names)
 
 
 def _flop(setup: Setup, context: float, new_tokens: float = 1) -> float:
