@@ -26,6 +26,8 @@ GROUPS: Mapping[Unlike, Callable[[Measurement], str]] = {
     "hardware": lambda row: row.hardware,
     "engine": lambda row: row.engine or UNKNOWN,
 }
+#: Groups that are many, and differ little beside the rows of each: their rows are looked at one by one.
+_ALIKE: tuple[Unlike, ...] = ("traffic", "version", "layout")
 #: Steps of a fit whose derivatives are known already [1].
 _STEPS = 100
 #: Errors that a new group is held against: those of intervals of 80 % [1].
@@ -137,6 +139,15 @@ def held_out(folds: Mapping[Unlike, Sequence[Fold]], by: Unlike, target: int) ->
     return [column for column in known if column.size]
 
 
+def left_out_quantiles(groups: Sequence[Array], by: Unlike) -> tuple[float, ...] | None:
+    """The :func:`error_quantiles` of rows that were left out together, by what they have in common.
+
+    Models, chips, engines and their combinations are few and each is off by an amount of its own, so that a new one may
+    be further off than those that are known. Traffic, versions and layouts differ little beside their rows.
+    """
+    return error_quantiles([np.concatenate(groups)] if by in _ALIKE and groups else groups)
+
+
 def own_errors(fitted: Fit, target: int) -> list[Array]:
     """The fit's own errors of one target, widened by those of its constants, where nothing could be left out [1]."""
     constants = np.einsum("ri,ij,rj->r", fitted.jacobian[:, target], fitted.covariance, fitted.jacobian[:, target])
@@ -205,13 +216,15 @@ def _widening(groups: int) -> float:
     return float(t.ppf(0.9, groups - 1) / norm.ppf(0.9) * np.sqrt(1.0 + 1.0 / groups))
 
 
-def coverage(groups: Sequence[Array], level: float = _LEVEL) -> float:
+def coverage(groups: Sequence[Array], by: Unlike, level: float = _LEVEL) -> float:
     """Share of the errors that are in an interval made from the other groups [1].
 
     Parameters
     ----------
     groups : sequence of ndarray
         See :func:`held_out`.
+    by : str
+        What each has in common; see :func:`left_out_quantiles`.
     level : float
         Share that should be [1].
 
@@ -224,7 +237,7 @@ def coverage(groups: Sequence[Array], level: float = _LEVEL) -> float:
         return float("nan")
     inside = 0
     for index, group in enumerate(groups):
-        quantiles = error_quantiles([*groups[:index], *groups[index + 1 :]]) or (0.0,)
+        quantiles = left_out_quantiles([*groups[:index], *groups[index + 1 :]], by) or (0.0,)
         low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], LEVELS, quantiles)
         inside += int(np.sum((group >= min(low, 0.0)) & (group <= max(high, 0.0))))
     return inside / sum(group.size for group in groups)

@@ -11,7 +11,14 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.calibration.fit import Fit
-from inference_econ.calibration.holdout import GROUPS, Fold, coverage, error_quantiles, held_out, own_errors
+from inference_econ.calibration.holdout import (
+    GROUPS,
+    Fold,
+    coverage,
+    held_out,
+    left_out_quantiles,
+    own_errors,
+)
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.problem import CONSTANTS
 from inference_econ.calibration.rows import calibration_behind, deployment_key
@@ -250,21 +257,22 @@ def _spread(
     """Errors of a target without what rows have in common; empty if nothing says how large they are."""
     groups = held_out(folds, by, target)
     if len(groups) >= _FEW or (groups and known is None):
-        return _described(fitted, target, groups, error_quantiles(groups))
+        return _described(fitted, target, groups, by, left_out_quantiles(groups, by))
     if not groups and known is None and by != "traffic":
         return {}
     groups = groups or held_out(folds, "traffic", target) or own_errors(fitted, target)
     together = [np.concatenate(groups)] if groups else []
-    quantiles = error_quantiles(together)
+    quantiles = left_out_quantiles(together, by)
     wide = quantiles and _no_narrower(quantiles, known)
     behind = known if known is not None and wide and _same_interval(wide, known.quantiles) else None
-    return _described(fitted, target, together, wide, behind)
+    return _described(fitted, target, together, by, wide, behind)
 
 
 def _described(
     fitted: Fit,
     target: int,
     groups: Sequence[Array],
+    by: Unlike,
     quantiles: tuple[float, ...] | None,
     behind: ErrorSpread | None = None,
 ) -> dict[str, Any]:
@@ -272,7 +280,7 @@ def _described(
     count = int(np.isfinite(fitted.errors[:, target]).sum())
     if quantiles is None or (count < _ENOUGH and len(fitted.targets) > 1):
         return {}
-    covered, sizes = coverage(groups), np.abs(np.concatenate(groups))
+    covered, sizes = coverage(groups, by), np.abs(np.concatenate(groups))
     rows, parts = (count, len(groups)) if behind is None else (behind.rows, behind.groups)
     spread = {
         "rows": rows,

@@ -9,7 +9,13 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.engine.layouts.plans import Plans, dealt
 from inference_econ.engine.operators.work import Work
-from inference_econ.engine.prefill import fastest_cut, group_steps, prompts_of_a_set, reading_groups
+from inference_econ.engine.prefill import (
+    fastest_cut,
+    group_steps,
+    over_operators,
+    prompts_of_a_set,
+    reading_groups,
+)
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import operator_roofline
 
@@ -57,7 +63,7 @@ def saved_seconds(
         alone = group_steps(setup, plans, tokens, cached, prompts, dealt(prompts, reading_groups(setup, plans)))
     both = mixed_step_seconds(setup, plans, tokens, cached, prompts)
     # What operators read and launch once is no more where an engine takes longer for prompts than they do.
-    operators = alone / setup.assumptions.serving.prefill_factor
+    operators = alone / over_operators(setup, replace(plans, batch=prompts * plans.pp))
     return np.clip(decode + operators - both, 0.0, np.minimum(decode, alone))
 
 

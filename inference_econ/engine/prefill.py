@@ -15,7 +15,7 @@ from inference_econ.engine.layouts.plans import Plans, attention_groups, dealt
 from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.engine.operators.table import Collective
 from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds
+from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds, takes_turns
 from inference_econ.inputs import BYTES_PER_ELEMENT, counting
 
 #: Tokens of a step that nothing limits [tokens].
@@ -80,13 +80,23 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     Causal attention: a new token attends to what is cached and to the new ones before it. With
     ``prefill_chunk`` a prompt is read in equal chunks, each of which reads the cache of those before.
     """
-    factor, operators = setup.assumptions.serving.prefill_factor, _by_operators(setup, plans, tokens, cached)
+    operators = _by_operators(setup, plans, tokens, cached)
+    factor = over_operators(setup, replace(plans, batch=prompts_together(setup, plans), new_tokens=tokens))
     return replace(
         operators,
         seconds=factor * operators.seconds,
         busy_seconds=factor * operators.busy_seconds,
         full_seconds=factor * operators.full_seconds,
     )
+
+
+def over_operators(setup: Setup, plans: Plans) -> Array | float:
+    """What steps that read prompts take over their operators [1].
+
+    Where two halves of a batch take turns, each fills the gaps of the other, and operators are all that they take.
+    """
+    factor, turns = setup.assumptions.serving.prefill_factor, takes_turns(setup, plans)
+    return factor if turns is None else np.where(turns, 1.0, factor)
 
 
 def _by_operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> Prefill:
@@ -223,7 +233,7 @@ def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompt
     groups, batch = reading_groups(setup, plans), prompts * plans.pp * prompts_of_a_set(setup, plans)
     fullest: Array | float = 1.0 if np.all(groups == 1.0) else most * groups / prompts
     reading = replace(plans, batch=batch, new_tokens=tokens, prefill=True, fullest=fullest)
-    return setup.assumptions.serving.prefill_factor * fastest_cut(replace(setup, context=cached), reading)
+    return over_operators(setup, reading) * fastest_cut(replace(setup, context=cached), reading)
 
 
 def fastest_cut(setup: Setup, plans: Plans) -> Array:

@@ -100,7 +100,7 @@ def step_seconds(setup: Setup, plans: Plans) -> list[Array]:
     alone, exchanged = _alone_and_exchanged(setup, work)
     host = host_seconds(setup, work)
     totals = [np.maximum(alone + each, host) for each in exchanged]
-    possible = _takes_turns(setup, plans)
+    possible = takes_turns(setup, plans)
     if possible is not None:
         alone, exchanged = _alone_and_exchanged(setup, setup.work(halved(setup, plans)))
         taken = _exchange_processors(setup, work)
@@ -113,7 +113,7 @@ def step_seconds(setup: Setup, plans: Plans) -> list[Array]:
     return [np.broadcast_to(total + overhead, plans.shape) for total in totals]
 
 
-def _takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
+def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
     """Where two halves of a micro-batch may take turns; None if nowhere."""
     kind = setup.assumptions.network.two_batch_overlap
     if kind == "never":
@@ -165,7 +165,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     work = setup.work(plans)
     host = host_seconds(setup, work)
     costs = _not_before(host, _evaluate(setup, work, layout, plans.shape))
-    possible = _takes_turns(setup, plans)
+    possible = takes_turns(setup, plans)
     if possible is not None:
         half = _evaluate(setup, setup.work(halved(setup, plans)), layout, plans.shape)
         turns = _in_turns(half, _exchange_processors(setup, work))
@@ -333,8 +333,9 @@ def host_seconds(setup: Setup, work: Work) -> Array | float:
     each = _kernels(setup, work) * assumed.host.launch
     if not (assumed.host.cuda_graphs and assumed.host.captured_tokens):
         return each
-    scores = [operator for operator in work.operators if operator.kind == "scores"]
-    pieces = _kernels(setup, replace(work, operators=tuple(scores))) + work.layers + 1.0
+    # Rotations, which engines count with attention, are in the graphs.
+    scores = (operator.repeats * operator.launches for operator in work.operators if operator.kind == "scores")
+    pieces = sum(scores) + work.layers + 1.0
     own = work.tokens * work.fullest_tokens / work.groups
     return np.where(own <= assumed.host.captured_tokens, np.minimum(pieces * assumed.host.launch, each), each)
 

@@ -124,7 +124,7 @@ def left_out_table(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> Table
 def _left_out_cells(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], by: Unlike) -> Iterator[str]:
     for index in range(len(fitted.targets)):
         groups = held_out(folds, by, index)
-        share = coverage(groups)
+        share = coverage(groups, by)
         yield _middle(np.abs(np.concatenate(groups))) if groups else "-"
         yield f"{100 * share:.0f} %" if math.isfinite(share) else "-"
 
@@ -132,7 +132,7 @@ def _left_out_cells(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], by: Unl
 def _covered(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], target: str) -> dict[str, float | None]:
     """Share of rows inside of intervals of 80 % that were made without their group, by what was left out."""
     index = fitted.targets.index(target)
-    return {by: finite_or_none(coverage(held_out(folds, by, index))) for by in GROUPS}
+    return {by: finite_or_none(coverage(held_out(folds, by, index), by)) for by in GROUPS}
 
 
 def record(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], left_out: Mapping[str, int]) -> dict[str, object]:

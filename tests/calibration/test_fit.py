@@ -184,8 +184,8 @@ def test_intervals_of_four_fifths_hold_about_as_many_rows_left_out() -> None:
     found = fit(rows, ("chip.hbm_efficiency", "host.graph_launch"), _base())
     groups = held_out(all_folds(found), "model", 0)
     assert len(groups) == 6
-    assert 0.7 <= coverage(groups) <= 0.9
-    assert math.isnan(coverage(groups[:1]))
+    assert 0.7 <= coverage(groups, "model") <= 0.9
+    assert math.isnan(coverage(groups[:1], "model"))
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9])
@@ -195,7 +195,7 @@ def test_intervals_hold_as_many_rows_of_a_new_group_as_they_say(level: float) ->
     shares = []
     for _ in range(30):
         groups = [chance.normal(chance.normal(0.0, 0.1), 0.1, chance.integers(2, 40)) for _ in range(12)]
-        shares.append(coverage(groups, level))
+        shares.append(coverage(groups, "model", level))
     assert np.mean(shares) == pytest.approx(level, abs=0.05)
 
 

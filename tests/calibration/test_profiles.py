@@ -16,11 +16,15 @@ from inference_econ.calibration.rows import deployment_key
 from inference_econ.calibration.subjects import measured_subject
 from inference_econ.engine import interval, outside
 from inference_econ.engine.uncertainty import unlike
-from inference_econ.inputs import catalog, profiles, value_of
+from inference_econ.inputs import Source, catalog, profiles, value_of
 
 #: Files that profiles are fitted to.
 FILES = (*measurements.SHIPPED, "atom_points", "rocm_points")
 NAMES = tuple(name for name in catalog.names("assumptions") if name.startswith("profiles/"))
+#: How far off what a profile says may be, where that is more than a factor of eight [1]. Of the times between tokens that
+#: were measured on A100, 56 of 58 are of prompts and answers of one length: made from the other two, an interval must be
+#: stretched 5.5 times to hold them, so that little is known of other lengths.
+WIDEST = {"profiles/ampere": 32.0}
 
 
 @cache
@@ -72,17 +76,24 @@ def test_bare_names_do() -> None:
     assert catalog.assumptions("hopper") == catalog.assumptions("profiles/hopper")
 
 
+def _is_fitted(source: Source) -> bool:
+    return source.where.startswith("fitted with the others")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_constant_is_physical_and_says_where_it_is_from(name: str) -> None:
     profile, unfitted = catalog.assumptions(name), catalog.assumptions("deployable")
     for field, one in CONSTANTS.items():
         value = value_of(profile, field)
         assert value in (None, value_of(unfitted, field)) or one.low <= value <= one.high, field
-    # Nothing hides a fitted constant from a chip that the profile was fitted to.
+    # Nothing hides a fitted constant from a chip that the profile was fitted to. What was set before the fit may have
+    # exceptions: `deployable` has other shares of the peak for A100 and H200, which the fit had as well.
+    fitted = [field for field in CONSTANTS if field in profile.sources and _is_fitted(profile.sources[field])]
+    assert {"host.graph_launch", "host.step_overhead", "chip.product_efficiency"} <= set(fitted)
     assert profile.calibration is not None
     for family in profile.calibration.families:
-        for field in ("chip.math_efficiency", "chip.hbm_efficiency", "host.graph_launch", "host.step_overhead"):
-            assert value_of(profile.for_family(family), field) == value_of(profile, field)
+        for field in fitted:
+            assert value_of(profile.for_family(family), field) == value_of(profile, field), (family, field)
     assert profile.sources["calibration"].kind == "derived"
     assert profile.sources["host.graph_launch"].ref in catalog.references()
 
@@ -117,11 +128,16 @@ def test_some_rows_are_of_what_was_measured_and_others_are_not() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_profile_has_intervals(name: str) -> None:
-    found = interval(0.01, catalog.assumptions(name))
-    assert found is not None
+    profile = catalog.assumptions(name)
+    found = interval(0.01, profile)
+    assert found is not None and profile.calibration is not None
     # Off by some per cent at least, and by less than a factor of eight, even with few rows.
-    assert 0.00125 < found.low <= 0.01 <= found.high < 0.08
+    assert 0.01 / WIDEST.get(name, 8.0) < found.low <= 0.01 <= found.high < 0.01 * WIDEST.get(name, 8.0)
     assert math.log(found.high / found.low) > 0.1
+    # So is every class of errors that was made from more than a few groups of rows.
+    spreads = [errors["tpot"] for errors in profile.calibration.errors.values() if "tpot" in errors]
+    many = [spread.quantiles for spread in spreads if spread.groups > 3]
+    assert all(-math.log(8.0) < low and high < math.log(8.0) for _, low, *_, high, _ in many)
 
 
 @pytest.mark.parametrize(("by_engine", "most"), [(False, 0.16), (True, 0.12)])

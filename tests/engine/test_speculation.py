@@ -134,7 +134,7 @@ def test_more_experts_are_touched_by_more_tokens() -> None:
 
 
 def test_the_host_schedules_a_round_once() -> None:
-    slow = replace(setup(), assumptions=setup().assumptions.replace(host={"step_overhead": 0.01}))
+    slow = replace(setup(), assumptions=setup().assumptions.changed({"host.step_overhead": 0.01}))
     plans = layout(8, [4.0])
     for speculation in PROPOSALS.values():
         quick, late = (rounds(one, plans, speculation).seconds for one in (setup(), slow))

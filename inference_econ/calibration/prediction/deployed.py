@@ -225,7 +225,8 @@ def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
     if row.step_tokens is not None and assumptions.serving.prefill_chunk:
         changes["serving.prefill_chunk"] = row.step_tokens
     if row.compiled and assumptions.host.launches == "per_operator":
-        changes["host.launch"] = 0.0
+        # Nothing is launched between the kernels of a prompt, nor do they wait for it.
+        changes |= {"host.launch": 0.0, "serving.prefill_factor": 1.0}
     if row.memory is not None and row.engine not in _REST_OF_MEMORY:
         changes["capacity.usable_memory"] = row.memory
     if row.eager:

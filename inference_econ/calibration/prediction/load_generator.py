@@ -120,7 +120,7 @@ def closed_loop(service: Service, simulated: Server, clients: int, count: int, s
     if number < count:
         middle = number - 2 * clients
         weights[clients:-clients] = (count - 2 * clients) / middle
-        seconds += (weights[clients] - 1.0) * float(ends[middle] - ends[0])
+        seconds += (float(weights[clients]) - 1.0) * float(ends[middle] - ends[0])
     return Run(trace, weights, count / seconds)
 
 

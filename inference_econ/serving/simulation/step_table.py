@@ -24,7 +24,7 @@ class StepTable:
     Examples
     --------
     >>> table = StepTable([1, 3], [0, 1000], [[0.010, 0.020], [0.030, 0.060]])
-    >>> table(2, 500.0)
+    >>> round(table(2, 500.0), 12)
     0.03
     """
 

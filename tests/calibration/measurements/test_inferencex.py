@@ -56,7 +56,7 @@ def test_facts_of_the_version_and_layout_of_a_row(tmp_path: Path) -> None:
 
 def test_a_layout_that_only_scripts_with_speculation_began_speculates(tmp_path: Path) -> None:
     run = _one(tmp_path, SERVING, moe_tp_size="4", moe_ep_size="1")
-    assert run.speculation == "MTP"
+    assert run.speculation == "MTP3"
 
 
 def test_where_no_script_began_such_a_server_those_for_requests_as_long_count(tmp_path: Path) -> None:
