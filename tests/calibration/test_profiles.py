@@ -21,9 +21,9 @@ from inference_econ.inputs import Source, catalog, profiles, value_of
 #: Files that profiles are fitted to.
 FILES = (*measurements.SHIPPED, "atom_points", "rocm_points")
 NAMES = tuple(name for name in catalog.names("assumptions") if name.startswith("profiles/"))
-#: How far off what a profile says may be, where that is more than a factor of eight [1]. Of the times between tokens that
-#: were measured on A100, 56 of 58 are of prompts and answers of one length: made from the other two, an interval must be
-#: stretched 5.5 times to hold them, so that little is known of other lengths.
+#: How far off what a profile says may be, where that is more than a factor of eight [1]. Of the times between tokens
+#: that were measured on A100, 56 of 58 are of prompts and answers of one length: an interval made from the other
+#: two must be stretched 5.5 times to hold them, so that little is known of other lengths.
 WIDEST = {"profiles/ampere": 32.0}
 
 
@@ -136,7 +136,7 @@ def test_every_profile_has_intervals(name: str) -> None:
     assert math.log(found.high / found.low) > 0.1
     # So is every class of errors that was made from more than a few groups of rows.
     spreads = [errors["tpot"] for errors in profile.calibration.errors.values() if "tpot" in errors]
-    many = [spread.quantiles for spread in spreads if spread.groups > 3]
+    many = [spread.quantiles for spread in spreads if (spread.groups or 0) > 3]
     assert all(-math.log(8.0) < low and high < math.log(8.0) for _, low, *_, high, _ in many)
 
 
