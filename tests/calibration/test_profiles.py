@@ -136,7 +136,7 @@ def test_every_profile_has_intervals(name: str) -> None:
     assert math.log(found.high / found.low) > 0.1
     # So is every class of errors that was made from more than a few groups of rows.
     spreads = [errors["tpot"] for errors in profile.calibration.errors.values() if "tpot" in errors]
-    many = [spread.quantiles for spread in spreads if (spread.groups or 0) > 3]
+    many = [spread.quantiles for spread in spreads if spread.groups is None or spread.groups > 3]
     assert all(-math.log(8.0) < low and high < math.log(8.0) for _, low, *_, high, _ in many)
 
 
