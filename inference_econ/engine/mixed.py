@@ -63,7 +63,7 @@ def saved_seconds(
         alone = group_steps(setup, plans, tokens, cached, prompts, dealt(prompts, reading_groups(setup, plans)))
     both = mixed_step_seconds(setup, plans, tokens, cached, prompts)
     # What operators read and launch once is no more where an engine takes longer for prompts than they do.
-    operators = alone / over_operators(setup, replace(plans, batch=prompts * plans.pp))
+    operators = alone / over_operators(setup, replace(plans, batch=prompts * plans.pp * prompts_of_a_set(setup, plans)))
     return np.clip(decode + operators - both, 0.0, np.minimum(decode, alone))
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.engine import prompts_of_a_step, prompts_together
 from inference_econ.inputs import Requests
 from inference_econ.serving import Server, Service, Trace
 from inference_econ.serving.simulation import arrivals, play
@@ -17,45 +15,6 @@ from inference_econ.serving.simulation import arrivals, play
 _SEED = 0
 #: Rounds and requests of a closed loop that are played at least, if it has as many [1].
 _PLAYED_ROUNDS, _PLAYED_REQUESTS = 5, 640
-
-
-def first_round(service: Service, prompts: npt.ArrayLike) -> tuple[Array, Array]:
-    """When those that come to an empty server at the same time get their first token: the first, and the last [s]."""
-    setup, count = service.setup, np.asarray(prompts, dtype=float)
-    each = service.shared_prefill_seconds(count)
-    most = prompts_together(setup, service.plans) * prompts_of_a_step(setup, service.requests.new_tokens)
-    overhead = setup.assumptions.host.request_overhead
-    own = service.prefill_seconds + overhead
-    first = np.minimum(count, float(most[0])) * each
-    return np.maximum(first + overhead, own), np.maximum(count * each + overhead, own)
-
-
-def with_start(steady: float, share: float, first: float, last: float, *, median: bool) -> float:
-    """Mean or median of a time that is the same in the steady state, and spread evenly at the start of a run.
-
-    Parameters
-    ----------
-    steady : float
-        Time of those that come later [s].
-    share : float
-        Of all, those that the run starts with [1].
-    first, last : float
-        Their shortest and longest time [s].
-    median : bool
-        The median of all, otherwise the mean.
-
-    Examples
-    --------
-    >>> with_start(1.0, 0.1, 2.0, 6.0, median=False), with_start(1.0, 0.1, 2.0, 6.0, median=True)
-    (1.3, 1.0)
-    """
-    if not median:
-        return (1.0 - share) * steady + share * (first + last) / 2.0
-    shorter = share * min(max((steady - first) / max(last - first, 1e-12), 0.0), 1.0)
-    if shorter <= 0.5 <= shorter + 1.0 - share:
-        return steady
-    place = 0.5 if shorter > 0.5 else 0.5 - (1.0 - share)
-    return first + place / share * (last - first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +117,9 @@ def played(service: Service, simulated: Server, requests_per_second: float, coun
 
 
 def decode_steps(requests: Requests, spread: float, count: int) -> Array:
-    """Decode steps of the answers of a run, uniform about the mean.
-
-    Parameters
-    ----------
-    requests : Requests
-        Whose answers have some steps on average.
-    spread : float
-        Longest less shortest length, over the mean [1].
-    count : int
-        Requests of the run [1].
-    """
-    random = np.random.default_rng(_SEED).uniform(-0.5, 0.5, count)
-    return np.maximum(requests.decode_steps * (1.0 + spread * random), 1.0)
+    """Decode steps of the answers of a run: of :func:`uniform_lengths`, at least one each [1]."""
+    lengths = uniform_lengths(requests.osl.mean, spread, count, np.random.default_rng(_SEED))
+    return np.maximum(lengths.astype(float) - 1.0, 1.0)
 
 
 def prompt_tokens(service: Service) -> int:

@@ -237,14 +237,6 @@ def _loop(row: Measurement, service: Service, replicas: float) -> Prediction:
     return _prediction(row, service, ttft + wait, tpot, rate, idle=each <= 1.0)
 
 
-def _over_run(row: Measurement, steady: float, first: float, last: float) -> float:
-    """TTFT over a whole run, which all slots of a closed loop begin together [s]."""
-    if row.requests is None or row.concurrency is None:
-        return steady
-    share = min(row.concurrency / row.requests, 1.0)
-    return load_generator.with_start(steady, share, first, last, median=row.statistic == "median")
-
-
 def _steady(row: Measurement, service: Service, concurrency: float) -> Prediction:
     state = service.at(concurrency)
     ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))

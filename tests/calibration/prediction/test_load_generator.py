@@ -39,34 +39,6 @@ def _played(service: Service, rate: float, count: int) -> tuple[Trace, float]:
     return load_generator.played(service, simulated, rate, count)
 
 
-def test_the_first_round_ends_when_all_prompts_are_read() -> None:
-    service = _service()
-    first, last = load_generator.first_round(service, np.array([1.0, 64.0]))
-    assert first[0] == last[0] == service.prefill_seconds
-    each = float(service.shared_prefill_seconds(64.0))
-    assert (first[1], last[1]) == pytest.approx((16 * each, 64 * each))
-
-
-@pytest.mark.parametrize(
-    ("share", "median", "expected"),
-    [
-        (0.0, False, 1.0),
-        (1.0, False, 4.0),
-        (0.25, False, 0.75 + 0.25 * 4.0),
-        (0.25, True, 1.0),
-        # Of a start that is three quarters of the run, a third of it is shorter than the median.
-        (0.75, True, 2.0 + (0.5 - 0.25) / 0.75 * 4.0),
-        (1.0, True, 4.0),
-    ],
-)
-def test_a_mean_or_median_over_a_run(share: float, median: bool, expected: float) -> None:
-    assert load_generator.with_start(1.0, share, 2.0, 6.0, median=median) == pytest.approx(expected)
-
-
-def test_the_median_of_a_slow_steady_state_after_a_quick_start() -> None:
-    assert load_generator.with_start(5.0, 0.8, 1.0, 3.0, median=True) == pytest.approx(1.0 + 0.5 / 0.8 * 2.0)
-
-
 def _looped(service: Service, clients: int, rounds: int, spread: float = 0.0, **changes: bool) -> load_generator.Run:
     simulated = play.server(service, load_generator.ends(service, spread), **changes)
     return load_generator.closed_loop(service, simulated, clients, rounds * clients, spread)
