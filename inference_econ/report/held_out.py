@@ -75,6 +75,7 @@ _REACHED = (
     "Median and 90th percentile of |ln(predicted / measured)|: 0.1 is about 10 %, 0.69 a factor of two. Fits of all "
     "engines and chips that left something out are those of profiles/servers, over all of its rows."
 )
+_OF_ALL_ENGINES = (_ALL, "profiles/hopper", "profiles/blackwell")
 _FITTED: tuple[Fitted, ...] = ("tpot", "ttft", "throughput")
 _TITLES: dict[Fitted, str] = {"tpot": "TPOT", "ttft": "TTFT", "throughput": "output tokens/s per accelerator"}
 
@@ -171,10 +172,14 @@ def left_out() -> Table:
 
 
 def intervals() -> Table:
-    """Errors of rows that were left out, and the share inside of intervals made without their group, by profile."""
+    """Errors of rows that were left out, and the share inside of intervals made without their group.
+
+    By profile of all engines; those of single engines say the same of themselves in their files.
+    """
     lines: list[tuple[str, ...]] = []
-    for name, profile in _profiles().items():
-        for by, errors in ({} if profile.calibration is None else profile.calibration.errors).items():
+    for name in _OF_ALL_ENGINES:
+        known = catalog.assumptions(name).calibration
+        for by, errors in ({} if known is None else known.errors).items():
             spreads = [errors.get(quantity) for quantity in _FITTED]
             if any(spread is not None and spread.covered is not None for spread in spreads):
                 cells = (_covered(spread) for spread in spreads)
