@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inference_econ.answers.load import LoadPoint
+from inference_econ.answers.load import PROVEN, LoadPoint, is_unproven
 from inference_econ.answers.recommend import Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
@@ -50,7 +50,8 @@ class LoadPage(Page):
     def tables(self) -> Sequence[Table]:
         """One row per load; the same loads in the simulation, if they were played."""
         loads = load_table(self.points, self.targets)
-        return (loads,) if self.points[0].simulated is None else (loads, simulation_table(self.points))
+        played = [point for point in self.points if point.simulated is not None]
+        return (loads, simulation_table(played)) if played else (loads,)
 
     def record(self) -> object:
         """The fleet and its loads."""
@@ -93,6 +94,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         f"{fleet}, at ${setup.dollars_per_accelerator_hour:g} per GPU-hour: ${sheet.dollars_per_hour:,.2f} per hour, "
         f"idle or not. Assumptions: {setup.assumptions.name}.",
         *_saturation(points),
+        *_unproven(points),
     ]
     if promised:
         notes.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
@@ -111,6 +113,21 @@ def _saturation(points: Sequence[LoadPoint]) -> list[str]:
     return [
         f"SATURATED at {rates} requests/s: it completes {most:.4g} at most, queues grow without end, and the rest is "
         "not served."
+    ]
+
+
+def _unproven(points: Sequence[LoadPoint]) -> list[str]:
+    """At which loads the closed forms of the table are doubtful, in words."""
+    doubtful = [
+        point for point in points
+        if not point.load.saturated and is_unproven(point.sheet.service, point.load.requests_per_second)
+    ]  # fmt: skip
+    if not doubtful:
+        return []
+    rates = ", ".join(f"{point.requests_per_second:.4g}" for point in doubtful)
+    return [
+        f"At {rates} requests/s prompts take more than {100 * PROVEN:.0f} % of the time, and closed forms may be off "
+        "by more than 5 %: the simulation has played these loads, and counts there."
     ]
 
 
