@@ -35,5 +35,6 @@ from .validation.rows import Servers as Servers
 from .validation.servers import BY_HARDWARE as BY_HARDWARE
 from .validation.servers import check_groups as check_groups
 from .validation.servers import inside as inside
+from .validation.servers import overall as overall
 from .validation.servers import panels as panels
 from .validation.servers import scores as scores

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from inference_econ.calibration import QUANTITIES, Accuracy, Quantity, Row, Servers, layout_of, scores
+from inference_econ.calibration import Accuracy, Quantity, Row, Servers, layout_of, overall
 from inference_econ.inputs import Assumptions, UnseenErrors, catalog, percent, profiles
 from inference_econ.inputs import Quantity as Fitted
-from inference_econ.report.held_out import ENOUGH, reason_of
+from inference_econ.report.held_out import BY_NAME, ENOUGH, reason_of
 from inference_econ.report.table import Table
 
-_TPOT, _TTFT = (
-    next(quantity for quantity in QUANTITIES if quantity.name == name) for name in ("tpot", "ttft_under_load")
-)
+_TPOT, _TTFT = BY_NAME["tpot"], BY_NAME["ttft_under_load"]
 _SHOWN: tuple[tuple[Quantity, Fitted], ...] = ((_TPOT, "tpot"), (_TTFT, "ttft"))
 #: Names as their makers write them.
 ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "atom": "ATOM"}
@@ -55,7 +53,7 @@ def _unseen(everything: Assumptions) -> dict[tuple[str, str], UnseenErrors]:
 
 
 def _seen(rows: Iterable[Row], quantity: Quantity) -> str:
-    accuracy = next(iter(scores(rows, quantity).values()), None)
+    accuracy = overall(rows, quantity)
     if accuracy is None or accuracy.median is None or accuracy.p90 is None:
         return ""
     return f"{percent(accuracy.median)}, {percent(accuracy.p90)}"
@@ -99,10 +97,10 @@ def series(rows: Sequence[Row]) -> Table:
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(_series_of(row), []).append(row)
-    scored = [(_accuracy(part, _TPOT), key, part) for key, part in groups.items() if len(part) >= ENOUGH]
+    scored = [(overall(part, _TPOT), key, part) for key, part in groups.items() if len(part) >= ENOUGH]
     known = [(tpot, key, part) for tpot, key, part in scored if tpot is not None and tpot.median is not None]
     lines = [
-        (*key, str(len(part)), _error(tpot), _error(_accuracy(part, _TTFT)), reason_of(part))
+        (*key, str(len(part)), _error(tpot), _error(overall(part, _TTFT)), reason_of(part))
         for tpot, key, part in sorted(known, key=lambda entry: -(entry[0].median or 0.0))
     ]
     columns = ("model", "chip", "version", "layout", "isl/osl", "rows", "TPOT, bias", "TTFT, bias", "unlike in")
@@ -114,10 +112,6 @@ def _series_of(row: Row) -> tuple[str, ...]:
     assert measured is not None
     lengths = "/".join("-" if length is None else f"{length:g}" for length in (measured.isl, measured.osl))
     return measured.model, measured.hardware, measured.engine_version or "-", layout_of(measured) or "-", lengths
-
-
-def _accuracy(rows: Iterable[Row], quantity: Quantity) -> Accuracy | None:
-    return next(iter(scores(rows, quantity).values()), None)
 
 
 def _error(accuracy: Accuracy | None) -> str:

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inference_econ.calibration import QUANTITIES, Measurement, Quantity, Row, Servers, Violation, overheads, scores
+from inference_econ.calibration import QUANTITIES, Measurement, Quantity, Row, Servers, Violation, overall, overheads
 from inference_econ.inputs import catalog
 from inference_econ.report.by_engine import links, overview
 from inference_econ.report.held_out import (
+    BY_NAME,
     ENOUGH,
     MAIN,
     alike,
@@ -40,10 +41,7 @@ class Slice(NamedTuple):
     quantities: tuple[Quantity, ...]
 
 
-_TPOT, _REQUEST, _OUTPUT = (
-    next(quantity for quantity in QUANTITIES if quantity.name == name)
-    for name in ("tpot", "request_latency", "output_rate")
-)
+_TPOT, _REQUEST, _OUTPUT = (BY_NAME[name] for name in ("tpot", "request_latency", "output_rate"))
 _SLICES = (
     Slice(
         "InferenceX runs on one machine",
@@ -216,7 +214,7 @@ def _compared(reports: Sequence[Servers]) -> Table:
     """Median errors under several assumptions."""
     rows = []
     for quantity in QUANTITIES:
-        cells = [next(iter(scores(report.counted(), quantity).values()), None) for report in reports]
+        cells = [overall(report.counted(), quantity) for report in reports]
         if any(cell is not None for cell in cells):
             medians = (
                 "-" if cell is None or cell.median is None else f"{cell.median:.3f}, {cell.bias:+.3f}" for cell in cells

@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from inference_econ.calibration import QUANTITIES, Accuracy, Measurement, Quantity, Row, Servers, scores
+from inference_econ.calibration import QUANTITIES, Accuracy, Measurement, Quantity, Row, Servers, overall, scores
 from inference_econ.inputs import Assumptions, ErrorSpread, Unlike, catalog, percent
 from inference_econ.inputs import Quantity as Fitted
 from inference_econ.report.caveats import WITHOUT
 from inference_econ.report.servers import share_inside
 from inference_econ.report.table import Table
 
-_BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
+#: Quantities by their names.
+BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 
 
 class Aim(NamedTuple):
@@ -43,14 +44,14 @@ def _pools_of(engine: str) -> Callable[[Measurement], bool]:
 
 
 _AIMS = (
-    Aim("TPOT of InferenceX on one machine", _BY_NAME["tpot"], 0.075, 0.23, "tpot", _aggregated),
-    Aim("their TTFT under load", _BY_NAME["ttft_under_load"], 0.25, None, "ttft", _aggregated),
-    Aim("TTFT without load", _BY_NAME["ttft_without_load"], 0.20),
-    Aim("output tokens/s per accelerator", _BY_NAME["output_rate"], 0.06, None, "throughput"),
-    Aim("TPOT of pools, TensorRT-LLM", _BY_NAME["tpot"], 0.10, takes=_pools_of("trtllm")),
-    Aim("TPOT of pools, SGLang", _BY_NAME["tpot"], 0.20, takes=_pools_of("sglang")),
+    Aim("TPOT of InferenceX on one machine", BY_NAME["tpot"], 0.075, 0.23, "tpot", _aggregated),
+    Aim("their TTFT under load", BY_NAME["ttft_under_load"], 0.25, None, "ttft", _aggregated),
+    Aim("TTFT without load", BY_NAME["ttft_without_load"], 0.20),
+    Aim("output tokens/s per accelerator", BY_NAME["output_rate"], 0.06, None, "throughput"),
+    Aim("TPOT of pools, TensorRT-LLM", BY_NAME["tpot"], 0.10, takes=_pools_of("trtllm")),
+    Aim("TPOT of pools, SGLang", BY_NAME["tpot"], 0.20, takes=_pools_of("sglang")),
 )
-_SPECULATING = Aim("TPOT of speculating servers", _BY_NAME["tpot"], 0.15)
+_SPECULATING = Aim("TPOT of speculating servers", BY_NAME["tpot"], 0.15)
 #: What fits left out whose errors stand beside.
 _BESIDE: tuple[Unlike, ...] = ("traffic", "version", "model")
 #: Rows of a group that are worth a line [1].
@@ -93,7 +94,7 @@ def reached(report: Servers) -> Table:
 
 def _aim_line(aim: Aim, rows: Iterable[Row], others: Iterable[Row]) -> tuple[str, ...]:
     """Number of rows, errors and the aim, as text; without a number where there are no predictions."""
-    accuracy, unfitted = (next(iter(scores(_taken(aim, part), aim.quantity).values()), None) for part in (rows, others))
+    accuracy, unfitted = (overall(_taken(aim, part), aim.quantity) for part in (rows, others))
     number = "" if accuracy is None or not accuracy.predicted else str(accuracy.predicted)
     wanted = _pair(aim.median, aim.p90)
     return (
@@ -143,8 +144,8 @@ def alike(report: Servers) -> Table:
     lines = []
     for kind, part in parts.items():
         cells = []
-        for quantity in (_BY_NAME[name] for name in MAIN):
-            accuracy = next(iter(scores(part, quantity).values()), None)
+        for quantity in (BY_NAME[name] for name in MAIN):
+            accuracy = overall(part, quantity)
             if accuracy is None or accuracy.median is None or accuracy.p90 is None:
                 cells.append("")
                 continue
@@ -153,7 +154,7 @@ def alike(report: Servers) -> Table:
             cells.append(f"{accuracy.predicted}: {percent(accuracy.median)}, {percent(accuracy.p90)}{inside}")
         if any(cells):
             lines.append((kind, *cells))
-    return Table("", ("rows", *(_BY_NAME[name].title for name in MAIN)), tuple(lines))
+    return Table("", ("rows", *(BY_NAME[name].title for name in MAIN)), tuple(lines))
 
 
 def left_out() -> Table:
@@ -192,14 +193,14 @@ def worst(report: Servers) -> Table:
     ranked = []
     _, rows = unseen(report)
     for name in MAIN:
-        for group, errors in scores(rows, _BY_NAME[name], ("engine", "hardware", "model")).items():
+        for group, errors in scores(rows, BY_NAME[name], ("engine", "hardware", "model")).items():
             if errors.predicted >= ENOUGH and errors.median is not None:
                 ranked.append((errors.median * math.sqrt(errors.predicted), name, group, errors))
     lines = []
     for _, name, group, errors in sorted(ranked, key=lambda entry: -entry[0])[:_WORST]:
-        group_rows = [row for row in rows if _subject(row) == group and row.measured(_BY_NAME[name])]
+        group_rows = [row for row in rows if _subject(row) == group and row.measured(BY_NAME[name])]
         cells = (str(errors.predicted), percent(errors.median or 0.0), percent(errors.bias or 0.0, sign=True))
-        lines.append((" ".join(group), _BY_NAME[name].title, *cells, reason_of(group_rows)))
+        lines.append((" ".join(group), BY_NAME[name].title, *cells, reason_of(group_rows)))
     return Table("", ("engine, chip, model", "quantity", "rows", "median", "bias", "what is not known"), tuple(lines))
 
 
@@ -222,7 +223,7 @@ def side_by_side(parts: Mapping[str, Sequence[Row]], key: str, names: Iterable[s
 
     Groups of few rows are left out.
     """
-    quantities = [_BY_NAME[name] for name in names]
+    quantities = [BY_NAME[name] for name in names]
     columns = [
         (quantity, which, scores(rows, quantity, (key,))) for quantity in quantities for which, rows in parts.items()
     ]

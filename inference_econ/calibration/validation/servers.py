@@ -155,6 +155,11 @@ def scores(rows: Iterable[Row], quantity: Quantity, by: Sequence[str] = ()) -> d
     return {tuple(name.split("\0")) if by else (): errors for name, errors in ordered}
 
 
+def overall(rows: Iterable[Row], quantity: Quantity) -> Accuracy | None:
+    """Errors of a quantity over all rows that have it; None if none has. See :func:`scores`."""
+    return next(iter(scores(rows, quantity).values()), None)
+
+
 def inside(rows: Iterable[Row], quantity: Quantity) -> tuple[int, int]:
     """How many measured values are in the intervals of 80 % of their predictions, and how many have one [1]."""
     pairs = [(row.measured(quantity), row.interval(quantity.field)) for row in rows]
