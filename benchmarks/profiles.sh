@@ -13,9 +13,10 @@ fit() {
     .venv/bin/inference-econ calibrate "$@" --name "profiles/$name" --quiet -o "scenarios/assumptions/profiles/$name.yaml"
 }
 
-# Dense products and experts have curves of kernels timed alone (docs/kernels.md): of each, how much of them servers reach.
-kernels=chip.product_efficiency,experts.kernel_efficiency,attention.math_efficiency
-memory=attention.kv_hbm_efficiency,experts.popularity_scv
+# Dense products, experts and attention have curves of kernels timed alone (docs/kernels.md): of the first two, how much of
+# them servers reach. The shares of attention that are set count on chips without such curves, and for indexers and states.
+kernels=chip.product_efficiency,experts.kernel_efficiency
+memory=experts.popularity_scv
 host=host.launch,host.warm_up,serving.prefill_factor,host.graph_launch,network.collective_overhead,host.step_overhead,host.sequence_overhead,host.request_overhead
 generation=host.launch,serving.prefill_factor,chip.product_efficiency,experts.kernel_efficiency
 generation=$generation,host.graph_launch,network.collective_overhead,host.step_overhead,host.request_overhead
@@ -39,6 +40,7 @@ servers servers "engine=vllm|sglang|trtllm,$known" --base deployable --fit "$ker
     --set assumptions.experts.spread=random --set assumptions.host.engine=vllm \
     --set assumptions.chip.hbm_efficiency=0.86 --set assumptions.chip.math_efficiency=0.72 \
     --set assumptions.chip.narrow_math_efficiency=0.78 --set assumptions.experts.kernel_efficiency=0.97 \
+    --set assumptions.attention.math_efficiency=0.49 --set assumptions.attention.kv_hbm_efficiency=0.82 \
     --set "assumptions.host.graph_launch=3 us" --set "assumptions.host.launch=40 us" --set assumptions.host.steps_ahead=1 \
     --set "assumptions.host.warm_up=0.3 s" --set "assumptions.host.transfer_warm_up=4.5 s"
 # Set before the fit as well: what prefill workers of an engine take to hand a cache over, and to connect in the first
@@ -54,19 +56,22 @@ generations() {
     servers "$family" "engine=vllm|sglang|trtllm,hardware=$boards" --base profiles/servers --fit "$generation" --most 60
     for one in vllm sglang trtllm; do
         servers "${one}_$family" "engine=$one,hardware=$boards" --base "profiles/$family" --fit "$engine" \
-            --prior 0.5 --most 50 --set "assumptions.host.engine=$one" --set "assumptions.$place=${family}_$one" $(pools "$one")
+            --prior 0.5 --most 50 --set "assumptions.host.engine=$one" $(pools "$one") \
+            --set "assumptions.${place}experts.kernels=${family}_$one" --set "assumptions.${place}attention.scores=${family}_$one"
     done
 }
-generations hopper "h200_sxm|h100_sxm" experts.kernels &
+generations hopper "h200_sxm|h100_sxm" "" &
 hopper=$!
-generations blackwell "b200|gb200_nvl72" per_family.blackwell.experts.kernels
+generations blackwell "b200|gb200_nvl72" per_family.blackwell.
 wait "$hopper"
 # Engines have kernels of their own: those that were counted (docs/launches.md).
 engines() {
     for one in vllm sglang trtllm; do
         servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 50 \
-            --set "assumptions.host.engine=$one" --set "assumptions.experts.kernels=hopper_$one" \
-            --set "assumptions.per_family.blackwell.experts.kernels=blackwell_$one" $(pools "$one")
+            --set "assumptions.host.engine=$one" $(pools "$one") \
+            --set "assumptions.experts.kernels=hopper_$one" --set "assumptions.attention.scores=hopper_$one" \
+            --set "assumptions.per_family.blackwell.experts.kernels=blackwell_$one" \
+            --set "assumptions.per_family.blackwell.attention.scores=blackwell_$one"
     done
 }
 engines &

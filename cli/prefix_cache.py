@@ -50,7 +50,7 @@ def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> Non
     tokens, prefix = prompt(isl, hit_rate, conversation=conversation)
     offloading = offload(
         options.offer(choices, options.requests(choices, isl=tokens, osl=choices["osl"])),
-        [catalog.tier(name) for name in tiers or catalog.tier_names()],
+        [catalog.tier(name) for name in tiers or catalog.part_names("tiers")],
         prefix_tokens=prefix,
         conversation=conversation,
         requests_per_second=choices["request_rate"],

@@ -1,8 +1,8 @@
-"""Fit kernels of dense products and routed experts to public tables of measured kernels: ``sh run.sh kernels``.
+"""Fit kernels of dense products, routed experts and attention to public tables: ``sh run.sh kernels``.
 
-Writes ``scenarios/assumptions/products`` and ``scenarios/assumptions/kernels``: of each family of chips the kernels of
-experts that most engines pick, and those of each engine, by what ``scenarios/engines`` says. Prints what was fitted,
-how far single sources are off, and what a skewed router costs.
+Writes ``products``, ``kernels`` and ``scores`` of ``scenarios/assumptions``: of each family of chips the kernels of
+experts that most engines pick, and those of each engine, by what ``scenarios/engines`` says; attention of all engines
+together, and of each. Prints what was fitted, how far single sources are off, and what a skewed router costs.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
-from benchmarks.kernel_tables import experts, products, skew
-from benchmarks.kernel_tables.tables import FAMILIES, WHEEL, Fitted
+from benchmarks.kernel_tables import experts, products, scores, skew
+from benchmarks.kernel_tables.tables import CALLED, FAMILIES, WHEEL, Fitted
 from inference_econ.inputs import catalog
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 #: Formats without tables of their own, and what stands for them.
 ALIKE = {"fp16": "bf16", "int4_g32": "int4", "int4_channel": "int4"}
-_CALLED = {"blackwell_geforce": "Blackwell cards without NVLink"}
+#: The same of caches.
+ALIKE_CACHES = {"bf16": ("fp16",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,14 @@ class Entries:
         for alike in (name for name, known in ALIKE.items() if known == dtype):
             self._put(alike, fitted.line, f"not measured: the kernels of {dtype}", "assumed")
 
+    def add_phases(self, dtype: str, decode: scores.Curve, prompts: scores.Curve) -> None:
+        """Attention over caches of a format in both phases, and over those of formats that are taken to be alike."""
+        line = f"{{decode: {decode.fitted.line}, prompts: {prompts.fitted.line}}}"
+        where = f"wheel {WHEEL}, {decode.where}; {prompts.where}"
+        self._put(dtype, line, where, "derived")
+        for alike in ALIKE_CACHES.get(dtype, ()):
+            self._put(alike, line, f"not measured: caches in {dtype}", "assumed")
+
     def fill(self, others: Entries, whose: str) -> None:
         """Formats that are missing, as they are elsewhere."""
         for dtype in others.constants.keys() - self.constants.keys():
@@ -52,14 +61,22 @@ class Entries:
         self.constants[dtype] = line
         self.sources[dtype] = f'{{ref: aiconfigurator, where: "{where}", kind: {kind}}}'
 
-    def write(self, kind: str, name: str, *remarks: str) -> None:
-        """Into the folder of a kind of assumptions, the order of formats being the same in every file."""
+    @property
+    def formats(self) -> list[str]:
+        """The formats, whose order is the same in every file."""
         order = [*experts.FORMATS, *products.FORMATS, *ALIKE]
-        known = sorted(self.constants, key=order.index)
-        lines = [f"# {remark}" for remark in (*remarks, "Made by `sh run.sh kernels`.")]
-        lines += [f"{dtype}: {self.constants[dtype]}" for dtype in known]
-        lines += ["sources:", *(f"  {dtype}: {self.sources[dtype]}" for dtype in known)]
-        (catalog.folder("assumptions") / kind / f"{name}.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return sorted(self.constants, key=order.index)
+
+    def write(self, part: catalog.Part, name: str, *remarks: str) -> None:
+        """Into the folder of a part of assumptions."""
+        lines = [f"{dtype}: {self.constants[dtype]}" for dtype in self.formats]
+        lines += ["sources:", *(f"  {dtype}: {self.sources[dtype]}" for dtype in self.formats)]
+        _write(part, name, remarks, lines)
+
+
+def _write(part: catalog.Part, name: str, remarks: Iterable[str], lines: Iterable[str]) -> None:
+    text = [*(f"# {remark}" for remark in (*remarks, "Made by `sh run.sh kernels`.")), *lines]
+    (catalog.folder("assumptions") / part / f"{name}.yaml").write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
 #: Constants and rows by format, kernel and engine, "" for all of them.
@@ -93,7 +110,7 @@ def write_experts(family: str) -> Iterator[str]:
             fitted[dtype, kernel, engine] = one, some
             yield f"{family} {dtype} {kernel} {engine or 'of all'}: {one.line} {one.spread}"
             yield from (f"    {line}" for line in off(one, some))
-    called, most = _CALLED.get(family, family.capitalize()), picked_by_most(family, fitted)
+    called, most = CALLED[family], picked_by_most(family, fitted)
     base = _entries(family, most, fitted, "")
     who = "most engines pick" if any(picks(family).values()) else "most shapes of the tables have"
     base.write("kernels", family, f"Kernels of routed experts on {called}: of each format the one that {who}.")
@@ -144,10 +161,49 @@ def write_products(family: str) -> Iterator[str]:
             "gemm_perf",
             f"matrices of 60 MB and more, the quickest of {engines} on {' and '.join(FAMILIES[family])}",
         )
-    called = _CALLED.get(family, family.capitalize())
+    called = CALLED[family]
     entries.write(
         "products", family, f"Dense products on {called}: the quickest of vLLM, SGLang and TensorRT-LLM for each shape."
     )
+
+
+def write_scores(family: str) -> Iterator[str]:
+    """Files of a family's attention, and lines for people: of all engines together, and of each."""
+    curves = list(scores.curves(family))
+    for curve in curves:
+        what = f"{curve.kind} {curve.phase} {curve.dtype} {curve.engine or 'of all'}"
+        yield f"{family} {what}: {curve.fitted.line} {curve.fitted.spread}"
+    called, base = CALLED[family], _attention(curves, "")
+    _write_attention(family, base, f"Attention on {called}: vLLM, SGLang and TensorRT-LLM together.")
+    for engine, known in picks(family).items():
+        if known:
+            own = _attention(curves, engine)
+            for kind, entries in own.items():
+                entries.fill(base[kind], f"what all engines together have on {called}")
+            _write_attention(f"{family}_{engine}", own, f"Attention of {ENGINES[engine]} on {called}.")
+
+
+def _attention(curves: Iterable[scores.Curve], engine: str) -> Mapping[scores.Kind, Entries]:
+    """What is known of both phases, by what is cached and in which format."""
+    known = {
+        (curve.kind, curve.dtype, curve.phase): curve for curve in curves if curve.engine == engine and curve.is_usable
+    }
+    kinds: tuple[scores.Kind, ...] = ("grouped", "latent")
+    both = {kind: Entries() for kind in kinds}
+    for kind, dtype, phase in known:
+        prompts, decode = known.get((kind, dtype, "prompts")), known[kind, dtype, phase]
+        if phase == "decode" and prompts is not None:
+            both[kind].add_phases(dtype, decode, prompts)
+    return both
+
+
+def _write_attention(name: str, entries: Mapping[scores.Kind, Entries], remark: str) -> None:
+    lines, sources = [], ["sources:"]
+    for kind, known in entries.items():
+        if known.formats:
+            lines += [f"{kind}:", *(f"  {dtype}: {known.constants[dtype]}" for dtype in known.formats)]
+        sources += [f"  {kind}.{dtype}: {known.sources[dtype]}" for dtype in known.formats]
+    _write("scores", name, [remark], [*lines, *sources])
 
 
 def main() -> None:
@@ -159,8 +215,9 @@ def main() -> None:
     for family in asked.families:
         parts = [write_products(family)]
         if family != "ampere":
-            # Its tables of experts with balanced routing are those of one untuned kernel.
-            parts.append(write_experts(family))
+            # Its tables of experts with balanced routing are those of one untuned kernel, and of those of attention one
+            # engine takes twice as long as another.
+            parts += [write_experts(family), write_scores(family)]
             parts += [skew.lines(family)] if asked.skew else []
         for line in (line for part in parts for line in part):
             sys.stdout.write(f"{line}\n")

@@ -59,22 +59,24 @@ class Fitted:
         return f"{len(self.errors)} shapes, median error {median:.0f} %, p90 {p90:.0f} %"
 
 
-def tables(kind: str) -> Iterator[tuple[str, str, Path]]:
-    """Chip, engine and file of every table of a kind (``moe``, ``gemm``) in the wheel."""
+def tables(kind: str, name: str) -> Iterator[tuple[str, str, Path]]:
+    """Chip, engine and file of every table with a name, of a kind (``moe``, ``gemm``), in the wheel."""
     spec = importlib.util.find_spec("aiconfigurator_core")
     if spec is None or spec.origin is None:
         raise SystemExit("aiconfigurator-core is not installed; 'sh run.sh kernels' does it")
-    for path in sorted((Path(spec.origin).parent / "systems" / "data").glob(f"*/{kind}/*/*/{kind}_perf.parquet")):
+    for path in sorted((Path(spec.origin).parent / "systems" / "data").glob(f"*/{kind}/*/*/{name}_perf.parquet")):
         yield path.parts[-5], path.parts[-3], path
 
 
-def read(kind: str, family: str, columns: Sequence[str]) -> pd.DataFrame:
-    """The rows of a family of chips, of every engine and version, with seconds."""
+def read(kind: str, family: str, columns: Sequence[str], name: str | None = None) -> pd.DataFrame:
+    """The rows of a family of chips, of every engine and version, with seconds; the table is called as its kind is."""
     parts = [
-        pd.read_parquet(path, columns=list(columns)).assign(chip=chip, engine=engine, version=path.parts[-2])
-        for chip, engine, path in tables(kind)
+        pd.read_parquet(path).reindex(columns=list(columns)).assign(chip=chip, engine=engine, version=path.parts[-2])
+        for chip, engine, path in tables(kind, name or kind)
         if chip in FAMILIES[family]
     ]
+    if not parts:
+        return pd.DataFrame(columns=[*columns, "chip", "engine", "version", "seconds"])
     rows = pd.concat(parts, ignore_index=True)
     return rows.assign(seconds=rows["latency"] * 1e-3)
 

@@ -108,7 +108,7 @@ def _operator_costs(
     together = worked + network_seconds + launched
     if together == 0.0:
         return None
-    flop = compute / padding * setup.flops_per_second(operator.dtype, operator.kind)
+    flop = compute / padding * setup.operator_flops_per_second(operator)
     moved = _memory_bytes(setup, operator, work)
     peak = setup.peaks[setup.unit(operator.dtype)]
     achieved = max(flop / peak, moved / setup.hardware.hbm_bytes_per_second) / together
@@ -132,4 +132,5 @@ def _memory_bytes(setup: Setup, operator: Operator, work: Work) -> float:
     roofline = operator_roofline(setup, operator, work)
     weights = roofline.weights * setup.weight_bytes_per_second(operator.dtype, operator.kind)
     activations = roofline.activations * setup.bytes_per_second
-    return float(np.ravel(weights + activations + roofline.kv_cache * setup.kv_bytes_per_second)[0])
+    cache = roofline.kv_cache / operator.kv_padding * setup.kv_bytes_per_second(operator)
+    return float(np.ravel(weights + activations + cache)[0])

@@ -223,6 +223,12 @@ class Setup:
             return math_unit(self.precision.activations, peaks, self.hardware.name)
         return own
 
+    def operator_flops_per_second(self, operator: Operator) -> float:
+        """Sustained arithmetic rate of a row of the operator table [FLOP/s]."""
+        if operator.rates is not None:
+            return self.peaks[self.unit(operator.dtype)] * operator.rates.math
+        return self.flops_per_second(operator.dtype, operator.kind)
+
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
         """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
         assumed, kernel = self.assumptions, self.kernel(dtype, kind)
@@ -251,9 +257,9 @@ class Setup:
             return 1.0
         if assumed.chip.overlap == "step":
             return 0.0
-        kernel = self.kernel(operator.dtype, operator.kind)
-        if kernel is not None:
-            return 1.0 - kernel.overlap
+        known = operator.rates or self.kernel(operator.dtype, operator.kind)
+        if known is not None:
+            return 1.0 - known.overlap
         return 1.0 - assumed.experts.overlap if operator.kind == "experts" else 0.0
 
     def kernels(self, operator: Operator, work: Work) -> Array | float:
@@ -299,11 +305,10 @@ class Setup:
             share *= assumed.chip.widened_efficiency
         return self.hardware.hbm_bytes_per_second * share
 
-    @property
-    def kv_bytes_per_second(self) -> float:
-        """The same for cache and states [B/s]."""
+    def kv_bytes_per_second(self, operator: Operator) -> float:
+        """The same for the cache, or states, that a row of the operator table reads [B/s]."""
         share = self.assumptions.attention.kv_hbm_efficiency or self.assumptions.chip.hbm_efficiency
-        return self.hardware.hbm_bytes_per_second * share
+        return self.hardware.hbm_bytes_per_second * (share if operator.rates is None else operator.rates.memory)
 
     @property
     def peaks(self) -> Mapping[str, float]:

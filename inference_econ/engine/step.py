@@ -240,7 +240,8 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
     repeats = operator.repeats
     dense = repeats / setup.bytes_per_second
     weights = repeats / setup.weight_bytes_per_second(operator.dtype, operator.kind)
-    compute_rate = repeats / setup.flops_per_second(operator.dtype, operator.kind)
+    compute_rate = repeats / setup.operator_flops_per_second(operator)
+    cached = repeats * operator.kv_padding / setup.kv_bytes_per_second(operator)
     tokens, sequences = work.tokens_of(operator), work.sequences_of(operator)
     compute = operator.flop_per_token * compute_rate * tokens
     if np.any(operator.flop_per_sequence):
@@ -249,7 +250,7 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
         np.asarray(compute * operator.padding),
         np.asarray(operator.weight_bytes * weights),
         np.asarray(operator.activation_bytes_per_token * dense * tokens),
-        np.asarray(_cached_bytes(operator, work) * (repeats / setup.kv_bytes_per_second)),
+        np.asarray(_cached_bytes(operator, work) * cached),
         setup.shown(operator),
     )
 
@@ -288,17 +289,17 @@ def _step_overlapped(setup: Setup, work: Work) -> Array:
     shared: Array | float = 0.0
     bytes_per_second = setup.bytes_per_second
     for operator in work.operators:
-        rate = operator.repeats / setup.flops_per_second(operator.dtype, operator.kind)
+        rate = operator.repeats / setup.operator_flops_per_second(operator)
         per_token = per_token + operator.flop_per_token * rate * operator.padding
         if np.any(operator.flop_per_sequence):
-            per_sequence = per_sequence + operator.flop_per_sequence * rate
+            per_sequence = per_sequence + operator.flop_per_sequence * rate * operator.padding
         traffic = traffic + operator.activation_bytes_per_token * operator.repeats
         slower = bytes_per_second / setup.weight_bytes_per_second(operator.dtype, operator.kind)
         fixed = fixed + operator.weight_bytes * (operator.repeats * slower)
-        cached = cached + operator.kv_bytes_per_sequence * operator.repeats
+        reads = operator.repeats * operator.kv_padding * (bytes_per_second / setup.kv_bytes_per_second(operator))
+        cached = cached + operator.kv_bytes_per_sequence * reads
         if np.any(operator.shared_kv_bytes):
-            shared = shared + operator.shared_kv_bytes * operator.repeats
-    cached, shared = (read * (bytes_per_second / setup.kv_bytes_per_second) for read in (cached, shared))
+            shared = shared + operator.shared_kv_bytes * reads
     moved = fixed + traffic * work.tokens + cached * work.sequences + shared
     return np.maximum(per_token * work.tokens + per_sequence * work.sequences, moved / bytes_per_second)
 

@@ -15,7 +15,7 @@ from inference_econ.inputs._base import Count, Fraction, Seconds, SourcedSpec, S
 from inference_econ.inputs.calibration import Calibration
 from inference_econ.inputs.collectives import Collectives
 from inference_econ.inputs.dtype import Dtype
-from inference_econ.inputs.kernels import DenseKernel, ExpertKernel
+from inference_econ.inputs.kernels import DenseKernel, ExpertKernel, ScoresKernel, ScoresKernels
 
 Steps = Annotated[int, Field(ge=0, le=64)]
 NonNegative = Annotated[int | float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -232,6 +232,9 @@ class ExpertAssumptions(Spec):
 class AttentionAssumptions(Spec):
     """What attention does, and what its kernels reach."""
 
+    scores: ScoresKernels = Field(default_factory=ScoresKernels)
+    """What kernels of attention over a cache reach, or the name of a file in ``assumptions/scores``. For formats that
+    are not in it, for indexers, recurrent states and compressed attention the two shares below count."""
     math_efficiency: Fraction | None = None
     """The share of arithmetic for attention scores, if it is another [1]."""
     kv_hbm_efficiency: Fraction | None = None
@@ -265,6 +268,11 @@ class AttentionAssumptions(Spec):
     kv_reads: Literal["micro_batch", "batch"]
     """Cache that a stage reads per micro-batch: of its own sequences, or of the whole batch (an early state of
     the study's code)."""
+
+    def kernel(self, kind: Literal["grouped", "latent"], dtype: str) -> ScoresKernel | None:
+        """What is known of attention over a cache of a kind in a format."""
+        kernels = self.scores.grouped if kind == "grouped" else self.scores.latent
+        return kernels.get(cast("Dtype", dtype))
 
 
 class CapacityAssumptions(Spec):

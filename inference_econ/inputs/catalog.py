@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast, get_args
 
 from inference_econ.errors import InputError, UnknownNameError
 from inference_econ.inputs.what_if import parsed_value
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from inference_econ.inputs.tier import TierSpec
 
 Kind = Literal["hardware", "models", "scenarios", "assumptions", "engines"]
+#: Folders inside of ``assumptions`` whose files are parts of assumptions.
+Part = Literal["collectives", "kernels", "products", "scores", "tiers"]
 #: A name of the catalogue, or a path.
 Name = str | os.PathLike[str]
 SpecT = TypeVar("SpecT", bound="Spec")
@@ -43,7 +45,12 @@ _SINGULAR = {
     "engines": "engine",
 }
 #: Fields of assumptions that may hold the name of a file, in the folder of the same name.
-_FILES = (("network", "collectives"), ("experts", "kernels"), ("chip", "products"))
+_FILES: tuple[tuple[str, Part], ...] = (
+    ("network", "collectives"),
+    ("experts", "kernels"),
+    ("chip", "products"),
+    ("attention", "scores"),
+)
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -72,33 +79,15 @@ def names(kind: Kind) -> tuple[str, ...]:
     found = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
     hidden = {
         "scenarios": ("assumptions/", "engines/", "measured/"),
-        "assumptions": ("collectives/", "kernels/", "products/", "tiers/"),
+        "assumptions": tuple(f"{part}/" for part in get_args(Part)),
     }.get(kind, ())
     return tuple(sorted((name for name in found if not name.startswith(hidden)), key=lambda n: (n.count("/"), n)))
 
 
 @cache
-def collectives_names() -> tuple[str, ...]:
-    """Every model of collectives that assumptions can name, sorted."""
-    return tuple(sorted(path.stem for path in (folder("assumptions") / "collectives").glob("*.yaml")))
-
-
-@cache
-def kernels_names() -> tuple[str, ...]:
-    """Every set of kernels that assumptions can name, sorted."""
-    return tuple(sorted(path.stem for path in (folder("assumptions") / "kernels").glob("*.yaml")))
-
-
-@cache
-def products_names() -> tuple[str, ...]:
-    """Every set of dense products that assumptions can name, sorted."""
-    return tuple(sorted(path.stem for path in (folder("assumptions") / "products").glob("*.yaml")))
-
-
-@cache
-def tier_names() -> tuple[str, ...]:
-    """Every kind of host memory that caches can wait in, sorted."""
-    return tuple(sorted(path.stem for path in (folder("assumptions") / "tiers").glob("*.yaml")))
+def part_names(part: Part) -> tuple[str, ...]:
+    """Every file of a folder inside of ``assumptions`` that assumptions, or commands, can name, sorted."""
+    return tuple(sorted(path.stem for path in (folder("assumptions") / part).glob("*.yaml")))
 
 
 def tier(name: str) -> TierSpec:
@@ -114,7 +103,7 @@ def tier(name: str) -> TierSpec:
     from inference_econ.inputs import _yaml
     from inference_econ.inputs.tier import TierSpec
 
-    known = tier_names()
+    known = part_names("tiers")
     path = folder("assumptions") / "tiers" / f"{name}.yaml" if name in known else Path(name)
     if not _is_file(path):
         raise InputError(f"unknown tier {name!r}; known: {', '.join(known)} (a path to a YAML file works too)")
@@ -387,25 +376,25 @@ def _apply(document: Document, change: str, word: str) -> None:
 
 
 def _graft_files(document: Document) -> None:
-    """Replace names of collectives, kernels and products by the files they name."""
+    """Replace names of collectives, kernels, products and scores by the files they name."""
     from inference_econ.inputs import _yaml
 
     families = document.data.get("per_family")
     parents: list[Location] = [()]
     if isinstance(families, dict):
         parents += [("per_family", family) for family in families]
-    for place in [(*parent, *field) for field in _FILES for parent in parents]:
-        holder: Value = document.data
-        for key in place:
-            holder = holder.get(str(key)) if isinstance(holder, dict) else None
-        if isinstance(holder, str):
-            part = _yaml.read(_part(str(place[-1]), holder, document.where(place)))
-            _yaml.graft(document, place, part)
+    for group, part in _FILES:
+        for place in [(*parent, group, part) for parent in parents]:
+            holder: Value = document.data
+            for key in place:
+                holder = holder.get(str(key)) if isinstance(holder, dict) else None
+            if isinstance(holder, str):
+                _yaml.graft(document, place, _yaml.read(_part(part, holder, document.where(place))))
 
 
-def _part(kind: str, name: str, where: str) -> Path:
-    """The file of collectives, kernels or products with a name."""
-    known = {"collectives": collectives_names, "kernels": kernels_names, "products": products_names}[kind]()
+def _part(part: Part, name: str, where: str) -> Path:
+    """The file of collectives, kernels, products or scores with a name."""
+    known = part_names(part)
     if name in known:
-        return folder("assumptions") / kind / f"{name}.yaml"
-    raise InputError(f"{where}: unknown {kind} {name!r}; known: {', '.join(known)}")
+        return folder("assumptions") / part / f"{name}.yaml"
+    raise InputError(f"{where}: unknown {part} {name!r}; known: {', '.join(known)}")

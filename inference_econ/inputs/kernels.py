@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from inference_econ.inputs._base import Fraction, Spec
+from inference_econ.inputs.dtype import Dtype
 
 Extra = Annotated[int | float, Field(ge=0, le=1e5, allow_inf_nan=False)]
 
@@ -38,3 +39,47 @@ class ExpertKernel(Spec):
     passes: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)]
     """Times that inputs and outputs are moved, beside the products and not behind them: tokens are gathered by
     expert, quantised and added up by kernels of their own [1]."""
+
+
+class DecodeScores(Spec):
+    """Attention of one or a few new tokens of each sequence to what is cached of it."""
+
+    math_efficiency: Fraction
+    """Share of the dense peak of the maths unit of the cache's format that many heads of one cache reach [1]."""
+    hbm_efficiency: Fraction
+    """Share of the memory bandwidth at which the cache is read [1]."""
+    overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    """Share of the shorter of arithmetic and memory traffic that hides behind the longer [1]."""
+    extra_tokens: Extra
+    """Cached tokens that take as long as what each sequence costs beside its own: its part of a kernel has a beginning
+    and an end, and parts of a context are summed up [tokens]."""
+
+
+class PromptScores(Spec):
+    """Attention of the new tokens of a prompt to those before them."""
+
+    math_efficiency: Fraction
+    """Share of the dense peak of the maths unit of the cache's format that long prompts reach with wide heads [1]."""
+    extra_tokens: Extra
+    """Past tokens that take as long as what each new token costs beside those that it attends to: tiles on the diagonal
+    are half empty [tokens]."""
+    extra_elements: Extra
+    """Elements of a head that take as long as what its scores cost beside their products: exponentials [1]."""
+
+
+class ScoresKernel(Spec):
+    """Attention over a cache of one format."""
+
+    decode: DecodeScores
+    """Of sequences that are decoded."""
+    prompts: PromptScores
+    """Of prompts that are read."""
+
+
+class ScoresKernels(Spec):
+    """Attention over caches, by what is cached and in which format; formats that are missing have no curve."""
+
+    grouped: dict[Dtype, ScoresKernel] = Field(default_factory=dict)
+    """Keys and values of every KV head."""
+    latent: dict[Dtype, ScoresKernel] = Field(default_factory=dict)
+    """Latents, absorbed into the heads' queries in decode; of prompts the decompressed keys and values."""

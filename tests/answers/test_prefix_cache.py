@@ -21,7 +21,7 @@ from inference_econ.inputs import HardwareSpec, Requests, catalog
 from inference_econ.report.prefix_cache import offload_record, offload_table
 from tests import asking
 
-TIERS = [catalog.tier(name) for name in catalog.tier_names()]
+TIERS = [catalog.tier(name) for name in catalog.part_names("tiers")]
 TALK = Conversation(8, 300, 400, system_tokens=1000)
 
 
@@ -215,7 +215,7 @@ def test_other_bad_input(tmp_path: Path) -> None:
 
 
 def test_tiers_are_no_presets() -> None:
-    assert set(catalog.tier_names()) == {"dram", "ssd"}
+    assert set(catalog.part_names("tiers")) == {"dram", "ssd"}
     assert not [name for name in catalog.names("assumptions") if "tiers" in name]
 
 

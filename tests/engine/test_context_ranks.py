@@ -24,6 +24,7 @@ PLAIN = (
     f"assumptions.network.collectives={{kind: nccl_tree, version: '1', protocols: {_LL}}}",
     "assumptions.network.collective_overhead=0 us",
     "assumptions.host.graph_launch=0 us",
+    "assumptions.attention.scores={}",
 )
 
 
@@ -55,7 +56,7 @@ def test_ranks_share_what_they_would_copy(model: str, elements: float, tp: float
     setup, plan = _setup(model), _plan(tp, dcp)
     cache = 64 * 16_000 * elements * 2.0 * copies
     assert scalar(setup.memory(plan).kv_bytes) == pytest.approx(cache, rel=1e-12)
-    read = evaluate(setup, plan, "1d").busy["kv_cache"] * setup.kv_bytes_per_second
+    read = evaluate(setup, plan, "1d").busy["kv_cache"] * setup.kv_bytes_per_second(_row(setup, plan, "attention"))
     assert scalar(read) == pytest.approx(cache / tp, rel=1e-12)
 
 

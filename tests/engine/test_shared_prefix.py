@@ -21,7 +21,7 @@ TOKEN = 32 * 2 * 8 * 128 * 2.0
 
 
 def _setup(reads: str, shared: float, context: float = 4096.0) -> Setup:
-    changes = [f"assumptions.attention.shared_prefix={reads}"]
+    changes = [f"assumptions.attention.shared_prefix={reads}", "assumptions.attention.scores={}"]
     setup = Setup.of("llama_3_8b", "h100_sxm", assumptions="deployable", context=context, changes=changes)
     return replace(setup, shared_prefix=shared)
 
@@ -62,8 +62,10 @@ READ = [
 @pytest.mark.parametrize(("reads", "dp", "tokens"), READ)
 def test_what_is_read(reads: str, dp: float, tokens: float) -> None:
     setup = _setup(reads, 3072.0)
-    busy = evaluate(setup, _plan(1, dp, 32), "1d").busy["kv_cache"]
-    assert scalar(busy) == pytest.approx(tokens * TOKEN / setup.kv_bytes_per_second, rel=1e-12)
+    plan = _plan(1, dp, 32)
+    busy = evaluate(setup, plan, "1d").busy["kv_cache"]
+    row = next(row for row in setup.work(plan).operators if row.name == "attention")
+    assert scalar(busy) == pytest.approx(tokens * TOKEN / setup.kv_bytes_per_second(row), rel=1e-12)
 
 
 @settings(deadline=None)

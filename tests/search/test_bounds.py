@@ -20,11 +20,11 @@ MODELS = ("paper/llama_3_70b", "paper/mixtral_8x22b", "deepseek_v2", "gpt_oss_20
 #: Values of fields that are numbers, lists or files.
 OTHER_VALUES = {
     "layout.tensor_layouts": ("[1d]", "[2d]", "[1d, 2d]"),
-    "network.collectives": catalog.collectives_names(),
+    "network.collectives": catalog.part_names("collectives"),
     "network.collective_overhead": ("3 us",),
     "experts.imbalance": ("1.5",),
     "experts.tile": ("64",),
-    "experts.kernels": catalog.kernels_names(),
+    "experts.kernels": catalog.part_names("kernels"),
     "experts.kernel_efficiency": ("0.5",),
     "experts.popularity_scv": ("2",),
     "experts.overlap": ("0.5",),

@@ -84,7 +84,7 @@ def preset(name: str) -> Assumptions:
     InputError
         If there is neither.
     """
-    if name not in catalog.collectives_names():
+    if name not in catalog.part_names("collectives"):
         return catalog.assumptions(name)
     # For every chip: without exceptions for families.
     return catalog.assumptions("deployable", changes=[f"network.collectives={name}", "per_family={}"])

@@ -44,7 +44,7 @@ def constants() -> list[Constant]:
     """Every constant of the shipped models of collectives that says it is from NCCL's tables."""
     lines = read(catalog.measured_files()["nccl_constants"], COLUMNS)
     listed = []
-    for name in catalog.collectives_names():
+    for name in catalog.part_names("collectives"):
         listed += list(compared(name, preset(name), lines))
     return listed
 

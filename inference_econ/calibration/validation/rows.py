@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from inference_econ.calibration.measurements import Measurement, Skipped
 from inference_econ.calibration.prediction.predict import Prediction
@@ -27,24 +28,36 @@ class Quantity:
         For programs and for people.
     field : str
         Of :class:`Measurement` and :class:`Prediction`.
-    idle : bool or None
-        Only of servers that have hardly anything else to do, or only of others.
+    of : str
+        Of servers, whatever their load; of those that have hardly anything else to do, or of others; or of batches that
+        were given at once, which no server had to schedule.
     """
 
     name: str
     title: str
     field: str
-    idle: bool | None = None
+    of: Literal["servers", "idle", "loaded", "batches"] = "servers"
 
 
-QUANTITIES = (
+_OF_SERVERS = (
     Quantity("tpot", "TPOT", "tpot_seconds"),
-    Quantity("ttft_without_load", "TTFT without load", "ttft_seconds", idle=True),
-    Quantity("ttft_under_load", "TTFT under load", "ttft_seconds", idle=False),
+    Quantity("ttft_without_load", "TTFT without load", "ttft_seconds", "idle"),
+    Quantity("ttft_under_load", "TTFT under load", "ttft_seconds", "loaded"),
     Quantity("request_latency", "request latency", "request_seconds"),
     Quantity("output_rate", "output tokens/s per accelerator", "output_tokens_per_second_per_accelerator"),
     Quantity("input_rate", "input tokens/s per accelerator", "input_tokens_per_second_per_accelerator"),
     Quantity("total_rate", "total tokens/s per accelerator", "total_tokens_per_second_per_accelerator"),
+)
+_TTFT_OF_BATCHES = Quantity("ttft_of_batches", "TTFT of static batches", "ttft_seconds", "batches")
+#: Those of servers, then those of static batches.
+QUANTITIES = (
+    *_OF_SERVERS,
+    _TTFT_OF_BATCHES,
+    *(
+        Quantity(f"{each.name}_of_batches", f"{each.title}, static batches", each.field, "batches")
+        for each in _OF_SERVERS
+        if each.field != _TTFT_OF_BATCHES.field
+    ),
 )
 
 #: What the errors of a fit are about, by the field of a prediction. Rates of a run are in fixed proportion.
@@ -126,8 +139,10 @@ class Row:
         return "" if self.prediction is None else self.prediction.assumed
 
     def measured(self, quantity: Quantity) -> float | None:
-        """Value in base units; None if there is none, or it belongs to the other kind of load."""
-        if self.measurement is None or (quantity.idle is not None and quantity.idle != self.idle):
+        """Value in base units; None if there is none, or it belongs to another kind of load."""
+        if self.measurement is None or (self.measurement.load == "batch") != (quantity.of == "batches"):
+            return None
+        if quantity.of in ("idle", "loaded") and self.idle != (quantity.of == "idle"):
             return None
         value: float | None = getattr(self.measurement, quantity.field)
         return value

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
+from inference_econ.engine.operators.table import Collective, Operator, OperatorTable, Rates
 from inference_econ.formulas import attention as formulas
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
@@ -59,6 +60,7 @@ def _grouped_query(table: OperatorTable, layers: int, spec: GroupedQueryAttentio
         cached_bytes=counting.cached_elements(spec) * (read - shared) * table.kv_width,
         shared_bytes=counting.cached_elements(spec) * shared * table.kv_width,
         heads=float(spec.kv_heads),
+        reach=_reach_of_kernels(table, "grouped", attended, (spec.head_dim + value_dim) / 2),
     )
     yield from _context_exchange(table, layers, float(queries), float(values), spec.query_heads)
     if table.assumptions.chip.pointwise == "counted" and spec.output_gate:
@@ -154,6 +156,7 @@ def _latent_scores(table: OperatorTable, layers: int, spec: LatentAttention, lim
             cached_bytes=latent * (table.read(limit) - shared) * table.kv_width,
             shared_bytes=latent * shared * table.kv_width,
             heads=1.0,
+            reach=_reach_of_kernels(table, "latent", table.attended(limit)),
         )
         values = float(spec.query_heads * spec.kv_rank)
         yield from _context_exchange(table, layers, spec.query_heads * latent, values, spec.query_heads, latent)
@@ -182,6 +185,7 @@ def _latent_scores(table: OperatorTable, layers: int, spec: LatentAttention, lim
         flop=2.0 * expanded * table.attended(limit),
         cached_bytes=moved,
         heads=float(spec.query_heads),
+        reach=_reach_of_kernels(table, "latent", table.attended(limit), expanded / spec.query_heads / 2),
     )
     queries, values = spec.nope_head_dim + spec.rope_head_dim, spec.value_head_dim
     heads = spec.query_heads
@@ -296,6 +300,35 @@ def _recurrent(table: OperatorTable, layers: int, spec: RecurrentMixer, summed: 
     )
 
 
+class _Reach(NamedTuple):
+    """What kernels of attention reach, and what they do over what is needed; nothing known by default."""
+
+    rates: Rates | None = None
+    padding: float = 1.0
+    kv_padding: float = 1.0
+
+
+def _reach_of_kernels(
+    table: OperatorTable, cached: Literal["grouped", "latent"], attended: float, width: float | None = None
+) -> _Reach:
+    """By the curve of the cache's format: see :class:`inference_econ.inputs.ScoresKernel`.
+
+    ``attended`` are past tokens of a new token, ``width`` the elements of a head's keys or values where prompts have
+    them apart; without it prompts attend to latents, as decode steps do.
+    """
+    kernel = table.assumptions.attention.kernel(cached, table.precision.kv)
+    if kernel is None or not attended:
+        return _Reach()
+    decode, prompts = kernel.decode, kernel.prompts
+    if not table.plans.prefill:
+        padding = 1.0 + decode.extra_tokens * table.plans.dcp / attended
+        return _Reach(Rates(decode.math_efficiency, decode.hbm_efficiency, decode.overlap), padding, padding)
+    if width is None:
+        return _Reach(Rates(decode.math_efficiency, decode.hbm_efficiency, decode.overlap))
+    padding = (1.0 + prompts.extra_tokens / attended) * (1.0 + prompts.extra_elements / width)
+    return _Reach(Rates(prompts.math_efficiency, decode.hbm_efficiency, 1.0), padding)
+
+
 def _scores(
     table: OperatorTable,
     name: str,
@@ -309,13 +342,15 @@ def _scores(
     launches: float = 3.0,
     whole: bool = False,
     dtype: str | None = None,
+    reach: _Reach | None = None,
 ) -> Operator:
     """Arithmetic per new token, and bytes read per sequence, of one layer; ``heads`` can be held apart.
 
     Kernels: rotation and cache write, attention over parts of the context, their sum. What is ``whole`` every rank
     of a group does for all of the group's sequences. ``shared_bytes`` are read once by each group of attention ranks
-    that has a sequence. ``dtype`` is that of the cache, if not given.
+    that has a sequence. ``dtype`` is that of the cache, if not given; ``reach`` what is known of the kernels.
     """
+    known = _Reach() if reach is None else reach
     follows = table.assumptions.chip.math_unit_follows
     copies = np.minimum(table.groups, table.plans.micro_batch) if shared_bytes else 0.0
     mixed, worked = bool(np.any(table.plans.riding)), flop / (table.groups if whole else table.stage)
@@ -334,5 +369,8 @@ def _scores(
         * (1.0 / table.groups if whole else table.cache_share(heads, by_token=by_token)),
         shared_kv_bytes=shared_bytes * copies * table.cache_share(heads),
         launches=launches,
+        padding=known.padding,
+        kv_padding=known.kv_padding,
+        rates=known.rates,
         grouped=True,
     )

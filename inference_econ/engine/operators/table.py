@@ -22,6 +22,23 @@ OperatorKind = Literal["dense", "experts", "scores"]
 
 
 @dataclass(frozen=True, slots=True)
+class Rates:
+    """What the kernels of one operator reach, where a curve of its own is known.
+
+    Attributes
+    ----------
+    math, memory : float
+        Shares of the peak of its maths unit, and of the memory bandwidth at which the cache is read [1].
+    overlap : float
+        Share of the shorter of arithmetic and memory traffic that hides behind the longer [1].
+    """
+
+    math: float
+    memory: float
+    overlap: float
+
+
+@dataclass(frozen=True, slots=True)
 class Collective:
     """Communication that an operator waits for.
 
@@ -84,8 +101,11 @@ class Operator:
         The operator runs on the attention ranks of a stage, not on all of its chips.
     launches : float
         Kernels per occurrence [1].
-    padding : ndarray or float
-        Arithmetic that is done over what is needed: tiles that are not full [1].
+    padding, kv_padding : ndarray or float
+        Arithmetic that is done, or takes as long, over what is needed: tiles that are not full; and cache that is read,
+        likewise [1].
+    rates : Rates or None
+        What its kernels reach; None if they have no curve of their own.
     latent : bool
         The operator is a part of latent attention, whose kernels assumptions may give another fixed time.
     grouped : bool
@@ -110,6 +130,8 @@ class Operator:
     on_attention_ranks: bool = False
     launches: float = 1.0
     padding: Array | float = 1.0
+    kv_padding: Array | float = 1.0
+    rates: Rates | None = None
     latent: bool = False
     grouped: bool = False
     mixer: str = ""

@@ -46,7 +46,7 @@ def test_a_changed_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     source = preset("nccl_2_23").sources["network.collectives.protocols"]
     changed = preset("nccl_2_19")  # its Simple differs from that of later versions
     changed = changed.replace(sources={**changed.sources, "network.collectives.protocols": source.model_dump()})
-    monkeypatch.setattr(catalog, "collectives_names", lambda: ("wrong",))
+    monkeypatch.setattr(catalog, "part_names", lambda _: ("wrong",))
     monkeypatch.setattr(_nccl, "preset", lambda _: changed)
     assert {one.field for one in _nccl.constants() if not one.equal} == {
         f"wrong: protocols.Simple.{field}" for field in ("base", "per_rank", "per_domain_doubling")

@@ -1,0 +1,174 @@
+"""Attention: decode over a cache, and prompts, by engine and format of the cache.
+
+Decode takes what its cache is read in, longer where heads share much of it, and for each sequence something beside;
+prompts the arithmetic of what their tokens attend to, and for each token something beside. What every shape of a source
+takes beside (launches) is fitted along and dropped: steps count their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.kernel_tables.tables import FEWEST, MOST, Array, Fitted, chips, newest, peak, read, solve
+from inference_econ.formulas import attention as formulas
+from inference_econ.inputs import BYTES_PER_ELEMENT
+
+Kind: TypeAlias = Literal["grouped", "latent"]
+Phase: TypeAlias = Literal["decode", "prompts"]
+Rows: TypeAlias = Mapping[str, Any] | pd.DataFrame
+
+#: Formats of caches in the tables, by those of the catalogue.
+FORMATS: Mapping[str, str] = {"bf16": "bfloat16", "fp8": "fp8"}
+_TABLES: Mapping[Kind, Mapping[Phase, str]] = {
+    "grouped": {"decode": "generation_attention", "prompts": "context_attention"},
+    "latent": {"decode": "generation_mla", "prompts": "context_mla"},
+}
+#: Widths of DeepSeek-V3's latent attention, which the tables time: latent and its rotary part; queries and values [1].
+_LATENT, _ROTARY, _QUERY, _VALUE = 512, 64, 192, 128
+#: SGLang's latent attention on Hopper is timed over a cache of 8 bits that is widened whole in every step, and with
+#: prompts that attend to latents, which its servers do not.
+_SPOILT: Mapping[tuple[str, str, str], tuple[str, ...]] = {
+    ("hopper", "generation_mla", "fp8"): ("sglang",),
+    ("hopper", "context_mla", "any"): ("sglang",),
+}
+#: Less than that a cache of the chip holds [B]; shorter contexts and prompts, and more queries for each KV head than
+#: models have, are timed with kernels that no server runs [tokens], [1], [s].
+_FEWEST_BYTES: Mapping[Kind, float] = {"grouped": 200e6, "latent": 64e6}
+_SHORTEST, _MOST_QUERIES, _WIDTHS = 128, 16, (64, 128)
+_SHORTEST_PROMPT, _QUICKEST_PROMPT = 64, 1e-4
+#: A curve whose shapes are further off describes nothing: 90th percentile of |ln(predicted / measured)| [1].
+_MOST_P90 = 0.5
+#: What steps count beside the curve: the kernels of one attention [s].
+_BESIDE = 3e-5
+_COLUMNS = ("kernel_source", "batch_size", "isl", "num_heads", "step", "kv_cache_dtype", "latency")
+_GROUPED_COLUMNS = (*_COLUMNS, "num_key_value_heads", "head_dim", "window_size", "attn_dtype")
+#: Bounds, and where to start; see those of experts.
+_BOUNDS: Mapping[Phase, Mapping[str, tuple[float, float, float]]] = {
+    "decode": {
+        "math_efficiency": (0.02, 0.95, 0.5),
+        "hbm_efficiency": (0.2, 0.95, 0.8),
+        "overlap": (0.001, 1.0, 0.6),
+        "extra_tokens": (0.5, 3000.0, 80.0),
+    },
+    "prompts": {
+        "math_efficiency": (0.02, 0.95, 0.5),
+        "extra_tokens": (1.0, 10000.0, 300.0),
+        "extra_elements": (0.1, 1000.0, 50.0),
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One phase of attention over caches of a format, as an engine has it, or all of them together ("")."""
+
+    kind: Kind
+    phase: Phase
+    dtype: str
+    engine: str
+    fitted: Fitted
+    rows: pd.DataFrame
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a curve describes its shapes; some tables of latent attention on small chips have no such curve."""
+        return float(np.quantile(np.abs(self.fitted.errors), 0.9)) < _MOST_P90
+
+    @property
+    def where(self) -> str:
+        """Table, engines and chips, for people."""
+        engines, chips = (" and ".join(sorted(set(self.rows[name]))) for name in ("engine", "chip"))
+        return f"{_TABLES[self.kind][self.phase]} of {engines} on {chips}: {self.fitted.spread}"
+
+
+def curves(family: str) -> Iterator[Curve]:
+    """Every curve that the tables of a family of chips have enough shapes for."""
+    phases: tuple[Phase, ...] = ("decode", "prompts")
+    for kind, phase, dtype in itertools.product(_TABLES, phases, FORMATS):
+        rows = _rows(family, kind, phase, dtype)
+        for engine in ("", *sorted(set(rows["engine"]))):
+            some = rows[rows["engine"] == engine] if engine else rows
+            if len(some) >= FEWEST:
+                yield Curve(kind, phase, dtype, engine, _fit(some, kind, phase), some)
+
+
+def seconds(phase: Phase, constants: Sequence[float] | Array, rows: Rows) -> Array:
+    """Seconds of the attention of one layer: of a decode step, or of one that reads prompts."""
+    if phase == "decode":
+        math, memory, overlap, extra = constants
+        padding = 1.0 + extra / rows["attended"]
+        worked, moved = padding * rows["compute"] / math, padding * rows["cached"] / memory
+        return np.asarray(np.maximum(worked, moved) + (1.0 - overlap) * np.minimum(worked, moved))
+    math, tokens, elements = (*constants, 0.0)[:3]
+    return np.asarray(rows["compute"] / math * (1.0 + tokens / rows["attended"]) * (1.0 + elements / rows["width"]))
+
+
+def _rows(family: str, kind: Kind, phase: Phase, dtype: str) -> pd.DataFrame:
+    """Shapes over caches of a format, with the seconds of their work at the datasheet's rates."""
+    table, known = _TABLES[kind][phase], chips(family, dtype)
+    grouped = ("attention", _GROUPED_COLUMNS) if kind == "grouped" else ("mla", _COLUMNS)
+    rows = read(grouped[0], family, grouped[1], table)
+    spoilt = [engine for place in (FORMATS[dtype], "any") for engine in _SPOILT.get((family, table, place), ())]
+    rows = rows[(rows["kv_cache_dtype"] == FORMATS[dtype]) & rows["chip"].isin(known) & ~rows["engine"].isin(spoilt)]
+    if rows.empty:
+        return rows
+    rows = _shaped(_usual(rows, dtype), kind)
+    bandwidths = rows["chip"].map({name: chip.hbm_bytes_per_second for name, chip in known.items()})
+    peaks = rows["chip"].map({name: peak(chip, dtype) for name, chip in known.items()})
+    new = 1.0 if phase == "decode" else 1.0 * rows["isl"]
+    # New tokens of a prompt attend to half of it on average, and to what was cached before.
+    attended = rows["step"] + (rows["isl"] if phase == "decode" else (rows["isl"] - 1) / 2)
+    worked = rows["batch_size"] * new * attended * rows["decode_flop" if phase == "decode" else "prompt_flop"]
+    held = rows["batch_size"] * attended * rows["elements"] * BYTES_PER_ELEMENT[dtype]
+    rows = rows.assign(attended=attended, compute=worked / peaks, cached=held / bandwidths)
+    if phase == "decode":
+        return newest(rows[(held > _FEWEST_BYTES[kind]) & (attended >= _SHORTEST)])
+    return newest(rows[(rows["isl"] >= _SHORTEST_PROMPT) & (rows["seconds"] > _QUICKEST_PROMPT)])
+
+
+def _usual(rows: pd.DataFrame, dtype: str) -> pd.DataFrame:
+    """Prompts attend in the format of the cache where an engine can; of its kernels, the one that most shapes have."""
+    if "attn_dtype" in rows:
+        same = rows["attn_dtype"] == FORMATS[dtype]
+        rows = rows[same | ~same.groupby(rows["engine"]).transform("any")]
+    most = rows.groupby(["engine", "chip"])["kernel_source"].transform(lambda sources: sources.mode().iloc[0])
+    return rows[rows["kernel_source"] == most]
+
+
+def _shaped(rows: pd.DataFrame, kind: Kind) -> pd.DataFrame:
+    """With what is cached of a token [1], and the arithmetic of a new token for each that it attends to [FLOP]."""
+    heads = 1.0 * rows["num_heads"]
+    if kind == "latent":
+        return rows.assign(
+            elements=1.0 * _LATENT + _ROTARY,
+            decode_flop=heads * formulas.latent_flop(1, _LATENT, _ROTARY),
+            prompt_flop=2.0 * heads * (_QUERY + _VALUE),
+            width=(_QUERY + _VALUE) / 2,
+        )
+    shared = rows["num_key_value_heads"].where(rows["num_key_value_heads"] > 0, rows["num_heads"])
+    flop = formulas.grouped_query_flop(1, 1) * heads * rows["head_dim"]
+    rows = rows.assign(
+        elements=2.0 * shared * rows["head_dim"], decode_flop=flop, prompt_flop=flop, width=1.0 * rows["head_dim"]
+    )
+    return rows[
+        (heads / shared <= _MOST_QUERIES) & (rows["window_size"].fillna(0) == 0) & rows["head_dim"].isin(_WIDTHS)
+    ]
+
+
+def _fit(rows: pd.DataFrame, kind: Kind, phase: Phase) -> Fitted:
+    """Constants of a curve; of many shapes, some. One width of heads cannot tell what a head costs beside."""
+    some = rows.sample(min(len(rows), MOST), random_state=0)
+    index, _ = pd.factorize(some["chip"] + " " + some["engine"])
+    shapes = {str(name): some[str(name)].to_numpy() for name in some.select_dtypes("number")}
+    bounds = {name: bound for name, bound in _BOUNDS[phase].items() if (kind, name) != ("latent", "extra_elements")}
+    fitted = solve(
+        lambda constants: seconds(phase, constants, shapes), shapes["seconds"], index, bounds, most_beside=_BESIDE
+    )
+    every = {name: fitted.constants.get(name, 0.0) for name in _BOUNDS[phase]}
+    return replace(fitted, constants=every)
