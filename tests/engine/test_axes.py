@@ -82,7 +82,7 @@ WORK = {COMPUTE, WEIGHTS, ACTIVATIONS, CACHE}
 EFFECTS: dict[str, tuple[set[str], str]] = {
     "chip.overlap": (WORK, "less"),
     "chip.math_unit_follows": ({COMPUTE, WEIGHTS}, "less"),
-    "per_family": ({COMPUTE, WEIGHTS, ACTIVATIONS, *REDUCE, *EXCHANGE, "pipeline"}, ""),
+    "per_family": ({*WORK, *REDUCE, *EXCHANGE, "pipeline"}, ""),
     "chip.widened_efficiency": ({WEIGHTS}, "less"),
     "host.step_overhead": ({"host"}, "less"),
     "host.launches": ({"launches", "host"}, ""),
@@ -102,6 +102,7 @@ EFFECTS: dict[str, tuple[set[str], str]] = {
         "less",
     ),
     "experts.kernels": ({COMPUTE, WEIGHTS, ACTIVATIONS}, ""),
+    "attention.scores": ({COMPUTE, CACHE}, ""),
     "experts.sparsity": ({COMPUTE, WEIGHTS, ACTIVATIONS}, ""),
     "experts.shared": ({COMPUTE, WEIGHTS, ACTIVATIONS, *REDUCE, *EXCHANGE, "launches"}, ""),
     "experts.all_reduce": (REDUCE, "more"),

@@ -132,7 +132,10 @@ def _config(tmp_path: Path, name: str) -> ie.ModelSpec:
 
 def test_a_recurrent_state_costs_the_same_at_any_context(tmp_path: Path) -> None:
     model = _config(tmp_path, "Qwen3-Next-80B-A3B")
-    short, long = (explain(model, "h200_sxm", tp=2, batch=32, context=c) for c in (0.0, 100_000.0))
+    plain = ie.assumptions("deployable", changes=["attention.scores={}"])
+    short, long = (
+        explain(model, "h200_sxm", tp=2, batch=32, context=c, assumptions=plain) for c in (0.0, 100_000.0)
+    )
     # 36 recurrent layers keep 20 million elements, most of them in 4 bytes, read and written once per step.
     state = _part(short, "kv_cache") * short.setup.bytes_per_second * 2 / 32
     assert state == pytest.approx(2 * 4 * model.state_elements_per_sequence, rel=0.05)
@@ -144,8 +147,10 @@ def test_a_recurrent_state_costs_the_same_at_any_context(tmp_path: Path) -> None
 def test_an_indexer_bounds_what_is_read_but_scans_every_key(tmp_path: Path) -> None:
     model = _config(tmp_path, "DeepSeek-V3.2")
     plain = ie.model("deepseek_v3")
+    assumed = ie.assumptions("deployable", changes=["per_family.blackwell.attention.scores={}"])
     sparse, full = (
-        explain(spec, "gb300_nvl72", tp=1, dp=8, batch=8, context=120_000, price=1) for spec in (model, plain)
+        explain(spec, "gb300_nvl72", tp=1, dp=8, batch=8, context=120_000, price=1, assumptions=assumed)
+        for spec in (model, plain)
     )
     read = [np.ravel(one.costs.busy["kv_cache"])[0] * one.setup.bytes_per_second for one in (sparse, full)]
     # One sequence per group: 2048 latents of 576 in 2 bytes and 120,000 index keys of 128 + 4 bytes, against 120,000

@@ -189,7 +189,8 @@ def test_the_host_launches_prefill_kernel_by_kernel_and_decode_as_a_graph() -> N
 
 @pytest.mark.parametrize("model", ["llama_3_8b", "gpt_oss_20b", "qwen3_30b_a3b"])
 def test_a_prompt_of_one_token_is_a_decode_step_that_also_writes(model: str) -> None:
-    setup = _question(model, 1000.0, changes=("host.cuda_graphs=false",))
+    # Kernels of prompts and of decode steps have curves of their own.
+    setup = _question(model, 1000.0, changes=("host.cuda_graphs=false", "attention.scores={}"))
     one, step = _plan(1), _plan(1, prefill=False)
     assert _flop(setup, one) == pytest.approx(_flop(setup, step), rel=1e-12)
     prompt, decode = (scalar(step_seconds(setup, plan)[0]) for plan in (one, step))
@@ -200,7 +201,8 @@ def test_a_prompt_of_one_token_is_a_decode_step_that_also_writes(model: str) -> 
 def test_long_prompts_keep_the_chips_busy(model: str, tp: int, least: float) -> None:
     explained = asking.explain(model, "h100_sxm", tp=tp, prompt=8192, context=0)
     assert explained.limited_by == "compute"
-    assert least < explained.mfu <= explained.setup.assumptions.chip.math_efficiency
+    setup = explained.setup
+    assert least < explained.mfu <= setup.flops_per_second("bf16") / setup.peaks["bf16"]
     assert explained.tokens_per_second == pytest.approx(8192 / explained.seconds)
 
 

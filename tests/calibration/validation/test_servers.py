@@ -184,6 +184,18 @@ def test_ttft_without_load_is_apart_from_ttft_under_load(tmp_path: Path) -> None
     assert not replace(busy, skipped="no", prediction=None).idle
 
 
+def test_static_batches_are_apart_from_servers(tmp_path: Path) -> None:
+    path = _first("decode_points", 1, tmp_path / "decode_points.csv", lambda row: row["batch_kind"] == "static_batch")
+    (row,) = servers.servers([path]).counted()
+    assert row.measurement is not None
+    assert row.measurement.load == "batch"
+    of_batches = next(quantity for quantity in QUANTITIES if quantity.name == "tpot_of_batches")
+    assert row.measured(TPOT) is None
+    assert row.measured(of_batches) == row.measurement.tpot_seconds
+    assert row.predicted(of_batches) == row.predicted(TPOT)
+    assert [quantity.of for quantity in QUANTITIES if quantity.name.endswith("of_batches")] == ["batches"] * 6
+
+
 def test_errors_are_those_of_the_rows(tmp_path: Path) -> None:
     report = servers.servers([_serving(tmp_path / "mine.csv", {"tpot": 8}, {"c": 64, "tpot": 20})])
     (found,) = servers.scores(report.counted(), TPOT).values()
