@@ -80,8 +80,9 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     Causal attention: a new token attends to what is cached and to the new ones before it. With
     ``prefill_chunk`` a prompt is read in equal chunks, each of which reads the cache of those before.
     """
-    operators = _by_operators(setup, plans, tokens, cached)
-    factor = over_operators(setup, replace(plans, batch=prompts_together(setup, plans), new_tokens=tokens))
+    together = prompts_together(setup, plans)
+    operators = _by_operators(setup, plans, together, tokens, cached)
+    factor = over_operators(setup, replace(plans, batch=together, new_tokens=tokens))
     return replace(
         operators,
         seconds=factor * operators.seconds,
@@ -99,13 +100,13 @@ def over_operators(setup: Setup, plans: Plans) -> Array | float:
     return factor if turns is None else np.where(turns, 1.0, factor)
 
 
-def _by_operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> Prefill:
+def _by_operators(setup: Setup, plans: Plans, together: Array, tokens: float, cached: float) -> Prefill:
     """What its operators take of the time of a prompt; see :func:`prefill`."""
     limit = setup.assumptions.serving.prefill_chunk
     chunks = max(1, math.ceil(tokens / limit)) if limit else 1
     each = tokens / chunks
     halfway = replace(setup, context=cached + (tokens - each) / 2.0, spread=tokens - each)
-    together, gathering, split = prompts_together(setup, plans), np.zeros(()), setup.assumptions.serving.prefill_split
+    gathering, split = np.zeros(()), setup.assumptions.serving.prefill_split
     reading = replace(plans, batch=plans.pp, new_tokens=each, prefill=True, fullest=1.0)
     if split == "prompts":
         reading = replace(reading, fullest=together / plans.pp)
