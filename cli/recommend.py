@@ -34,5 +34,6 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     chips = dict.fromkeys((choices["hardware"], *further))
     offers = [options.offer(choices, requests, chip, speculation) for chip in chips]
     rate = options.request_rate(choices, requests)
-    deployments = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=most)
+    with show.progress_bar(quiet=output.quiet) as progress:
+        deployments = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=most, progress=progress)
     show.emit(RecommendationPage(deployments, targets), output)

@@ -133,9 +133,7 @@ def _config(tmp_path: Path, name: str) -> ie.ModelSpec:
 def test_a_recurrent_state_costs_the_same_at_any_context(tmp_path: Path) -> None:
     model = _config(tmp_path, "Qwen3-Next-80B-A3B")
     plain = ie.assumptions("deployable", changes=["attention.scores={}"])
-    short, long = (
-        explain(model, "h200_sxm", tp=2, batch=32, context=c, assumptions=plain) for c in (0.0, 100_000.0)
-    )
+    short, long = (explain(model, "h200_sxm", tp=2, batch=32, context=c, assumptions=plain) for c in (0.0, 100_000.0))
     # 36 recurrent layers keep 20 million elements, most of them in 4 bytes, read and written once per step.
     state = _part(short, "kv_cache") * short.setup.bytes_per_second * 2 / 32
     assert state == pytest.approx(2 * 4 * model.state_elements_per_sequence, rel=0.05)
