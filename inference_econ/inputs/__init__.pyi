@@ -56,6 +56,7 @@ from .engines import WireFormat as WireFormat
 from .hardware import HardwareSpec as HardwareSpec
 from .kernels import DenseKernel as DenseKernel
 from .kernels import ExpertKernel as ExpertKernel
+from .kernels import ScoresKernel as ScoresKernel
 from .layers import Attention as Attention
 from .layers import Block as Block
 from .layers import CompressedAttention as CompressedAttention

@@ -47,6 +47,7 @@ _AIMS = (
     Aim("TPOT of InferenceX on one machine", BY_NAME["tpot"], 0.075, 0.23, "tpot", _aggregated),
     Aim("their TTFT under load", BY_NAME["ttft_under_load"], 0.25, None, "ttft", _aggregated),
     Aim("TTFT without load", BY_NAME["ttft_without_load"], 0.20),
+    Aim("TTFT of static batches", BY_NAME["ttft_of_batches"], 0.20),
     Aim("output tokens/s per accelerator", BY_NAME["output_rate"], 0.06, None, "throughput"),
     Aim("TPOT of pools, TensorRT-LLM", BY_NAME["tpot"], 0.10, takes=_pools_of("trtllm")),
     Aim("TPOT of pools, SGLang", BY_NAME["tpot"], 0.20, takes=_pools_of("sglang")),

@@ -105,7 +105,7 @@ def test_interference_of_prefill_is_in_the_speed() -> None:
         float(np.interp(1.0, front.dollars_per_million_output_tokens, front.tokens_per_second_per_user))
         for front in fronts
     ]
-    assert at_cost[1] < 0.8 * at_cost[0]
+    assert at_cost[1] < 0.85 * at_cost[0]
 
 
 def test_a_cheaper_chip_moves_costs_only() -> None:

@@ -37,10 +37,12 @@ from inference_econ.inputs import Assumptions, ErrorSpread, catalog, yaml_text
 from inference_econ.inputs.assumptions import field_names
 from inference_econ.report.calibrate import constants_table, errors_table, not_reproduced, record
 
-#: No curve of kernels is known for products with these weights, so that shares of the chip's peaks count.
+#: No curve of kernels is known for products with these weights, nor for attention over such a cache, so that shares of
+#: the chip's peaks count.
 ROW = Measurement(
     id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h100_sxm",
-    accelerators=8, tp=8, dp=1, pp=1, ep=1, weights="int8", isl=1000.0, osl=200.0, load="concurrency", concurrency=32.0,
+    accelerators=8, tp=8, dp=1, pp=1, ep=1, weights="int8", kv="int8", isl=1000.0, osl=200.0,
+    load="concurrency", concurrency=32.0,
 )  # fmt: skip
 MINE = Provenance("Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01")
 POOL = Pool(workers=4, tp=8, dp=1, pp=1, ep=None)
