@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Share of what they complete that pools, and instances that do both, are filled to at most.",
 )
+@options.rent
 @options.largest
 @options.picture()
 @options.output

@@ -15,6 +15,7 @@ from .parameters import COUNT, Rates
 @options.lengths
 @options.burstiness
 @options.promises
+@options.rent
 @options.layout
 @proposals.proposer
 @click.option("--rates", type=Rates(), help="Requests/s in all, between commas [up to 1.2 x what it completes].")

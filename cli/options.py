@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_args
 
@@ -208,6 +209,14 @@ promises = apply(
     click.option("--tpot", type=Seconds(), help="Promise: time per output token, for example '30 ms'."),
 )
 
+rent = click.option(
+    "--rent",
+    type=click.Choice(["gpu", "node"]),
+    default="gpu",
+    show_default=True,
+    help="Bill a fleet for the smallest machines that hold its instances, or for whole nodes.",
+)
+
 traffic = apply(
     lengths,
     click.option("--request-rate", type=POSITIVE, help="Requests/s in all [default: 80 % of an instance]."),
@@ -265,13 +274,14 @@ def setup(choices: Choices, hardware: str | None = None) -> Setup:
     from inference_econ.engine import Setup
     from inference_econ.inputs import profiles
 
-    return Setup.of(
+    resolved = Setup.of(
         choices["model"],
         hardware or choices["hardware"],
         **{name: choices[name] for name in ("weights", "activations", "kv", "price")},
         assumptions=profiles.for_grid(choices["assumptions"], choices.get("grid", "whole")),
         changes=what_ifs(choices),
     )
+    return replace(resolved, rent=choices.get("rent", "gpu"))
 
 
 def context_or_lengths(choices: Choices) -> dict[str, float]:

@@ -15,6 +15,7 @@ from .parameters import Name
 @click.command()
 @options.subject
 @options.traffic
+@options.rent
 @options.layout
 @proposals.proposer
 @click.option("--on", "further", multiple=True, type=Name("hardware"), help="Further hardware to choose from (repeat).")

@@ -91,6 +91,11 @@ class Choice:
         return self.replicas * self.service.accelerators
 
     @property
+    def rented(self) -> int:
+        """Chips of the machines that hold them [1]."""
+        return int(self.service.setup.rented(self.replicas, self.service.accelerators))
+
+    @property
     def dollars_per_million_output_tokens(self) -> float:
         """The whole bill over output tokens [USD per 1e6 tokens]."""
         tokens_per_second = self.replicas * self.load.completed_per_second * self.service.requests.osl.mean
@@ -144,9 +149,8 @@ def recommend(
     for which, layouts in enumerate(offers):
         rates = promised_rates(layouts, targets)
         replicas = np.ceil(requests_per_second / np.maximum(rates, 1e-300))
-        cost = np.where(
-            rates > 0.0, replicas * layouts.plans.accelerators * layouts.setup.dollars_per_accelerator_hour, np.inf
-        )
+        sizes = layouts.plans.accelerators
+        cost = np.where(rates > 0.0, layouts.setup.dollars_per_hour(replicas, sizes), np.inf)
         bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]
     kept: dict[tuple[int, int], Choice] = {}
     most_each = max(1, most // len(offers))
@@ -181,7 +185,7 @@ def natural_rate(offers: Sequence[Services], targets: Targets) -> float:
     best, rate = 0.0, FILLED
     for layouts in offers:
         rates = promised_rates(layouts, targets)
-        per_dollar = rates / (layouts.plans.accelerators * layouts.setup.dollars_per_accelerator_hour)
+        per_dollar = rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)
         index = int(np.argmax(per_dollar))
         if per_dollar[index] > best:
             best, rate = float(per_dollar[index]), FILLED * float(rates[index])
@@ -221,16 +225,18 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
     def shared(replicas: int) -> Loaded:
         return loaded(service, rate / replicas, arrival_scv=arrival_scv)
 
-    hourly = service.accelerators * service.setup.dollars_per_accelerator_hour
+    def bill(replicas: int) -> float:
+        return float(service.setup.dollars_per_hour(replicas, service.accelerators))
+
     low = high = max(1, math.ceil(rate / service.most_requests_per_second))
     while targets.broken(shared(high)) is not None:
-        if high * hourly > limit or high > 1e9 or (high > low and rate / high < 1e-6):
+        if bill(high) > limit or high > 1e9 or (high > low and rate / high < 1e-6):
             return None
         low, high = high + 1, 2 * high
     # Between the last number that breaks something and one that does not.
     fewest = low + bisect_left(range(low, high), True, key=lambda replicas: targets.broken(shared(replicas)) is None)
     broken = "instance" if fewest == 1 else targets.broken(shared(fewest - 1)) or "capacity"
-    return Choice(service, fewest, shared(fewest), fewest * hourly, broken)
+    return Choice(service, fewest, shared(fewest), bill(fewest), broken)
 
 
 def _best_reachable(every: Sequence[Services], targets: Targets) -> str:

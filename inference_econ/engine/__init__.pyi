@@ -51,6 +51,7 @@ from .proposals import ACCEPTANCE as ACCEPTANCE
 from .proposals import PROPOSERS as PROPOSERS
 from .proposals import Speculation as Speculation
 from .proposer import Proposer as Proposer
+from .setup import Rent as Rent
 from .setup import Setup as Setup
 from .speculation import Rounds as Rounds
 from .speculation import needed_memory as needed_memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.table import Operator, OperatorKind
 from inference_econ.engine.operators.work import Work, decode_work
 from inference_econ.errors import InputError
+from inference_econ.formulas import renting
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
     Assumptions,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from inference_econ.inputs import Name
 
 
+#: How accelerators are rented: by the smallest machines that can be had, or by whole nodes.
+Rent = Literal["gpu", "node"]
 #: Longer contexts are typing errors [tokens].
 _MOST_TOKENS = 1e12
 #: Prices beyond these are typing errors, and would overflow what is computed from them [USD/h].
@@ -74,12 +77,15 @@ class Setup:
         an answer; 0 where all are at ``context`` or nothing is known of them [tokens].
     shared_prefix : float
         Tokens of the context that all sequences have in common [tokens]; all of it where the context is shorter.
+    rent : {'gpu', 'node'}
+        Whether fleets are billed for the smallest machines that hold their instances, or for whole nodes. A chip whose
+        file knows no machines is billed by the accelerator.
 
     Raises
     ------
     InputError
         If the chip has no maths unit for a format, cannot hold the cache in its format or has no link to a host that
-        shall hold weights, or the context or the price is no sensible number.
+        shall hold weights, or the context or the price is no sensible number, or nobody knows its nodes.
     """
 
     model: ModelSpec
@@ -90,6 +96,7 @@ class Setup:
     price: float | None = None
     spread: float = 0.0
     shared_prefix: float = 0.0
+    rent: Rent = "gpu"
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and apply what is assumed differently for the chip's family."""
@@ -105,6 +112,11 @@ class Setup:
             raise InputError(
                 f"the price must be a positive number of USD per hour, from {_LEAST_PRICE:g} to {_MOST_PRICE:g}, "
                 f"got {self.price:g}"
+            )
+        if self.rent == "node" and not self.hardware.rented_as:
+            raise InputError(
+                f"{self.hardware.name} does not say how many accelerators a node of it has; leave --rent node out, or "
+                "give the machines, for example --set hardware.rented_as='[1, 8]'"
             )
         object.__setattr__(self, "assumptions", self.assumptions.for_family(self.hardware.family))
         if self.assumptions.capacity.host_weights and self.hardware.host_link_bytes_per_second_one_way is None:
@@ -205,6 +217,23 @@ class Setup:
                 "hour)"
             )
         return self.price
+
+    @property
+    def machines(self) -> tuple[int, ...]:
+        """Accelerators of the machines that are rented, ascending [1]; none if any number can be had."""
+        return self.hardware.rented_as if self.rent == "gpu" else self.hardware.rented_as[-1:]
+
+    def rented(self, instances: npt.ArrayLike, accelerators: npt.ArrayLike) -> Array:
+        """Accelerators rented for some instances of so many each, shape (...) [1]; see :mod:`formulas.renting`."""
+        return renting.rented(instances, accelerators, self.machines)
+
+    def dollars_per_hour(self, instances: npt.ArrayLike, accelerators: npt.ArrayLike) -> Array:
+        """The bill of a fleet, machines that are not full included, shape (...) [USD/h]."""
+        return self.rented(instances, accelerators) * self.dollars_per_accelerator_hour
+
+    def dollars_per_hour_in_bulk(self, accelerators: npt.ArrayLike) -> Array:
+        """What an instance of a large fleet costs, shape (...) [USD/h]; no fleet pays less for each."""
+        return renting.rented_in_bulk(accelerators, self.machines) * self.dollars_per_accelerator_hour
 
     def work(self, plans: Plans) -> Work:
         """The operator table of these plans."""

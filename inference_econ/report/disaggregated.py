@@ -244,18 +244,25 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...
     ]
     notes = [
         f"Best fleet, {fleet.prefill_instances}P{fleet.decode_instances}D: {'; '.join(parts)}. "
-        f"${fleet.dollars_per_hour:,.2f} per hour, ${dollars(fleet.dollars_per_million_output_tokens)} per million "
-        "output tokens.",
+        f"{_rented(fleet)}${fleet.dollars_per_hour:,.2f} per hour, "
+        f"${dollars(fleet.dollars_per_million_output_tokens)} per million output tokens.",
         _load_note(fleet),
     ]
     if together is not None:
         service = together.service
         notes.append(
             f"Aggregated, the same traffic takes {together.replicas} x {service.accelerators} "
-            f"{service.setup.hardware.name} ({layout_label(layout_of(service))}): "
+            f"{service.setup.hardware.name} ({layout_label(layout_of(service))}"
+            f"{'' if together.rented == together.accelerators else f', {together.rented} rented'}): "
             f"${together.dollars_per_hour:,.2f} per hour."
         )
     return tuple(notes)
+
+
+def _rented(fleet: Fleet) -> str:
+    """Chips in use and rented, in words; nothing where they are the same."""
+    used, rented = sum(fleet.accelerators), sum(fleet.rented)
+    return "" if used == rented else f"{used} GPUs in use, {rented} rented. "
 
 
 def _load_note(fleet: Fleet) -> str:

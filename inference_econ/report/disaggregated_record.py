@@ -75,6 +75,7 @@ def _together_record(together: Choice) -> dict[str, object]:
         "layout": layout_of(together.service),
         "replicas": together.replicas,
         "accelerators": together.accelerators,
+        "accelerators_rented": together.rented,
         "dollars_per_hour": together.dollars_per_hour,
         **bounded_load(together.service, together.load, together.replicas),
     }
@@ -132,6 +133,7 @@ def fleet_record(fleet: Fleet) -> dict[str, object]:
         "decode_layout": layout_of(pools.decode.services.service(fleet.decode)),
         "decode_utilization": fleet.decode_utilization,
         "accelerators": sum(fleet.accelerators),
+        "accelerators_rented": sum(fleet.rented),
         "dollars_per_hour": fleet.dollars_per_hour,
         "dollars_per_million_output_tokens": fleet.dollars_per_million_output_tokens,
         **_transfer(pools, fleet.prefill, fleet.decode),

@@ -41,9 +41,10 @@ class RecommendationPage(Page):
 def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     """Choices, the cheapest first."""
     which = targets.percentile
+    partly = any(choice.rented != choice.accelerators for choice in choices)
     columns = (
-        "hardware", "GPUs", "instances", "layout", "$ per hour", "$/M output", "busy %", f"TTFT {which} ms",
-        f"TPOT {which} ms", "binding",
+        "hardware", "GPUs", *(("rented",) if partly else ()), "instances", "layout", "$ per hour", "$/M output",
+        "busy %", f"TTFT {which} ms", f"TPOT {which} ms", "binding",
     )  # fmt: skip
     rows = []
     for choice in choices:
@@ -52,6 +53,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
             (
                 service.setup.hardware.name,
                 str(choice.accelerators),
+                *((str(choice.rented),) if partly else ()),
                 str(choice.replicas),
                 layout_label(layout_of(service)),
                 f"{choice.dollars_per_hour:,.2f}",

@@ -74,6 +74,7 @@ def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str,
         "replicas": replicas,
         "accelerators_per_instance": service.accelerators,
         "accelerators": replicas * service.accelerators,
+        "accelerators_rented": int(service.setup.rented(replicas, service.accelerators)),
         "slots": service.slots,
         "requests_per_second_when_full": service.most_requests_per_second * replicas,
         "calibration": caveats.calibration_record(instances, SERVED),
@@ -84,7 +85,10 @@ def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str,
 def fleet_label(service: Service, replicas: int) -> str:
     """Instances, chips and layout in words."""
     instances = f"{replicas} instance{'s' if replicas > 1 else ''} of " if replicas > 1 else ""
-    return f"{instances}{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout_of(service))}"
+    used, rented = replicas * service.accelerators, int(service.setup.rented(replicas, service.accelerators))
+    paid = "" if rented == used else f" ({rented} rented)"
+    layout = layout_label(layout_of(service))
+    return f"{instances}{service.accelerators} x {service.setup.hardware.name}{paid}, {layout}"
 
 
 def cached_label(requests: Requests) -> str:
