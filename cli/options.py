@@ -17,6 +17,7 @@ from inference_econ.inputs import Dtype
 from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, Name, Seconds
 
 if TYPE_CHECKING:
+    from inference_econ.answers.means import Means
     from inference_econ.answers.recommend import Targets
     from inference_econ.engine import Pins, Setup, Space, Speculation
     from inference_econ.inputs import Requests
@@ -217,6 +218,12 @@ rent = click.option(
     help="Bill a fleet for the smallest machines that hold its instances, or for whole nodes.",
 )
 
+#: What there is to serve with, instead of a traffic; see :func:`given_means`.
+budget = click.option("--budget", type=POSITIVE, help="The same for so many USD per hour.")
+means = apply(
+    click.option("--gpus", type=COUNT, help="The most traffic that so many chips carry, instead of a rate."), budget
+)
+
 traffic = apply(
     lengths,
     click.option("--request-rate", type=POSITIVE, help="Requests/s in all [default: 80 % of an instance]."),
@@ -246,6 +253,8 @@ layout = apply(
 )
 
 
+#: Options that say how large a fleet is.
+_SIZES = ("request_rate", "throughput", "gpus", "budget")
 #: What-ifs that have an option of their own.
 _OWN_OPTIONS = {"domain": "hardware.link_domain", "redundant_experts": "assumptions.experts.redundant"}
 
@@ -344,6 +353,31 @@ def request_rate(choices: Choices, requests: Requests) -> float | None:
     if rate is not None:
         raise InputError("give either --request-rate or --throughput, not both")
     return float(choices["throughput"] / requests.osl.mean)
+
+
+def check_sizes(choices: Choices) -> None:
+    """Refuse more than one way to say how large a fleet is.
+
+    Raises
+    ------
+    InputError
+        With what was given.
+    """
+    named = [f"--{name.replace('_', '-')}" for name in _SIZES if choices.get(name) is not None]
+    if len(named) > 1:
+        raise InputError(
+            f"give only one of {', '.join(named)}: a rate asks for the cheapest fleet, chips or a budget ask for the "
+            "most traffic"
+        )
+
+
+def given_means(choices: Choices) -> Means | None:
+    """The chips or the budget of :data:`means`; None if neither is given."""
+    from inference_econ.answers.means import Means
+
+    if choices["gpus"] is None and choices["budget"] is None:
+        return None
+    return Means(choices["gpus"], choices["budget"])
 
 
 def offer(

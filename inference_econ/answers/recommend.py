@@ -168,7 +168,7 @@ def recommend(
         if choice is not None and (key not in kept or _rank(choice) < _rank(kept[key])):
             kept[key] = choice
     if not kept:
-        raise NothingFitsError(_best_reachable(offers, targets))
+        raise NothingFitsError(best_reachable(offers, targets))
     listed = [
         choice
         for which in range(len(offers))
@@ -239,7 +239,7 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
     return Choice(service, fewest, shared(fewest), bill(fewest), broken)
 
 
-def _best_reachable(every: Sequence[Services], targets: Targets) -> str:
+def best_reachable(every: Sequence[Services], targets: Targets) -> str:
     """One message: what the quickest layouts reach with a single request in flight."""
     best: list[str] = []
     for layouts in every:

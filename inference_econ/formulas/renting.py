@@ -32,7 +32,8 @@ def rented(instances: npt.ArrayLike, accelerators: npt.ArrayLike, machines: Sequ
     An instance does not span machines unless it is larger than the largest of them, and then has its own: n ceil(k / m)
     m. Otherwise a machine of m holds f = floor(m / k) instances. As each size is a multiple of the one before, the
     larger machine never holds less per accelerator; so as many of the largest as are full, and for the rest one more of
-    them or the same with the smaller sizes.
+    them or the same with the smaller sizes. Sizes that divide each other are what makes packing easy: Coffman, Garey
+    and Johnson (1987).
 
     Examples
     --------
@@ -105,6 +106,11 @@ def rented_together(first: tuple[int, int], second: tuple[int, int], machines: S
     float
         Each kind on its own machines; or whole ones whose places that the larger instances leave are taken by the
         smaller, if that is less [1].
+
+    Notes
+    -----
+    The larger first, as in the first-fit decreasing that packs sizes dividing each other in the fewest machines:
+    Coffman, Garey and Johnson (1987).
 
     Examples
     --------

@@ -75,20 +75,24 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
 
 def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, object]:
     """Choices as plain data."""
+    return {"targets": targets_record(targets), "choices": [choice_record(choice) for choice in choices]}
+
+
+def targets_record(targets: Targets) -> dict[str, object]:
+    """Promises as plain data; null where there is none."""
     return {
-        "targets": {
-            "ttft_seconds": None if math.isinf(targets.ttft_seconds) else targets.ttft_seconds,
-            "tpot_seconds": None if math.isinf(targets.tpot_seconds) else targets.tpot_seconds,
-            "percentile": targets.percentile,
-        },
-        "choices": [
-            {
-                **service_record(choice.service, choice.replicas, choice.load),
-                "dollars_per_hour": choice.dollars_per_hour,
-                "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
-                "binding": choice.binding,
-                **bounded_load(choice.service, choice.load, choice.replicas),
-            }
-            for choice in choices
-        ],
+        "ttft_seconds": None if math.isinf(targets.ttft_seconds) else targets.ttft_seconds,
+        "tpot_seconds": None if math.isinf(targets.tpot_seconds) else targets.tpot_seconds,
+        "percentile": targets.percentile,
+    }
+
+
+def choice_record(choice: Choice) -> dict[str, object]:
+    """One deployment as plain data."""
+    return {
+        **service_record(choice.service, choice.replicas, choice.load),
+        "dollars_per_hour": choice.dollars_per_hour,
+        "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
+        "binding": choice.binding,
+        **bounded_load(choice.service, choice.load, choice.replicas),
     }

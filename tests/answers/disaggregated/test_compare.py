@@ -14,6 +14,7 @@ import pytest
 from inference_econ.answers.disaggregated import budget, compare, fleets, load
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.answers.means import Means
 from inference_econ.answers.recommend import Targets
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HardwareSpec, Requests, catalog
@@ -362,10 +363,10 @@ def test_what_cannot_be_kept() -> None:
         compare.compare(both, Terms(Targets(0.001)))
     with pytest.raises(NothingFitsError, match=r"keeps TPOT 0\.1 ms \(p90\)\. Best reachable with a single request"):
         fleets.smallest(both, 5.0, Terms(Targets(tpot_seconds=1e-4)))
-    with pytest.raises(NothingFitsError, match="take at least 2 accelerators together, 1 are given"):
-        budget.largest(both, 1, Terms())
+    with pytest.raises(NothingFitsError, match="take at least 2 accelerators together, given: 1 GPU"):
+        budget.largest(both, Means(1), Terms())
     with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 1 ms"):
-        budget.largest(both, 8, Terms(Targets(ttft_seconds=1e-3)))
+        budget.largest(both, Means(8), Terms(Targets(ttft_seconds=1e-3)))
     assert fleets.aggregated(both, 5.0, Terms(Targets(tpot_seconds=1e-4))) is None
 
 
