@@ -119,11 +119,12 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
 def service_frontier_title(front: ServiceFrontier) -> str:
     """Model, hardware, lengths and formats in one line."""
     setup, requests = front.deployments.setup, front.deployments.requests
-    cached = cached_label(requests)
+    cached, speculation = cached_label(requests), front.deployments.speculation
+    proposer = "" if speculation is None else f"; {speculation.label}"
     return (
         f"{setup.model.name} on {setup.hardware.name}: {requests.isl.mean:g} input tokens{cached}, "
         f"{requests.osl.mean:g} output tokens, weights {setup.precision.weights}, KV {setup.precision.kv}, "
-        f"${front.deployments.setup.dollars_per_accelerator_hour:.4g} per GPU-hour"
+        f"${front.deployments.setup.dollars_per_accelerator_hour:.4g} per GPU-hour{proposer}"
     )
 
 

@@ -144,8 +144,8 @@ def _notes(speculated: Speculated) -> list[str]:
     if 0.0 < each < np.inf:
         notes.append(f"Proposing a token takes {each:.3g} ms with one request in flight.")
     notes.append(
-        "At equal numbers in flight. The batch is what a round works on; drafted is its best number of proposals, 0 "
-        "where plain decoding is quickest. TPOT includes the prefill of others, by the proposer too. $/M output "
+        f"At equal numbers in flight. The batch is what a round works on; {_drafted(speculation)}. TPOT includes the "
+        "prefill of others, by the proposer too. $/M output "
         f"carries the whole bill, at ${speculated.dollars_per_accelerator_hour:g} per GPU-hour. Assumptions: "
         f"{setup.assumptions.name}."
     )
@@ -159,11 +159,28 @@ def _notes(speculated: Speculated) -> list[str]:
     return [*notes, *caveats.remarks(speculated.subjects(), SEEN)]
 
 
+def _drafted(speculation: Speculation) -> str:
+    """What the number of proposals is, in words."""
+    if speculation.shortest == speculation.longest:
+        return "every round has the same number of proposals, as engines run it"
+    return "drafted is its best number of proposals, 0 where plain decoding is quickest"
+
+
+def _loss(speculated: Speculated) -> str:
+    """Where it is slowest against plain decoding, in words; nothing where it is not slower."""
+    worst = int(np.argmin(speculated.speedup))
+    if speculated.speedup[worst] >= 1.0 - 1e-6:
+        return ""
+    flight = f"{speculated.concurrency[worst]:.0f}"
+    return f" Elsewhere it costs speed, {speculated.speedup[worst]:.2f} times as quick with {flight} in flight."
+
+
 def _verdict(speculated: Speculated) -> str:
     """Where speculation pays, in words."""
     pays = np.flatnonzero(speculated.pays)
     if not pays.size:
-        return f"It never pays: no speed-up at any of 1 to {speculated.concurrency[-1]:.0f} requests in flight."
+        most = f"{speculated.concurrency[-1]:.0f}"
+        return f"It never pays: no speed-up at any of 1 to {most} requests in flight.{_loss(speculated)}"
     first, last = speculated.concurrency[pays[[0, -1]]]
     best = int(np.argmax(speculated.speedup))
     flight = speculated.concurrency[best]
@@ -173,7 +190,7 @@ def _verdict(speculated: Speculated) -> str:
         return f"It pays{start} up to all {last:.0f} requests that fit: {top}."
     gaps = "" if speculated.pays[pays[0] : pays[-1]].all() else ", not everywhere between"
     batch = f"a batch of {speculated.state.batch[pays[-1]]:.4g}"
-    return f"It pays{start} up to {last:.0f} requests in flight ({batch}){gaps}: {top}."
+    return f"It pays{start} up to {last:.0f} requests in flight ({batch}){gaps}: {top}.{_loss(speculated)}"
 
 
 def charts(speculated: Speculated) -> tuple[Chart, Chart]:
@@ -186,7 +203,8 @@ def charts(speculated: Speculated) -> tuple[Chart, Chart]:
     if speculated.pays.any() and not speculated.pays[-1]:
         marks = {"stops paying": float(speculated.concurrency[np.flatnonzero(speculated.pays)[-1] + 1])}
     speedups = tuple(Line(label, x, values.tolist()) for label, values in lines.items())
-    lengths = (Line("best draft length", x, [float(length) for length in speculated.drafted]),)
+    name = "best draft length" if _speculation(speculated).shortest == 0 else "draft length"
+    lengths = (Line(name, x, [float(length) for length in speculated.drafted]),)
     flight = "requests in flight"
     return (
         Chart("Without speculation over with it", flight, "ratio", speedups, "x", marks),
