@@ -16,6 +16,7 @@ from .parameters import COUNT, Rates
 @options.burstiness
 @options.promises
 @options.rent
+@options.scheduler
 @options.layout
 @proposals.proposer
 @click.option("--rates", type=Rates(), help="Requests/s in all, between commas [up to 1.2 x what it completes].")

@@ -28,7 +28,7 @@ def run(choices: options.Choices, offers: Sequence[Services], means: Means, most
 def _disaggregated(choices: options.Choices, offers: Sequence[Services], means: Means) -> Fleet | None:
     """The best fleet of two pools; None if there is none, or the options ask for what pools do not have.
 
-    That is several kinds of chips, fixed degrees, proposals of tokens, and answers of a single token.
+    That is several kinds of chips, fixed degrees or slots, proposals of tokens, and answers of a single token.
     """
     from inference_econ.answers.disaggregated.budget import largest
     from inference_econ.answers.disaggregated.pools import pools
@@ -36,7 +36,8 @@ def _disaggregated(choices: options.Choices, offers: Sequence[Services], means: 
     from inference_econ.answers.most_traffic import fullest
 
     (first, *others), space = offers, options.space(choices)
-    if others or first.speculation is not None or space.pins.given() or first.requests.decode_steps <= 0:
+    fixed = space.pins.given() or choices["slots"] is not None
+    if others or fixed or first.speculation is not None or first.requests.decode_steps <= 0:
         return None
     targets = options.targets(choices)
     terms = Terms(targets, choices["arrival_scv"], fullest(targets))

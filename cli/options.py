@@ -210,6 +210,12 @@ promises = apply(
     click.option("--tpot", type=Seconds(), help="Promise: time per output token, for example '30 ms'."),
 )
 
+#: What an engine is told about its batches; see :func:`offer`.
+scheduler = apply(
+    click.option("--slots", type=COUNT, help="Requests in flight of an instance at most [as many as memory holds]."),
+    click.option("--token-budget", type=COUNT, help="Prompt tokens that one step reads at most [of the preset]."),
+)
+
 rent = click.option(
     "--rent",
     type=click.Choice(["gpu", "node"]),
@@ -256,7 +262,11 @@ layout = apply(
 #: Options that say how large a fleet is.
 _SIZES = ("request_rate", "throughput", "gpus", "budget")
 #: What-ifs that have an option of their own.
-_OWN_OPTIONS = {"domain": "hardware.link_domain", "redundant_experts": "assumptions.experts.redundant"}
+_OWN_OPTIONS = {
+    "domain": "hardware.link_domain",
+    "redundant_experts": "assumptions.experts.redundant",
+    "token_budget": "assumptions.serving.prefill_chunk",
+}
 
 
 def what_ifs(choices: Choices) -> tuple[str, ...]:
@@ -364,7 +374,7 @@ def check_sizes(choices: Choices) -> None:
         With what was given.
     """
     named = [f"--{name.replace('_', '-')}" for name in _SIZES if choices.get(name) is not None]
-    if len(named) > 1:
+    if len(named) > 1 and {"--gpus", "--budget"} & set(named):
         raise InputError(
             f"give only one of {', '.join(named)}: a rate asks for the cheapest fleet, chips or a budget ask for the "
             "most traffic"
@@ -385,5 +395,7 @@ def offer(
 ) -> Services:
     """Every layout that the options leave open, as a service of some requests."""
     from inference_econ.answers.offer import offer
+    from inference_econ.answers.slots import with_slots
 
-    return offer(setup(choices, hardware), requests, space(choices), speculation)
+    layouts = offer(setup(choices, hardware), requests, space(choices), speculation)
+    return layouts if choices.get("slots") is None else with_slots(layouts, choices["slots"])

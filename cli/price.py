@@ -17,6 +17,7 @@ from .parameters import COUNT
 @options.subject
 @options.traffic
 @options.rent
+@options.scheduler
 @options.layout
 @proposals.proposer
 @click.option("--replicas", type=COUNT, help="Instances; by default the fewest that keep up.")

@@ -17,6 +17,7 @@ from .parameters import Name
 @options.traffic
 @options.means
 @options.rent
+@options.scheduler
 @options.layout
 @proposals.proposer
 @click.option("--on", "further", multiple=True, type=Name("hardware"), help="Further hardware to choose from (repeat).")

@@ -22,9 +22,10 @@ choices = options.apply(
     ),
     click.option("--cached", type=NON_NEGATIVE, help="With --serving: prompt tokens in the prefix cache."),
     click.option("--shared-prefix", type=NON_NEGATIVE, help="With --serving: tokens that all prompts begin with."),
+    options.scheduler,
 )
 #: Options that mean nothing for decode steps.
-_SERVING_ONLY = ("y", "cached", "shared_prefix")
+_SERVING_ONLY = ("y", "cached", "shared_prefix", "slots", "token_budget")
 #: Options that mean something else, or nothing, for services.
 _REFUSED = {
     "context": "--context",
