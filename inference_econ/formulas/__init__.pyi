@@ -13,4 +13,5 @@ from . import prefix_cache as prefix_cache
 from . import queueing as queueing
 from . import renting as renting
 from . import roofline as roofline
+from . import routing as routing
 from . import speculation as speculation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,21 @@ def test_impossible_hit_rates(isl: float, share: float, message: str) -> None:
     with pytest.raises(InputError) as caught:
         offload.prompt(isl, share)
     assert str(caught.value) == message
+
+
+def test_a_replica_that_is_dealt_turns_holds_more_and_finds_less() -> None:
+    dealt = replace(TALK, replicas=4, routing="round_robin")
+    alone, scattered = (reuse(each, 2.0, 1e12, 1e5) for each in (TALK, dealt))
+    assert scattered.needed_bytes > alone.needed_bytes
+    assert scattered.cached_tokens < alone.cached_tokens
+    assert scattered.returning == pytest.approx(alone.returning / 4)
+    assert reuse(replace(TALK, replicas=4), 2.0, 1e12, 1e5) == alone
+    for wrong, message in (
+        ({"replicas": 0}, "replicas must be a whole number from 1 on, got 0"),
+        ({"routing": "random"}, "routing: got 'random'; allowed: prefix_aware, round_robin"),
+    ):
+        with pytest.raises(InputError, match=message):
+            replace(TALK, **wrong)
 
 
 def test_impossible_conversations() -> None:
