@@ -63,12 +63,11 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
 
     options.check_sizes(choices)
     _check(choices)
-    requests, terms = options.requests(choices), _terms(choices)
+    requests, terms, means = options.requests(choices), _terms(choices), options.given_means(choices)
+    rate = options.request_rate(choices, requests)
     pools = _pools(choices, requests)
     comparison = compare.compare(pools, terms)
     fleet = together = None
-    rate = options.request_rate(choices, requests)
-    means = options.given_means(choices)
     if means is not None:
         fleet = budget.largest(pools, means, terms)
     elif rate is not None:

@@ -71,7 +71,7 @@ def test_the_picture(command: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((*APART, "--request-rate", 5, "--throughput", 9), "give only one of --request-rate, --throughput"),
+        ((*APART, "--request-rate", 5, "--throughput", 9), "give either --request-rate or --throughput, not both"),
         ((*APART, "--request-rate", 5, "--accelerators", 9), "give only one of --request-rate, --gpus"),
         ((*APART, "--decode-on", "h200_sxm", "--price", 3), "--price is for one kind of hardware; with --decode-on"),
         ((*APART, "--plot", "a.txt"), "a.txt: a picture's name must end in .svg, .png, .pdf"),
