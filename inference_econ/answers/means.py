@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from inference_econ.engine import Setup
@@ -53,10 +54,8 @@ class Means:
     def most_instances(self, setup: Setup, accelerators: int) -> int:
         """Instances of so many chips whose machines they are enough for [1]."""
         chips = self.most_accelerators(setup)
-        count = chips // accelerators
-        while count and setup.rented(count, accelerators) > chips:
-            count -= 1
-        return count
+        counts = range(1, chips // accelerators + 1)
+        return bisect_left(counts, True, key=lambda count: bool(setup.rented(count, accelerators) > chips))
 
     @property
     def text(self) -> str:

@@ -142,10 +142,8 @@ class _Budget:
 
         @cache
         def room(count: int) -> int:
-            most = max(int((self.given - count * size[0]) // size[1]), 0)
-            while most and not self._affordable((reader, writer), (count, most)):
-                most -= 1
-            return most
+            counts = range(1, int((self.given - count * size[0]) // size[1]) + 1)
+            return bisect_left(counts, True, key=lambda most: not self._affordable((reader, writer), (count, most)))
 
         @cache
         def fed(count: int) -> float:
