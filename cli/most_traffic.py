@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from inference_econ.errors import NothingFitsError
+from inference_econ.errors import InputError, NothingFitsError
 
 from . import options, show
 
@@ -43,5 +43,6 @@ def _disaggregated(choices: options.Choices, offers: Sequence[Services], means: 
     terms = Terms(targets, choices["arrival_scv"], fullest(targets))
     try:
         return largest(pools(options.setup(choices), first.requests, space), means, terms)
-    except NothingFitsError:
+    except (NothingFitsError, InputError):
+        # Too few chips, promises that no pools keep, or no link between them; all else was refused before.
         return None

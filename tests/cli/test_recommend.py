@@ -59,6 +59,13 @@ def test_the_most_traffic_of_a_budget(command: Command) -> None:
     assert pinned["disaggregated"] is None
 
 
+def test_chips_that_no_link_joins_serve_together_only(command: Command) -> None:
+    alone = ("--set", "hardware.nic_bytes_per_second_one_way=null", "--max-accelerators", 1)
+    found = record(command, "recommend", "llama_3_8b", "l40s", "--weights", "fp8", "--gpus", 2, *alone)
+    assert found["disaggregated"] is None
+    assert found["choices"][0]["replicas"] == 2
+
+
 def test_fewer_chips_than_the_model_needs(refused: Command) -> None:
     large = ("recommend", "llama_3_70b", "h100_sxm")
     assert "1 GPU: Llama 3.1 70B (bf16) needs at least 2 NVIDIA H100" in refused(*large, "--gpus", 1, code=1).err
