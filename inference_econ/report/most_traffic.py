@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.means import Means
+from inference_econ.answers.most_traffic import fullest
 from inference_econ.answers.recommend import Choice, Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.formulas import money
@@ -67,13 +69,20 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
     rows.sort(key=lambda row: -row[0])
     on = "" if several else f" on {chips.pop()}"
     notes = (
-        f"The most requests for {page.means.text} within the promises; tokens/s and $/M are of output, and $/M carries "
-        f"the whole bill. Binding: what a little more would break{_pools_label(apart)}. "
+        f"The most requests for {page.means.text}, {_within(page.targets)}; tokens/s and $/M are of output, and $/M "
+        f"carries the whole bill. Binding: what a little more would break{_pools_label(apart)}. "
         f"Assumptions: {assumptions_label(service.setup for service in services)}.",
         *caveats.remarks(under_load((choice.service, choice.load) for choice in page.choices), SEEN),
     )
     lines = tuple(row if several else row[1:] for _, row in rows)
     return Table(f"{service_title(services[0])}{on}", columns, lines, notes)
+
+
+def _within(targets: Targets) -> str:
+    """Up to where instances are filled, in words."""
+    if min(targets.ttft_seconds, targets.tpot_seconds) < math.inf:
+        return "within the promises"
+    return f"{100 * fullest(targets):g} % of what is completed"
 
 
 def _pools_label(apart: Fleet | None) -> str:

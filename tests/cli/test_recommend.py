@@ -45,7 +45,9 @@ def test_the_most_traffic_of_some_chips(command: Command) -> None:
     assert apart["binding"] in ("prefill", "decode")
     text = " ".join(command("recommend", *promised, "--gpus", 4).out.split())
     assert f"{apart['prefill_instances']}P{apart['decode_instances']}D" in text
-    assert "The most requests for 4 GPUs within the promises" in text
+    assert "The most requests for 4 GPUs, within the promises" in text
+    text = " ".join(command("recommend", *SMALL, "--gpus", 1).out.split())
+    assert "The most requests for 1 GPU, 80 % of what is completed" in text
 
 
 def test_the_most_traffic_of_a_budget(command: Command) -> None:
