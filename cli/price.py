@@ -34,13 +34,16 @@ def price(api_prices: str | None, output: options.Output, **choices: Any) -> Non
     from inference_econ.report.price import PricePage
 
     requests = options.requests(choices)
-    sheet = price(
-        options.offer(choices, requests, speculation=proposals.speculation(choices)),
-        options.request_rate(choices, requests),
-        targets=options.targets(choices),
-        replicas=choices["replicas"],
-        arrival_scv=choices["arrival_scv"],
-    )
+    layouts = options.offer(choices, requests, speculation=proposals.speculation(choices))
+    with show.progress_bar(quiet=output.quiet) as progress:
+        sheet = price(
+            layouts,
+            options.request_rate(choices, requests),
+            targets=options.targets(choices),
+            replicas=choices["replicas"],
+            arrival_scv=choices["arrival_scv"],
+            progress=progress,
+        )
     show.emit(PricePage(sheet, _api_prices(api_prices)), output)
 
 

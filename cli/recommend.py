@@ -47,5 +47,6 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
         most_traffic.run(choices, offers, means, most, output)
         return
     rate = options.request_rate(choices, requests)
-    deployments = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=most)
+    with show.progress_bar(quiet=output.quiet) as progress:
+        deployments = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=most, progress=progress)
     show.emit(RecommendationPage(deployments, targets), output)

@@ -15,10 +15,10 @@ from inference_econ.engine import (
     StepCosts,
     check_pins,
     evaluate,
-    layout_key,
     layout_record,
     memory,
     mfu,
+    recorded_key,
 )
 from inference_econ.engine.layouts import divisibility, plans
 from inference_econ.engine.operator_costs import operator_costs
@@ -110,8 +110,8 @@ class Explanation:
     def subjects(self) -> tuple[Instances]:
         """The deployment."""
         isl = None if self.prompt is None else self.setup.context + self.prompt
-        degrees = (float(self.layout[name]) for name in ("tp", "dp", "pp"))
-        return (Instances(self.setup, [self.accelerators], [self.batch], isl, layouts=[layout_key(*degrees)]),)
+        layouts = [recorded_key(self.layout)]
+        return (Instances(self.setup, [self.accelerators], [self.batch], isl, layouts=layouts),)
 
     @property
     def title(self) -> str:

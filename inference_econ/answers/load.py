@@ -11,11 +11,9 @@ import numpy as np
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.recommend import Targets, promised_rates
 from inference_econ.errors import InputError
-from inference_econ.serving import Loaded, Service, Services, Trace, kept_share
+from inference_econ.serving import Loaded, Service, Services, Trace, is_unproven, kept_share
 from inference_econ.serving.simulation import play
 
-#: Share of the time that prompts take up to which closed forms are within 5 % of the simulation [1].
-PROVEN = 0.6
 #: Loads that are tried where none are given, over what the fleet completes [1].
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.2)
 #: Called with the share of the work done, 0 to 1, and what is being done.
@@ -74,14 +72,6 @@ def usual_service(layouts: Services, targets: Targets) -> Service:
     return layouts.service(int(np.argmax(rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators))))
 
 
-def is_unproven(service: Service, requests_per_second: float) -> bool:
-    """Whether prompts take more of the time of an instance than closed forms were held against the simulation for.
-
-    See docs/closed_loop.md: up to :data:`PROVEN` of the time, times between tokens are within 5 %.
-    """
-    return requests_per_second * service.prefill_busy_seconds > PROVEN
-
-
 def sweep(
     service: Service,
     requests_per_second: Sequence[float] | None = None,
@@ -108,7 +98,7 @@ def sweep(
         Squared coefficient of variation of the times between arrivals [1].
     simulate : bool
         Play every load through the simulation too, half a second or so for each; otherwise only those for which
-        :func:`is_unproven` holds.
+        :func:`inference_econ.serving.proven.is_unproven` holds.
     progress : callable, optional
         Told the share of the work done.
 
@@ -147,7 +137,7 @@ def sweep(
                 arrival_scv=arrival_scv,
             )
         bill = sheet(service, rate, replicas=replicas, arrival_scv=arrival_scv)
-        doubtful = is_unproven(service, each) and not bill.load.saturated
-        played = play.rehearse(service, each, arrival_scv=arrival_scv) if simulate or doubtful else None
+        wanted = simulate or is_unproven(service, bill.load)
+        played = play.rehearse(service, each, arrival_scv=arrival_scv) if wanted else None
         points.append(LoadPoint(bill, kept, played))
     return points

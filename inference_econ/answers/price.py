@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inference_econ._types import Array
+from inference_econ._types import Array, Progress
 from inference_econ.answers.recommend import Targets, natural_rate, promised_rates, recommend
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Instances
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
-from inference_econ.serving import Loaded, Service, Services, loaded
+from inference_econ.serving import Loaded, Service, Services, loaded, served
 
 #: Kinds of tokens, each with a price of its own.
 KINDS = money.Bill._fields
@@ -87,6 +87,7 @@ def sheet(
     *,
     replicas: int = 1,
     arrival_scv: float = 1.0,
+    load: Loaded | None = None,
 ) -> Sheet:
     """Price the tokens of a traffic on some instances.
 
@@ -100,6 +101,8 @@ def sheet(
         Instances [1].
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
+    load : Loaded, optional
+        Of one instance, if it is known; by closed forms otherwise.
 
     Returns
     -------
@@ -112,7 +115,8 @@ def sheet(
     tokens the prefill as if nothing were cached before them; cached ones what their presence adds to it; output
     tokens the rest of the time that the request takes up. Idle time is borne in the same proportion.
     """
-    load = loaded(service, requests_per_second / replicas, arrival_scv=arrival_scv)
+    if load is None:
+        load = loaded(service, requests_per_second / replicas, arrival_scv=arrival_scv)
     requests, setup = service.requests, service.setup
     bill = float(setup.dollars_per_hour(replicas, service.accelerators))
     second = float(setup.dollars_per_hour_in_bulk(service.accelerators)) / _HOUR
@@ -150,6 +154,7 @@ def price(
     targets: Targets | None = None,
     replicas: int | None = None,
     arrival_scv: float = 1.0,
+    progress: Progress | None = None,
 ) -> Sheet:
     """What each kind of token costs at a traffic, on the cheapest deployment of an offer.
 
@@ -165,11 +170,14 @@ def price(
         Instances [1]; the fewest that keep the promises if not given. Given ones may be saturated: the sheet says so.
     arrival_scv : float
         Squared coefficient of variation of the times between arrivals [1].
+    progress : callable, optional
+        Told the share of the work done.
 
     Returns
     -------
     Sheet
-        Tokens by kind, their costs, and the load.
+        Tokens by kind, their costs, and the load, which is played where closed forms are not proven
+        (:func:`inference_econ.serving.proven.served`).
 
     Raises
     ------
@@ -181,8 +189,8 @@ def price(
     promised = Targets() if targets is None else targets
     if replicas is None:
         rate = natural_rate([layouts], promised) if requests_per_second is None else requests_per_second
-        best = recommend([layouts], rate, promised, arrival_scv=arrival_scv, most=1)[0]
-        return sheet(best.service, rate, replicas=best.replicas, arrival_scv=arrival_scv)
+        best = recommend([layouts], rate, promised, arrival_scv=arrival_scv, most=1, progress=progress)[0]
+        return sheet(best.service, rate, replicas=best.replicas, load=best.load)
     if not (replicas >= 1 and float(replicas).is_integer()):
         raise InputError(f"replicas must be a whole number from 1 on, got {replicas:g}")
     rates = promised_rates(layouts, promised)
@@ -193,4 +201,5 @@ def price(
     bills = layouts.setup.dollars_per_hour(replicas, layouts.plans.accelerators)
     smallest = enough & (bills == bills[enough].min()) if enough.any() else bills > 0
     index = int(np.argmax(np.where(smallest, rates, -1.0)))
-    return sheet(layouts.service(index), rate, replicas=int(replicas), arrival_scv=arrival_scv)
+    service = layouts.service(index)
+    return sheet(service, rate, replicas=int(replicas), load=served(service, arrival_scv)(rate / replicas))

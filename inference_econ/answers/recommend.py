@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Progress
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
-from inference_econ.serving import Loaded, Service, Services, check_rate, loaded
+from inference_econ.serving import Loaded, Service, Services, check_rate, is_unproven, loaded, served
 
 Array = npt.NDArray[np.float64]
 
@@ -21,6 +23,11 @@ Array = npt.NDArray[np.float64]
 FILLED = 0.8
 #: Share of what an instance completes beyond which nobody plans: the wait there hangs on the last digit [1].
 FULLEST = 0.98
+#: Where a load is played, instances are counted as finely as one in so many, and up to so many times as many as closed
+#: forms say [1].
+_FINEST, _MOST_MORE = 16, 8
+#: Layouts that are played at most; the next ones that would have to be are not chosen [1].
+_MOST_PLAYED = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +116,8 @@ def recommend(
     *,
     arrival_scv: float = 1.0,
     most: int = 5,
+    play: bool = True,
+    progress: Progress | None = None,
 ) -> list[Choice]:
     """The cheapest deployments that keep some promises, best first; one per size of instance and kind of chip.
 
@@ -124,6 +133,10 @@ def recommend(
         See :func:`inference_econ.serving.load.loaded` [1].
     most : int
         Choices wanted, shared evenly among the kinds of chips [1].
+    play : bool
+        Play what closed forms choose where they are not proven, and correct it; otherwise closed forms count.
+    progress : callable, optional
+        Told the share of the work done.
 
     Returns
     -------
@@ -140,7 +153,8 @@ def recommend(
     Notes
     -----
     The steady states bound the rate that a layout can promise; only layouts whose bound is cheaper than the choices
-    found so far are put under load.
+    found so far are put under load: by closed forms, and, where these choose a layout but are not proven, by playing
+    the load and adding instances until the promises hold.
     """
     if requests_per_second is None:
         requests_per_second = natural_rate(offers, targets)
@@ -153,8 +167,10 @@ def recommend(
         cost = np.where(rates > 0.0, layouts.setup.dollars_per_hour(replicas, sizes), np.inf)
         bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]
     kept: dict[tuple[int, int], Choice] = {}
-    most_each = max(1, most // len(offers))
-    for bound, which, index in sorted(bounds):
+    most_each, played = max(1, most // len(offers)), 0
+    for number, (bound, which, index) in enumerate(sorted(bounds)):
+        if progress is not None:
+            progress(number / len(bounds), f"{len(bounds)} layouts")
         layouts = offers[which]
         key = which, int(layouts.plans.accelerators[index])
         rivals = sorted(choice.dollars_per_hour for (rival, _), choice in kept.items() if rival == which)
@@ -165,6 +181,12 @@ def recommend(
         if bound > limit:
             continue
         choice = _fewest(layouts.service(index), requests_per_second, targets, limit, arrival_scv)
+        if choice is not None and key in kept and _rank(choice) >= _rank(kept[key]):
+            continue
+        if play and choice is not None and is_unproven(choice.service, choice.load):
+            played += 1
+            last = played > _MOST_PLAYED
+            choice = None if last else _played(choice, requests_per_second, targets, limit, arrival_scv)
         if choice is not None and (key not in kept or _rank(choice) < _rank(kept[key])):
             kept[key] = choice
     if not kept:
@@ -237,6 +259,35 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
     fewest = low + bisect_left(range(low, high), True, key=lambda replicas: targets.broken(shared(replicas)) is None)
     broken = "instance" if fewest == 1 else targets.broken(shared(fewest - 1)) or "capacity"
     return Choice(service, fewest, shared(fewest), bill(fewest), broken)
+
+
+def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
+    """A choice with as many instances as its load needs where it is played, at least those of closed forms.
+
+    None if these cost more than the limit. Instances are added in growing steps, and taken away again by halves, to
+    about one in :data:`_FINEST`: a dozen plays at most for three times as many.
+    """
+    service, fewest = choice.service, choice.replicas
+    load = served(service, arrival_scv)
+
+    @cache
+    def shared(replicas: int) -> Loaded:
+        return load(rate / replicas)
+
+    grain, low, high = -(-fewest // _FINEST), fewest, fewest
+
+    def bill(replicas: int) -> float:
+        return float(service.setup.dollars_per_hour(replicas, service.accelerators))
+
+    while targets.broken(shared(high)) is not None:
+        if bill(high) > limit or high > _MOST_MORE * fewest + _MOST_MORE:
+            return None
+        low, high = high + 1, high + max(2 * (high - fewest), grain)
+    tried = range(low, high, grain)
+    place = bisect_left(tried, True, key=lambda replicas: targets.broken(shared(replicas)) is None)
+    needed = tried[place] if place < len(tried) else high
+    binding = choice.binding if needed == fewest else targets.broken(shared(max(needed - grain, fewest))) or "capacity"
+    return replace(choice, replicas=needed, load=shared(needed), dollars_per_hour=bill(needed), binding=binding)
 
 
 def best_reachable(every: Sequence[Services], targets: Targets) -> str:

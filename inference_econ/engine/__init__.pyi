@@ -12,6 +12,7 @@ from .layouts.degrees import layout_columns as layout_columns
 from .layouts.degrees import layout_key as layout_key
 from .layouts.degrees import layout_keys as layout_keys
 from .layouts.degrees import layout_record as layout_record
+from .layouts.degrees import recorded_key as recorded_key
 from .layouts.divisibility import MACHINE as MACHINE
 from .layouts.divisibility import indivisible as indivisible
 from .layouts.grids import ContinuousLayouts as ContinuousLayouts

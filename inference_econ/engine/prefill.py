@@ -14,6 +14,7 @@ from inference_econ.engine.collectives import Network, collective_seconds
 from inference_econ.engine.layouts.plans import Plans, attention_groups, dealt
 from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.engine.operators.table import Collective
+from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds, takes_turns
 from inference_econ.inputs import BYTES_PER_ELEMENT, counting
@@ -80,8 +81,9 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     Causal attention: a new token attends to what is cached and to the new ones before it. With
     ``prefill_chunk`` a prompt is read in equal chunks, each of which reads the cache of those before.
     """
-    operators = _by_operators(setup, plans, tokens, cached)
-    factor = over_operators(setup, replace(plans, batch=prompts_together(setup, plans), new_tokens=tokens))
+    together = prompts_together(setup, plans)
+    operators = _by_operators(setup, plans, together, tokens, cached)
+    factor = over_operators(setup, replace(plans, batch=together, new_tokens=tokens))
     return replace(
         operators,
         seconds=factor * operators.seconds,
@@ -99,13 +101,13 @@ def over_operators(setup: Setup, plans: Plans) -> Array | float:
     return factor if turns is None else np.where(turns, 1.0, factor)
 
 
-def _by_operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> Prefill:
+def _by_operators(setup: Setup, plans: Plans, together: Array, tokens: float, cached: float) -> Prefill:
     """What its operators take of the time of a prompt; see :func:`prefill`."""
     limit = setup.assumptions.serving.prefill_chunk
     chunks = max(1, math.ceil(tokens / limit)) if limit else 1
     each = tokens / chunks
     halfway = replace(setup, context=cached + (tokens - each) / 2.0, spread=tokens - each)
-    together, gathering, split = prompts_together(setup, plans), np.zeros(()), setup.assumptions.serving.prefill_split
+    gathering, split = np.zeros(()), setup.assumptions.serving.prefill_split
     reading = replace(plans, batch=plans.pp, new_tokens=each, prefill=True, fullest=1.0)
     if split == "prompts":
         reading = replace(reading, fullest=together / plans.pp)
@@ -113,8 +115,9 @@ def _by_operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> P
         gathering, together = _gathering(setup, plans, each), plans.pp
     else:
         reading = replace(reading, batch=together)
-    step = fastest_cut(halfway, reading) + gathering
-    share = (_chip_seconds(halfway, reading, step - gathering) + gathering) / step
+    work = halfway.work(reading)
+    step = fastest_cut(halfway, reading, work) + gathering
+    share = (_chip_seconds(halfway, reading, work, step - gathering) + gathering) / step
     full = step
     if np.any(together > reading.batch):
         full = fastest_cut(halfway, replace(reading, batch=together, fullest=1.0))
@@ -132,12 +135,12 @@ def _free_passage(setup: Setup, plans: Plans, paced: Array) -> Array:
     return fastest_cut(replace(setup, assumptions=assumed.changed({"layout.pipeline_stages": "even"})), plans)
 
 
-def _chip_seconds(setup: Setup, plans: Plans, seconds: Array) -> Array:
+def _chip_seconds(setup: Setup, plans: Plans, work: Work, seconds: Array) -> Array:
     """Time of a step without what its chips wait for the host to launch kernels [s]."""
-    host = host_seconds(setup, setup.work(plans)) + overhead_seconds(setup, plans)
+    host = host_seconds(setup, work) + overhead_seconds(setup, plans)
     if np.all(seconds > host * (1.0 + 1e-9)):
         return seconds
-    return fastest_cut(unhindered(setup), plans)
+    return fastest_cut(unhindered(setup), plans, work)
 
 
 def unhindered(setup: Setup) -> Setup:
@@ -236,7 +239,7 @@ def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompt
     return over_operators(setup, reading) * fastest_cut(replace(setup, context=cached), reading)
 
 
-def fastest_cut(setup: Setup, plans: Plans) -> Array:
-    """Time of a step under the better way to cut matrices [s]."""
-    times = step_seconds(setup, plans)
+def fastest_cut(setup: Setup, plans: Plans, work: Work | None = None) -> Array:
+    """Time of a step under the better way to cut matrices [s]; see :func:`step_seconds` for its ``work``."""
+    times = step_seconds(setup, plans, work)
     return times[0] if len(times) == 1 else np.minimum.reduce(times)

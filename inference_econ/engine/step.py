@@ -76,7 +76,7 @@ class Roofline:
         return longer + self.shown * np.minimum(self.compute, self.memory) if self.shown else longer
 
 
-def step_seconds(setup: Setup, plans: Plans) -> list[Array]:
+def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[Array]:
     """Total time of a step for every plan, feasible or not, under each way to cut matrices.
 
     Parameters
@@ -85,6 +85,8 @@ def step_seconds(setup: Setup, plans: Plans) -> list[Array]:
         What, on what, how.
     plans : Plans
         Deployments, shape (...).
+    work : Work, optional
+        Their operator table, if somebody has it already.
 
     Returns
     -------
@@ -96,7 +98,7 @@ def step_seconds(setup: Setup, plans: Plans) -> list[Array]:
     Eq. (29) of Erdil (2025) under ``overlap: step``; the same table is summed in other orders
     under ``operator`` (an ordinary roofline per operator) and ``none``.
     """
-    work = setup.work(plans)
+    work = setup.work(plans) if work is None else work
     alone, exchanged = _alone_and_exchanged(setup, work)
     host = host_seconds(setup, work)
     totals = [np.maximum(alone + each, host) for each in exchanged]
@@ -243,7 +245,7 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
     compute_rate = repeats / setup.flops_per_second(operator.dtype, operator.kind)
     tokens, sequences = work.tokens_of(operator), work.sequences_of(operator)
     compute = operator.flop_per_token * compute_rate * tokens
-    if np.any(operator.flop_per_sequence):
+    if _some(operator.flop_per_sequence):
         compute = compute + operator.flop_per_sequence * compute_rate * sequences
     return Roofline(
         np.asarray(compute * operator.padding),
@@ -257,7 +259,12 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
 def _cached_bytes(operator: Operator, work: Work) -> Array:
     """Cache that one occurrence of a row reads, for each sequence and for all of them [B]."""
     each = np.asarray(operator.kv_bytes_per_sequence * work.sequences_of(operator))
-    return each + operator.shared_kv_bytes if np.any(operator.shared_kv_bytes) else each
+    return each + operator.shared_kv_bytes if _some(operator.shared_kv_bytes) else each
+
+
+def _some(values: Array | float) -> bool:
+    """Whether any of them is not 0; most entries of a table are plain numbers, for which numpy takes long."""
+    return values != 0.0 if isinstance(values, float) else bool(values.any())
 
 
 def _rooflines(setup: Setup, work: Work) -> list[Roofline]:
@@ -290,13 +297,13 @@ def _step_overlapped(setup: Setup, work: Work) -> Array:
     for operator in work.operators:
         rate = operator.repeats / setup.flops_per_second(operator.dtype, operator.kind)
         per_token = per_token + operator.flop_per_token * rate * operator.padding
-        if np.any(operator.flop_per_sequence):
+        if _some(operator.flop_per_sequence):
             per_sequence = per_sequence + operator.flop_per_sequence * rate
         traffic = traffic + operator.activation_bytes_per_token * operator.repeats
         slower = bytes_per_second / setup.weight_bytes_per_second(operator.dtype, operator.kind)
         fixed = fixed + operator.weight_bytes * (operator.repeats * slower)
         cached = cached + operator.kv_bytes_per_sequence * operator.repeats
-        if np.any(operator.shared_kv_bytes):
+        if _some(operator.shared_kv_bytes):
             shared = shared + operator.shared_kv_bytes * operator.repeats
     cached, shared = (read * (bytes_per_second / setup.kv_bytes_per_second) for read in (cached, shared))
     moved = fixed + traffic * work.tokens + cached * work.sequences + shared
@@ -307,6 +314,8 @@ def communication(network: Network, work: Work, layout: TensorLayout, operators:
     """Seconds of the collectives of some rows [s]."""
     total = np.zeros(())
     for operator in operators:
+        if not _some(operator.repeats):
+            continue
         for collective in operator.collectives.get(layout, ()):
             repeats = operator.repeats * collective.repeats
             tokens = work.tokens_sent(operator, collective)

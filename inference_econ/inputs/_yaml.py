@@ -226,29 +226,30 @@ def merge(base: Document, changes: Document) -> Document:
 
     Lists, scalars and empty mappings replace what was there.
     """
-    lines = dict(base.lines)
-    data = _merge(base.data, changes.data, (), lines, changes.lines)
+    replaced: set[Location] = set()
+    data = _merge(base.data, changes.data, (), replaced)
+
+    def is_new(place: Location) -> bool:
+        return any(place[:length] in replaced for length in range(1, len(place) + 1))
+
+    lines = {place: line for place, line in base.lines.items() if not is_new(place)}
+    lines |= {place: line for place, line in changes.lines.items() if is_new(place)}
     return Document(data, changes.origin, lines)
 
 
 def _merge(
-    old: dict[str, Value],
-    new: dict[str, Value],
-    location: Location,
-    lines: dict[Location, tuple[str, int]],
-    new_lines: dict[Location, tuple[str, int]],
+    old: dict[str, Value], new: dict[str, Value], location: Location, replaced: set[Location]
 ) -> dict[str, Value]:
+    """One mapping over another; the places of all values that are not from the old one are added to ``replaced``."""
     merged = dict(old)
     for key, value in new.items():
         place = (*location, key)
         before = merged.get(key)
         if isinstance(before, dict) and isinstance(value, dict) and value:
-            merged[key] = _merge(before, value, place, lines, new_lines)
+            merged[key] = _merge(before, value, place, replaced)
             continue
         merged[key] = value
-        for stale in [known for known in lines if known[: len(place)] == place]:
-            del lines[stale]
-        lines.update({known: at for known, at in new_lines.items() if known[: len(place)] == place})
+        replaced.add(place)
     return merged
 
 

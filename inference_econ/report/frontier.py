@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference_econ.answers.sources import sources
-from inference_econ.engine import Instances
+from inference_econ.engine import Instances, layout_keys
 from inference_econ.report import caveats
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
@@ -132,7 +132,8 @@ def _listed(front: Frontier, plans: PlanTable | None) -> Instances:
     if plans is None:
         return points
     sizes, batches = plans.plans.accelerators.tolist(), plans.plans.batch.tolist()
-    return points._replace(accelerators=sizes, concurrency=batches)
+    layouts = layout_keys(plans.plans, front.setup.assumptions.layout)
+    return points._replace(accelerators=sizes, concurrency=batches, layouts=layouts)
 
 
 def assumed(fronts: Mapping[str, Frontier]) -> list[str]:

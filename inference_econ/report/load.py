@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inference_econ.answers.load import PROVEN, LoadPoint, is_unproven
+from inference_econ.answers.load import LoadPoint
 from inference_econ.answers.recommend import Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
@@ -23,7 +23,7 @@ from inference_econ.report.service import (
     service_title,
 )
 from inference_econ.report.table import Table, dollars
-from inference_econ.serving import Trace
+from inference_econ.serving import Trace, is_unproven
 from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
@@ -118,16 +118,13 @@ def _saturation(points: Sequence[LoadPoint]) -> list[str]:
 
 def _unproven(points: Sequence[LoadPoint]) -> list[str]:
     """At which loads the closed forms of the table are doubtful, in words."""
-    doubtful = [
-        point for point in points
-        if not point.load.saturated and is_unproven(point.sheet.service, point.load.requests_per_second)
-    ]  # fmt: skip
+    doubtful = [point for point in points if is_unproven(point.sheet.service, point.load)]
     if not doubtful:
         return []
     rates = ", ".join(f"{point.requests_per_second:.4g}" for point in doubtful)
     return [
-        f"At {rates} requests/s prompts take more than {100 * PROVEN:.0f} % of the time, and closed forms may be off "
-        "by more than 5 %: the simulation has played these loads, and counts there."
+        f"At {rates} requests/s prompts take too much of the time, or lengths vary too much, for closed forms to be "
+        "within 5 %: the simulation has played these loads, and counts there."
     ]
 
 

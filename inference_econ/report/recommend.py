@@ -68,9 +68,19 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     notes = (
         f"The first is the cheapest. Binding: what one instance less would break. $/M output carries the whole bill. "
         f"Assumptions: {assumptions_label(setups)}.",
+        *_played(choices),
         *caveats.remarks(under_load((choice.service, choice.load) for choice in choices), SEEN),
     )
     return Table(service_title(best.service), columns, tuple(rows), notes)
+
+
+def _played(choices: Sequence[Choice]) -> list[str]:
+    """Which choices do not rest on closed forms, in words."""
+    rows = [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]
+    if not rows:
+        return []
+    which = "Loads" if len(rows) == len(choices) else f"Row{'s' if len(rows) > 1 else ''} {', '.join(rows)}"
+    return [f"{which}: played request by request, as closed forms are not within 5 % there."]
 
 
 def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, object]:

@@ -26,11 +26,12 @@ def layout_of(service: Service) -> dict[str, float | str]:
 
 def load_notes(load: Loaded, replicas: int) -> list[str]:
     """What users see at a load, in words."""
-    rate = load.requests_per_second * replicas
+    rate, played = load.requests_per_second * replicas, ", played" if load.played else ""
     if load.saturated:
         return [
             f"SATURATED: {rate:g} requests/s are {100 * load.utilization:.0f} % of what it completes "
-            f"({load.completed_per_second * replicas:.3g}/s): queues grow without end, and the rest is not served."
+            f"({load.completed_per_second * replicas:.3g}/s{played}): queues grow without end, and the rest is not "
+            "served."
         ]
     ttft, tpot = (
         ", ".join(f"{name} {milliseconds(times[name])}" for name in SHARES)
@@ -38,7 +39,7 @@ def load_notes(load: Loaded, replicas: int) -> list[str]:
     )
     return [
         f"{rate:.4g} requests/s, {100 * load.utilization:.0f} % of what it completes; {load.in_flight:.1f} in flight "
-        f"per instance. TTFT {ttft}; TPOT {tpot} ms."
+        f"per instance. TTFT {ttft}; TPOT {tpot} ms{played}."
     ]
 
 
@@ -51,6 +52,7 @@ def load_record(load: Loaded, replicas: int) -> dict[str, object]:
         "saturated": load.saturated,
         "in_flight_per_instance": load.in_flight,
         "probability_of_waiting": load.waiting,
+        "played": load.played,
         "ttft_seconds": finite(load.ttft_seconds),
         "tpot_seconds": finite(load.tpot_seconds),
     }

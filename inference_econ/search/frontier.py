@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference_econ._types import Array, Indices, Progress
-from inference_econ.engine import Grid, Instances, Plans, Setup, Speculation, evaluate, layout_columns, layout_key, mfu
+from inference_econ.engine import (
+    Grid,
+    Instances,
+    Plans,
+    Setup,
+    Speculation,
+    evaluate,
+    layout_columns,
+    mfu,
+    recorded_key,
+)
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Traffic
@@ -189,7 +199,7 @@ class Frontier:
         """Every point as an instance that may be unlike what was measured, or some points of it."""
         shown = self.points() if points is None else points
         sizes, batches = [point.accelerators for point in shown], [point.batch for point in shown]
-        layouts = [layout_key(*(float(point.layout[name]) for name in ("tp", "dp", "pp"))) for point in shown]
+        layouts = [recorded_key(point.layout) for point in shown]
         isl, osl = (None, None) if self.traffic is None else (self.traffic.isl, self.traffic.osl)
         speculates = self.speculation is not None
         return (Instances(self.setup, sizes, batches, isl, osl, speculates=speculates, layouts=layouts),)

@@ -8,6 +8,8 @@ from .load import check_rate as check_rate
 from .load import kept_share as kept_share
 from .load import loaded as loaded
 from .load import summary as summary
+from .proven import is_unproven as is_unproven
+from .proven import served as served
 from .services import Service as Service
 from .services import Services as Services
 from .services import every_service as every_service

@@ -43,6 +43,8 @@ class Loaded:
         Probability that a request waits for a slot [1].
     ttft_seconds, tpot_seconds : dict of str to float
         ``mean``, ``p50``, ``p90``, ``p99`` [s].
+    played : bool
+        It is what requests saw in the simulation; otherwise it follows from closed forms.
     """
 
     requests_per_second: float
@@ -53,6 +55,7 @@ class Loaded:
     waiting: float
     ttft_seconds: Mapping[str, float]
     tpot_seconds: Mapping[str, float]
+    played: bool = False
 
 
 def loaded(service: Service, requests_per_second: float, *, arrival_scv: float = 1.0) -> Loaded:

@@ -162,7 +162,7 @@ def beside(
     number = np.maximum(prompts * parts.number, TINY)
     usual = np.minimum(number, _MANY)
     count = np.arange(np.ceil(usual.max() + 8.0 * np.sqrt(usual.max())) + 9.0)
-    chance = found = _poisson(usual, count[:-1])
+    chance = found = _poisson(usual, count[:-1], _factorials(count[:-1]))
     begun = np.minimum(count, stages[..., None])
     work = stages[..., None] * shared.at(count / stages[..., None])
     # Work of the chips for 0, 1, .. parts; what a step has no room for takes further ones, which decode as well.
@@ -201,13 +201,14 @@ def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
     Of two kinds of steps, with prompts and without: more come during the former. Twice the same: a prompt meets others
     as a step does.
     """
-    chance = _poisson(mean, count)
+    factorials = _factorials(count)
+    chance = _poisson(mean, count, factorials)
     for _ in range(_PASSES):
         none = chance[..., 0]
         longer = (chance[..., 1:] * length[..., 1:]).sum(axis=-1) / np.maximum(1.0 - none, TINY)
         short = length[..., 0]
         rate = mean / (none * short + (1.0 - none) * longer)
-        idle, full = (_poisson(np.maximum(rate * each, TINY), count) for each in (short, longer))
+        idle, full = (_poisson(np.maximum(rate * each, TINY), count, factorials) for each in (short, longer))
         none = full[..., 0] / np.maximum(1.0 - idle[..., 0] + full[..., 0], TINY)
         chance = none[..., None] * idle + (1.0 - none)[..., None] * full
         chance = chance / chance.sum(axis=-1, keepdims=True)
@@ -220,26 +221,31 @@ def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
     At a random time counts are Poisson-distributed about a mean that follows from the mean of a step; a step of twice
     the length is met twice as often.
     """
-    highest = np.log(2.0 * count[-1])
+    highest, factorials = np.log(2.0 * count[-1]), _factorials(count)
     log = np.minimum(np.log(mean * length[..., 1] / length[..., 0]), highest)
     for _ in range(_NEWTON):
-        met = _poisson(np.exp(log), count)
+        met = _poisson(np.exp(log), count, factorials)
         steps = met / length
         steps = steps / steps.sum(axis=-1, keepdims=True)
         average = (steps * count).sum(axis=-1)
         variance = (steps * count**2).sum(axis=-1) - average**2
         change = np.log(mean / average) * average / np.maximum(variance, TINY * average)
         log = np.minimum(log + np.clip(change, -1.0, 1.0), highest)
-    met = _poisson(np.exp(log), count)
+    met = _poisson(np.exp(log), count, factorials)
     steps = met / length
     return steps / steps.sum(axis=-1, keepdims=True), met / met.sum(axis=-1, keepdims=True)
 
 
-def _poisson(mean: Array, count: Array) -> Array:
-    """Probability of each of some counts, shape (..., k), about means of shape (...) [1]."""
+def _poisson(mean: Array, count: Array, factorials: Array) -> Array:
+    """Probability of each of some counts, shape (..., k), about means of shape (...) [1]; see :func:`_factorials`."""
+    return np.asarray(np.exp(count * np.log(mean)[..., None] - mean[..., None] - factorials))
+
+
+def _factorials(count: Array) -> Array:
+    """Logarithms of the factorials of some counts [1]."""
     from scipy.special import gammaln
 
-    return np.asarray(np.exp(count * np.log(mean)[..., None] - mean[..., None] - gammaln(count + 1.0)))
+    return np.asarray(gammaln(count + 1.0))
 
 
 def several_fit(setup: Setup, requests: Requests) -> bool:

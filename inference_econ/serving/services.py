@@ -27,7 +27,7 @@ from inference_econ.engine import (
 )
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import Requests
-from inference_econ.serving.steady import Steady, steady
+from inference_econ.serving.steady import Steady, decode_steps, steady
 
 #: Batches per layout, from one request to a full cache in equal ratios.
 _BATCHES = 48
@@ -49,6 +49,8 @@ class Services:
         Requests whose cache fits [1].
     steady : callable
         Gives :attr:`states`, which are calculated when they are first asked for.
+    decoding : callable
+        Gives the batches of these states and their decode steps alone [1], [s]; arrays of shape (n, k).
     speculation : Speculation or None
         Who proposes tokens.
     """
@@ -58,6 +60,7 @@ class Services:
     plans: Plans
     slots: Array
     steady: Callable[[], Steady]
+    decoding: Callable[[], tuple[Array, Array]]
     speculation: Speculation | None = None
 
     def __len__(self) -> int:
@@ -71,12 +74,20 @@ class Services:
     def service(self, index: int) -> Service:
         """One of them."""
         plans, slots = self.plans.at((np.array([index]),)), int(self.slots[index])
-        return Service(self.setup, self.requests, plans, slots, lambda: self.states.take(index), self.speculation)
+        return Service(
+            self.setup, self.requests, plans, slots, lambda: self.states.take(index), lambda: self._taken(index),
+            self.speculation,
+        )  # fmt: skip
 
     def take(self, indices: Indices) -> Services:
         """Some of them."""
         plans, slots = self.plans.at((indices,)), self.slots[indices]
-        return replace(self, plans=plans, slots=slots, steady=lambda: self.states.take(indices))
+        states, decoding = (lambda: self.states.take(indices)), (lambda: self._taken(indices))
+        return replace(self, plans=plans, slots=slots, steady=states, decoding=decoding)
+
+    def _taken(self, index: int | Indices) -> tuple[Array, Array]:
+        batches, seconds = self.decoding()
+        return batches[index], seconds[index]
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,8 @@ class Service:
         Requests whose cache fits [1].
     steady : callable
         Gives :attr:`states`, which are calculated when they are first asked for.
+    decoding : callable
+        Gives the batches of these states and their decode steps alone [1], [s]; arrays of shape (k,).
     speculation : Speculation or None
         Who proposes tokens.
     """
@@ -104,6 +117,7 @@ class Service:
     plans: Plans
     slots: int
     steady: Callable[[], Steady]
+    decoding: Callable[[], tuple[Array, Array]]
     speculation: Speculation | None = None
 
     @cached_property
@@ -142,7 +156,7 @@ class Service:
 
     def step_seconds(self, batch: npt.ArrayLike) -> Array:
         """A decode step without prefill for some requests, shape (...) [s]."""
-        return np.asarray(np.interp(np.asarray(batch, dtype=float), self.states.batch, self.states.decode_seconds))
+        return np.asarray(np.interp(np.asarray(batch, dtype=float), *self.decoding()))
 
     def reading(self, tokens: float, cached: float = 0.0) -> Prefill:
         """Time to read a prompt of so many new tokens after cached ones, by whoever proposes tokens as well."""
@@ -226,12 +240,16 @@ def services(
         Who proposes tokens, on the same chips.
     """
     slots = np.minimum(slots, _begun(setup, requests, plans))
-    shares = np.arange(batches) / (batches - 1.0)
+    each = plans.column(slots[:, None] ** (np.arange(batches) / (batches - 1.0)))
 
     def states() -> Steady:
-        return steady(setup, plans.column(slots[:, None] ** shares), requests, speculation)
+        return steady(setup, each, requests, speculation)
 
-    return Services(setup, requests, plans, slots, states, speculation)
+    def decoding() -> tuple[Array, Array]:
+        seconds, tokens = decode_steps(setup, each, speculation)
+        return each.batch, seconds / tokens
+
+    return Services(setup, requests, plans, slots, states, decoding, speculation)
 
 
 def _begun(setup: Setup, requests: Requests, plans: Plans) -> Array | float:

@@ -204,7 +204,7 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     answer gives beyond its end is not counted: answers are long beside drafts.
     """
     batch = np.broadcast_to(plans.batch, plans.shape)
-    decode, tokens = _decode(setup, replace(plans, batch=batch), speculation)
+    decode, tokens = decode_steps(setup, replace(plans, batch=batch), speculation)
     reading = read_prompt(setup, plans, requests.new_tokens, requests.cached, speculation)
     if not setup.assumptions.serving.prefill_chunk:
         shared = SharedWork.of(setup, plans, requests)
@@ -227,7 +227,7 @@ def _saved(setup: Setup, plans: Plans, requests: Requests, tokens: Array, shared
     return saved_seconds(setup, plans, parts.tokens, parts.cached, prompts, alone)
 
 
-def _decode(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
+def decode_steps(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
     """Time of a decode step, or of a round of the best draft length [s], and the tokens that it gives a request [1]."""
     if speculation is None:
         # Every stage has a sequence.

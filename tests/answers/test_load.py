@@ -185,4 +185,5 @@ def test_charts_of_latencies_and_cost() -> None:
     assert each.lines[1].y[0] == pytest.approx(1e3 * points(simulate=True)[0].load.tpot_seconds["p99"])
     assert not math.isnan(each.lines[2].y[-1])
     assert list(cost.marks.values()) == [service_of().most_requests_per_second]
-    assert len(load_charts(points())[0].lines) == 2
+    proven = sweep(service_of(isl="1000", osl="1000"), [1.0, 2.0])
+    assert len(load_charts(proven)[0].lines) == 2

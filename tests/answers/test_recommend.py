@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from inference_econ.answers.recommend import Choice, Targets, natural_rate, promised_rates, recommend
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.serving import Services, loaded
+from inference_econ.serving import Services, loaded, served
 from tests.offered import offer_of
 
 #: Instances that are tried one by one at most.
@@ -62,7 +62,7 @@ def test_the_choice_is_the_cheapest_of_all(
     requests = 10.0**rate
     expected = cheapest(found, requests, targets, scv)
     try:
-        (choice,) = recommend([found], requests, targets, arrival_scv=scv, most=1)
+        (choice,) = recommend([found], requests, targets, arrival_scv=scv, most=1, play=False)
     except NothingFitsError:
         assert math.isinf(expected)
         return
@@ -182,3 +182,32 @@ def test_a_natural_traffic_where_none_is_given() -> None:
     again = recommend([offer], natural_rate([offer], targets), targets)
     assert [choice.dollars_per_hour for choice in chosen] == [choice.dollars_per_hour for choice in again]
     assert chosen[0].load.tpot_seconds["p90"] <= 0.02
+
+
+def test_a_load_that_is_played_needs_what_it_needs() -> None:
+    """Closed forms choose; where they are not proven, as many instances as the player says."""
+    offer, targets = offer_of(isl="8000", osl="50", pins=(("tp", 1), ("dp", 1), ("pp", 1))), Targets(tpot_seconds=0.1)
+    (closed,), (played,) = (recommend([offer], 20.0, targets, most=1, play=play) for play in (False, True))
+    assert not closed.load.played
+    load = served(played.service)
+    assert played.load == load(20.0 / played.replicas)
+    assert played.load.played
+    assert targets.broken(played.load) is None
+    assert played.replicas >= closed.replicas
+    assert played.dollars_per_hour == pytest.approx(closed.dollars_per_hour * played.replicas / closed.replicas)
+    if played.replicas > closed.replicas:
+        assert targets.broken(load(20.0 / closed.replicas)) is not None
+
+
+def test_what_is_proven_is_not_played() -> None:
+    offer, targets = offer_of(isl="1000", osl="1000", most=2), Targets(tpot_seconds=0.03)
+    both = [recommend([offer], 5.0, targets, play=play) for play in (False, True)]
+    assert [(choice.replicas, choice.load) for choice in both[0]] == [(c.replicas, c.load) for c in both[1]]
+
+
+def test_no_more_layouts_are_played_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would have to be played after them is not chosen."""
+    monkeypatch.setattr("inference_econ.answers.recommend._MOST_PLAYED", 1)
+    offer = offer_of(isl="8000", osl="50", most=4)
+    assert len(recommend([offer], 20.0, Targets(), play=False)) > 1
+    assert len(recommend([offer], 20.0, Targets())) == 1

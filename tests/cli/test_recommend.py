@@ -25,6 +25,22 @@ def test_recommendations_keep_their_promises(command: Command) -> None:
     assert "Binding: what one instance less would break" in table
 
 
+def test_what_is_played_is_said_to_be(command: Command) -> None:
+    words = ("recommend", *SMALL, "--isl", 8000, "--osl", 50, "--request-rate", 20)
+    assert all(choice["played"] for choice in record(command, *words)["choices"])
+    assert "Loads: played request by request" in " ".join(command(*words).out.split())
+    light = ("recommend", *SMALL, "--osl", 1000, "--request-rate", 2)
+    assert not any(choice["played"] for choice in record(command, *light)["choices"])
+    assert "played" not in command(*light).out
+
+
+def test_prices_of_a_played_load_say_so(command: Command) -> None:
+    for words in (("--request-rate", 20), ("--request-rate", 4, "--replicas", 1)):
+        price = ("price", *SMALL, "--isl", 8000, "--osl", 50, *words)
+        assert record(command, *price)["played"] is True
+        assert "ms, played." in " ".join(command(*price).out.split())
+
+
 def test_several_kinds_of_hardware(command: Command) -> None:
     found = record(command, "recommend", *SMALL, "--on", "h200_sxm", "--request-rate", 10, "--choices", 4)
     assert [choice["hardware"][:11] for choice in found["choices"]].count("NVIDIA H200") == 2

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.engine import memory, whole_grid
+from inference_econ.engine import layout_keys, memory, whole_grid
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Range
+from inference_econ.inputs import ErrorSpread, Range
 from inference_econ.report import frontier
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.search import every_plan
@@ -164,6 +164,25 @@ def test_what_is_listed_is_what_is_held_against_the_measurements() -> None:
         for load in ((batches / sizes).min(), (batches / sizes).max()):
             said = f"{load:.4g} requests per accelerator (measured: 2)"
             assert any(reason.startswith(said) for reason in record["calibration"]["outside"])
+
+
+def test_layouts_that_only_the_list_has_widen_its_intervals() -> None:
+    hopper = ie.assumptions("profiles/hopper")
+    assert hopper.calibration is not None
+    front = _front("llama_3_8b", max_accelerators=4, assumptions=hopper)
+    shown, listed = set(front.subjects()[0].layouts), front.plans()
+    assert shown < set(layout_keys(listed.plans, hopper.layout))
+    # Whatever is unlike the rows in its layout has errors that nothing else has.
+    narrow, wide = (
+        ErrorSpread(rows=9, quantiles=tuple(place * size for place in range(-3, 4))) for size in (0.01, 1.0)
+    )
+    errors = {kind: {"tpot": wide if kind == "layout" else narrow} for kind in hopper.calibration.errors}
+    known = hopper.calibration.model_copy(update={"layouts": tuple(sorted(shown)), "errors": errors})
+    fitted = replace(front, setup=replace(front.setup, assumptions=hopper.model_copy(update={"calibration": known})))
+    low, high = "tokens_per_second_per_user_low", "tokens_per_second_per_user_high"
+    points, plans = frontier.frontier_frame(fitted), frontier.frontier_frame(fitted, listed)
+    assert (points[high] / points[low]).max() < 1.2
+    assert (plans[high] / plans[low]).min() > 10.0
 
 
 def test_the_summary_counts_all_plans() -> None:

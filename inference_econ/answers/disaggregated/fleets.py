@@ -92,7 +92,10 @@ def aggregated(pools: Pools, requests_per_second: float, terms: Terms) -> Choice
     """
     offers = [pool.services for pool in pools.aggregated]
     try:
-        return recommend(offers, requests_per_second, terms.targets, arrival_scv=terms.arrival_scv, most=1)[0]
+        # By closed forms, as the pools that it is compared with.
+        return recommend(offers, requests_per_second, terms.targets, arrival_scv=terms.arrival_scv, most=1, play=False)[
+            0
+        ]
     except NothingFitsError:
         return None
 

@@ -126,34 +126,39 @@ class _Loop:
     decoding: list[tuple[float, int]] = field(default_factory=list)
 
     def play(self, concurrency: int) -> Run:
-        count = self.decode_steps.size
-        arrived, first, ended = np.zeros(count), np.zeros(count), np.zeros(count)
+        count, reading, decoding, tpots = self.decode_steps.size, self.reading, self.decoding, self.writers.tpot
+        # Plain numbers: each is written by itself.
+        arrived, first, ended = [0.0] * count, [0.0] * count, [0.0] * count
         self._arrive(min(concurrency, count), arrived)
-        while self.reading or self.decoding:
-            tpot = self.writers.tpot[len(self.decoding) - 1] if self.decoding else math.inf
-            ends = self.now + (self.decoding[0][0] - self.steps) * tpot if self.decoding else math.inf
-            if self.reading and self.reading[0][0] <= ends:
-                time, prompts = heapq.heappop(self.reading)
-                self._pass(time, tpot)
+        while reading or decoding:
+            tpot = ends = math.inf
+            if decoding:
+                tpot = tpots[len(decoding) - 1]
+                ends = self.now + (decoding[0][0] - self.steps) * tpot
+            if reading and reading[0][0] <= ends:
+                time, prompts = heapq.heappop(reading)
+                if decoding:
+                    self.steps += (time - self.now) / tpot
+                self.now = time
                 self.readers.free += 1
                 self.read.extend(prompts)
             else:
-                self._pass(ends, tpot)
-                self.steps, request = heapq.heappop(self.decoding)
-                ended[request] = self.now
-                self._arrive(min(1, count - self.come), arrived)
-            self._begin(first)
-        ttft = first - arrived + self.readers.after
-        return Run(ttft, (ended - first) / self.decode_steps, self.now + self.readers.after)
+                self.now = ends
+                self.steps, request = heapq.heappop(decoding)
+                ended[request] = ends
+                if self.come < count:
+                    self._arrive(1, arrived)
+            if self.read:
+                self._begin(first)
+            if self.waiting:
+                self._read()
+        began, after = np.array(first), self.readers.after
+        return Run(began - np.array(arrived) + after, (np.array(ended) - began) / self.decode_steps, self.now + after)
 
-    def _pass(self, time: float, tpot: float) -> None:
-        if self.decoding:
-            self.steps += (time - self.now) / tpot
-        self.now = time
-
-    def _arrive(self, number: int, arrived: Array) -> None:
-        arrived[self.come : self.come + number] = self.now
-        self.waiting.extend(range(self.come, self.come + number))
+    def _arrive(self, number: int, arrived: list[float]) -> None:
+        for request in range(self.come, self.come + number):
+            arrived[request] = self.now
+            self.waiting.append(request)
         self.come += number
         self._read()
 
@@ -164,10 +169,9 @@ class _Loop:
             self.readers.free -= 1
             heapq.heappush(self.reading, (self.now + self.readers.steps[taken - 1], prompts))
 
-    def _begin(self, first: Array) -> None:
-        """Requests whose prompts have been read take free places, and instances read what waits."""
+    def _begin(self, first: list[float]) -> None:
+        """Requests whose prompts have been read take free places."""
         while self.read and len(self.decoding) < self.writers.places:
             request = self.read.popleft()
             first[request] = self.now
             heapq.heappush(self.decoding, (self.steps + float(self.decode_steps[request]), request))
-        self._read()

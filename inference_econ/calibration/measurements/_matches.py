@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise, permutations
 
-from inference_econ.calibration.measurements._inferencex import MEAN_LENGTH
+from inference_econ.calibration.measurements._inferencex import MEAN_LENGTH, is_run
 from inference_econ.calibration.measurements._recipes import Recipe
 from inference_econ.calibration.measurements._record import Measurement, Pool, Skipped
 
@@ -47,7 +47,7 @@ def with_recipes(rows: Sequence[Measurement | Skipped], recipes: Sequence[Recipe
     """
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
-        if isinstance(row, Measurement) and row.decode is not None and "inferencex" in row.source.lower():
+        if isinstance(row, Measurement) and row.decode is not None and is_run(row.source):
             groups[_demand(row)].append(index)
     completed = list(rows)
     for indices in groups.values():

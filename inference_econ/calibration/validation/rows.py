@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from inference_econ.calibration.measurements import Measurement, Skipped
 from inference_econ.calibration.prediction.predict import Prediction
@@ -77,7 +79,7 @@ class File:
     found: tuple[Measurement | Skipped, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Row:
     """One row of the input, in its order.
 
@@ -143,11 +145,16 @@ class Row:
         Nobody does where the layout had to be assumed, or the server speculates: no fit has seen such rows.
         """
         value: float | None = None if self.prediction is None else getattr(self.prediction, field)
-        if value is None or self.assumptions is None or self.measurement is None or self.assumed:
-            return None
-        if self.measurement.speculates:
-            return None
-        return interval(value, self.assumptions, _FITTED[field], subjects=[measured_subject(self.measurement)])
+        around = None if value is None else self._around[_FITTED[field]]
+        return None if value is None or around is None else Interval(value * around.low, value * around.high)
+
+    @cached_property
+    def _around(self) -> Mapping[Fitted, Interval | None]:
+        """The intervals around 1, by what the errors of a fit are about."""
+        if self.assumptions is None or self.measurement is None or self.assumed or self.measurement.speculates:
+            return dict.fromkeys(_FITTED.values())
+        subjects = [measured_subject(self.measurement)]
+        return {name: interval(1.0, self.assumptions, name, subjects=subjects) for name in set(_FITTED.values())}
 
     @property
     def unlike(self) -> list[Reason]:

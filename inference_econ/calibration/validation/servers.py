@@ -117,7 +117,13 @@ def held(files: Sequence[File], assumptions: str | None = None) -> Servers:
 @cache
 def usual(hardware: str, engine: str) -> Assumptions:
     """The assumptions for measurements on a chip if none are named: the profile of its generation and the engine."""
-    return profiles.for_hardware(hardware, engine)
+    return _profile(profiles.name_for(catalog.hardware(hardware).family, engine))
+
+
+@cache
+def _profile(name: str) -> Assumptions:
+    """The catalogue copies what it gives; these are only looked at."""
+    return catalog.assumptions(name)
 
 
 def scores(rows: Iterable[Row], quantity: Quantity, by: Sequence[str] = ()) -> dict[tuple[str, ...], Accuracy]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -51,6 +53,17 @@ def layout_key(tp: float, dp: float, pp: float) -> str:
     ('tp2dp4', 'tp1')
     """
     return f"tp{tp:g}" + "".join(f"{name}{degree:g}" for name, degree in (("dp", dp), ("pp", pp)) if degree != 1)
+
+
+def recorded_key(layout: Mapping[str, float | str]) -> str:
+    """The :func:`layout_key` of degrees as :func:`layout_record` gives them.
+
+    Examples
+    --------
+    >>> recorded_key({"tp": 2.0, "dp": 4.0, "pp": 1.0, "cut": "1d"})
+    'tp2dp4'
+    """
+    return layout_key(*(float(layout[name]) for name in ("tp", "dp", "pp")))
 
 
 def layout_keys(plans: Plans, assumptions: LayoutAssumptions) -> list[str]:

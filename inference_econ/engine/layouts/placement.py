@@ -42,6 +42,8 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     >>> [float(domains_spanned(*group, 8)) for group in ((4, 1, 32), (8, 4, 32), (3, 1, 24))]
     [1.0, 4.0, 2.0]
     """
+    if np.all(np.less_equal(stage, link_domain)):
+        return np.ones(np.broadcast_shapes(np.shape(ranks), np.shape(stride), np.shape(stage)))
     members, apart = np.asarray(ranks, dtype=float), np.asarray(stride, dtype=float)
     inside = np.maximum(np.floor(link_domain / apart), 1.0)
     common = np.gcd(np.maximum(members, 1.0).astype(np.int64), inside.astype(np.int64))

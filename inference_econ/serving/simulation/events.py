@@ -192,7 +192,8 @@ class _Engine:
         """Until every request has its last token: read prompts, decode, or wait for work."""
         coming = self.coming
         while self.left:
-            self._arrive()
+            if coming and coming[0][0] <= self.now:
+                self._arrive()
             if self.queued:
                 self._admit()
             if self.soonest <= self.taken:
@@ -259,14 +260,18 @@ class _Engine:
                         longest = wait
             working.append(work)
             prompts.append(count)
-        work, total = max(working) * server.own_share + sum(working) * (1.0 - server.own_share), sum(prompts)
+        work, most, total = working[0], prompts[0], prompts[0]
+        if server.groups > 1:
+            work = max(working) * server.own_share + sum(working) * (1.0 - server.own_share)
+            most, total = max(prompts), sum(prompts)
         if server.together is not None:
-            work *= server.together(max(prompts), total)
+            work *= server.together(most, total)
         if server.saved_seconds is not None and beside:
             work = max(work - server.saved_seconds(len(beside), total), 0.0)
         self.now += decoding + max(work, min(every, stages * longest))
         self.taken += 1
-        self._arrive()
+        if self.coming:
+            self._arrive()
         self._look()
         if beside:
             self._advance(1)
@@ -293,7 +298,8 @@ class _Engine:
             left = self.isl[request] - done
             whole = left if left < chunk else chunk
             taken = whole if whole < budget else budget
-            parts.append((taken / whole, *self._prompt_seconds(whole, done)))
+            known = self.known.get((whole, done)) or self._prompt_seconds(whole, done)
+            parts.append((taken / whole, known[0], known[1]))
             budget -= taken
             if taken == left:
                 ready.append(request)
@@ -305,27 +311,31 @@ class _Engine:
 
     def _decode(self) -> None:
         """Steps until a request ends or can join, or until the one in which an arrival finds a free slot."""
-        steps = self.decoding[0][0] - self.steps
+        steps, coming = self.decoding[0][0] - self.steps, self.coming
         if self.soonest < self.taken + steps:
             steps = int(self.soonest) - self.taken
         mean = self.context / len(self.decoding)
         first = self._step_seconds(mean)
         growth = 0.0 if steps == 1 else (self._step_seconds(mean + steps - 1) - first) / (steps - 1)
-        if self.coming and self.in_flight < self.server.slots and min(self.held) < self.slots_each:
-            until = self.coming[0][0] - self.now
-            if until <= _sum(first, growth, steps):
+        seconds = _sum(first, growth, steps)
+        if coming and self.in_flight < self.server.slots and min(self.held) < self.slots_each:
+            until = coming[0][0] - self.now
+            if until <= seconds:
                 steps = min(_steps_begun(first, growth, until), steps)
-        self.now += _sum(first, growth, steps)
+                seconds = _sum(first, growth, steps)
+        self.now += seconds
         self.taken += steps
-        self._arrive()
+        if coming:
+            self._arrive()
         self._advance(steps)
 
     def _advance(self, steps: int) -> None:
         """Count decode steps that have been taken, and let go of the requests that they end."""
+        decoding = self.decoding
         self.steps += steps
-        self.context += steps * len(self.decoding)
-        while self.decoding and self.decoding[0][0] == self.steps:
-            _, request = heapq.heappop(self.decoding)
+        self.context += steps * len(decoding)
+        while decoding and decoding[0][0] == self.steps:
+            _, request = heapq.heappop(decoding)
             self.context -= self.isl[request] + self.osl[request]
             self.writing[self.group_of[request]] -= 1
             self._finish(request)
@@ -355,7 +365,7 @@ class _Engine:
         """A decode step, between that of all groups as full as the fullest and that of the fullest alone."""
         batch, groups = len(self.decoding), self.server.groups
         if groups == 1:
-            seconds = float(self.server.decode_step_seconds(batch, context))
+            seconds = self.server.decode_step_seconds(batch, context)
         else:
             most = max(self.writing)
             even = groups * most
@@ -369,17 +379,15 @@ class _Engine:
 
     def _prompt_seconds(self, tokens: int, cached: int) -> tuple[float, float]:
         """Of a part of a prompt by itself, and of the chips alone [s]."""
-        known = self.known.get((tokens, cached))
-        if known is None:
-            seconds = working = float(self.server.prefill_seconds(tokens, cached))
-            if not 0.0 <= seconds < math.inf:
-                _refuse(seconds, f"prefill_seconds for {tokens} tokens after {cached} cached ones")
-            if self.server.chip_seconds is not None:
-                working = float(self.server.chip_seconds(tokens, cached))
-                if not 0.0 <= working < math.inf:
-                    _refuse(working, f"chip_seconds for {tokens} tokens after {cached} cached ones")
-            known = self.known[tokens, cached] = seconds, working
-        return known
+        seconds = working = float(self.server.prefill_seconds(tokens, cached))
+        if not 0.0 <= seconds < math.inf:
+            _refuse(seconds, f"prefill_seconds for {tokens} tokens after {cached} cached ones")
+        if self.server.chip_seconds is not None:
+            working = float(self.server.chip_seconds(tokens, cached))
+            if not 0.0 <= working < math.inf:
+                _refuse(working, f"chip_seconds for {tokens} tokens after {cached} cached ones")
+        self.known[tokens, cached] = seconds, working
+        return seconds, working
 
 
 def _sum(first: float, growth: float, steps: float) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.engine import Prefill, fastest_cut, group_steps, reading_groups, saved_seconds, unhindered
-from inference_econ.inputs import Length
+from inference_econ.inputs import Length, Requests
 from inference_econ.serving.services import Service
 from inference_econ.serving.shared_work import Parts
 from inference_econ.serving.simulation import arrivals
@@ -21,6 +21,8 @@ from inference_econ.serving.simulation.trace import Trace
 
 #: Points of the tables of step times: batches or prompt tokens in equal ratios, and contexts over the mean one.
 _SIZES, _CONTEXTS = 40, (0.0, 0.5, 1.0, 2.0, 4.0)
+#: The same of prompts, each of which is a question to the engine: in between they are nearly straight lines.
+_PROMPT_SIZES, _READ = 16, (0.0, 1.0, 4.0)
 #: Batches of the table where prompts are nearly of one length, and the ratio of lengths up to which they are [1].
 _FEW, _NEARLY = 16, 1.5
 #: Points of what steps with decoding and prompts save: batches, and numbers of prompts [1].
@@ -96,7 +98,7 @@ def _prompt_tables(service: Service, longest: int, *, few: bool) -> tuple[StepTa
         sizes = np.unique([max(usual / 2.0, 1.0), usual])
     # Of a prompt that fits one chunk, a part may have been read before.
     several = longest > chunk > 0
-    done = requests.mean_context * np.array(_CONTEXTS) if several else np.array([0.0, longest] if chunk else [0.0])
+    done = requests.mean_context * np.array(_READ) if several else np.array([0.0, longest] if chunk else [0.0])
     if few:
         done = np.array([0.0, longest] if several else [0.0])
     read = [[_reading(service, float(size), float(before)) for before in done] for size in sizes]
@@ -127,7 +129,7 @@ def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTa
 def _prompt_sizes(usual: float, chunk: float, largest: int) -> Array:
     """Tokens that are read at a time; usual ones are among them, so that they are not interpolated [tokens]."""
     exact = [size for size in (usual, usual % (chunk or np.inf)) if 1.0 <= size <= largest]
-    return np.unique(np.append(np.rint(np.geomspace(1.0, largest, _SIZES)), exact))
+    return np.unique(np.append(np.rint(np.geomspace(1.0, largest, _PROMPT_SIZES)), exact))
 
 
 def _shared(service: Service, groups: int, stages: float) -> tuple[float, Callable[[float, float], float]]:
@@ -204,6 +206,7 @@ def rehearse(
     arrival_scv: float = 1.0,
     count: int | None = None,
     seed: int = 0,
+    simulated: Server | None = None,
 ) -> Trace:
     """Play a random stream of requests through a service.
 
@@ -219,6 +222,8 @@ def rehearse(
         Requests [1]; by default some thousands, more where many can be in flight.
     seed : int
         Of the random numbers.
+    simulated : Server, optional
+        The same service for these prompts (:func:`prompts`), if somebody has it.
 
     Returns
     -------
@@ -230,18 +235,22 @@ def rehearse(
     InputError
         If a rate, variation or count is impossible.
     """
-    requests = service.requests
     number = min(_LEAST + _PER_SLOT * service.slots, _MOST) if count is None else count
-    prompts, cached = law(requests.isl), round(requests.cached)
     stream = arrivals.draw(
-        number,
-        requests_per_second,
-        lambda size, random: np.maximum(prompts(size, random) - cached, 1),
-        law(requests.osl),
-        scv=arrival_scv,
-        seed=seed,
+        number, requests_per_second, _new(service.requests), law(service.requests.osl), scv=arrival_scv, seed=seed
     )
-    return play(service, server(service, stream.isl), stream)
+    return play(service, server(service, stream.isl) if simulated is None else simulated, stream)
+
+
+def prompts(service: Service, count: int) -> Counts:
+    """New tokens of the prompts that :func:`rehearse` draws, whatever their rate [tokens]."""
+    return arrivals.draw(count, 1.0, _new(service.requests), arrivals.fixed(1)).isl
+
+
+def _new(requests: Requests) -> arrivals.LengthLaw:
+    """New tokens of prompts [tokens]."""
+    whole, cached = law(requests.isl), round(requests.cached)
+    return lambda size, random: np.maximum(whole(size, random) - cached, 1)
 
 
 def play(

@@ -1,0 +1,80 @@
+"""Where closed forms of a load count, and where it is played."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from inference_econ.serving import is_unproven, loaded, served
+from inference_econ.serving.proven import seen
+from inference_econ.serving.simulation import play
+from tests.offered import service_of
+
+
+def _share(isl: str, osl: str, filled: float, changes: tuple[str, ...] = ()) -> bool:
+    service = service_of(isl=isl, osl=osl, changes=changes)
+    return is_unproven(service, loaded(service, filled * service.most_requests_per_second))
+
+
+def test_prompts_that_take_most_of_the_time_are_unproven() -> None:
+    assert not _share("1000", "1000", 0.5)
+    assert _share("8000", "50", 0.8)
+
+
+def test_lengths_that_vary_much_are_unproven_at_any_load() -> None:
+    assert not _share("lognormal:1000:0.3", "lognormal:1000:0.3", 0.1)
+    assert _share("lognormal:1000:1", "1000", 0.1)
+    assert _share("1000", "lognormal:1000:1", 0.1)
+
+
+def test_engines_that_read_prompts_first_have_a_lower_limit() -> None:
+    paused = ("serving.prefill_chunk=0",)
+    service = service_of(isl="1000", osl="200", changes=paused)
+    shares = np.linspace(0.02, 0.98, 40)
+    first = next(share for share in shares if _share("1000", "200", share, changes=paused))
+    load = loaded(service, first * service.most_requests_per_second)
+    assert 0.3 < float(service.at(max(load.in_flight, 1.0)).prefill_share) < 0.4
+
+
+def test_saturated_loads_stay_closed_forms() -> None:
+    service = service_of(isl="8000", osl="50")
+    rate = 1.5 * service.most_requests_per_second
+    assert served(service)(rate) == loaded(service, rate)
+
+
+def test_proven_loads_are_closed_forms() -> None:
+    service = service_of(isl="1000", osl="1000")
+    rate = 0.5 * service.most_requests_per_second
+    load = served(service)(rate)
+    assert load == loaded(service, rate)
+    assert not load.played
+
+
+def test_unproven_loads_are_what_requests_saw_and_always_the_same() -> None:
+    service = service_of(isl="8000", osl="50")
+    rate = 0.6 * service.most_requests_per_second
+    load, closed = served(service)(rate), loaded(service, rate)
+    assert load.played
+    assert not load.saturated
+    assert load == served(service)(rate)
+    assert (load.requests_per_second, load.completed_per_second) == (rate, rate)
+    assert all(load.tpot_seconds[name] != seconds for name, seconds in closed.tpot_seconds.items())
+    # Another stream of the same requests agrees with it, as far as chance allows.
+    again = play.rehearse(service, rate, count=6000, seed=3).summary()
+    assert load.tpot_seconds["mean"] == pytest.approx(again["tpot"]["mean"].value, rel=0.1)
+    assert load.ttft_seconds["p50"] == pytest.approx(again["ttft"]["p50"].value, rel=0.15)
+
+
+def test_a_queue_that_grows_saturates_the_server() -> None:
+    service = service_of(isl="8000", osl="50")
+    rate = 2.0 * service.most_requests_per_second
+    claimed = replace(loaded(service, rate), saturated=False, completed_per_second=rate)
+    load = seen(claimed, play.rehearse(service, rate, count=2000))
+    assert load.saturated
+    assert load.utilization > 1.0
+    assert load.completed_per_second < rate
+    assert load.ttft_seconds["p50"] == math.inf
+    assert load.tpot_seconds["p50"] < math.inf
