@@ -12,6 +12,7 @@ from inference_econ.report import caveats
 from inference_econ.report.frontier import frontier_title
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts, source_records
+from inference_econ.report.startable import startable_notes
 from inference_econ.report.table import PART_NAMES, Table, dollars, layout_label, size
 from inference_econ.search import Point
 from inference_econ.studies.exhibits import Chart, Line
@@ -153,7 +154,7 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
     said += [text for text in (_unexplained(assessment), _lever(assessment), _prompts(assessment)) if text]
     largest = assessment.anywhere.frontier.grid.accelerators[-1]
     said.append(f"Assumptions: {assessment.setup.assumptions.name}. Any size: deployments of up to {largest:g} GPUs.")
-    return (*said, *caveats.remarks(assessment.subjects()))
+    return (*said, *startable_notes([assessment.setup]), *caveats.remarks(assessment.subjects()))
 
 
 def _certain(assessment: Assessment) -> list[str]:

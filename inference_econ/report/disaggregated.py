@@ -18,6 +18,7 @@ from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import comparison_record
 from inference_econ.report.page import Page
 from inference_econ.report.service import SEEN, cached_label, layout_of
+from inference_econ.report.startable import startable_notes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 from inference_econ.studies.results import Curve
 
@@ -84,6 +85,7 @@ def comparison_table(
         transfer_note(compared),
         _assumed(compared),
         *_fleet_notes(fleet, together),
+        *startable_notes([compared.pools.prefill.setup, compared.pools.decode.setup]),
         *caveats.remarks(compared.subjects(), SEEN),
     )
     return Table(_title(compared.pools), columns, lines, notes)

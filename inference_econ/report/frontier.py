@@ -13,6 +13,7 @@ from inference_econ.engine import Instances
 from inference_econ.report import caveats
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
+from inference_econ.report.startable import startable_notes, with_engines
 from inference_econ.report.table import PART_NAMES, Table, dollars, formats_label, layout_label, remarks, size
 from inference_econ.search import Frontier, PlanTable, Point
 
@@ -89,7 +90,8 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
             )
         )
     columns = ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "MBU %", "mostly")
-    return Table(frontier_title(front), columns, tuple(lines), frontier_notes(front, points))
+    table = Table(frontier_title(front), columns, tuple(lines), frontier_notes(front, points))
+    return with_engines(table, [point.layout for point in points])
 
 
 def frontier_title(front: Frontier) -> str:
@@ -118,7 +120,7 @@ def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
             "dp: groups of tp accelerators with sequences of their own; feed-forward blocks and experts are cut over "
             "all tp x dp of them: over ep ranks, and each expert over the rest."
         )
-    return (*notes, *caveats.remarks(front.subjects(points)), *remarks(setup))
+    return (*notes, *startable_notes([setup]), *caveats.remarks(front.subjects(points)), *remarks(setup))
 
 
 def ends(front: Frontier, plans: PlanTable | None = None) -> caveats.Ends:
@@ -148,7 +150,8 @@ def assumed(fronts: Mapping[str, Frontier]) -> list[str]:
         for label, front in fronts.items()
         for instances in front.subjects([front.preferred()])
     ]
-    return [f"Assumptions: {text}.", *caveats.remarks(subjects)]
+    started = startable_notes(front.setup for front in fronts.values())
+    return [f"Assumptions: {text}.", *started, *caveats.remarks(subjects)]
 
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:

@@ -11,6 +11,7 @@ from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.service import SEEN, bounded_load, layout_of, service_record, service_title
+from inference_econ.report.startable import startable_notes, with_engines
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 
 
@@ -66,9 +67,11 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     notes = (
         f"The first is the cheapest. Binding: what one instance less would break. $/M output carries the whole bill. "
         f"Assumptions: {assumptions_label(setups)}.",
+        *startable_notes(setups),
         *caveats.remarks(under_load((choice.service, choice.load) for choice in choices), SEEN),
     )
-    return Table(service_title(best.service), columns, tuple(rows), notes)
+    table = Table(service_title(best.service), columns, tuple(rows), notes)
+    return with_engines(table, [layout_of(choice.service) for choice in choices])
 
 
 def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, object]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from inference_econ.answers.subjects import under_load
-from inference_econ.engine import layout_record
 from inference_econ.inputs import Quantity, Requests
 from inference_econ.report import caveats
 from inference_econ.report.record import HEAD, facts, finite_or_none
@@ -20,8 +19,7 @@ SERVED: tuple[Quantity, ...] = (*SEEN, "throughput")
 
 def layout_of(service: Service) -> dict[str, float | str]:
     """The degrees of a service, under the names that people use."""
-    cut = service.setup.assumptions.layout.tensor_layouts[0]
-    return layout_record(service.plans, cut, service.setup.assumptions.layout)
+    return service.setup.layout_record(service.plans, service.setup.assumptions.layout.tensor_layouts[0])
 
 
 def load_notes(load: Loaded, replicas: int) -> list[str]:
@@ -84,7 +82,9 @@ def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str,
 def fleet_label(service: Service, replicas: int) -> str:
     """Instances, chips and layout in words."""
     instances = f"{replicas} instance{'s' if replicas > 1 else ''} of " if replicas > 1 else ""
-    return f"{instances}{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout_of(service))}"
+    layout = layout_of(service)
+    started = f" ({layout['engine']})" if "engine" in layout else ""
+    return f"{instances}{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout)}{started}"
 
 
 def cached_label(requests: Requests) -> str:

@@ -14,6 +14,7 @@ from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import SEEN, finite, layout_of
+from inference_econ.report.startable import startable_notes
 from inference_econ.report.table import Table, dollars, layout_label
 from inference_econ.studies.exhibits import Chart, Line
 
@@ -156,6 +157,7 @@ def _notes(speculated: Speculated) -> list[str]:
                 f"The rule needs one vocabulary: {speculation.model.name} has {speculation.model.vocab_size:,} tokens, "
                 f"{setup.model.name} {setup.model.vocab_size:,}."
             )
+    notes += startable_notes([speculated.plain.setup])
     return [*notes, *caveats.remarks(speculated.subjects(), SEEN)]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference_econ._types import Array, Indices, Progress
-from inference_econ.engine import Grid, Instances, Plans, Setup, Speculation, evaluate, layout_columns, layout_key, mfu
+from inference_econ.engine import Grid, Instances, Plans, Setup, Speculation, evaluate, layout_key, mfu
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Traffic
@@ -345,7 +345,7 @@ def _rounds(front: Frontier, chosen: Indices, drafted: int) -> Iterator[tuple[in
         plans = best.plans.at((these,))
         parts = {name: seconds / tokens for name, seconds in evaluate(setup, plans, cut).parts.items()}
         read = _read_seconds(setup, plans) / tokens
-        degrees = layout_columns(plans, np.full(these.shape, cut), setup.assumptions.layout)
+        degrees = setup.layout_columns(plans, np.full(these.shape, cut))
         for row, index in enumerate(chosen[these].tolist()):
             seconds_of = {name: float(seconds[row]) for name, seconds in parts.items()}
             layout: dict[str, float | str] = {name: values[row] for name, values in degrees.items()}

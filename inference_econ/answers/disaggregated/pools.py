@@ -269,7 +269,7 @@ def _transfer(pools: Pools) -> Transfer:
         from_each = from_chip * np.where(fast, _wired(sender, receivers / senders), 1.0)
         to_each = to_chip * np.where(fast, _wired(receiver, senders / receivers), 1.0)
         path = np.minimum(senders * from_each, receivers * to_each)
-        seconds = np.where(path > 0.0, size / path, np.inf)
+        seconds = np.where((path > 0.0) & _of_one_engine(reading, decoding), size / path, np.inf)
         sending = size / (reading.accelerators[:, None] * from_chip)
         receiving = size / (decoding.accelerators[None, :] * to_chip)
     if not np.isfinite(seconds).any():
@@ -286,6 +286,16 @@ def _transfer(pools: Pools) -> Transfer:
         behind = seconds - reading.prefill_seconds[:, None] * (1.0 - 1.0 / layers)
         left = np.maximum(seconds / layers, behind)
     return Transfer(np.broadcast_to(fast, seconds.shape), seconds, left, sending, receiving)
+
+
+def _of_one_engine(reading: Pool, decoding: Pool) -> npt.NDArray[np.bool_]:
+    """Whether some engine can start both layouts of each pair, broadcast; all pairs where any layout is offered."""
+    sides = [pool.setup.engines_of(pool.services.plans) for pool in (reading, decoding)]
+    names = sorted({name for side in sides for able in side for name in able})
+    if not names:
+        return np.ones((1, 1), dtype=bool)
+    first, second = (np.array([[name in able for name in names] for able in side], dtype=int) for side in sides)
+    return np.asarray(first @ second.T > 0)
 
 
 def _wired(setup: Setup, others: Array) -> Array:

@@ -1,0 +1,42 @@
+"""Which engines can start what is shown: a column of tables, and remarks below them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from inference_econ.engine import Setup
+from inference_econ.inputs import engines_for, known_engines, lacks
+from inference_econ.report.table import Table
+
+
+def engine_cell(layout: Mapping[str, float | str]) -> str:
+    """The engines that can start a layout; a dash where any layout is offered."""
+    return str(layout.get("engine", "-"))
+
+
+def with_engines(table: Table, layouts: Iterable[Mapping[str, float | str]], after: str = "layout") -> Table:
+    """A table with a column of engines behind that of layouts; as it is where any layout is offered."""
+    cells = [engine_cell(layout) for layout in layouts]
+    if all(cell == "-" for cell in cells):
+        return table
+    place = table.columns.index(after) + 1
+    rows = tuple((*row[:place], cell, *row[place:]) for row, cell in zip(table.rows, cells, strict=True))
+    return Table(table.title, (*table.columns[:place], "engine", *table.columns[place:]), rows, table.notes)
+
+
+def startable_notes(setups: Iterable[Setup]) -> list[str]:
+    """Who can start what is shown, or why nobody is asked; one remark per kind of chip."""
+    return list(dict.fromkeys(note for setup in setups for note in _notes(setup)))
+
+
+def _notes(setup: Setup) -> list[str]:
+    """Nothing where attention ranks idle: the published study means no engine."""
+    if setup.engines:
+        *others, last = [engine.label for engine in setup.engines]
+        return [f"Layouts are those that {', '.join(others)}{' or ' if others else ''}{last} can start."]
+    if setup.assumptions.layout.attention_groups == "idle":
+        return []
+    if engines_for(setup.model, setup.hardware, setup.precision):
+        return ["Any layout: some can be started by no engine that is known."]
+    reasons = [lacks(engine, setup.model, setup.hardware, setup.precision) for engine in known_engines()]
+    return [f"No known engine can start it ({reasons[-1]}), so any layout is shown."]
