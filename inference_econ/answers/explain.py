@@ -180,7 +180,7 @@ def explain(
     if prompt is not None:
         deployment = replace(deployment, new_tokens=prompt, prefill=True)
     _check_divisible(served, deployment, cut)
-    served.check_startable(_pinned(deployment, pins))
+    served.check_startable(_pinned(deployment, pins), cut)
     needed, accelerators = served.memory(deployment), int(deployment.accelerators[0])
     code = int(np.ravel(served.reasons(deployment, cut))[0])
     if code != memory.FITS:

@@ -359,7 +359,7 @@ class Setup:
         able = any_can_start(self.engines, self.model, self.hardware.family, plans, layout)
         return np.where(able | (codes == memory.DIVIDE), codes, memory.ENGINE)
 
-    def check_startable(self, pins: Pins) -> None:
+    def check_startable(self, pins: Pins, cut: TensorLayout = "1d") -> None:
         """Refuse pinned degrees that none of the engines can start; see :func:`layouts.startable_pins.check_startable`.
 
         Raises
@@ -367,7 +367,7 @@ class Setup:
         InputError
             With the rule, the engines, and the nearest layout that can be started.
         """
-        check_startable(Started(self.engines, self.model, self.hardware, self.assumptions), pins)
+        check_startable(Started(self.engines, self.model, self.hardware, self.assumptions), pins, cut)
 
     def layout_columns(self, plans: Plans, cut: npt.NDArray[np.str_]) -> dict[str, list[float] | list[str]]:
         """The degrees of n plans that are cut in some ways, and the engines that can start each if any are asked."""

@@ -8,6 +8,7 @@ from inference_econ.answers.subjects import under_load
 from inference_econ.inputs import Quantity, Requests
 from inference_econ.report import caveats
 from inference_econ.report.record import HEAD, facts, finite_or_none
+from inference_econ.report.startable import started
 from inference_econ.report.table import layout_label
 from inference_econ.serving import SHARES, Loaded, Service
 
@@ -83,8 +84,7 @@ def fleet_label(service: Service, replicas: int) -> str:
     """Instances, chips and layout in words."""
     instances = f"{replicas} instance{'s' if replicas > 1 else ''} of " if replicas > 1 else ""
     layout = layout_of(service)
-    started = f" ({layout['engine']})" if "engine" in layout else ""
-    return f"{instances}{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout)}{started}"
+    return f"{instances}{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout)}{started(layout)}"
 
 
 def cached_label(requests: Requests) -> str:

@@ -14,6 +14,11 @@ def engine_cell(layout: Mapping[str, float | str]) -> str:
     return str(layout.get("engine", "-"))
 
 
+def started(layout: Mapping[str, float | str]) -> str:
+    """The same behind a layout in a sentence; nothing where any layout is offered."""
+    return f" ({layout['engine']})" if "engine" in layout else ""
+
+
 def with_engines(table: Table, layouts: Iterable[Mapping[str, float | str]], after: str = "layout") -> Table:
     """A table with a column of engines behind that of layouts; as it is where any layout is offered."""
     cells = [engine_cell(layout) for layout in layouts]

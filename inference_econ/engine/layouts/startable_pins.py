@@ -14,7 +14,7 @@ from inference_econ.engine.layouts.pins import Pins, divisors
 from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.layouts.startable import RuleCode, any_can_start, rule_text, rules_of
 from inference_econ.errors import InputError
-from inference_econ.inputs import Assumptions, HardwareSpec, ModelSpec, ServingEngine
+from inference_econ.inputs import Assumptions, HardwareSpec, ModelSpec, ServingEngine, TensorLayout
 
 #: Degrees that are tried in the place of those that are not pinned, or cannot be started [1].
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
@@ -41,7 +41,7 @@ class Started:
     assumptions: Assumptions
 
 
-def check_startable(subject: Started, pins: Pins) -> None:
+def check_startable(subject: Started, pins: Pins, cut: TensorLayout = "1d") -> None:
     """Refuse pinned degrees that no engine can start, whatever the others are.
 
     Parameters
@@ -50,6 +50,8 @@ def check_startable(subject: Started, pins: Pins) -> None:
         Engines, model and chip; nothing is refused without engines.
     pins : Pins
         Degrees that are given, in whole numbers.
+    cut : {'1d', '2d'}
+        How weight matrices are cut.
 
     Raises
     ------
@@ -58,6 +60,9 @@ def check_startable(subject: Started, pins: Pins) -> None:
     """
     if not subject.engines or not _degrees(pins):
         return
+    if cut != "1d":
+        text = rule_text("cut", subject.engines, subject.model)
+        raise InputError(f"cut {cut}: {text}; nearest that can be started: 1d; any is answered with --any-layout")
     kept = _layouts(subject, {name: (int(value),) for name, value in _degrees(pins).items()}, pins.dcp)
     if kept is None or _able(subject, kept).any():
         return
