@@ -79,9 +79,9 @@ class CapturedSizes(Spec):
         (1, 2, 4, 8, 16, 24, 32, 48)
         """
         most = int(min(self.largest, slots * self.per_slot))
-        ends = [start for start, _ in self.steps[1:]] + [most + 1]
-        ranges = [range(start, min(end, most + 1), every) for (start, every), end in zip(self.steps, ends, strict=True)]
-        return tuple(size for some in ((size for size in self.smallest if size <= most), *ranges) for size in some)
+        ends = (*(start for start, _ in self.steps), self.largest + 1)[1:]
+        ranges = (range(start, end, every) for (start, every), end in zip(self.steps, ends, strict=False))
+        return tuple(size for some in (self.smallest, *ranges) for size in some if size <= most)
 
 
 #: How ranks attend under data parallelism inside an instance: groups of any size, or every rank for itself.
