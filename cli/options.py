@@ -296,6 +296,14 @@ def engine(choices: Choices) -> str | None:
     return ANY_LAYOUT if choices["any_layout"] else choices["engine"]
 
 
+def startable(choices: Choices) -> Choices | None:
+    """The same question about layouts that engines can start, where any layout is asked for and engines are known."""
+    if not choices["any_layout"] or choices.get("grid") == "paper":
+        return None
+    asked = {**choices, "any_layout": False}
+    return asked if setup(asked).engines else None
+
+
 def context_or_lengths(choices: Choices) -> dict[str, float]:
     """The context that is given, or the lengths of requests [tokens].
 

@@ -35,4 +35,9 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     offers = [options.offer(choices, requests, chip, speculation) for chip in chips]
     rate = options.request_rate(choices, requests)
     deployments = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=most)
-    show.emit(RecommendationPage(deployments, targets), output)
+    started = options.startable(choices)
+    best = None
+    if started is not None:
+        offers = [options.offer(started, requests, chip, speculation) for chip in chips]
+        best = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=1)[0]
+    show.emit(RecommendationPage(deployments, targets, best), output)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.sources import sources
 from inference_econ.engine import Instances
 from inference_econ.report import caveats
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
-from inference_econ.report.startable import startable_notes, with_engines
+from inference_econ.report.startable import saving_note, startable_notes, with_engines, with_notes
 from inference_econ.report.table import PART_NAMES, Table, dollars, formats_label, layout_label, remarks, size
 from inference_econ.search import Frontier, PlanTable, Point
 
@@ -31,19 +32,23 @@ class FrontierPage(Page):
         The answer.
     plans : PlanTable or None
         Every plan of its grid, dominated ones included, if they are wanted.
+    saving : Saving or None
+        Of any layout, what it saves over those that can be started.
     """
 
     front: Frontier
     plans: PlanTable | None = None
+    saving: Saving | None = None
 
     def tables(self) -> Sequence[Table]:
         """Some points; how many plans there are, if they are wanted."""
-        points = frontier_table(self.front)
+        points = with_notes(frontier_table(self.front), saving_note(self.saving))
         return (points,) if self.plans is None else (points, plans_table(self.plans))
 
     def record(self) -> object:
         """Every point, and every plan."""
-        return frontier_record(self.front, self.plans)
+        record = frontier_record(self.front, self.plans)
+        return record if self.saving is None else {**record, "any_layout": self.saving._asdict()}
 
     def frame(self) -> pd.DataFrame:
         """Every point, or every plan."""

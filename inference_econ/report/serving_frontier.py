@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
 from inference_econ.report import caveats
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import SERVED, cached_label, milliseconds
-from inference_econ.report.startable import startable_notes, with_engines
+from inference_econ.report.startable import saving_note, startable_notes, with_engines, with_notes
 from inference_econ.report.table import Table, dollars, layout_label, size
 from inference_econ.studies.exhibits import Chart, Line
 
@@ -38,18 +39,22 @@ class ServingFrontierPage(Page):
         The answer.
     y : str
         What is held against speed.
+    saving : Saving or None
+        Of any layout, what it saves over those that can be started.
     """
 
     front: ServiceFrontier
     y: Metric
+    saving: Saving | None = None
 
     def tables(self) -> Sequence[Table]:
         """Some points."""
-        return (service_frontier_table(self.front, self.y),)
+        return (with_notes(service_frontier_table(self.front, self.y), saving_note(self.saving)),)
 
     def record(self) -> object:
         """Every point."""
-        return service_frontier_record(self.front)
+        record = service_frontier_record(self.front)
+        return record if self.saving is None else {**record, "any_layout": self.saving._asdict()}
 
     def frame(self) -> pd.DataFrame:
         """Every point."""

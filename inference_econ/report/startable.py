@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from inference_econ.answers.any_layout import Saving
 from inference_econ.engine import Setup
 from inference_econ.inputs import engines_for, known_engines, lacks
 from inference_econ.report.table import Table
+
+#: A smaller share of the cost is not worth a word [1].
+_NOTICED = 0.01
 
 
 def engine_cell(layout: Mapping[str, float | str]) -> str:
@@ -26,7 +31,24 @@ def with_engines(table: Table, layouts: Iterable[Mapping[str, float | str]], aft
         return table
     place = table.columns.index(after) + 1
     rows = tuple((*row[:place], cell, *row[place:]) for row, cell in zip(table.rows, cells, strict=True))
-    return Table(table.title, (*table.columns[:place], "engine", *table.columns[place:]), rows, table.notes)
+    return replace(table, columns=(*table.columns[:place], "engine", *table.columns[place:]), rows=rows)
+
+
+def with_notes(table: Table, notes: Sequence[str]) -> Table:
+    """A table with further remarks before its own."""
+    return replace(table, notes=(*notes, *table.notes))
+
+
+def saving_note(saving: Saving | None) -> list[str]:
+    """What any layout saves over those that can be started; nothing where that was not asked."""
+    if saving is None:
+        return []
+    if saving.share < _NOTICED:
+        return ["At no speed is an unrestricted layout more than 1 % cheaper than one that can be started."]
+    return [
+        f"An unrestricted layout is up to {100 * saving.share:.0f} % cheaper than one that can be started (at "
+        f"{saving.tokens_per_second:.3g} tokens/s per user)."
+    ]
 
 
 def startable_notes(setups: Iterable[Setup]) -> list[str]:
