@@ -116,6 +116,12 @@ subject = apply(
     click.option("--kv", type=click.Choice(DTYPES), help="Of the KV cache; as activations by default."),
     click.option("--price", type=POSITIVE, help="USD per accelerator and hour; by default the first of the file."),
     click.option(
+        "--engine",
+        metavar="NAME[@VERSION]",
+        help="Layouts that it can start, under its profile: vllm, sglang, trtllm; by default those of any of them.",
+    ),
+    click.option("--any-layout", is_flag=True, help="Layouts that no engine can start, too: the bound of all."),
+    click.option(
         "--assumptions",
         type=Name("assumptions"),
         help="Preset; by default the profile of the hardware's generation, that of all servers for chips like those "
@@ -299,8 +305,32 @@ def setup(choices: Choices, hardware: str | None = None) -> Setup:
         **{name: choices[name] for name in ("weights", "activations", "kv", "price")},
         assumptions=profiles.for_grid(choices["assumptions"], choices.get("grid", "whole")),
         changes=what_ifs(choices),
+        engine=engine(choices),
     )
     return replace(resolved, rent=choices.get("rent", "gpu"))
+
+
+def engine(choices: Choices) -> str | None:
+    """The engine that layouts are asked of: that named, any layout, or all that are known (None).
+
+    Raises
+    ------
+    InputError
+        If an engine is named and any layout is asked for.
+    """
+    from inference_econ.inputs import ANY_LAYOUT
+
+    if choices["any_layout"] and choices["engine"] is not None:
+        raise InputError("give either --engine or --any-layout, not both")
+    return ANY_LAYOUT if choices["any_layout"] else choices["engine"]
+
+
+def startable(choices: Choices) -> Choices | None:
+    """The same question about layouts that engines can start, where any layout is asked for and engines are known."""
+    if not choices["any_layout"] or choices.get("grid") == "paper":
+        return None
+    asked = {**choices, "any_layout": False}
+    return asked if setup(asked).engines else None
 
 
 def context_or_lengths(choices: Choices) -> dict[str, float]:

@@ -47,6 +47,10 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
         most_traffic.run(choices, offers, means, most, output)
         return
     rate = options.request_rate(choices, requests)
+    started, best = options.startable(choices), None
     with show.progress_bar(quiet=output.quiet) as progress:
         deployments = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=most, progress=progress)
-    show.emit(RecommendationPage(deployments, targets), output)
+        if started is not None:
+            offers = [options.offer(started, requests, chip, speculation) for chip in chips]
+            best = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=1, progress=progress)[0]
+    show.emit(RecommendationPage(deployments, targets, best), output)

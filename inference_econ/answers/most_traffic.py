@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -18,10 +20,12 @@ from inference_econ.answers.recommend import (
     promised_rates,
 )
 from inference_econ.errors import NothingFitsError
-from inference_econ.serving import Service, Services, loaded
+from inference_econ.serving import Service, Services, is_unproven, loaded, served
 
 #: Halvings of the range between a rate that is kept and one that is not [1].
 _HALVINGS = 20
+#: The same where every load is played [1].
+_PLAYED = 7
 #: A little more traffic, which shows what binds [1].
 _MORE = 1.02
 
@@ -85,13 +89,41 @@ def most_traffic(
         choice = _fullest(service, int(replicas[which][index]), targets, -bound, least, arrival_scv)
         if choice is not None:
             kept[key] = choice
-    if not kept:
+    best = [_played(choice, targets, arrival_scv) for choice in sorted(kept.values(), key=_rank)[:most]]
+    carrying = [choice for choice in best if choice is not None]
+    if not carrying:
         raise NothingFitsError(best_reachable(within, targets))
-    return sorted(kept.values(), key=lambda choice: (-_rate(choice), choice.dollars_per_hour))[:most]
+    return sorted(carrying, key=_rank)
+
+
+def _rank(choice: Choice) -> tuple[float, float]:
+    return -_rate(choice), choice.dollars_per_hour
 
 
 def _rate(choice: Choice) -> float:
     return choice.replicas * choice.load.requests_per_second
+
+
+def _played(choice: Choice, targets: Targets, arrival_scv: float) -> Choice | None:
+    """A choice under the largest rate that keeps the promises where its load is played, at most that of closed forms.
+
+    None if not even a small part of it does.
+    """
+    if not is_unproven(choice.service, choice.load):
+        return choice
+    load, most = served(choice.service, arrival_scv), choice.load.requests_per_second
+
+    @cache
+    def broken(rate: float) -> str | None:
+        return targets.broken(load(rate))
+
+    if broken(most) is None:
+        return replace(choice, load=load(most))
+    low, high = 0.0, most
+    for _ in range(_PLAYED):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if broken(middle) is None else (low, middle)
+    return None if low == 0.0 else replace(choice, load=load(low), binding=broken(high) or "capacity")
 
 
 def _affordable(offers: Sequence[Services], means: Means) -> tuple[list[Services], list[Indices]]:

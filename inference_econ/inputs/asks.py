@@ -48,6 +48,9 @@ class Settings(Spec):
     """Name or path of hardware."""
     assumptions: str | None = None
     """Name or path of a preset."""
+    engine: str | None = None
+    """``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its profile; ``any``: all layouts; by default those
+    that any known engine can start."""
     changes: tuple[str, ...] = Field(default=(), strict=False)
     """What-ifs, ``assumptions.host.launch=0 us``."""
     weights: Dtype | None = None

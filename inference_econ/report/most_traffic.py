@@ -17,6 +17,7 @@ from inference_econ.report.disaggregated_record import fleet_record
 from inference_econ.report.page import Page
 from inference_econ.report.recommend import choice_record, targets_record
 from inference_econ.report.service import SEEN, layout_of, service_title
+from inference_econ.report.startable import startable_notes, with_engines
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 from inference_econ.serving import Loaded
 
@@ -63,19 +64,24 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
         *(("hardware",) if several else ()), "GPUs", "rented", "instances", "layout", "requests/s", "tokens/s",
         "$ per hour", "$/M output", "busy %", f"TTFT {which} ms", f"TPOT {which} ms", "binding",
     )  # fmt: skip
-    rows = [(choice.load.requests_per_second * choice.replicas, _row(choice, which)) for choice in page.choices]
+    rows = [
+        (choice.load.requests_per_second * choice.replicas, _row(choice, which), layout_of(choice.service))
+        for choice in page.choices
+    ]
     if apart is not None:
-        rows.append((apart.load.requests_per_second, _apart_row(apart, which)))
+        rows.append((apart.load.requests_per_second, _apart_row(apart, which), layout_of(services[-1])))
     rows.sort(key=lambda row: -row[0])
     on = "" if several else f" on {chips.pop()}"
     notes = (
         f"The most requests for {page.means.text}, {_within(page.targets)}; tokens/s and $/M are of output, and $/M "
         f"carries the whole bill. Binding: what a little more would break{_pools_label(apart)}. "
         f"Assumptions: {assumptions_label(service.setup for service in services)}.",
+        *startable_notes([service.setup for service in services]),
         *caveats.remarks(under_load((choice.service, choice.load) for choice in page.choices), SEEN),
     )
-    lines = tuple(row if several else row[1:] for _, row in rows)
-    return Table(f"{service_title(services[0])}{on}", columns, lines, notes)
+    lines = tuple(row if several else row[1:] for _, row, _ in rows)
+    table = Table(f"{service_title(services[0])}{on}", columns, lines, notes)
+    return with_engines(table, [layout for _, _, layout in rows])
 
 
 def _within(targets: Targets) -> str:

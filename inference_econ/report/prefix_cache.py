@@ -14,6 +14,7 @@ from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import layout_of
+from inference_econ.report.startable import startable_notes
 from inference_econ.report.table import Table, amount, dollars, layout_label
 from inference_econ.studies.exhibits import Chart, Line
 
@@ -83,6 +84,7 @@ def offload_table(offloading: Offloading) -> Table:
     if offloading.conversation is not None:
         notes.append(_conversation(offloading.conversation))
         notes += _routing(offloading)
+    notes += startable_notes([service.setup])
     notes += caveats.remarks(offloading.subjects(), ("ttft",))
     return Table(_title(offloading), columns, tuple(rows), tuple(notes))
 

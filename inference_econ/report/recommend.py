@@ -10,7 +10,8 @@ from inference_econ.answers.recommend import Choice, Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
-from inference_econ.report.service import SEEN, bounded_load, layout_of, service_record, service_title
+from inference_econ.report.service import SEEN, bounded_load, fleet_label, layout_of, service_record, service_title
+from inference_econ.report.startable import startable_notes, with_engines, with_notes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 
 
@@ -24,18 +25,43 @@ class RecommendationPage(Page):
         The cheapest first.
     targets : Targets
         The promises.
+    startable : Choice or None
+        Beside any layout, the cheapest that an engine can start.
     """
 
     choices: Sequence[Choice]
     targets: Targets
+    startable: Choice | None = None
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
-        return (recommend_table(self.choices, self.targets),)
+        return (with_notes(recommend_table(self.choices, self.targets), _distance(self.choices[0], self.startable)),)
 
     def record(self) -> object:
         """The promises and every deployment."""
-        return recommend_record(self.choices, self.targets)
+        record = recommend_record(self.choices, self.targets)
+        if self.startable is None:
+            return record
+        service = self.startable.service
+        return {
+            **record,
+            "startable": {
+                "layout": layout_of(service),
+                "accelerators": self.startable.accelerators,
+                "dollars_per_hour": self.startable.dollars_per_hour,
+            },
+        }
+
+
+def _distance(bound: Choice, startable: Choice | None) -> list[str]:
+    """What any layout saves over the cheapest that an engine can start; nothing where that was not asked."""
+    if startable is None:
+        return []
+    saved = max(1.0 - bound.dollars_per_hour / startable.dollars_per_hour, 0.0)
+    return [
+        f"The cheapest that can be started is {fleet_label(startable.service, startable.replicas)} at "
+        f"${startable.dollars_per_hour:,.2f} per hour: an unrestricted layout is {100 * saved:.0f} % cheaper."
+    ]
 
 
 def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
@@ -69,9 +95,11 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
         f"The first is the cheapest. Binding: what one instance less would break. $/M output carries the whole bill. "
         f"Assumptions: {assumptions_label(setups)}.",
         *_played(choices),
+        *startable_notes(setups),
         *caveats.remarks(under_load((choice.service, choice.load) for choice in choices), SEEN),
     )
-    return Table(service_title(best.service), columns, tuple(rows), notes)
+    table = Table(service_title(best.service), columns, tuple(rows), notes)
+    return with_engines(table, [layout_of(choice.service) for choice in choices])
 
 
 def _played(choices: Sequence[Choice]) -> list[str]:

@@ -14,6 +14,7 @@ from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import SEEN, finite, layout_of
+from inference_econ.report.startable import startable_notes, started
 from inference_econ.report.table import Table, dollars, layout_label
 from inference_econ.studies.exhibits import Chart, Line
 
@@ -73,9 +74,10 @@ def speculation_table(speculated: Speculated) -> Table:
 def title(speculated: Speculated) -> str:
     """Model, layout and lengths in one line."""
     setup, requests = speculated.plain.setup, speculated.plain.requests
+    layout = layout_of(speculated.plain)
     return (
         f"{setup.model.name} ({setup.precision.weights}) on {speculated.plain.accelerators} x "
-        f"{setup.hardware.name}, {layout_label(layout_of(speculated.plain))}: {requests.isl.mean:g} input and "
+        f"{setup.hardware.name}, {layout_label(layout)}{started(layout)}: {requests.isl.mean:g} input and "
         f"{requests.osl.mean:g} output tokens, with {_speculation(speculated).label}"
     )
 
@@ -156,6 +158,7 @@ def _notes(speculated: Speculated) -> list[str]:
                 f"The rule needs one vocabulary: {speculation.model.name} has {speculation.model.vocab_size:,} tokens, "
                 f"{setup.model.name} {setup.model.vocab_size:,}."
             )
+    notes += startable_notes([speculated.plain.setup])
     return [*notes, *caveats.remarks(speculated.subjects(), SEEN)]
 
 

@@ -44,6 +44,7 @@ def setup_of(settings: Settings) -> Setup:
         assumptions=profiles.for_grid(settings.assumptions, settings.grid or "whole"),
         price=settings.price,
         changes=settings.changes,
+        engine=settings.engine,
     )
 
 

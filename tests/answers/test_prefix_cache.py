@@ -37,11 +37,11 @@ def found(
     model: str = "llama_3_8b",
     hardware: HardwareSpec | str = "h100_sxm",
     pins: Pins | None = None,
+    engine: str | None = None,
     **options: Any,
 ) -> Offloading:
-    one = asking.offer(
-        model, hardware, lengths(prefix + new, 300), pins=pins or Pins(tp=1, accelerators=1), assumptions="deployable"
-    )
+    settings = {"pins": pins or Pins(tp=1, accelerators=1), "assumptions": "deployable", "engine": engine}
+    one = asking.offer(model, hardware, lengths(prefix + new, 300), **settings)
     return offload.offload(one, TIERS, prefix_tokens=prefix, **options)
 
 
@@ -77,7 +77,7 @@ def test_computing_costs_what_the_prefix_adds_to_a_prefill() -> None:
 
 def test_chips_that_share_a_cache_read_it_together() -> None:
     alone, together, apart = (
-        found(model="llama_3_70b", pins=pins)
+        found(model="llama_3_70b", pins=pins, engine="any")
         for pins in (Pins(tp=4, accelerators=4), Pins(tp=8, accelerators=8), Pins(tp=4, dp=2, accelerators=8))
     )
     rates = [one.readings[1].bytes_per_second for one in (alone, together, apart)]

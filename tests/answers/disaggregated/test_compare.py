@@ -70,7 +70,7 @@ def test_a_slower_network_is_never_better() -> None:
         compare.compare(
             pools(
                 "llama_3_8b", chip(nic_bytes_per_second_one_way=rate, link_domain=1), lengths(4000, 100),
-                max_accelerators=2,
+                max_accelerators=2, engine="any",
             )
         ).disaggregated
         for rate in ("100 GB/s", "10 GB/s", "1 GB/s")
@@ -132,13 +132,14 @@ def test_deepseeks_own_fleet() -> None:
 
 
 def test_layouts_some_of_whose_groups_would_idle_are_left_out() -> None:
-    both = pools("llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8)
+    both = pools("llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8, engine="any")
     (pool,) = both.aggregated
     groups = pool.accelerators / pool.services.plans.attention_ranks
     assert np.all(pool.services.slots >= groups)
     assert pool.batch.shape[0] == len(pool.services) == pool.prefill_seconds.size
     # Four groups of one chip have room for two prompts only.
-    every = asking.offer("llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8, assumptions="deployable")
+    alike = {"max_accelerators": 8, "assumptions": "deployable", "engine": "any"}
+    every = asking.offer("llama_3_70b", "h100_sxm", lengths(120_000, 500), **alike)
     assert len(pool.services) < len(every)
     assert len(compare.compare(both).disaggregated)
 
