@@ -8,6 +8,7 @@
 #   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (25 minutes)
 #   sh run.sh kernels     curves of kernels fitted to public tables (an environment of its own, 300 MB)
 #   sh run.sh closed-loop closed forms of a closed loop beside the same loop played step by step (2 minutes)
+#   sh run.sh launchable  which default answers can be typed into an engine, into docs/launchable.md (5 minutes)
 #   sh run.sh benchmark   speed against the naive way
 set -eu
 cd "$(dirname "$0")"
@@ -72,12 +73,16 @@ closed-loop)
     set_up . package
     .venv/bin/python -m benchmarks.closed_loop
     ;;
+launchable)
+    set_up . package
+    .venv/bin/python -m benchmarks.launchable
+    ;;
 benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | benchmark" >&2
+    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | benchmark" >&2
     exit 2
     ;;
 esac

@@ -22,6 +22,7 @@ Examples:
   inference-econ compare llama_3_70b qwen3_32b --on h100_sxm
   inference-econ compare llama_3_70b --on h100_sxm --weights bf16 --weights fp8
   inference-econ compare llama_3_70b --on h100_sxm --assumptions profiles/hopper --assumptions ideal
+  inference-econ compare deepseek_v3 --on h200_sxm --engine vllm --engine sglang
   inference-econ compare llama_3_70b --on h100_sxm --series "fast HBM: hardware.hbm_bytes_per_second=6.7 TB/s"
 """
 
@@ -38,6 +39,8 @@ Examples:
     type=Name("assumptions"),
     help="Preset; repeatable; by default each chip's own, as in 'frontier'.",
 )
+@click.option("--engine", multiple=True, metavar="NAME[@VERSION]", help="Whose layouts, as in 'frontier'; repeatable.")
+@click.option("--any-layout", is_flag=True, help="A series of layouts that no engine can start, too: the bound.")
 @click.option(
     "--price", "prices", multiple=True, metavar="[HARDWARE=]USD", help="Per accelerator and hour; repeatable by chip."
 )
@@ -80,12 +83,14 @@ def compare(
 
 def _settings(choices: options.Choices) -> dict[str, Any]:
     """What is compared, and the settings that all series share, as far as they are given; what-ifs checked."""
-    from inference_econ.inputs import checked_changes
+    from inference_econ.inputs import ANY_LAYOUT, checked_changes
 
     options.context_or_lengths(choices)
+    apart = ("domain", "any_layout")
     others = {
-        name: value for name, value in proposals.settings(choices).items() if name != "domain" and value is not None
+        name: value for name, value in proposals.settings(choices).items() if name not in apart and value is not None
     }
+    others["engine"] = (*choices["engine"], *([ANY_LAYOUT] if choices["any_layout"] else []))
     return {**others, "changes": checked_changes(options.what_ifs(choices))}
 
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 @options.subject
 @options.traffic
 @click.option("--decode-on", type=Name("hardware"), help="Decode on another kind of hardware.")
-@click.option("--accelerators", type=click.IntRange(2), help="The best fleet of so many chips instead of for a rate.")
+@click.option(
+    "--gpus", "--accelerators", type=click.IntRange(1), help="The best fleet of so many chips instead of for a rate."
+)
+@options.budget
 @click.option(
     "--transfer",
     type=click.Choice(["layers", "whole"]),
@@ -42,44 +45,38 @@ if TYPE_CHECKING:
     show_default=True,
     help="Share of what they complete that pools, and instances that do both, are filled to at most.",
 )
+@options.rent
 @options.largest
 @options.picture()
 @options.output
-def disaggregate(accelerators: int | None, output: options.Output, **choices: Any) -> None:
+def disaggregate(output: options.Output, **choices: Any) -> None:
     """Prompts on one pool of instances, answers on another: cost against speed beside aggregated serving.
 
     Both get the same stream of requests, are filled to the same share, and keep the same promises with their queues;
     speeds and TTFTs are those that --percentile of the requests see. Without --ttft neither promises one.
 
-    With a request rate (or --accelerators), the best fleet of x prefill and y decode instances, xPyD, that keeps the
-    promises. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds.
+    With a request rate (or --gpus, or --budget), the best fleet of x prefill and y decode instances, xPyD, that
+    keeps the promises. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds.
     """
     from inference_econ.answers.disaggregated import budget, compare, fleets
     from inference_econ.report.disaggregated import DisaggregatedPage
 
-    _check(choices, accelerators)
-    requests, terms = options.requests(choices), _terms(choices)
+    options.check_sizes(choices)
+    _check(choices)
+    requests, terms, means = options.requests(choices), _terms(choices), options.given_means(choices)
+    rate = options.request_rate(choices, requests)
     pools = _pools(choices, requests)
     comparison = compare.compare(pools, terms)
     fleet = together = None
-    rate = options.request_rate(choices, requests)
-    if accelerators is not None:
-        fleet = budget.largest(pools, accelerators, terms)
+    if means is not None:
+        fleet = budget.largest(pools, means, terms)
     elif rate is not None:
         fleet, together = fleets.smallest(pools, rate, terms), fleets.aggregated(pools, rate, terms)
     show.emit(DisaggregatedPage(comparison, fleet, together), output)
 
 
-def _check(choices: options.Choices, accelerators: int | None) -> None:
+def _check(choices: options.Choices) -> None:
     """Refuse what contradicts itself before anything is computed."""
-    sizes = {
-        "--request-rate": choices["request_rate"],
-        "--throughput": choices["throughput"],
-        "--accelerators": accelerators,
-    }
-    named = [name for name, value in sizes.items() if value is not None]
-    if len(named) > 1:
-        raise InputError(f"give only one of {', '.join(named)}")
     if choices["decode_on"] is not None and choices["price"] is not None:
         raise InputError("--price is for one kind of hardware; with --decode-on each file's own price is taken")
 

@@ -9,7 +9,9 @@ import click
 from . import options, proposals, serving_frontier, show
 
 if TYPE_CHECKING:
+    from inference_econ.answers.any_layout import Saving
     from inference_econ.inputs import Traffic
+    from inference_econ.search import Frontier
 
 
 @click.command()
@@ -37,14 +39,29 @@ def frontier(every_plan: bool, output: options.Output, **choices: Any) -> None:
     from inference_econ.report.frontier import FrontierPage
 
     with show.progress_bar(quiet=output.quiet) as progress:
-        front = frontier(
-            options.setup(choices),
-            _traffic(choices),
-            options.space(choices),
-            speculation=proposals.speculation(choices),
-            progress=progress,
+        front, started = (
+            frontier(
+                options.setup(asked),
+                _traffic(asked),
+                options.space(asked),
+                speculation=proposals.speculation(asked),
+                progress=progress,
+            )
+            if asked is not None
+            else None
+            for asked in (choices, options.startable(choices))
         )
-    show.emit(FrontierPage(front, front.plans() if every_plan else None), output)
+    assert front is not None
+    show.emit(FrontierPage(front, front.plans() if every_plan else None, _saving(front, started)), output)
+
+
+def _saving(front: Frontier, started: Frontier | None) -> Saving | None:
+    """What any layout saves over those that can be started."""
+    from inference_econ.answers.any_layout import most_saved
+
+    if started is None:
+        return None
+    return most_saved(started.tokens_per_second, started.dollars, front.tokens_per_second, front.dollars)
 
 
 def _traffic(choices: options.Choices) -> Traffic:

@@ -15,6 +15,8 @@ from .parameters import COUNT, Rates
 @options.lengths
 @options.burstiness
 @options.promises
+@options.rent
+@options.scheduler
 @options.layout
 @proposals.proposer
 @click.option("--rates", type=Rates(), help="Requests/s in all, between commas [up to 1.2 x what it completes].")
@@ -25,7 +27,7 @@ from .parameters import COUNT, Rates
 def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any) -> None:
     """Utilisation, TTFT, TPOT, goodput and dollars per million tokens of one fleet against the offered load.
 
-    Of layouts that are left open, the one that completes most per GPU is taken. With --ttft or --tpot, 'kept' is the
+    Of layouts that are left open, the one that completes most per dollar is taken. With --ttft or --tpot, 'kept' is the
     share of requests that keep both. MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.load import sweep, usual_service

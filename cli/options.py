@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_args
 
@@ -16,6 +17,7 @@ from inference_econ.inputs import Dtype
 from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, Name, Seconds
 
 if TYPE_CHECKING:
+    from inference_econ.answers.means import Means
     from inference_econ.answers.recommend import Targets
     from inference_econ.engine import Pins, Setup, Space, Speculation
     from inference_econ.inputs import Requests
@@ -114,6 +116,12 @@ subject = apply(
     click.option("--kv", type=click.Choice(DTYPES), help="Of the KV cache; as activations by default."),
     click.option("--price", type=POSITIVE, help="USD per accelerator and hour; by default the first of the file."),
     click.option(
+        "--engine",
+        metavar="NAME[@VERSION]",
+        help="Layouts that it can start, under its profile: vllm, sglang, trtllm; by default those of any of them.",
+    ),
+    click.option("--any-layout", is_flag=True, help="Layouts that no engine can start, too: the bound of all."),
+    click.option(
         "--assumptions",
         type=Name("assumptions"),
         help="Preset; by default the profile of the hardware's generation, that of all servers for chips like those "
@@ -208,6 +216,26 @@ promises = apply(
     click.option("--tpot", type=Seconds(), help="Promise: time per output token, for example '30 ms'."),
 )
 
+#: What an engine is told about its batches; see :func:`offer`.
+scheduler = apply(
+    click.option("--slots", type=COUNT, help="Requests in flight of an instance at most [as many as memory holds]."),
+    click.option("--token-budget", type=COUNT, help="Prompt tokens that one step reads at most [of the preset]."),
+)
+
+rent = click.option(
+    "--rent",
+    type=click.Choice(["gpu", "node"]),
+    default="gpu",
+    show_default=True,
+    help="Bill a fleet for the smallest machines that hold its instances, or for whole nodes.",
+)
+
+#: What there is to serve with, instead of a traffic; see :func:`given_means`.
+budget = click.option("--budget", type=POSITIVE, help="The same for so many USD per hour.")
+means = apply(
+    click.option("--gpus", type=COUNT, help="The most traffic that so many chips carry, instead of a rate."), budget
+)
+
 traffic = apply(
     lengths,
     click.option("--request-rate", type=POSITIVE, help="Requests/s in all [default: 80 % of an instance]."),
@@ -237,8 +265,14 @@ layout = apply(
 )
 
 
+#: Options that say how large a fleet is.
+_SIZES = ("request_rate", "throughput", "gpus", "budget")
 #: What-ifs that have an option of their own.
-_OWN_OPTIONS = {"domain": "hardware.link_domain", "redundant_experts": "assumptions.experts.redundant"}
+_OWN_OPTIONS = {
+    "domain": "hardware.link_domain",
+    "redundant_experts": "assumptions.experts.redundant",
+    "token_budget": "assumptions.serving.prefill_chunk",
+}
 
 
 def what_ifs(choices: Choices) -> tuple[str, ...]:
@@ -265,13 +299,38 @@ def setup(choices: Choices, hardware: str | None = None) -> Setup:
     from inference_econ.engine import Setup
     from inference_econ.inputs import profiles
 
-    return Setup.of(
+    resolved = Setup.of(
         choices["model"],
         hardware or choices["hardware"],
         **{name: choices[name] for name in ("weights", "activations", "kv", "price")},
         assumptions=profiles.for_grid(choices["assumptions"], choices.get("grid", "whole")),
         changes=what_ifs(choices),
+        engine=engine(choices),
     )
+    return replace(resolved, rent=choices.get("rent", "gpu"))
+
+
+def engine(choices: Choices) -> str | None:
+    """The engine that layouts are asked of: that named, any layout, or all that are known (None).
+
+    Raises
+    ------
+    InputError
+        If an engine is named and any layout is asked for.
+    """
+    from inference_econ.inputs import ANY_LAYOUT
+
+    if choices["any_layout"] and choices["engine"] is not None:
+        raise InputError("give either --engine or --any-layout, not both")
+    return ANY_LAYOUT if choices["any_layout"] else choices["engine"]
+
+
+def startable(choices: Choices) -> Choices | None:
+    """The same question about layouts that engines can start, where any layout is asked for and engines are known."""
+    if not choices["any_layout"] or choices.get("grid") == "paper":
+        return None
+    asked = {**choices, "any_layout": False}
+    return asked if setup(asked).engines else None
 
 
 def context_or_lengths(choices: Choices) -> dict[str, float]:
@@ -336,10 +395,37 @@ def request_rate(choices: Choices, requests: Requests) -> float | None:
     return float(choices["throughput"] / requests.osl.mean)
 
 
+def check_sizes(choices: Choices) -> None:
+    """Refuse more than one way to say how large a fleet is.
+
+    Raises
+    ------
+    InputError
+        With what was given.
+    """
+    named = [f"--{name.replace('_', '-')}" for name in _SIZES if choices.get(name) is not None]
+    if len(named) > 1 and {"--gpus", "--budget"} & set(named):
+        raise InputError(
+            f"give only one of {', '.join(named)}: a rate asks for the cheapest fleet, chips or a budget ask for the "
+            "most traffic"
+        )
+
+
+def given_means(choices: Choices) -> Means | None:
+    """The chips or the budget of :data:`means`; None if neither is given."""
+    from inference_econ.answers.means import Means
+
+    if choices["gpus"] is None and choices["budget"] is None:
+        return None
+    return Means(choices["gpus"], choices["budget"])
+
+
 def offer(
     choices: Choices, requests: Requests, hardware: str | None = None, speculation: Speculation | None = None
 ) -> Services:
     """Every layout that the options leave open, as a service of some requests."""
     from inference_econ.answers.offer import offer
+    from inference_econ.answers.slots import with_slots
 
-    return offer(setup(choices, hardware), requests, space(choices), speculation)
+    layouts = offer(setup(choices, hardware), requests, space(choices), speculation)
+    return layouts if choices.get("slots") is None else with_slots(layouts, choices["slots"])

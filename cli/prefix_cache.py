@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,10 +10,10 @@ import click
 from inference_econ.errors import InputError
 
 from . import options, show
-from .parameters import NON_NEGATIVE, POSITIVE, PROBABILITY, Seconds
+from .parameters import COUNT, NON_NEGATIVE, POSITIVE, PROBABILITY, Seconds
 
 if TYPE_CHECKING:
-    from inference_econ.answers.conversations import Conversation
+    from inference_econ.answers.conversations import Conversation, Routing
 
 #: A prompt where nothing is said of it [tokens], and the share of it that was seen before [1].
 _ISL, _HIT_RATE = 4000.0, 0.75
@@ -28,6 +29,12 @@ _ISL, _HIT_RATE = 4000.0, 0.75
 @click.option("--system-tokens", type=NON_NEGATIVE, default=0, show_default=True, help="Equal for all users.")
 @click.option("--think-time", type=Seconds(), default="60 s", show_default=True, help="Between two turns.")
 @click.option("--lifetime", type=Seconds(), default="10 min", show_default=True, help="Of an unused cache.")
+@click.option("--replicas", type=COUNT, help="With --turns: instances behind a router [default: 1].")
+@click.option(
+    "--routing",
+    type=click.Choice(["round_robin", "prefix_aware"]),
+    help="Of --replicas: each turn to the next instance, or to the one that holds the conversation [prefix_aware].",
+)
 @click.option("--request-rate", type=POSITIVE, help="Requests/s at an instance [80 % of what it completes uncached].")
 @click.option("--tier", "tiers", multiple=True, metavar="NAME|PATH", help="dram, ssd or a file (repeat) [all].")
 @options.layout
@@ -37,7 +44,8 @@ def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> Non
     """Prompts that were seen before: compute them again, or read their cache from HBM, host memory or SSD.
 
     Seconds, dollars, and from which length on reading is quicker; with --turns also how much of a conversation each
-    tier still holds. MODEL and HARDWARE as in 'frontier'.
+    tier still holds, on one instance or on each of --replicas, whose router follows prefixes or not (--routing). MODEL
+    and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.prefix_cache import offload, prompt
     from inference_econ.inputs import catalog
@@ -64,13 +72,20 @@ def _conversation(choices: options.Choices) -> Conversation | None:
     Raises
     ------
     InputError
-        If the length of prompts is given in two ways.
+        If the length of prompts is given in two ways, or a router without conversations or replicas.
     """
     if choices["turns"] is None:
+        stray = next((name for name in ("replicas", "routing") if choices[name] is not None), None)
+        if stray is not None:
+            raise InputError(f"--{stray} says where turns of conversations go; give --turns as well")
         return None
     if choices["isl"] is not None or choices["hit_rate"] is not None:
         raise InputError("give either --turns, or --isl and --hit-rate, not both")
     from inference_econ.answers.conversations import Conversation
 
     names = ("turns", "user_tokens", "osl", "think_time", "lifetime", "system_tokens")
-    return Conversation(*(choices[name] for name in names))
+    replicas = choices["replicas"] or 1
+    if choices["routing"] is not None and replicas < 2:
+        raise InputError("--routing says which of several instances a turn goes to; give --replicas of 2 or more")
+    routed: Routing = choices["routing"] or "prefix_aware"
+    return replace(Conversation(*(choices[name] for name in names)), replicas=replicas, routing=routed)

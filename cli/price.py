@@ -16,6 +16,8 @@ from .parameters import COUNT
 @click.command()
 @options.subject
 @options.traffic
+@options.rent
+@options.scheduler
 @options.layout
 @proposals.proposer
 @click.option("--replicas", type=COUNT, help="Instances; by default the fewest that keep up.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -30,11 +30,16 @@ proposer = options.apply(
         "--acceptance-file", type=click.Path(), help="CSV with target_logprob, draft_logprob and, if known, position."
     ),
     click.option(
-        "--max-draft", type=click.IntRange(1, 64), help="Longest draft [5, or as many as have a probability]."
+        "--max-draft",
+        type=click.IntRange(1, 64),
+        help="Longest draft, of which each batch has the best [5, or as many as have a probability].",
+    ),
+    click.option(
+        "--draft-length", type=click.IntRange(1, 64), help="Proposals of every round, as engines run it, pay or not."
     ),
 )
 _PROPOSERS: tuple[ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
-_DETAILS = ("draft_weights", "acceptance", "acceptance_file", "max_draft")
+_DETAILS = ("draft_weights", "acceptance", "acceptance_file", "max_draft", "draft_length")
 
 
 def speculation(choices: options.Choices) -> Speculation | None:
@@ -51,14 +56,15 @@ def speculation(choices: options.Choices) -> Speculation | None:
     from inference_econ.engine import ACCEPTANCE, Speculation
     from inference_econ.inputs import catalog
 
-    rates = _acceptance(choices)
-    return Speculation.of(
+    rates, length = _acceptance(choices), choices["draft_length"]
+    speculation = Speculation.of(
         proposer,
         ACCEPTANCE if rates is None else rates,
-        choices["max_draft"],
+        _longest(choices),
         model=catalog.model(choices["draft"]) if choices["draft"] else None,
         weights=choices["draft_weights"],
     )
+    return speculation if length is None else speculation.of_one_length()
 
 
 def settings(choices: options.Choices) -> dict[str, Any]:
@@ -72,7 +78,9 @@ def settings(choices: options.Choices) -> dict[str, Any]:
     others = {name: value for name, value in choices.items() if name not in (*_PROPOSERS, *_DETAILS)}
     if speculation(choices) is None:
         return others
-    named = {name: choices[name] for name in (*_PROPOSERS, "draft_weights", "max_draft") if choices[name]}
+    named = {
+        name: choices[name] for name in (*_PROPOSERS, "draft_weights", "max_draft", "draft_length") if choices[name]
+    }
     return {**others, **named, "acceptance": _acceptance(choices)}
 
 
@@ -96,8 +104,25 @@ def _acceptance(choices: options.Choices) -> float | list[float] | None:
     if choices["acceptance_file"] is not None:
         from inference_econ.answers import speculate
 
-        return speculate.measured_acceptance(choices["acceptance_file"], choices["max_draft"])
+        return speculate.measured_acceptance(choices["acceptance_file"], _longest(choices))
     return None if choices["acceptance"] is None else _rates(choices["acceptance"])
+
+
+def _longest(choices: options.Choices) -> int | None:
+    """Proposals of a round at most, if that is given [1].
+
+    Raises
+    ------
+    InputError
+        If it is given in two ways.
+    """
+    if choices["draft_length"] is None:
+        return cast("int | None", choices["max_draft"])
+    if choices["max_draft"] is not None:
+        raise InputError(
+            "give either --max-draft, of which each batch has the best, or --draft-length, which all rounds have"
+        )
+    return cast("int", choices["draft_length"])
 
 
 def _rates(text: str) -> float | list[float]:

@@ -15,6 +15,9 @@ from .parameters import Name
 @click.command()
 @options.subject
 @options.traffic
+@options.means
+@options.rent
+@options.scheduler
 @options.layout
 @proposals.proposer
 @click.option("--on", "further", multiple=True, type=Name("hardware"), help="Further hardware to choose from (repeat).")
@@ -24,16 +27,30 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     """The cheapest deployments that keep TTFT and TPOT at a request rate: GPUs, layout, instances, cost.
 
     With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
+
+    With --gpus or --budget the other way round: the most traffic that so many chips, or so much money per hour, carry
+    within the promises, aggregated and disaggregated.
     """
     from inference_econ.answers.recommend import recommend
     from inference_econ.report.recommend import RecommendationPage
 
+    options.check_sizes(choices)
     if further and choices["price"] is not None:
         raise InputError("--price is for one kind of hardware; with --on each file's own price is taken")
     requests, targets, speculation = options.requests(choices), options.targets(choices), proposals.speculation(choices)
     chips = dict.fromkeys((choices["hardware"], *further))
     offers = [options.offer(choices, requests, chip, speculation) for chip in chips]
+    means = options.given_means(choices)
+    if means is not None:
+        from . import most_traffic
+
+        most_traffic.run(choices, offers, means, most, output)
+        return
     rate = options.request_rate(choices, requests)
+    started, best = options.startable(choices), None
     with show.progress_bar(quiet=output.quiet) as progress:
         deployments = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=most, progress=progress)
-    show.emit(RecommendationPage(deployments, targets), output)
+        if started is not None:
+            offers = [options.offer(started, requests, chip, speculation) for chip in chips]
+            best = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=1, progress=progress)[0]
+    show.emit(RecommendationPage(deployments, targets, best), output)

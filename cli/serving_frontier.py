@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from inference_econ.errors import InputError
 
 from . import options, proposals, show
 from .parameters import NON_NEGATIVE
+
+if TYPE_CHECKING:
+    from inference_econ.answers.any_layout import Saving
+    from inference_econ.answers.serving_frontier import ServiceFrontier
 
 choices = options.apply(
     click.option(
@@ -22,9 +28,10 @@ choices = options.apply(
     ),
     click.option("--cached", type=NON_NEGATIVE, help="With --serving: prompt tokens in the prefix cache."),
     click.option("--shared-prefix", type=NON_NEGATIVE, help="With --serving: tokens that all prompts begin with."),
+    options.scheduler,
 )
 #: Options that mean nothing for decode steps.
-_SERVING_ONLY = ("y", "cached", "shared_prefix")
+_SERVING_ONLY = ("y", "cached", "shared_prefix", "slots", "token_budget")
 #: Options that mean something else, or nothing, for services.
 _REFUSED = {
     "context": "--context",
@@ -64,5 +71,24 @@ def run(choices: options.Choices, output: options.Output) -> None:
     reused = {name: choices[name] or 0 for name in ("cached", "shared_prefix")}
     lengths = {**options.context_or_lengths(choices), **reused}
     requests = options.requests(choices, **lengths)
-    layouts = options.offer(choices, requests, speculation=proposals.speculation(choices))
-    show.emit(ServingFrontierPage(service_frontier(layouts), choices["y"] or "cost"), output)
+    front, started = (
+        service_frontier(options.offer(asked, requests, speculation=proposals.speculation(asked)))
+        if asked is not None
+        else None
+        for asked in (choices, options.startable(choices))
+    )
+    assert front is not None
+    show.emit(ServingFrontierPage(front, choices["y"] or "cost", _saving(front, started)), output)
+
+
+def _saving(front: ServiceFrontier, started: ServiceFrontier | None) -> Saving | None:
+    """What any layout saves over those that can be started."""
+    from inference_econ.answers.any_layout import most_saved
+
+    if started is None:
+        return None
+    speeds, costs = (
+        [getattr(each, name) for each in (started, front)]
+        for name in ("tokens_per_second_per_user", "dollars_per_million_output_tokens")
+    )
+    return most_saved(speeds[0], costs[0], speeds[1], costs[1])

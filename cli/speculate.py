@@ -22,7 +22,8 @@ from . import options, proposals, show
 def speculate(output: options.Output, **choices: Any) -> None:
     """TPOT and cost of one deployment with and without speculation, by requests in flight, and where it stops paying.
 
-    MODEL and HARDWARE as in 'frontier'. Every batch is given its best number of proposals.
+    MODEL and HARDWARE as in 'frontier'. Every batch is given its best number of proposals, a bound on what engines do;
+    with --draft-length every round has that number, and where it does not pay the speed-up is below 1.
     """
     speculation = proposals.speculation(choices)
     if speculation is None:

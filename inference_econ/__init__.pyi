@@ -6,6 +6,8 @@ from .answers.explain import Explanation as Explanation
 from .answers.explain import explain as explain
 from .answers.frontier import best_step_seconds as best_step_seconds
 from .answers.frontier import frontier as frontier
+from .answers.means import Means as Means
+from .answers.most_traffic import most_traffic as most_traffic
 from .answers.offer import offer as offer
 from .answers.operating_point import Observation as Observation
 from .answers.price import price as price

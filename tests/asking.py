@@ -16,7 +16,7 @@ from inference_econ.serving import Services
 if TYPE_CHECKING:
     import numpy as np
 
-_SETUP = ("weights", "activations", "kv", "assumptions", "price", "context", "changes")
+_SETUP = ("weights", "activations", "kv", "assumptions", "price", "context", "changes", "engine")
 _SPACE = ("max_accelerators", "pipeline", "grid")
 _PINS = ("tp", "dp", "pp", "ep", "batch", "accelerators")
 

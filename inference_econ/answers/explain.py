@@ -15,7 +15,6 @@ from inference_econ.engine import (
     StepCosts,
     check_pins,
     evaluate,
-    layout_record,
     memory,
     mfu,
     recorded_key,
@@ -181,6 +180,7 @@ def explain(
     if prompt is not None:
         deployment = replace(deployment, new_tokens=prompt, prefill=True)
     _check_divisible(served, deployment, cut)
+    served.check_startable(_pinned(deployment, pins), cut)
     needed, accelerators = served.memory(deployment), int(deployment.accelerators[0])
     code = int(np.ravel(served.reasons(deployment, cut))[0])
     if code != memory.FITS:
@@ -190,7 +190,7 @@ def explain(
     if served.price is not None:
         per_token = float(costs.seconds[0]) / (prompt or 1.0)
         dollars = float(money.dollars_per_million_tokens(accelerators, per_token, batch, served.price))
-    layout = layout_record(deployment, cut, served.assumptions.layout)
+    layout = served.layout_record(deployment, cut)
     rows = tuple(operator_costs(served, deployment, cut))
     held = served.memory_of_one_accelerator(deployment)
     machines = _in_machines(served, deployment, cut)
@@ -225,6 +225,12 @@ def _deployment(setup: Setup, pins: Pins) -> plans.Plans:
     one = np.ones(1)
     dcp = float(pins.dcp or 1)
     return plans.Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * spread, whole=True, dcp=dcp)
+
+
+def _pinned(deployment: plans.Plans, pins: Pins) -> Pins:
+    """All degrees of a deployment, but of experts only what is asked for."""
+    tp, pp = int(deployment.attention_ranks[0]), int(deployment.pp[0])
+    return Pins(tp=tp, dp=int(deployment.stage[0]) // tp, pp=pp, ep=pins.ep, dcp=pins.dcp)
 
 
 def _check_divisible(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> None:

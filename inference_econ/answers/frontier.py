@@ -117,7 +117,8 @@ def make_grid(setup: Setup, space: Space) -> grids.Grid:
         )
     if space.grid == "whole":
         limit = None if largest is None else int(most)
-        return grids.whole_grid(smallest, pipeline=space.pipeline, largest=limit, pins=pins)
+        chips = setup.hardware if setup.engines else None
+        return grids.whole_grid(smallest, pipeline=space.pipeline, largest=limit, pins=pins, hardware=chips)
     study = grids.paper_grid(
         min(smallest, most),
         largest_sparsity(setup.model, setup.assumptions.experts),
@@ -144,6 +145,7 @@ def _check_pins(setup: Setup, space: Space) -> None:
     else:
         pins.check_whole()
         check_pins(setup.model, pins)
+        setup.check_startable(pins)
     if pins.ep is not None and pins.ep > 1 and not has_experts(setup.model):
         raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {pins.ep}")
     if not space.pipeline and pins.pp is not None and pins.pp > 1:

@@ -65,11 +65,11 @@ class LoadPoint:
 
 
 def usual_service(layouts: Services, targets: Targets) -> Service:
-    """The layout that completes most per chip within some promises; without them if none keeps them."""
+    """The layout that completes most per dollar within some promises; without them if none keeps them."""
     rates = promised_rates(layouts, targets)
     if not rates.any():
         rates = promised_rates(layouts, Targets())
-    return layouts.service(int(np.argmax(rates / layouts.plans.accelerators)))
+    return layouts.service(int(np.argmax(rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators))))
 
 
 def sweep(

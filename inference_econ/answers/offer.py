@@ -56,10 +56,12 @@ def offer(
     )
     tried.pins.check_whole()
     check_pins(served.model, tried.pins)
+    served.check_startable(tried.pins)
     usable = served.hardware.hbm_bytes * served.assumptions.capacity.usable_memory
     smallest = memory.weight_bytes(served.model, served.precision, served.assumptions.capacity.host_weights) / usable
     largest = None if tried.max_accelerators is None else int(tried.max_accelerators)
-    grid = whole_grid(smallest, pipeline=tried.pipeline, largest=largest, pins=tried.pins)
+    chips = served.hardware if served.engines else None
+    grid = whole_grid(smallest, pipeline=tried.pipeline, largest=largest, pins=tried.pins, hardware=chips)
     if not grid.accelerators.size:
         raise NothingFitsError(
             f"nothing fits: the weights of {served.model.name} ({served.precision.weights}) alone need "

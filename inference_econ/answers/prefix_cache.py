@@ -111,6 +111,13 @@ class Offloading:
     holding_dollars_per_million_hour: float
     readings: tuple[Reading, ...]
 
+    @property
+    def bytes_per_token(self) -> float:
+        """Cache of a token of the prefix [B]."""
+        setup = self.service.setup
+        tokens = self.prefix_tokens or 1.0
+        return kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions) / tokens
+
     def subjects(self) -> tuple[Instances]:
         """The instance that computes a prefix again."""
         service, requests = self.service, self.service.requests
@@ -211,11 +218,11 @@ def offload(
     case = _Case(service, tokens - prefix)
     room = case.room()
     computing, busy = case.computing(prefix)
-    per_token = case.bytes(prefix) / prefix if prefix else case.bytes(1.0)
+    held = prefix or 1.0
     offloading = Offloading(
         service, price, prefix, tokens - prefix, rate, conversation, case.bytes(prefix),
         computing, float(money.dollars_per_million(price * busy, prefix)), case.first_token(tokens, 0.0),
-        float(money.dollars_per_million(price * _HOUR, room / per_token)),
+        float(money.dollars_per_million(price * _HOUR, room * held / case.bytes(held))),
         (),
     )  # fmt: skip
     places = [(HBM, math.inf, 0.0, case.left(room, rate))]
@@ -223,7 +230,7 @@ def offload(
         (tier.name, _read_rate(service, tier), tier.access, service.accelerators * tier.bytes_per_accelerator)
         for tier in tiers
     ]
-    return replace(offloading, readings=tuple(_reading(offloading, case, *place, per_token) for place in places))
+    return replace(offloading, readings=tuple(_reading(offloading, case, *place) for place in places))
 
 
 def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
@@ -321,13 +328,12 @@ def _reading(
     bytes_per_second: float,
     access: float,
     capacity: float,
-    bytes_per_token: float,
 ) -> Reading:
     seconds = access + offloading.bytes_per_prefix / bytes_per_second if offloading.prefix_tokens else 0.0
     groups = offloading.service.accelerators / _cache_chips(offloading.service)
     held = None
     if offloading.conversation is not None:
-        held = reuse(offloading.conversation, offloading.requests_per_second, capacity, bytes_per_token)
+        held = reuse(offloading.conversation, offloading.requests_per_second, capacity, offloading.bytes_per_token)
     return Reading(
         name,
         bytes_per_second,

@@ -58,6 +58,11 @@ class Sheet:
         return self.replicas * self.service.accelerators
 
     @property
+    def rented(self) -> int:
+        """Chips of the machines that hold them [1]."""
+        return int(self.service.setup.rented(self.replicas, self.service.accelerators))
+
+    @property
     def dollars_per_million_tokens(self) -> float:
         """The bill over all tokens, whatever their kind [USD per 1e6 tokens]."""
         return float(money.dollars_per_million(self.dollars_per_hour, sum(self.tokens_per_hour.values())))
@@ -112,8 +117,9 @@ def sheet(
     """
     if load is None:
         load = loaded(service, requests_per_second / replicas, arrival_scv=arrival_scv)
-    requests, rate = service.requests, service.setup.dollars_per_accelerator_hour
-    bill, second = replicas * service.accelerators * rate, money.dollars_per_second(service.accelerators, rate)
+    requests, setup = service.requests, service.setup
+    bill = float(setup.dollars_per_hour(replicas, service.accelerators))
+    second = float(setup.dollars_per_hour_in_bulk(service.accelerators)) / _HOUR
     each = dict(zip(KINDS, (requests.new_tokens, requests.cached, requests.osl.mean), strict=True))
     hourly = load.completed_per_second * replicas * _HOUR
     tokens = {kind: hourly * count for kind, count in each.items()}
@@ -124,7 +130,7 @@ def sheet(
     )
 
 
-def _unit_costs(dollars: Iterable[Array], tokens: Iterable[float]) -> dict[str, float]:
+def _unit_costs(dollars: Iterable[Array | float], tokens: Iterable[float]) -> dict[str, float]:
     """Dollars per million tokens of each kind."""
     pairs = zip(KINDS, dollars, tokens, strict=True)
     return {kind: float(money.dollars_per_million(share, count)) for kind, share, count in pairs}
@@ -192,8 +198,8 @@ def price(
     # Of the cheapest fleets of so many instances that complete the traffic, the one that completes most; the one of all
     # if none does.
     enough = replicas * rates > rate
-    sizes = layouts.plans.accelerators
-    smallest = enough & (sizes == sizes[enough].min()) if enough.any() else sizes > 0
+    bills = layouts.setup.dollars_per_hour(replicas, layouts.plans.accelerators)
+    smallest = enough & (bills == bills[enough].min()) if enough.any() else bills > 0
     index = int(np.argmax(np.where(smallest, rates, -1.0)))
     service = layouts.service(index)
     return sheet(service, rate, replicas=int(replicas), load=served(service, arrival_scv)(rate / replicas))

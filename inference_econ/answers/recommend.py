@@ -98,6 +98,11 @@ class Choice:
         return self.replicas * self.service.accelerators
 
     @property
+    def rented(self) -> int:
+        """Chips of the machines that hold them [1]."""
+        return int(self.service.setup.rented(self.replicas, self.service.accelerators))
+
+    @property
     def dollars_per_million_output_tokens(self) -> float:
         """The whole bill over output tokens [USD per 1e6 tokens]."""
         tokens_per_second = self.replicas * self.load.completed_per_second * self.service.requests.osl.mean
@@ -158,9 +163,8 @@ def recommend(
     for which, layouts in enumerate(offers):
         rates = promised_rates(layouts, targets)
         replicas = np.ceil(requests_per_second / np.maximum(rates, 1e-300))
-        cost = np.where(
-            rates > 0.0, replicas * layouts.plans.accelerators * layouts.setup.dollars_per_accelerator_hour, np.inf
-        )
+        sizes = layouts.plans.accelerators
+        cost = np.where(rates > 0.0, layouts.setup.dollars_per_hour(replicas, sizes), np.inf)
         bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]
     kept: dict[tuple[int, int], Choice] = {}
     most_each, played = max(1, most // len(offers)), 0
@@ -186,7 +190,7 @@ def recommend(
         if choice is not None and (key not in kept or _rank(choice) < _rank(kept[key])):
             kept[key] = choice
     if not kept:
-        raise NothingFitsError(_best_reachable(offers, targets))
+        raise NothingFitsError(best_reachable(offers, targets))
     listed = [
         choice
         for which in range(len(offers))
@@ -203,7 +207,7 @@ def natural_rate(offers: Sequence[Services], targets: Targets) -> float:
     best, rate = 0.0, FILLED
     for layouts in offers:
         rates = promised_rates(layouts, targets)
-        per_dollar = rates / (layouts.plans.accelerators * layouts.setup.dollars_per_accelerator_hour)
+        per_dollar = rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)
         index = int(np.argmax(per_dollar))
         if per_dollar[index] > best:
             best, rate = float(per_dollar[index]), FILLED * float(rates[index])
@@ -243,16 +247,18 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
     def shared(replicas: int) -> Loaded:
         return loaded(service, rate / replicas, arrival_scv=arrival_scv)
 
-    hourly = service.accelerators * service.setup.dollars_per_accelerator_hour
+    def bill(replicas: int) -> float:
+        return float(service.setup.dollars_per_hour(replicas, service.accelerators))
+
     low = high = max(1, math.ceil(rate / service.most_requests_per_second))
     while targets.broken(shared(high)) is not None:
-        if high * hourly > limit or high > 1e9 or (high > low and rate / high < 1e-6):
+        if bill(high) > limit or high > 1e9 or (high > low and rate / high < 1e-6):
             return None
         low, high = high + 1, 2 * high
     # Between the last number that breaks something and one that does not.
     fewest = low + bisect_left(range(low, high), True, key=lambda replicas: targets.broken(shared(replicas)) is None)
     broken = "instance" if fewest == 1 else targets.broken(shared(fewest - 1)) or "capacity"
-    return Choice(service, fewest, shared(fewest), fewest * hourly, broken)
+    return Choice(service, fewest, shared(fewest), bill(fewest), broken)
 
 
 def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
@@ -268,20 +274,23 @@ def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival
     def shared(replicas: int) -> Loaded:
         return load(rate / replicas)
 
-    hourly, grain = choice.dollars_per_hour / fewest, -(-fewest // _FINEST)
-    low = high = fewest
+    grain, low, high = -(-fewest // _FINEST), fewest, fewest
+
+    def bill(replicas: int) -> float:
+        return float(service.setup.dollars_per_hour(replicas, service.accelerators))
+
     while targets.broken(shared(high)) is not None:
-        if high * hourly > limit or high > _MOST_MORE * fewest + _MOST_MORE:
+        if bill(high) > limit or high > _MOST_MORE * fewest + _MOST_MORE:
             return None
         low, high = high + 1, high + max(2 * (high - fewest), grain)
     tried = range(low, high, grain)
     place = bisect_left(tried, True, key=lambda replicas: targets.broken(shared(replicas)) is None)
     needed = tried[place] if place < len(tried) else high
     binding = choice.binding if needed == fewest else targets.broken(shared(max(needed - grain, fewest))) or "capacity"
-    return replace(choice, replicas=needed, load=shared(needed), dollars_per_hour=needed * hourly, binding=binding)
+    return replace(choice, replicas=needed, load=shared(needed), dollars_per_hour=bill(needed), binding=binding)
 
 
-def _best_reachable(every: Sequence[Services], targets: Targets) -> str:
+def best_reachable(every: Sequence[Services], targets: Targets) -> str:
     """One message: what the quickest layouts reach with a single request in flight."""
     best: list[str] = []
     for layouts in every:

@@ -8,10 +8,8 @@ from .collectives import Network as Network
 from .collectives import collective_floor as collective_floor
 from .collectives import collective_seconds as collective_seconds
 from .layouts.checks import check_pins as check_pins
-from .layouts.degrees import layout_columns as layout_columns
 from .layouts.degrees import layout_key as layout_key
 from .layouts.degrees import layout_keys as layout_keys
-from .layouts.degrees import layout_record as layout_record
 from .layouts.degrees import recorded_key as recorded_key
 from .layouts.divisibility import MACHINE as MACHINE
 from .layouts.divisibility import indivisible as indivisible
@@ -52,6 +50,7 @@ from .proposals import ACCEPTANCE as ACCEPTANCE
 from .proposals import PROPOSERS as PROPOSERS
 from .proposals import Speculation as Speculation
 from .proposer import Proposer as Proposer
+from .setup import Rent as Rent
 from .setup import Setup as Setup
 from .speculation import Rounds as Rounds
 from .speculation import needed_memory as needed_memory

@@ -43,8 +43,11 @@ REASONS = (
     "pipeline deeper than the accelerators or the batch",
     "no network between link domains in the hardware file (nic_bytes_per_second_one_way can be set for a what-if)",
     "heads, layers, experts or widths do not divide",
+    "no serving engine can start it",
 )
-FITS, WEIGHTS, CACHE, DEPTH, NETWORK, DIVIDE = range(6)
+FITS, WEIGHTS, CACHE, DEPTH, NETWORK, DIVIDE, ENGINE = range(7)
+#: Reasons that no memory mends.
+LAYOUT = (NETWORK, DIVIDE, ENGINE)
 
 
 @dataclass(frozen=True, slots=True)

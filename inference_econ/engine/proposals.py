@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -176,6 +176,16 @@ class Speculation:
             )
         accepted = np.clip(tokens - 1.0 - np.arange(length), 0.0, 1.0)
         return cls(proposer, tuple(accepted.tolist()), model, weights, shortest=length)
+
+    def of_one_length(self) -> Speculation:
+        """The same with as many proposals in every round as there may be, as engines run it: whether they pay or not.
+
+        Examples
+        --------
+        >>> Speculation.of("ngram", 0.5, 3).of_one_length().label
+        'n-grams of the text so far, 3 drafted in every round, which gives 1.88 tokens'
+        """
+        return replace(self, shortest=self.longest)
 
     @property
     def longest(self) -> int:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
 from inference_econ.engine import memory
+from inference_econ.engine.layouts.degrees import layout_columns
+from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, has_experts
+from inference_econ.engine.layouts.startable import any_can_start, names_of_able
+from inference_econ.engine.layouts.startable_pins import Started, check_startable
 from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.table import Operator, OperatorKind
 from inference_econ.engine.operators.work import Work, decode_work
 from inference_econ.errors import InputError
+from inference_econ.formulas import renting
 from inference_econ.inputs import (
+    ANY_LAYOUT,
     BYTES_PER_ELEMENT,
     Assumptions,
     DenseKernel,
@@ -24,10 +30,12 @@ from inference_econ.inputs import (
     Mesh,
     ModelSpec,
     Precision,
+    ServingEngine,
     SourcedSpec,
     TensorLayout,
     catalog,
     check_cache_dtype,
+    engines_for,
     math_unit,
     profiles,
     split_changes,
@@ -40,6 +48,8 @@ if TYPE_CHECKING:
     from inference_econ.inputs import Name
 
 
+#: How accelerators are rented: by the smallest machines that can be had, or by whole nodes.
+Rent = Literal["gpu", "node"]
 #: Longer contexts are typing errors [tokens].
 _MOST_TOKENS = 1e12
 #: Prices beyond these are typing errors, and would overflow what is computed from them [USD/h].
@@ -74,12 +84,17 @@ class Setup:
         an answer; 0 where all are at ``context`` or nothing is known of them [tokens].
     shared_prefix : float
         Tokens of the context that all sequences have in common [tokens]; all of it where the context is shorter.
+    rent : {'gpu', 'node'}
+        Whether fleets are billed for the smallest machines that hold their instances, or for whole nodes. A chip whose
+        file knows no machines is billed by the accelerator.
+    engines : tuple of ServingEngine
+        Layouts in whole numbers are those that one of these can start; any layout without.
 
     Raises
     ------
     InputError
         If the chip has no maths unit for a format, cannot hold the cache in its format or has no link to a host that
-        shall hold weights, or the context or the price is no sensible number.
+        shall hold weights, or the context or the price is no sensible number, or nobody knows its nodes.
     """
 
     model: ModelSpec
@@ -90,6 +105,8 @@ class Setup:
     price: float | None = None
     spread: float = 0.0
     shared_prefix: float = 0.0
+    rent: Rent = "gpu"
+    engines: tuple[ServingEngine, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and apply what is assumed differently for the chip's family."""
@@ -105,6 +122,11 @@ class Setup:
             raise InputError(
                 f"the price must be a positive number of USD per hour, from {_LEAST_PRICE:g} to {_MOST_PRICE:g}, "
                 f"got {self.price:g}"
+            )
+        if self.rent == "node" and not self.hardware.rented_as:
+            raise InputError(
+                f"{self.hardware.name} does not say how many accelerators a node of it has; leave --rent node out, or "
+                "give the machines, for example --set hardware.rented_as='[1, 8]'"
             )
         object.__setattr__(self, "assumptions", self.assumptions.for_family(self.hardware.family))
         if self.assumptions.capacity.host_weights and self.hardware.host_link_bytes_per_second_one_way is None:
@@ -127,6 +149,7 @@ class Setup:
         price: float | None = None,
         context: float = 0.0,
         changes: Iterable[str] = (),
+        engine: str | None = None,
     ) -> Setup:
         """A setup from names, formats, a preset, a price and what-ifs.
 
@@ -146,6 +169,9 @@ class Setup:
             Tokens in the cache of each sequence, for what asks for single steps [tokens].
         changes : iterable of str
             What-ifs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``, of what is named.
+        engine : str, optional
+            ``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its own profile; ``any``: all layouts. By
+            default those that at least one known engine can start, where one is known for model, chip and formats.
 
         Returns
         -------
@@ -174,7 +200,8 @@ class Setup:
         chip = (
             hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware, changes=what_ifs["hardware"])
         )
-        opinions = profiles.assumed(assumptions, chip, changes=what_ifs["assumptions"])
+        own = None if engine in (None, ANY_LAYOUT) else str(engine).partition("@")[0]
+        opinions = profiles.assumed(assumptions, chip, own, changes=what_ifs["assumptions"])
         # What is asked for is not what a family of chips is an exception from.
         names = [change.partition("=")[0].strip() for change in what_ifs["assumptions"]]
         opinions = opinions.without_exceptions([name for name in names if not name.startswith("per_family")])
@@ -188,7 +215,11 @@ class Setup:
             )
         if activations is None and not {"bf16", "fp32"} & chip.dense_flops_per_second.keys():
             activations = "fp16"
-        return cls(served, chip, Precision.of(served, weights, activations, kv), context, opinions, price)
+        precision = Precision.of(served, weights, activations, kv)
+        # Where attention ranks idle, as in the published study, no engine is meant.
+        asked = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
+        engines = engines_for(served, chip, precision, asked)
+        return cls(served, chip, precision, context, opinions, price, engines=engines)
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
@@ -205,6 +236,23 @@ class Setup:
                 "hour)"
             )
         return self.price
+
+    @property
+    def machines(self) -> tuple[int, ...]:
+        """Accelerators of the machines that are rented, ascending [1]; none if any number can be had."""
+        return self.hardware.rented_as if self.rent == "gpu" else self.hardware.rented_as[-1:]
+
+    def rented(self, instances: npt.ArrayLike, accelerators: npt.ArrayLike) -> Array:
+        """Accelerators rented for some instances of so many each, shape (...) [1]; see :mod:`formulas.renting`."""
+        return renting.rented(instances, accelerators, self.machines)
+
+    def dollars_per_hour(self, instances: npt.ArrayLike, accelerators: npt.ArrayLike) -> Array:
+        """The bill of a fleet, machines that are not full included, shape (...) [USD/h]."""
+        return self.rented(instances, accelerators) * self.dollars_per_accelerator_hour
+
+    def dollars_per_hour_in_bulk(self, accelerators: npt.ArrayLike) -> Array:
+        """What an instance of a large fleet costs, shape (...) [USD/h]; no fleet pays less for each."""
+        return renting.rented_in_bulk(accelerators, self.machines) * self.dollars_per_accelerator_hour
 
     def work(self, plans: Plans) -> Work:
         """The operator table of these plans."""
@@ -339,4 +387,32 @@ class Setup:
         unreachable = unreachable and not isinstance(self.assumptions.network.collectives, (Free, Mesh))
         limit = self.hardware.link_domain if unreachable else None
         needed = self.memory(plans) if needed is None else needed
-        return memory.reasons(self.model, needed, plans, layout, self.assumptions, limit, self.precision.blocks)
+        codes = memory.reasons(self.model, needed, plans, layout, self.assumptions, limit, self.precision.blocks)
+        if not (self.engines and plans.whole):
+            return codes
+        able = any_can_start(self.engines, self.model, self.hardware.family, plans, layout)
+        return np.where(able | (codes == memory.DIVIDE), codes, memory.ENGINE)
+
+    def check_startable(self, pins: Pins, cut: TensorLayout = "1d") -> None:
+        """Refuse pinned degrees that none of the engines can start; see :func:`layouts.startable_pins.check_startable`.
+
+        Raises
+        ------
+        InputError
+            With the rule, the engines, and the nearest layout that can be started.
+        """
+        check_startable(Started(self.engines, self.model, self.hardware, self.assumptions), pins, cut)
+
+    def layout_columns(self, plans: Plans, cut: npt.NDArray[np.str_]) -> dict[str, list[float] | list[str]]:
+        """The degrees of n plans that are cut in some ways, and the engines that can start each if any are asked."""
+        columns = layout_columns(plans, cut, self.assumptions.layout)
+        able = {"engine": [", ".join(names) for names in self.engines_of(plans)]} if self.engines else {}
+        return {**columns, **able}
+
+    def layout_record(self, plan: Plans, cut: TensorLayout) -> dict[str, float | str]:
+        """The same of a single plan, of shape (1,)."""
+        return {name: values[0] for name, values in self.layout_columns(plan, np.array([cut])).items()}
+
+    def engines_of(self, plans: Plans) -> list[tuple[str, ...]]:
+        """The engines that can start each of n plans, by name; none where any layout is offered."""
+        return names_of_able(self.engines, self.model, self.hardware.family, plans)

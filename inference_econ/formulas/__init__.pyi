@@ -11,5 +11,7 @@ from . import pareto as pareto
 from . import pipeline as pipeline
 from . import prefix_cache as prefix_cache
 from . import queueing as queueing
+from . import renting as renting
 from . import roofline as roofline
+from . import routing as routing
 from . import speculation as speculation

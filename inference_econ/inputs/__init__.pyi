@@ -43,6 +43,10 @@ from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype
 from .dtype import math_unit as math_unit
+from .engine_support import CapturedSizes as CapturedSizes
+from .engine_support import ChipSupport as ChipSupport
+from .engine_support import EngineDefaults as EngineDefaults
+from .engine_support import ModelSupport as ModelSupport
 from .engines import WIRE_BYTES_PER_ELEMENT as WIRE_BYTES_PER_ELEMENT
 from .engines import EngineFacts as EngineFacts
 from .engines import EngineSpec as EngineSpec
@@ -72,6 +76,11 @@ from .model import ModelSpec as ModelSpec
 from .precision import Precision as Precision
 from .scenario import Scenario as Scenario
 from .scenario import TableSpec as TableSpec
+from .serving_engines import ANY_LAYOUT as ANY_LAYOUT
+from .serving_engines import ServingEngine as ServingEngine
+from .serving_engines import engines_for as engines_for
+from .serving_engines import known_engines as known_engines
+from .serving_engines import lacks as lacks
 from .source import Source as Source
 from .study_asks import Chain as Chain
 from .study_asks import LatentVariant as LatentVariant

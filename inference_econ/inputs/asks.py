@@ -48,6 +48,9 @@ class Settings(Spec):
     """Name or path of hardware."""
     assumptions: str | None = None
     """Name or path of a preset."""
+    engine: str | None = None
+    """``vllm`` or ``vllm@0.24.0``: layouts that it can start, under its profile; ``any``: all layouts; by default those
+    that any known engine can start."""
     changes: tuple[str, ...] = Field(default=(), strict=False)
     """What-ifs, ``assumptions.host.launch=0 us``."""
     weights: Dtype | None = None
@@ -99,6 +102,8 @@ class Settings(Spec):
     those before it were [1]; 0.8 by default."""
     max_draft: Annotated[int, Field(ge=1, le=64)] | None = None
     """Longest draft [tokens]; as many as have a probability, or 5, by default."""
+    draft_length: Annotated[int, Field(ge=1, le=64)] | None = None
+    """Proposals of every round, whether they pay or not [tokens]; instead of the longest draft."""
     sampling: SamplingSpec | None = None
     """Scan of the frontier; exact if absent."""
 
@@ -113,6 +118,8 @@ class Settings(Spec):
         proposers = [name for name in PROPOSERS if getattr(self, name)]
         if len(proposers) > 1:
             raise ValueError(f"give one of {', '.join(PROPOSERS)}, got {' and '.join(proposers)}")
+        if self.max_draft is not None and self.draft_length is not None:
+            raise ValueError("give either max_draft or draft_length, not both")
         return self
 
     @classmethod
@@ -225,6 +232,7 @@ _NOT_OF_A_SERVER = (
     "draft_weights",
     "acceptance",
     "max_draft",
+    "draft_length",
     "sampling",
 )
 

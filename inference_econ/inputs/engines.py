@@ -13,7 +13,15 @@ from inference_econ.errors import InputError
 from inference_econ.inputs._base import SourcedSpec, _plain
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs._yaml import Location
+from inference_econ.inputs.asks import ProposerName
 from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs.engine_support import (
+    AttentionGroups,
+    CapturedSizes,
+    ChipSupport,
+    EngineDefaults,
+    ModelSupport,
+)
 
 Phase = Literal["prefill", "decode", "both"]
 #: Formats of activations on the wire.
@@ -37,7 +45,14 @@ MixerKind = Literal["grouped_query", "latent", "compressed", "recurrent", "none"
 Generation = Literal["hopper", "blackwell"]
 ExpertKernelName = Literal["triton", "cutlass", "deepgemm", "trtllm_gen", "marlin"]
 #: Facts that the first version of a file need not state.
-_MAY_LACK = frozenset({"inside", "kernels", "prompt_graphs", "expert_kernels"})
+_MAY_LACK = frozenset(
+    {
+        "inside", "kernels", "prompt_graphs", "expert_kernels", "chips", "models", "attention_groups", "stages_over",
+        "defaults", "captured", "connectors", "speculation", "async_scheduling", "shared_expert_fusion",
+    }
+)  # fmt: skip
+#: Facts of which a version states only what is new; what it repeats takes the place of what was said before.
+_ADDED = ("kernels", "models")
 
 #: Bytes per element on the wire, scales included: 32 bits per 128 elements (fp8_g128: DeepEP, low-latency messages),
 #: 8 bits per 32 (mxfp8), 8 bits per 16 (nvfp4).
@@ -168,6 +183,39 @@ class EngineFacts(Spec):
     expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
     """Kernels of routed experts that it picks, or that its recipes tell it to, by generation of chips and format of the
     weights; nothing where nobody looked."""
+    chips: tuple[ChipSupport, ...] = Field(default=(), strict=False)
+    """Chips that it runs on, and formats that it has kernels for there. Those that nobody verified are left out."""
+    models: tuple[ModelSupport, ...] = Field(default=(), strict=False)
+    """Architectures of its registry, of those that are shipped here. Those of a version stand beside those of versions
+    before; of an architecture that is named again, the last counts."""
+    attention_groups: AttentionGroups = "any"
+    """Ranks of a group under data-parallel attention inside an instance: any number, or each rank is one."""
+    stages_over: Literal["nodes"] | None = None
+    """What its documents recommend stages of a pipeline to be, with tensor parallelism inside of each; absent where
+    they do not say."""
+    defaults: tuple[EngineDefaults, ...] = Field(default=(), strict=False)
+    """What its server does where no option says otherwise; the first that the memory of a chip allows counts."""
+    captured: CapturedSizes | None = None
+    """Batches whose decode steps are captured as graphs; absent where nobody looked."""
+    connectors: tuple[str, ...] = Field(default=(), strict=False)
+    """Ways of a cache from a prefill to a decode server, as options name them, the default or most used first."""
+    speculation: tuple[ProposerName, ...] = Field(default=(), strict=False)
+    """Who may propose tokens of any model, beside the heads of :attr:`ModelSupport.speculation`."""
+    async_scheduling: bool | None = None
+    """Whether a step is prepared while the one before runs, where nothing is told; absent where nobody looked."""
+    shared_expert_fusion: bool | None = None
+    """Whether shared experts are computed as further routed ones, where nothing is told."""
+
+    def support(self, architecture: str | None, family: str) -> ModelSupport | None:
+        """What it can do with a model on a family of chips; None if it has no such model there."""
+        for entry in reversed(self.models):
+            if architecture in entry.architectures:
+                return entry if not entry.families or family in entry.families else None
+        return None
+
+    def kernels_on(self, family: str) -> ChipSupport | None:
+        """The formats that it has kernels for on a family of chips; None if it does not run there."""
+        return next((chip for chip in self.chips if family in chip.families), None)
 
     @model_validator(mode="after")
     def _cut_experts_say_how_they_lie(self) -> Self:
@@ -282,7 +330,7 @@ class EngineSpec(SourcedSpec):
                 f"known: {', '.join(entry.version for entry in self.versions)}"
             )
         stated = {name: getattr(entry, name) for entry in past for name in entry.stated}
-        stated["kernels"] = tuple(count for entry in past for count in entry.kernels)
+        stated |= {name: tuple(fact for entry in past for fact in getattr(entry, name)) for name in _ADDED}
         return EngineVersion(version=past[-1].version, date=past[-1].date, **stated)
 
 

@@ -72,6 +72,8 @@ class HardwareSpec(SourcedSpec):
     """Link to the memory of the host, per accelerator, one direction [B/s]; absent if unknown."""
     watts: Watts | None = None
     """Board power [W], without host, NIC and cooling."""
+    rented_as: tuple[Count, ...] = Field(default=(), strict=False)
+    """Accelerators of the machines that can be rented, ascending, the whole node last; empty if unknown [1]."""
     prices: tuple[Price, ...] = Field(default=(), strict=False)
     """Rental prices, the one to use by default first."""
 
@@ -94,6 +96,12 @@ class HardwareSpec(SourcedSpec):
             raise ValueError(
                 f"link_peers is {self.link_peers}, so a full mesh has at most {self.link_peers + 1} accelerators, got "
                 f"link_domain {self.link_domain}; for a what-if of a switch leave link_peers out (null)"
+            )
+        pairs = zip(self.rented_as, self.rented_as[1:], strict=False)
+        if any(larger <= smaller or larger % smaller for smaller, larger in pairs):
+            raise ValueError(
+                f"rented_as must be ascending sizes, each a multiple of the one before, got {list(self.rented_as)}; "
+                "write for example [1, 2, 4, 8]"
             )
         if "fp16" in peaks and "bf16" in peaks and abs(peaks["fp16"] / peaks["bf16"] - 1) > 0.01:
             raise ValueError(

@@ -17,6 +17,8 @@ class ModelSpec(SourcedSpec):
 
     huggingface_id: str | None = None
     """``organisation/name`` where the weights are published."""
+    architecture: str | None = None
+    """The first of ``architectures`` in its ``config.json``, by which serving engines know it."""
     rumoured: bool = False
     """The architecture is a rumour, not a publication."""
     hidden_size: Size

@@ -123,7 +123,11 @@ def for_grid(assumptions: Assumptions | Name | None, grid: GridName) -> Assumpti
 
 
 def assumed(
-    assumptions: Assumptions | Name | None, hardware: HardwareSpec | Name, *, changes: Iterable[str] = ()
+    assumptions: Assumptions | Name | None,
+    hardware: HardwareSpec | Name,
+    engine: str | None = None,
+    *,
+    changes: Iterable[str] = (),
 ) -> Assumptions:
     """The assumptions that something is answered under: those asked for, or those that go with the chip.
 
@@ -133,6 +137,8 @@ def assumed(
         What was asked for; without, the profile of the chip's generation (:func:`for_hardware`).
     hardware : HardwareSpec, name or path
         The chip.
+    engine : str, optional
+        vllm, sglang, trtllm, ...: its profile, unless assumptions are asked for.
     changes : iterable of str
         What-ifs, ``FIELD=VALUE``, of what has a name.
 
@@ -154,5 +160,5 @@ def assumed(
     from inference_econ.inputs.assumptions import Assumptions
 
     if assumptions is None:
-        return for_hardware(hardware, changes=changes)
+        return for_hardware(hardware, engine, changes=changes)
     return assumptions if isinstance(assumptions, Assumptions) else catalog.assumptions(assumptions, changes=changes)

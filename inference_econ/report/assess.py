@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from inference_econ.report import caveats
 from inference_econ.report.frontier import frontier_title
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts, source_records
+from inference_econ.report.startable import startable_notes, with_engines
 from inference_econ.report.table import PART_NAMES, Table, dollars, layout_label, size
 from inference_econ.search import Point
 from inference_econ.studies.exhibits import Chart, Line
@@ -63,7 +64,9 @@ def assessment_table(assessment: Assessment) -> Table:
             f"{100 * measured.mfu:.1f}",
         )
     ]
+    layouts: list[Mapping[str, float | str]] = [{}]
     if assessment.predicted is not None:
+        layouts.append(assessment.predicted.layout)
         speed = assessment.predicted.tokens_per_second_per_user / measured.tokens_per_second_per_user
         rows.append(("predicted for it", *_cells(assessment.predicted, f"{speed:.2f} x speed")))
     for name, gap in _gaps(assessment).items():
@@ -71,8 +74,10 @@ def assessment_table(assessment: Assessment) -> Table:
         cost_ratio = "none is as fast" if gap.cost_factor is None else f"{1 / gap.cost_factor:.2f} x cost"
         for kind, point, ratio in (("cost", gap.faster, speed_ratio), ("speed", gap.cheaper, cost_ratio)):
             rows.append((f"{name}, equal {kind}", *_cells(point, ratio, bound=gap is assessment.ideal)))
+            layouts.append({} if point is None or gap is assessment.ideal else point.layout)
     columns = ("deployment", "tokens/s", "$/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
-    return Table(frontier_title(assessment.anywhere.frontier), columns, tuple(rows), findings(assessment))
+    table = Table(frontier_title(assessment.anywhere.frontier), columns, tuple(rows), findings(assessment))
+    return with_engines(table, layouts)
 
 
 def assessment_tables(assessment: Assessment) -> tuple[Table, ...]:
@@ -153,7 +158,7 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
     said += [text for text in (_unexplained(assessment), _lever(assessment), _prompts(assessment)) if text]
     largest = assessment.anywhere.frontier.grid.accelerators[-1]
     said.append(f"Assumptions: {assessment.setup.assumptions.name}. Any size: deployments of up to {largest:g} GPUs.")
-    return (*said, *caveats.remarks(assessment.subjects()))
+    return (*said, *startable_notes([assessment.setup]), *caveats.remarks(assessment.subjects()))
 
 
 def _certain(assessment: Assessment) -> list[str]:

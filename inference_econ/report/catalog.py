@@ -148,7 +148,7 @@ def _joined(parts: Iterable[str]) -> str | None:
 def _leaves(value: object, path: str) -> list[tuple[str, object]]:
     if isinstance(value, Mapping):
         return [leaf for key, item in value.items() for leaf in _leaves(item, f"{path}.{key}" if path else str(key))]
-    if isinstance(value, list):
+    if isinstance(value, list) and not (value and all(isinstance(item, int) for item in value)):
         return [leaf for index, item in enumerate(value) for leaf in _leaves(item, f"{path}.{index}")]
     return [(path, value)]
 

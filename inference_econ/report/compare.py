@@ -14,6 +14,7 @@ from inference_econ.report.frontier import assumed, ends, frontier_record
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.scenario import curve_frame
+from inference_econ.report.startable import with_engines
 from inference_econ.report.table import Table, dollars, layout_label, size
 from inference_econ.studies.results import Curve, Result
 
@@ -119,7 +120,9 @@ def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
     ]
     notes += [f"{label}: {reason}" for label, reason in result.missing.items()]
     notes += assumed({curve.label: curve.frontier for curve in result.curves if curve.frontier is not None})
-    return Table(_title(result), columns, tuple(rows), tuple(notes))
+    table = Table(_title(result), columns, tuple(rows), tuple(notes))
+    shown = {label: curve.frontier.preferred().layout for label, curve in curves.items() if curve.frontier is not None}
+    return with_engines(table, [shown.get(label, {}) for label in _labels(result)])
 
 
 def _labels(result: Result) -> list[str]:

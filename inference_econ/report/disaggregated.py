@@ -18,6 +18,7 @@ from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import comparison_record
 from inference_econ.report.page import Page
 from inference_econ.report.service import SEEN, cached_label, layout_of
+from inference_econ.report.startable import startable_notes, with_engines
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 from inference_econ.studies.results import Curve
 
@@ -77,16 +78,19 @@ def comparison_table(
         "tokens/s per user", "$/M aggregated", "layout", "its TTFT ms", "$/M disagg.", "factor", "prefill", "decode",
         "P : D", "busy %", "TTFT ms",
     )  # fmt: skip
-    lines = tuple(_row(compared, speed) for speed in common_speeds(compared, rows))
+    speeds = common_speeds(compared, rows)
+    lines = tuple(_row(compared, speed) for speed in speeds)
     notes = (
         verdict(compared),
         *_promised_speed(compared),
         transfer_note(compared),
         _assumed(compared),
         *_fleet_notes(fleet, together),
+        *startable_notes([compared.pools.prefill.setup, compared.pools.decode.setup]),
         *caveats.remarks(compared.subjects(), SEEN),
     )
-    return Table(_title(compared.pools), columns, lines, notes)
+    table = Table(_title(compared.pools), columns, lines, notes)
+    return with_engines(table, [_engines(compared, speed) for speed in speeds], "decode")
 
 
 def _row(compared: Comparison, speed: float) -> tuple[str, ...]:
@@ -113,6 +117,15 @@ def _row(compared: Comparison, speed: float) -> tuple[str, ...]:
         f"{100 * apart.prefill_utilization[index]:.0f}, {100 * apart.utilization[index]:.0f}",
         _milliseconds(apart.ttft_seconds[index]),
     )
+
+
+def _engines(compared: Comparison, speed: float) -> dict[str, float | str]:
+    """The engines that can start both pools of the cheapest disaggregated fleet at or above a speed."""
+    pools, apart = compared.pools, compared.disaggregated
+    index, _ = compared.at(speed)
+    if index < 0 or not pools.decode.setup.engines:
+        return {}
+    return {"engine": ", ".join(pools.engines_of(int(apart.prefill[index]), int(apart.layout[index])))}
 
 
 def _milliseconds(seconds: float) -> str:
@@ -244,18 +257,25 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...
     ]
     notes = [
         f"Best fleet, {fleet.prefill_instances}P{fleet.decode_instances}D: {'; '.join(parts)}. "
-        f"${fleet.dollars_per_hour:,.2f} per hour, ${dollars(fleet.dollars_per_million_output_tokens)} per million "
-        "output tokens.",
+        f"{_rented(fleet)}${fleet.dollars_per_hour:,.2f} per hour, "
+        f"${dollars(fleet.dollars_per_million_output_tokens)} per million output tokens.",
         _load_note(fleet),
     ]
     if together is not None:
         service = together.service
         notes.append(
             f"Aggregated, the same traffic takes {together.replicas} x {service.accelerators} "
-            f"{service.setup.hardware.name} ({layout_label(layout_of(service))}): "
+            f"{service.setup.hardware.name} ({layout_label(layout_of(service))}"
+            f"{'' if together.rented == together.accelerators else f', {together.rented} rented'}): "
             f"${together.dollars_per_hour:,.2f} per hour."
         )
     return tuple(notes)
+
+
+def _rented(fleet: Fleet) -> str:
+    """Chips in use and rented, in words; nothing where they are the same."""
+    used, rented = sum(fleet.accelerators), sum(fleet.rented)
+    return "" if used == rented else f"{used} GPUs in use, {rented} rented. "
 
 
 def _load_note(fleet: Fleet) -> str:

@@ -75,6 +75,7 @@ def _together_record(together: Choice) -> dict[str, object]:
         "layout": layout_of(together.service),
         "replicas": together.replicas,
         "accelerators": together.accelerators,
+        "accelerators_rented": together.rented,
         "dollars_per_hour": together.dollars_per_hour,
         **bounded_load(together.service, together.load, together.replicas),
     }
@@ -102,12 +103,18 @@ def _apart(pools: Pools, front: PoolFrontier, index: int) -> dict[str, object]:
         **_point(pools.decode, front, index),
         "prefill_accelerators": int(pools.prefill.accelerators[pair[0]]),
         "prefill_layout": layout_of(pools.prefill.services.service(pair[0])),
+        **_engine(pools, *pair),
         "prefill_instances": int(front.prefill_instances[index]),
         "decode_instances": int(front.decode_instances[index]),
         "prefill_instances_per_decode_instance": float(front.ratio[index]),
         "prefill_utilization": float(front.prefill_utilization[index]),
         **_transfer(pools, *pair),
     }
+
+
+def _engine(pools: Pools, prefill: int, decode: int) -> dict[str, object]:
+    """The engines that can start both layouts of a pair, if any are asked."""
+    return {"engine": ", ".join(pools.engines_of(prefill, decode))} if pools.decode.setup.engines else {}
 
 
 def _transfer(pools: Pools, prefill: int, decode: int) -> dict[str, object]:
@@ -130,8 +137,10 @@ def fleet_record(fleet: Fleet) -> dict[str, object]:
         "decode_instances": fleet.decode_instances,
         "decode_accelerators_per_instance": int(pools.decode.accelerators[fleet.decode]),
         "decode_layout": layout_of(pools.decode.services.service(fleet.decode)),
+        **_engine(pools, fleet.prefill, fleet.decode),
         "decode_utilization": fleet.decode_utilization,
         "accelerators": sum(fleet.accelerators),
+        "accelerators_rented": sum(fleet.rented),
         "dollars_per_hour": fleet.dollars_per_hour,
         "dollars_per_million_output_tokens": fleet.dollars_per_million_output_tokens,
         **_transfer(pools, fleet.prefill, fleet.decode),

@@ -15,6 +15,7 @@ from inference_econ.inputs import Quantity
 from inference_econ.report import caveats
 from inference_econ.report.page import Bar, Block, Page
 from inference_econ.report.record import HEAD, facts
+from inference_econ.report.startable import startable_notes, started
 from inference_econ.report.table import PART_NAMES, Table, amount, dollars, formats_label, layout_label, remarks
 
 if TYPE_CHECKING:
@@ -95,8 +96,8 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     uneven += f"the others wait as if there were {fullest * depth:g}, and its memory is what counts."
     each = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
     return (
-        f"Layout {layout_label(explanation.layout)}, batch {explanation.batch:g}{each}, {length}, "
-        f"{formats_label(setup.precision)}, KV {setup.precision.kv}. "
+        f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{each}, "
+        f"{length}, {formats_label(setup.precision)}, KV {setup.precision.kv}. "
         f"Assumptions: {setup.assumptions.name}.",
         f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
@@ -107,6 +108,7 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         _interval(explanation),
         *_fast_domain(explanation),
         *caveats.extrapolations(*explanation.subjects()),
+        *startable_notes([setup]),
         *remarks(setup),
     )
 

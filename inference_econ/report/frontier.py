@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.sources import sources
 from inference_econ.engine import Instances, layout_keys
 from inference_econ.report import caveats
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
+from inference_econ.report.startable import saving_note, startable_notes, with_engines, with_notes
 from inference_econ.report.table import PART_NAMES, Table, dollars, formats_label, layout_label, remarks, size
 from inference_econ.search import Frontier, PlanTable, Point
 
@@ -30,19 +32,23 @@ class FrontierPage(Page):
         The answer.
     plans : PlanTable or None
         Every plan of its grid, dominated ones included, if they are wanted.
+    saving : Saving or None
+        Of any layout, what it saves over those that can be started.
     """
 
     front: Frontier
     plans: PlanTable | None = None
+    saving: Saving | None = None
 
     def tables(self) -> Sequence[Table]:
         """Some points; how many plans there are, if they are wanted."""
-        points = frontier_table(self.front)
+        points = with_notes(frontier_table(self.front), saving_note(self.saving))
         return (points,) if self.plans is None else (points, plans_table(self.plans))
 
     def record(self) -> object:
         """Every point, and every plan."""
-        return frontier_record(self.front, self.plans)
+        record = frontier_record(self.front, self.plans)
+        return record if self.saving is None else {**record, "any_layout": self.saving._asdict()}
 
     def frame(self) -> pd.DataFrame:
         """Every point, or every plan."""
@@ -89,7 +95,8 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
             )
         )
     columns = ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "MBU %", "mostly")
-    return Table(frontier_title(front), columns, tuple(lines), frontier_notes(front, points))
+    table = Table(frontier_title(front), columns, tuple(lines), frontier_notes(front, points))
+    return with_engines(table, [point.layout for point in points])
 
 
 def frontier_title(front: Frontier) -> str:
@@ -118,7 +125,7 @@ def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
             "dp: groups of tp accelerators with sequences of their own; feed-forward blocks and experts are cut over "
             "all tp x dp of them: over ep ranks, and each expert over the rest."
         )
-    return (*notes, *caveats.remarks(front.subjects(points)), *remarks(setup))
+    return (*notes, *startable_notes([setup]), *caveats.remarks(front.subjects(points)), *remarks(setup))
 
 
 def ends(front: Frontier, plans: PlanTable | None = None) -> caveats.Ends:
@@ -149,7 +156,8 @@ def assumed(fronts: Mapping[str, Frontier]) -> list[str]:
         for label, front in fronts.items()
         for instances in front.subjects([front.preferred()])
     ]
-    return [f"Assumptions: {text}.", *caveats.remarks(subjects)]
+    started = startable_notes(front.setup for front in fronts.values())
+    return [f"Assumptions: {text}.", *started, *caveats.remarks(subjects)]
 
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:

@@ -22,6 +22,7 @@ from inference_econ.report.service import (
     service_record,
     service_title,
 )
+from inference_econ.report.startable import startable_notes
 from inference_econ.report.table import Table, dollars
 from inference_econ.serving import Trace, is_unproven
 from inference_econ.studies.exhibits import Chart, Line
@@ -98,6 +99,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     ]
     if promised:
         notes.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
+    notes += startable_notes([setup])
     notes += caveats.remarks(under_load((point.sheet.service, point.load) for point in points), SEEN)
     return Table(service_title(sheet.service), tuple(columns), tuple(rows), tuple(notes))
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inference_econ.answers.conversations import Conversation
+from inference_econ.answers.conversations import Conversation, Routing, reuse
 from inference_econ.answers.prefix_cache import HBM, Offloading, Reading, curve
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import layout_of
+from inference_econ.report.startable import startable_notes
 from inference_econ.report.table import Table, amount, dollars, layout_label
 from inference_econ.studies.exhibits import Chart, Line
 
@@ -22,6 +23,11 @@ _FOLLOWS: caveats.Follows = {
     "computing_seconds": ("ttft", 1),
     "computing_dollars_per_million_tokens": ("ttft", 1),
     "ttft_seconds": ("ttft", 1),
+}
+#: Where turns go, in words.
+_ROUTED: dict[Routing, str] = {
+    "round_robin": "dealt round robin",
+    "prefix_aware": "sent to the instance that holds the conversation",
 }
 #: Lengths that a chart shows [tokens].
 _LENGTHS = 2.0 ** np.arange(4.0, 17.5, 0.5)
@@ -77,6 +83,8 @@ def offload_table(offloading: Offloading) -> Table:
     ]
     if offloading.conversation is not None:
         notes.append(_conversation(offloading.conversation))
+        notes += _routing(offloading)
+    notes += startable_notes([service.setup])
     notes += caveats.remarks(offloading.subjects(), ("ttft",))
     return Table(_title(offloading), columns, tuple(rows), tuple(notes))
 
@@ -106,6 +114,25 @@ def _conversation(conversation: Conversation) -> str:
         f"{conversation.lifetime_seconds:g} s where there is room. Needs GB: the room for "
         "that; kept: how long entries stay if the least recently used go first; hit: prompt tokens found."
     )
+
+
+def _routing(offloading: Offloading) -> list[str]:
+    """How turns reach replicas and what the other way would find in HBM, in words; nothing of a single instance."""
+    conversation = offloading.conversation
+    if conversation is None or conversation.replicas == 1:
+        return []
+    other: Routing = "prefix_aware" if conversation.routing == "round_robin" else "round_robin"
+    mine, theirs = (
+        reuse(
+            replace(conversation, routing=way), offloading.requests_per_second, offloading.readings[0].capacity_bytes,
+            offloading.bytes_per_token,
+        ).hit_rate
+        for way in (conversation.routing, other)
+    )  # fmt: skip
+    return [
+        f"{conversation.replicas} instances share the requests, {_ROUTED[conversation.routing]}: of prompts "
+        f"{100 * mine:.1f} % are found in HBM; {_ROUTED[other]} {100 * theirs:.1f} %. Tiers are those of each instance."
+    ]
 
 
 def _title(offloading: Offloading) -> str:
@@ -168,6 +195,8 @@ def offload_record(offloading: Offloading) -> dict[str, object]:
             "system_tokens": conversation.system_tokens,
             "think_seconds": conversation.think_seconds,
             "lifetime_seconds": conversation.lifetime_seconds,
+            "replicas": conversation.replicas,
+            "routing": conversation.routing if conversation.replicas > 1 else None,
         },
         "tiers": [_tier_record(reading) for reading in offloading.readings],
     }

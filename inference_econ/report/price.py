@@ -10,6 +10,7 @@ from inference_econ.formulas import money
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.service import SEEN, bounded_load, fleet_label, load_notes, service_record, service_title
+from inference_econ.report.startable import startable_notes
 from inference_econ.report.table import Table, dollars
 from inference_econ.serving import Loaded, Service
 
@@ -68,6 +69,7 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
         *load_notes(sheet.load, sheet.replicas),
         "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
         "the same proportion.",
+        *startable_notes([setup]),
         *caveats.remarks(sheet.subjects(), SEEN),
     ]
     if api is not None:

@@ -10,7 +10,8 @@ from inference_econ.answers.recommend import Choice, Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
-from inference_econ.report.service import SEEN, bounded_load, layout_of, service_record, service_title
+from inference_econ.report.service import SEEN, bounded_load, fleet_label, layout_of, service_record, service_title
+from inference_econ.report.startable import startable_notes, with_engines, with_notes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 
 
@@ -24,26 +25,52 @@ class RecommendationPage(Page):
         The cheapest first.
     targets : Targets
         The promises.
+    startable : Choice or None
+        Beside any layout, the cheapest that an engine can start.
     """
 
     choices: Sequence[Choice]
     targets: Targets
+    startable: Choice | None = None
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
-        return (recommend_table(self.choices, self.targets),)
+        return (with_notes(recommend_table(self.choices, self.targets), _distance(self.choices[0], self.startable)),)
 
     def record(self) -> object:
         """The promises and every deployment."""
-        return recommend_record(self.choices, self.targets)
+        record = recommend_record(self.choices, self.targets)
+        if self.startable is None:
+            return record
+        service = self.startable.service
+        return {
+            **record,
+            "startable": {
+                "layout": layout_of(service),
+                "accelerators": self.startable.accelerators,
+                "dollars_per_hour": self.startable.dollars_per_hour,
+            },
+        }
+
+
+def _distance(bound: Choice, startable: Choice | None) -> list[str]:
+    """What any layout saves over the cheapest that an engine can start; nothing where that was not asked."""
+    if startable is None:
+        return []
+    saved = max(1.0 - bound.dollars_per_hour / startable.dollars_per_hour, 0.0)
+    return [
+        f"The cheapest that can be started is {fleet_label(startable.service, startable.replicas)} at "
+        f"${startable.dollars_per_hour:,.2f} per hour: an unrestricted layout is {100 * saved:.0f} % cheaper."
+    ]
 
 
 def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     """Choices, the cheapest first."""
     which = targets.percentile
+    partly = any(choice.rented != choice.accelerators for choice in choices)
     columns = (
-        "hardware", "GPUs", "instances", "layout", "$ per hour", "$/M output", "busy %", f"TTFT {which} ms",
-        f"TPOT {which} ms", "binding",
+        "hardware", "GPUs", *(("rented",) if partly else ()), "instances", "layout", "$ per hour", "$/M output",
+        "busy %", f"TTFT {which} ms", f"TPOT {which} ms", "binding",
     )  # fmt: skip
     rows = []
     for choice in choices:
@@ -52,6 +79,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
             (
                 service.setup.hardware.name,
                 str(choice.accelerators),
+                *((str(choice.rented),) if partly else ()),
                 str(choice.replicas),
                 layout_label(layout_of(service)),
                 f"{choice.dollars_per_hour:,.2f}",
@@ -67,9 +95,11 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
         f"The first is the cheapest. Binding: what one instance less would break. $/M output carries the whole bill. "
         f"Assumptions: {assumptions_label(setups)}.",
         *_played(choices),
+        *startable_notes(setups),
         *caveats.remarks(under_load((choice.service, choice.load) for choice in choices), SEEN),
     )
-    return Table(service_title(best.service), columns, tuple(rows), notes)
+    table = Table(service_title(best.service), columns, tuple(rows), notes)
+    return with_engines(table, [layout_of(choice.service) for choice in choices])
 
 
 def _played(choices: Sequence[Choice]) -> list[str]:
@@ -83,20 +113,24 @@ def _played(choices: Sequence[Choice]) -> list[str]:
 
 def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, object]:
     """Choices as plain data."""
+    return {"targets": targets_record(targets), "choices": [choice_record(choice) for choice in choices]}
+
+
+def targets_record(targets: Targets) -> dict[str, object]:
+    """Promises as plain data; null where there is none."""
     return {
-        "targets": {
-            "ttft_seconds": None if math.isinf(targets.ttft_seconds) else targets.ttft_seconds,
-            "tpot_seconds": None if math.isinf(targets.tpot_seconds) else targets.tpot_seconds,
-            "percentile": targets.percentile,
-        },
-        "choices": [
-            {
-                **service_record(choice.service, choice.replicas, choice.load),
-                "dollars_per_hour": choice.dollars_per_hour,
-                "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
-                "binding": choice.binding,
-                **bounded_load(choice.service, choice.load, choice.replicas),
-            }
-            for choice in choices
-        ],
+        "ttft_seconds": None if math.isinf(targets.ttft_seconds) else targets.ttft_seconds,
+        "tpot_seconds": None if math.isinf(targets.tpot_seconds) else targets.tpot_seconds,
+        "percentile": targets.percentile,
+    }
+
+
+def choice_record(choice: Choice) -> dict[str, object]:
+    """One deployment as plain data."""
+    return {
+        **service_record(choice.service, choice.replicas, choice.load),
+        "dollars_per_hour": choice.dollars_per_hour,
+        "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
+        "binding": choice.binding,
+        **bounded_load(choice.service, choice.load, choice.replicas),
     }

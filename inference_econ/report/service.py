@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from inference_econ.answers.subjects import under_load
-from inference_econ.engine import layout_record
 from inference_econ.inputs import Quantity, Requests
 from inference_econ.report import caveats
 from inference_econ.report.record import HEAD, facts, finite_or_none
+from inference_econ.report.startable import started
 from inference_econ.report.table import layout_label
 from inference_econ.serving import SHARES, Loaded, Service
 
@@ -20,8 +20,7 @@ SERVED: tuple[Quantity, ...] = (*SEEN, "throughput")
 
 def layout_of(service: Service) -> dict[str, float | str]:
     """The degrees of a service, under the names that people use."""
-    cut = service.setup.assumptions.layout.tensor_layouts[0]
-    return layout_record(service.plans, cut, service.setup.assumptions.layout)
+    return service.setup.layout_record(service.plans, service.setup.assumptions.layout.tensor_layouts[0])
 
 
 def load_notes(load: Loaded, replicas: int) -> list[str]:
@@ -76,6 +75,7 @@ def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str,
         "replicas": replicas,
         "accelerators_per_instance": service.accelerators,
         "accelerators": replicas * service.accelerators,
+        "accelerators_rented": int(service.setup.rented(replicas, service.accelerators)),
         "slots": service.slots,
         "requests_per_second_when_full": service.most_requests_per_second * replicas,
         "calibration": caveats.calibration_record(instances, SERVED),
@@ -86,7 +86,10 @@ def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str,
 def fleet_label(service: Service, replicas: int) -> str:
     """Instances, chips and layout in words."""
     instances = f"{replicas} instance{'s' if replicas > 1 else ''} of " if replicas > 1 else ""
-    return f"{instances}{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout_of(service))}"
+    used, rented = replicas * service.accelerators, int(service.setup.rented(replicas, service.accelerators))
+    paid, layout = "" if rented == used else f" ({rented} rented)", layout_of(service)
+    chips = f"{instances}{service.accelerators} x {service.setup.hardware.name}{paid}"
+    return f"{chips}, {layout_label(layout)}{started(layout)}"
 
 
 def cached_label(requests: Requests) -> str:

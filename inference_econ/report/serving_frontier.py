@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
-from inference_econ.engine import layout_record
 from inference_econ.report import caveats
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import SERVED, cached_label, milliseconds
+from inference_econ.report.startable import saving_note, startable_notes, with_engines, with_notes
 from inference_econ.report.table import Table, dollars, layout_label, size
 from inference_econ.studies.exhibits import Chart, Line
 
@@ -38,18 +39,22 @@ class ServingFrontierPage(Page):
         The answer.
     y : str
         What is held against speed.
+    saving : Saving or None
+        Of any layout, what it saves over those that can be started.
     """
 
     front: ServiceFrontier
     y: Metric
+    saving: Saving | None = None
 
     def tables(self) -> Sequence[Table]:
         """Some points."""
-        return (service_frontier_table(self.front, self.y),)
+        return (with_notes(service_frontier_table(self.front, self.y), saving_note(self.saving)),)
 
     def record(self) -> object:
         """Every point."""
-        return service_frontier_record(self.front)
+        record = service_frontier_record(self.front)
+        return record if self.saving is None else {**record, "any_layout": self.saving._asdict()}
 
     def frame(self) -> pd.DataFrame:
         """Every point."""
@@ -69,8 +74,8 @@ class ServingFrontierPage(Page):
 
 def layout_of(front: ServiceFrontier, index: int) -> dict[str, float | str]:
     """The degrees of a point, under the names that people use."""
-    layout = front.deployments.setup.assumptions.layout
-    return layout_record(front.plan(index), layout.tensor_layouts[0], layout)
+    setup = front.deployments.setup
+    return setup.layout_record(front.plan(index), setup.assumptions.layout.tensor_layouts[0])
 
 
 def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) -> Table:
@@ -111,19 +116,22 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
         f"{len(shown)} of {len(front)} points. Continuous batching with so many requests in flight all the time; the "
         "prefill of others is in TTFT and TPOT, a queue is not: see 'inference-econ load'. Assumptions: "
         f"{front.deployments.setup.assumptions.name}.",
+        *startable_notes([front.deployments.setup]),
         *caveats.remarks(front.subjects(shown), SERVED),
     )
-    return Table(service_frontier_title(front), tuple(columns), tuple(lines), notes)
+    table = Table(service_frontier_title(front), tuple(columns), tuple(lines), notes)
+    return with_engines(table, [layout_of(front, index) for index in shown])
 
 
 def service_frontier_title(front: ServiceFrontier) -> str:
     """Model, hardware, lengths and formats in one line."""
     setup, requests = front.deployments.setup, front.deployments.requests
-    cached = cached_label(requests)
+    cached, speculation = cached_label(requests), front.deployments.speculation
+    proposer = "" if speculation is None else f"; {speculation.label}"
     return (
         f"{setup.model.name} on {setup.hardware.name}: {requests.isl.mean:g} input tokens{cached}, "
         f"{requests.osl.mean:g} output tokens, weights {setup.precision.weights}, KV {setup.precision.kv}, "
-        f"${front.deployments.setup.dollars_per_accelerator_hour:.4g} per GPU-hour"
+        f"${front.deployments.setup.dollars_per_accelerator_hour:.4g} per GPU-hour{proposer}"
     )
 
 
@@ -153,8 +161,9 @@ def service_frontier_frame(front: ServiceFrontier) -> pd.DataFrame:
     """Every point, one row each."""
     (instances,) = front.subjects()
     frame = caveats.bounded_frame(front.to_frame(), caveats.ends(instances, caveats.FULL))
-    frame["layout"] = [layout_label(layout_of(front, index)) for index in range(len(front))]
-    return frame
+    layouts = [layout_of(front, index) for index in range(len(front))]
+    frame["layout"] = [layout_label(layout) for layout in layouts]
+    return frame.assign(engine=[layout["engine"] for layout in layouts]) if "engine" in layouts[0] else frame
 
 
 def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:

@@ -14,6 +14,7 @@ from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import SEEN, finite, layout_of
+from inference_econ.report.startable import startable_notes, started
 from inference_econ.report.table import Table, dollars, layout_label
 from inference_econ.studies.exhibits import Chart, Line
 
@@ -73,9 +74,10 @@ def speculation_table(speculated: Speculated) -> Table:
 def title(speculated: Speculated) -> str:
     """Model, layout and lengths in one line."""
     setup, requests = speculated.plain.setup, speculated.plain.requests
+    layout = layout_of(speculated.plain)
     return (
         f"{setup.model.name} ({setup.precision.weights}) on {speculated.plain.accelerators} x "
-        f"{setup.hardware.name}, {layout_label(layout_of(speculated.plain))}: {requests.isl.mean:g} input and "
+        f"{setup.hardware.name}, {layout_label(layout)}{started(layout)}: {requests.isl.mean:g} input and "
         f"{requests.osl.mean:g} output tokens, with {_speculation(speculated).label}"
     )
 
@@ -144,8 +146,8 @@ def _notes(speculated: Speculated) -> list[str]:
     if 0.0 < each < np.inf:
         notes.append(f"Proposing a token takes {each:.3g} ms with one request in flight.")
     notes.append(
-        "At equal numbers in flight. The batch is what a round works on; drafted is its best number of proposals, 0 "
-        "where plain decoding is quickest. TPOT includes the prefill of others, by the proposer too. $/M output "
+        f"At equal numbers in flight. The batch is what a round works on; {_drafted(speculation)}. TPOT includes the "
+        "prefill of others, by the proposer too. $/M output "
         f"carries the whole bill, at ${speculated.dollars_per_accelerator_hour:g} per GPU-hour. Assumptions: "
         f"{setup.assumptions.name}."
     )
@@ -156,14 +158,32 @@ def _notes(speculated: Speculated) -> list[str]:
                 f"The rule needs one vocabulary: {speculation.model.name} has {speculation.model.vocab_size:,} tokens, "
                 f"{setup.model.name} {setup.model.vocab_size:,}."
             )
+    notes += startable_notes([speculated.plain.setup])
     return [*notes, *caveats.remarks(speculated.subjects(), SEEN)]
+
+
+def _drafted(speculation: Speculation) -> str:
+    """What the number of proposals is, in words."""
+    if speculation.shortest == speculation.longest:
+        return "every round has the same number of proposals, as engines run it"
+    return "drafted is its best number of proposals, 0 where plain decoding is quickest"
+
+
+def _loss(speculated: Speculated) -> str:
+    """Where it is slowest against plain decoding, in words; nothing where it is not slower."""
+    worst = int(np.argmin(speculated.speedup))
+    if speculated.speedup[worst] >= 1.0 - 1e-6:
+        return ""
+    flight = f"{speculated.concurrency[worst]:.0f}"
+    return f" Elsewhere it costs speed, {speculated.speedup[worst]:.2f} times as quick with {flight} in flight."
 
 
 def _verdict(speculated: Speculated) -> str:
     """Where speculation pays, in words."""
     pays = np.flatnonzero(speculated.pays)
     if not pays.size:
-        return f"It never pays: no speed-up at any of 1 to {speculated.concurrency[-1]:.0f} requests in flight."
+        most = f"{speculated.concurrency[-1]:.0f}"
+        return f"It never pays: no speed-up at any of 1 to {most} requests in flight.{_loss(speculated)}"
     first, last = speculated.concurrency[pays[[0, -1]]]
     best = int(np.argmax(speculated.speedup))
     flight = speculated.concurrency[best]
@@ -173,7 +193,7 @@ def _verdict(speculated: Speculated) -> str:
         return f"It pays{start} up to all {last:.0f} requests that fit: {top}."
     gaps = "" if speculated.pays[pays[0] : pays[-1]].all() else ", not everywhere between"
     batch = f"a batch of {speculated.state.batch[pays[-1]]:.4g}"
-    return f"It pays{start} up to {last:.0f} requests in flight ({batch}){gaps}: {top}."
+    return f"It pays{start} up to {last:.0f} requests in flight ({batch}){gaps}: {top}.{_loss(speculated)}"
 
 
 def charts(speculated: Speculated) -> tuple[Chart, Chart]:
@@ -186,7 +206,8 @@ def charts(speculated: Speculated) -> tuple[Chart, Chart]:
     if speculated.pays.any() and not speculated.pays[-1]:
         marks = {"stops paying": float(speculated.concurrency[np.flatnonzero(speculated.pays)[-1] + 1])}
     speedups = tuple(Line(label, x, values.tolist()) for label, values in lines.items())
-    lengths = (Line("best draft length", x, [float(length) for length in speculated.drafted]),)
+    name = "best draft length" if _speculation(speculated).shortest == 0 else "draft length"
+    lengths = (Line(name, x, [float(length) for length in speculated.drafted]),)
     flight = "requests in flight"
     return (
         Chart("Without speculation over with it", flight, "ratio", speedups, "x", marks),

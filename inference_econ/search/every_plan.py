@@ -20,7 +20,6 @@ from inference_econ.engine import (
     Speculation,
     WholeLayouts,
     indivisible,
-    layout_columns,
     memory,
     needed_memory,
     rounds,
@@ -82,7 +81,7 @@ class PlanTable:
     def records(self) -> list[dict[str, object]]:
         """Plain data, one entry per plan, for JSON."""
         columns = self._columns()
-        layout = layout_columns(self.plans, self.cut, self.setup.assumptions.layout)
+        layout = self.setup.layout_columns(self.plans, self.cut)
         rows: list[dict[str, object]] = []
         for index, (drafted, dominated) in enumerate(zip(self.drafted.tolist(), self.dominated.tolist(), strict=True)):
             record: dict[str, object] = {name: values[index] for name, values in layout.items()}
@@ -96,7 +95,7 @@ class PlanTable:
         """One row per plan."""
         import pandas as pd
 
-        columns = {**self._columns(), **layout_columns(self.plans, self.cut, self.setup.assumptions.layout)}
+        columns = {**self._columns(), **self.setup.layout_columns(self.plans, self.cut)}
         if self.drafted.any():
             columns["draft_tokens"] = self.drafted.tolist()
         return pd.DataFrame({**columns, "dominated": self.dominated})

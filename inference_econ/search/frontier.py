@@ -16,7 +16,6 @@ from inference_econ.engine import (
     Setup,
     Speculation,
     evaluate,
-    layout_columns,
     mfu,
     recorded_key,
 )
@@ -355,7 +354,7 @@ def _rounds(front: Frontier, chosen: Indices, drafted: int) -> Iterator[tuple[in
         plans = best.plans.at((these,))
         parts = {name: seconds / tokens for name, seconds in evaluate(setup, plans, cut).parts.items()}
         read = _read_seconds(setup, plans) / tokens
-        degrees = layout_columns(plans, np.full(these.shape, cut), setup.assumptions.layout)
+        degrees = setup.layout_columns(plans, np.full(these.shape, cut))
         for row, index in enumerate(chosen[these].tolist()):
             seconds_of = {name: float(seconds[row]) for name, seconds in parts.items()}
             layout: dict[str, float | str] = {name: values[row] for name, values in degrees.items()}

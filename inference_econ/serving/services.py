@@ -273,7 +273,7 @@ def layouts(setup: Setup, grid: Grid) -> Plans:
         possible = np.zeros(plans.shape, dtype=bool)
         for cut in assumed.layout.tensor_layouts:
             codes = setup.reasons(plans, cut)
-            possible |= (codes != memory.DIVIDE) & (codes != memory.NETWORK)
+            possible |= ~np.isin(codes, memory.LAYOUT)
         variants.append(plans.at(np.nonzero(possible)))
     size, batch, pp, ranks, ep = (
         np.concatenate([np.asarray(getattr(plans, name), dtype=float) for plans in variants])

@@ -16,7 +16,7 @@ from inference_econ.studies.scenario import run
 #: A name, or several to compare.
 Names = str | Sequence[str]
 #: Settings that may be lists, beside models and hardware.
-_COMPARED = ("weights", "activations", "kv", "assumptions")
+_COMPARED = ("weights", "activations", "kv", "assumptions", "engine")
 
 
 def compare(
@@ -42,7 +42,7 @@ def compare(
         Told the share of the work done.
     **settings
         Fields of :class:`inference_econ.inputs.asks.Settings`, for all series. Number formats (``weights``,
-        ``activations``, ``kv``) and ``assumptions`` may be lists, all of which are compared.
+        ``activations``, ``kv``), ``assumptions`` and ``engine`` may be lists, all of which are compared.
 
     Returns
     -------

@@ -44,6 +44,7 @@ def setup_of(settings: Settings) -> Setup:
         assumptions=profiles.for_grid(settings.assumptions, settings.grid or "whole"),
         price=settings.price,
         changes=settings.changes,
+        engine=settings.engine,
     )
 
 
@@ -90,13 +91,14 @@ def speculation_of(settings: Settings) -> Speculation | None:
     proposer = next((name for name in PROPOSERS if getattr(settings, name)), None)
     if proposer is None:
         return None
-    return Speculation.of(
+    speculation = Speculation.of(
         proposer,
         ACCEPTANCE if settings.acceptance is None else settings.acceptance,
-        settings.max_draft,
+        settings.max_draft if settings.draft_length is None else settings.draft_length,
         model=None if settings.draft is None else catalog.model(settings.draft),
         weights=settings.draft_weights,
     )
+    return speculation if settings.draft_length is None else speculation.of_one_length()
 
 
 _cached_frontier = lru_cache(maxsize=256)(frontier_of)

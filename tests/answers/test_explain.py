@@ -25,7 +25,7 @@ NO_NETWORK = catalog.hardware("l40s").model_copy(update={"nic_bytes_per_second_o
     [
         ("llama_3_70b", "h100_sxm", {"tp": 8}),
         ("llama_3_70b", "h100_sxm", {"tp": 4, "pp": 4, "batch": 64}),
-        ("llama_3_70b", "h100_sxm", {"tp": 4, "cut": "2d"}),
+        ("llama_3_70b", "h100_sxm", {"tp": 4, "cut": "2d", "engine": "any"}),
         ("llama_3_70b", "a100_sxm_80", {"tp": 8, "weights": "int4", "assumptions": "paper"}),
         ("mixtral_8x22b", "h200_sxm", {"tp": 8, "ep": 2, "batch": 256}),
         ("deepseek_v3", "gb200_nvl72", {"tp": 32, "batch": 1024, "assumptions": "ideal"}),
@@ -191,7 +191,8 @@ def test_the_table_shows_every_part_and_their_sum() -> None:
     assert sum(milliseconds) == pytest.approx(1e3 * found.seconds, abs=0.0005 * len(parts) + 1e-9)
     assert sum(float(row[2]) for row in parts) == pytest.approx(100, abs=0.05 * len(parts) + 1e-9)
     assert table.notes[-1] == "nvfp4 weights run on the bf16 units of this chip."
-    assert "Layout tp8, batch 32, context 2000, weights nvfp4" in table.notes[0]
+    assert "Layout tp8 (vllm), batch 32, context 2000, weights nvfp4" in table.notes[0]
+    assert table.notes[-2] == "Layouts are those that vllm 0.33.0 can start."
     assert "GB of weights and 21.0 GB of KV cache of " in table.notes[2]
 
 

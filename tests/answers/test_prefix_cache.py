@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,11 +37,11 @@ def found(
     model: str = "llama_3_8b",
     hardware: HardwareSpec | str = "h100_sxm",
     pins: Pins | None = None,
+    engine: str | None = None,
     **options: Any,
 ) -> Offloading:
-    one = asking.offer(
-        model, hardware, lengths(prefix + new, 300), pins=pins or Pins(tp=1, accelerators=1), assumptions="deployable"
-    )
+    settings = {"pins": pins or Pins(tp=1, accelerators=1), "assumptions": "deployable", "engine": engine}
+    one = asking.offer(model, hardware, lengths(prefix + new, 300), **settings)
     return offload.offload(one, TIERS, prefix_tokens=prefix, **options)
 
 
@@ -76,7 +77,7 @@ def test_computing_costs_what_the_prefix_adds_to_a_prefill() -> None:
 
 def test_chips_that_share_a_cache_read_it_together() -> None:
     alone, together, apart = (
-        found(model="llama_3_70b", pins=pins)
+        found(model="llama_3_70b", pins=pins, engine="any")
         for pins in (Pins(tp=4, accelerators=4), Pins(tp=8, accelerators=8), Pins(tp=4, dp=2, accelerators=8))
     )
     rates = [one.readings[1].bytes_per_second for one in (alone, together, apart)]
@@ -186,6 +187,21 @@ def test_impossible_hit_rates(isl: float, share: float, message: str) -> None:
     with pytest.raises(InputError) as caught:
         offload.prompt(isl, share)
     assert str(caught.value) == message
+
+
+def test_a_replica_that_is_dealt_turns_holds_more_and_finds_less() -> None:
+    dealt = replace(TALK, replicas=4, routing="round_robin")
+    alone, scattered = (reuse(each, 2.0, 1e12, 1e5) for each in (TALK, dealt))
+    assert scattered.needed_bytes > alone.needed_bytes
+    assert scattered.cached_tokens < alone.cached_tokens
+    assert scattered.returning == pytest.approx(alone.returning / 4)
+    assert reuse(replace(TALK, replicas=4), 2.0, 1e12, 1e5) == alone
+    for wrong, message in (
+        ({"replicas": 0}, "replicas must be a whole number from 1 on, got 0"),
+        ({"routing": "random"}, "routing: got 'random'; allowed: prefix_aware, round_robin"),
+    ):
+        with pytest.raises(InputError, match=message):
+            replace(TALK, **wrong)
 
 
 def test_impossible_conversations() -> None:

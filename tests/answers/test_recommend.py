@@ -134,7 +134,7 @@ def test_what_binds() -> None:
     offer = OFFERS["dense"]()
     binding = {
         "capacity": Targets(),
-        "tpot": Targets(tpot_seconds=0.02),
+        "tpot": Targets(tpot_seconds=0.012),
         "ttft": Targets(ttft_seconds=1.05 * float(offer.states.ttft_seconds[:4, 0].max())),
     }
     for name, targets in binding.items():

@@ -164,7 +164,8 @@ def test_records_and_rows_hold_every_metric() -> None:
     assert all(set(point) == names for point in points)
     rows = list(csv.DictReader(io.StringIO(csv_text(service_frontier_frame(front)))))
     assert len(rows) == len(front)
-    assert set(rows[0]) == names
+    assert set(rows[0]) == names | {"engine"}
+    assert {point["layout"]["engine"] for point in points} == {row["engine"] for row in rows}
     assert float(rows[3]["tpot_seconds"]) == pytest.approx(points[3]["tpot_seconds"])
     assert rows[0]["layout"].startswith(("tp", "dp", "pp"))
 

@@ -71,8 +71,8 @@ def test_the_picture(command: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((*APART, "--request-rate", 5, "--throughput", 9), "give only one of --request-rate, --throughput"),
-        ((*APART, "--request-rate", 5, "--accelerators", 9), "give only one of --request-rate, --accelerators"),
+        ((*APART, "--request-rate", 5, "--throughput", 9), "give either --request-rate or --throughput, not both"),
+        ((*APART, "--request-rate", 5, "--accelerators", 9), "give only one of --request-rate, --gpus"),
         ((*APART, "--decode-on", "h200_sxm", "--price", 3), "--price is for one kind of hardware; with --decode-on"),
         ((*APART, "--plot", "a.txt"), "a.txt: a picture's name must end in .svg, .png, .pdf"),
         ((*APART, "--ratios", "4:1,1:4"), "from 4:1 to 1:4 contradicts itself; write the smaller first: 1:4,4:1"),
@@ -93,4 +93,4 @@ def test_bad_input(refused: Command, arguments: tuple[object, ...], message: str
 def test_what_cannot_be_kept(refused: Command) -> None:
     assert "Best reachable with a single request" in refused(*APART, "--ttft", "1 us", code=1).err
     large = ("disaggregate", "llama_3_70b", "h100_sxm", "--accelerators", 2)
-    assert "take at least 4 accelerators together, 2 are given" in refused(*large, code=1).err
+    assert "take at least 4 accelerators together, given: 2 GPUs" in refused(*large, code=1).err

@@ -37,6 +37,25 @@ def test_cache_prints_every_tier(command: Command) -> None:
     assert record["conversation"] is None
 
 
+def test_replicas_behind_a_router(command: Command) -> None:
+    talk = (*CACHE, "--turns", 6, "--request-rate", 3)
+
+    def hits(*routed: object) -> list[float]:
+        record = json.loads(command(*talk, *routed, "--format", "json").out)
+        return [tier["hit_rate"] for tier in record["tiers"]]
+
+    alone, aware = hits(), hits("--replicas", 4, "--routing", "prefix_aware")
+    dealt, more = (hits("--replicas", count, "--routing", "round_robin") for count in (4, 16))
+    assert alone == aware == hits("--replicas", 4)
+    assert all(few < many for few, many in zip(dealt, alone, strict=True))
+    assert all(few < many for few, many in zip(more, dealt, strict=True))
+    text = " ".join(command(*talk, "--replicas", 4, "--routing", "round_robin").out.split())
+    assert f"4 instances share the requests, dealt round robin: of prompts {100 * dealt[0]:.1f} % are found" in text
+    assert f"sent to the instance that holds the conversation {100 * alone[0]:.1f} %" in text
+    record = json.loads(command(*talk, "--replicas", 4, "--format", "json").out)
+    assert (record["conversation"]["replicas"], record["conversation"]["routing"]) == (4, "prefix_aware")
+
+
 @pytest.mark.parametrize("form", ["csv", "markdown"])
 def test_tables_in_other_forms(command: Command, form: str) -> None:
     out = command(*CACHE, "--format", form).out
@@ -57,6 +76,18 @@ def test_the_picture(command: Command, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ((*CACHE, "--turns", 4, "--isl", 300), "give either --turns, or --isl and --hit-rate, not both"),
+        ((*CACHE, "--replicas", 2), "--replicas says where turns of conversations go; give --turns as well"),
+        ((*CACHE, "--routing", "round_robin"), "--routing says where turns of conversations go; give --turns as well"),
+        (
+            (*CACHE, "--turns", 4, "--routing", "round_robin"),
+            "--routing says which of several instances a turn goes to; give --replicas of 2 or more",
+        ),
+        ((*CACHE, "--turns", 4, "--replicas", 0), "0 is not in the range x>=1"),
+        ((*CACHE, "--turns", 4, "--replicas", 2, "--routing", "random"), "'random' is not one of"),
+        (
+            (*CACHE, "--turns", 3.5, "--replicas", 2, "--routing", "round_robin"),
+            "turns must be a whole number from 1 on before several replicas, got 3.5",
+        ),
         ((*CACHE, "--turns", 0.2), "turns must be a number >= 1, got 0.2"),
         ((*CACHE, "--turns", 0), "0 is not in the range"),
         ((*CACHE, "--hit-rate", 1), "a hit rate of 1 leaves less than one new token"),

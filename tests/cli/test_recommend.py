@@ -46,9 +46,58 @@ def test_several_kinds_of_hardware(command: Command) -> None:
     assert [choice["hardware"][:11] for choice in found["choices"]].count("NVIDIA H200") == 2
 
 
+def test_the_most_traffic_of_some_chips(command: Command) -> None:
+    promised = (*SMALL, "--ttft", "1 s", "--tpot", "20 ms")
+    found = record(command, "recommend", *promised, "--gpus", 4)
+    assert found["means"] == {"accelerators": 4, "dollars_per_hour": None}
+    carried = [choice["request_rate"] for choice in found["choices"]]
+    assert carried == sorted(carried, reverse=True)
+    for choice in found["choices"]:
+        assert choice["accelerators_rented"] <= 4
+        assert choice["output_tokens_per_second"] == pytest.approx(500 * choice["request_rate"])
+        assert choice["binding"] in ("capacity", "ttft", "tpot")
+    apart = found["disaggregated"]
+    assert apart["accelerators_rented"] <= 4
+    assert apart["binding"] in ("prefill", "decode")
+    text = " ".join(command("recommend", *promised, "--gpus", 4).out.split())
+    assert f"{apart['prefill_instances']}P{apart['decode_instances']}D" in text
+    assert "The most requests for 4 GPUs, within the promises" in text
+    text = " ".join(command("recommend", *SMALL, "--gpus", 1).out.split())
+    assert "The most requests for 1 GPU, 80 % of what is completed" in text
+
+
+def test_the_most_traffic_of_a_budget(command: Command) -> None:
+    promised = (*SMALL, "--on", "h200_sxm", "--tpot", "20 ms", "--budget", 10)
+    found = record(command, "recommend", *promised)
+    assert found["disaggregated"] is None
+    assert all(choice["dollars_per_hour"] <= 10 for choice in found["choices"])
+    assert {choice["hardware"][:11] for choice in found["choices"]} == {"NVIDIA H100", "NVIDIA H200"}
+    assert "hardware" in command("recommend", *promised).out
+    pinned = record(command, "recommend", *SMALL, "--tp", 2, "--gpus", 2)
+    assert pinned["disaggregated"] is None
+
+
+def test_chips_that_no_link_joins_serve_together_only(command: Command) -> None:
+    alone = ("--set", "hardware.nic_bytes_per_second_one_way=null", "--max-accelerators", 1)
+    found = record(command, "recommend", "llama_3_8b", "l40s", "--weights", "fp8", "--gpus", 2, *alone)
+    assert found["disaggregated"] is None
+    assert found["choices"][0]["replicas"] == 2
+
+
+def test_fewer_chips_than_the_model_needs(refused: Command) -> None:
+    large = ("recommend", "llama_3_70b", "h100_sxm")
+    assert "1 GPU: Llama 3.1 70B (bf16) needs at least 2 NVIDIA H100" in refused(*large, "--gpus", 1, code=1).err
+    assert "$5.00 per hour: Llama 3.1 70B" in refused(*large, "--budget", 5, code=1).err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--gpus", "8", "--request-rate", "2"], r"give only one of --request-rate, --gpus: a rate asks for"),
+        (["--gpus", "8", "--throughput", "2"], r"give only one of --throughput, --gpus"),
+        (["--gpus", "8", "--budget", "20"], r"give only one of --gpus, --budget"),
+        (["--gpus", "0"], r"0 is not in the range x>=1"),
+        (["--budget", "-2"], r"-2.0 is not in the range x>0"),
         (["--choices", "0"], r"'--choices': 0 is not in the range 1<=x<=50"),
         (["--on", "h300"], r"unknown hardware 'h300'"),
         (["--on", "h200_sxm", "--price", "2"], r"--price is for one kind of hardware; with --on each"),

@@ -62,6 +62,38 @@ def test_the_record_is_that_of_the_library(command: Command) -> None:
     assert record["dollars_per_million_when_full"] == pytest.approx(last["dollars_per_million_output_tokens"], rel=1e-3)
 
 
+def test_rounds_of_one_length_are_slower_where_they_do_not_pay(command: Command) -> None:
+    low = (*DRAFTED, "--acceptance", 0.5)
+    fixed, free = (
+        json.loads(command(*low, option, 4, "--format", "json").out) for option in ("--draft-length", "--max-draft")
+    )
+    assert fixed["speculation"]["shortest_draft"] == 4
+    assert {row["draft_tokens"] for row in fixed["rows"]} == {4}
+    assert fixed["rows"][-1]["speedup"] < 0.95
+    for slow, best in zip(fixed["rows"], free["rows"], strict=True):
+        assert slow["speedup"] <= best["speedup"] * (1.0 + 1e-9)
+        assert slow["concurrency"] == best["concurrency"]
+    text = " ".join(command(*low, "--draft-length", 4).out.split())
+    assert "4 drafted in every round, which gives 1.94 tokens" in text
+    assert "every round has the same number of proposals, as engines run it" in text
+    assert "Elsewhere it costs speed, 0." in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("frontier", "llama_3_8b", "h100_sxm", "--serving", "--max-accelerators", 1),
+        ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--max-accelerators", 1),
+        ("price", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--max-accelerators", 1),
+        ("load", "llama_3_8b", "h100_sxm", "--rates", 2, "--max-accelerators", 1),
+        ("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 1),
+    ],
+)
+def test_every_question_takes_a_length(command: Command, arguments: tuple[object, ...]) -> None:
+    text = " ".join(command(*arguments, "--ngram", "--acceptance", "0.6,0.5", "--draft-length", 2).out.split())
+    assert "n-grams of the text so far, 2 drafted in every round, which gives 1.9 tokens" in text
+
+
 def test_csv_and_markdown_to_a_file(command: Command) -> None:
     outcome = command(*MTP, "--acceptance", "0.9,0.7,0.5", "--format", "csv", "-o", "a.csv")
     assert (outcome.out, outcome.err.strip()) == ("", "wrote a.csv")
@@ -156,6 +188,16 @@ SMALL = ("speculate", "llama_3_8b", "h100_sxm")
         ((*SMALL, "--ngram", "--acceptance", "0.9;0.8"), "--acceptance '0.9;0.8': write one probability for all"),
         (
             (*SMALL, "--ngram", "--acceptance", "0.9,0.8,0.7", "--max-draft", "2"),
+            "the acceptance of 3 positions is given, for drafts of at most 2 tokens",
+        ),
+        (
+            (*SMALL, "--ngram", "--max-draft", "3", "--draft-length", "3"),
+            "give either --max-draft, of which each batch has the best, or --draft-length, which all rounds have",
+        ),
+        ((*SMALL, "--draft-length", "3"), "--draft-length says something of proposals"),
+        ((*SMALL, "--ngram", "--draft-length", "0"), "0 is not in the range 1<=x<=64"),
+        (
+            (*SMALL, "--ngram", "--draft-length", "2", "--acceptance", "0.9,0.8,0.7"),
             "the acceptance of 3 positions is given, for drafts of at most 2 tokens",
         ),
         ((*SMALL, "--ngram", "--max-draft", "65"), "65 is not in the range 1<=x<=64"),

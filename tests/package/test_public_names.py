@@ -42,6 +42,7 @@ layouts = ie.offer(setup, lengths, space)
 targets: ie.Targets = ie.Targets(tpot_seconds=0.1)
 dollars: float = ie.price(layouts, 1.0, targets=targets).dollars_per_hour
 cheapest: int = ie.recommend([layouts], 1.0, targets)[0].accelerators
+carried: float = ie.most_traffic([layouts], ie.Means(8), targets)[0].load.requests_per_second
 scenario: ie.Scenario = ie.scenario("paper/table_1")
 result: ie.Result = ie.run(scenario)
 result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_accelerators=1)

@@ -252,6 +252,10 @@ def test_progress_names_the_series(write: Write) -> None:
             [("weights: fp8", "mtp: true, eagle: true")],
             "ask.series.1.settings: give one of draft, mtp, eagle, ngram, got mtp and eagle",
         ),
+        (
+            [("weights: fp8", "max_draft: 3, draft_length: 2")],
+            "ask.series.1.settings: give either max_draft or draft_length, not both",
+        ),
         ([("weights: fp8", "max_draft: 0")], "ask.series.1.settings.max_draft must be >= 1, got 0"),
         ([("weights: fp8", "sampling: {points: 0, decades: 2}")], "settings.sampling.points must be > 0, got 0"),
         ([("weights: fp8", "grid: hole")], "ask.series.1.settings.grid: got 'hole'; allowed: 'paper' or 'whole'"),

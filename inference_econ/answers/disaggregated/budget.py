@@ -1,4 +1,4 @@
-"""The fleet of prefill and decode instances that does the most with some chips."""
+"""The fleet of prefill and decode instances that does the most with some chips, or with some money."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated.fleets import per_request
-from inference_econ.answers.disaggregated.load import Fleet, decoder, under_load
-from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated.load import Fleet, bill, decoder, rented, under_load
+from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
+from inference_econ.answers.means import Means
 from inference_econ.errors import NothingFitsError
 
 #: Halvings of the range of rates in which promises are kept up to a rate [1].
@@ -22,15 +23,15 @@ _HALVINGS = 24
 _LESS, _ATTEMPTS = 0.98, 60
 
 
-def largest(pools: Pools, accelerators: int, terms: Terms) -> Fleet:
-    """The fleet of some chips that keeps its promises for the most requests.
+def largest(pools: Pools, means: Means, terms: Terms) -> Fleet:
+    """The fleet of some chips, or of a budget, that keeps its promises for the most requests.
 
     Parameters
     ----------
     pools : Pools
         The layouts to choose from.
-    accelerators : int
-        Chips of both pools together [1].
+    means : Means
+        Chips of both pools together, or the bill of both; those of machines that are not full included.
     terms : Terms
         Promises, arrivals, loads and ratios.
 
@@ -51,8 +52,8 @@ def largest(pools: Pools, accelerators: int, terms: Terms) -> Fleet:
     bound is below the best found. More prefill instances take more prompts and leave fewer chips to decode: the best
     number is where the two meet.
     """
-    bounds = _bounds(pools, accelerators, terms)
-    search, best = _Budget(pools, accelerators, terms), None
+    bounds = _bounds(pools, means, terms)
+    search, best = _Budget(pools, means, terms), None
     for index in np.argsort(-bounds, axis=None, kind="stable"):
         reader, writer = (int(place) for place in np.unravel_index(index, bounds.shape))
         if bounds[reader, writer] <= (0.0 if best is None else best.load.requests_per_second):
@@ -61,6 +62,7 @@ def largest(pools: Pools, accelerators: int, terms: Terms) -> Fleet:
         if fleet is not None and (best is None or _rank(fleet) < _rank(best)):
             best = fleet
     if best is None:
+        _check_machines(pools, means, bounds)
         raise NothingFitsError(unreachable(pools, terms))
     return best
 
@@ -69,7 +71,29 @@ def _rank(fleet: Fleet) -> tuple[float, float]:
     return -fleet.load.requests_per_second, fleet.dollars_per_hour
 
 
-def _bounds(pools: Pools, accelerators: int, terms: Terms) -> Array:
+def _sizes(pool: Pool, means: Means) -> Array:
+    """What an instance of each layout takes of the means: chips [1], or money [USD/h]."""
+    return pool.accelerators if means.accelerators is not None else 3600.0 * pool.dollars_per_second
+
+
+def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
+    """Refuse means that are enough for the chips of two instances, but not for their machines.
+
+    Raises
+    ------
+    NothingFitsError
+        With the fewest chips that are rented for two instances.
+    """
+    chips = [rented(pools, (int(reader), int(writer)), (1, 1)) for reader, writer in np.argwhere(bounds > 0.0)]
+    if not any(means.allow(sum(each), bill(pools, each)) for each in chips):
+        least = min(chips, key=lambda each: (bill(pools, each), sum(each)))
+        raise NothingFitsError(
+            f"a prefill and a decode instance that keep the promises are rented as {sum(least)} accelerators together "
+            f"(${bill(pools, least):,.2f} per hour), given: {means.text}"
+        )
+
+
+def _bounds(pools: Pools, means: Means, terms: Terms) -> Array:
     """What no fleet of each pair of layouts exceeds, shape (n, m) [1/s].
 
     Raises
@@ -78,29 +102,30 @@ def _bounds(pools: Pools, accelerators: int, terms: Terms) -> Array:
         If no two instances that keep the promises fit.
     """
     busy, working = per_request(pools, terms.targets)
-    size_p, size_d = pools.prefill.accelerators[:, None], pools.decode.accelerators[None, :]
+    size_p, size_d = _sizes(pools.prefill, means)[:, None], _sizes(pools.decode, means)[None, :]
+    given = float(means.accelerators or means.dollars_per_hour or 0.0) * (1.0 + 1e-9)
     kept = np.isfinite(busy) & np.isfinite(working)
     if not kept.any():
         raise NothingFitsError(unreachable(pools, terms))
     least = np.where(kept, size_p + size_d, np.inf).min()
-    if least > accelerators:
+    if least > given:
+        unit = " accelerators" if means.accelerators is not None else " USD per hour"
         raise NothingFitsError(
-            f"a prefill and a decode instance that keep the promises take at least {least:g} accelerators together, "
-            f"{accelerators} are given"
+            f"a prefill and a decode instance that keep the promises take at least {least:.6g}{unit} together, "
+            f"given: {means.text}"
         )
     # Chips in the shares in which both pools are busy all the time, and at least one instance of each.
-    rates = accelerators / (busy * size_p + working * size_d)
-    rates = np.minimum(
-        rates, np.minimum((accelerators - size_d) / size_p / busy, (accelerators - size_p) / size_d / working)
-    )
-    return np.where(kept & (size_p + size_d <= accelerators), terms.fullest * rates, 0.0)
+    rates = given / (busy * size_p + working * size_d)
+    rates = np.minimum(rates, np.minimum((given - size_d) / size_p / busy, (given - size_p) / size_d / working))
+    return np.where(kept & (size_p + size_d <= given), terms.fullest * rates, 0.0)
 
 
 class _Budget:
-    """Fleets of some chips."""
+    """Fleets of some chips, or of some money."""
 
-    def __init__(self, pools: Pools, accelerators: int, terms: Terms) -> None:
-        self.pools, self.accelerators, self.terms = pools, accelerators, terms
+    def __init__(self, pools: Pools, means: Means, terms: Terms) -> None:
+        self.pools, self.means, self.terms = pools, means, terms
+        self.given = float(means.accelerators or means.dollars_per_hour or 0.0) * (1.0 + 1e-9)
         self.before, self.decoder = PrefillPools(pools, terms), cache(partial(decoder, pools))
         self.answers = cache(self._answers)
 
@@ -108,19 +133,24 @@ class _Budget:
         """The best numbers of instances of a pair of layouts; None if none keep the promises."""
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         each, ratios = self.answers(writer, receiving), self.terms.ratios
-        size = int(self.pools.prefill.accelerators[reader]), int(self.pools.decode.accelerators[writer])
+        size = tuple(
+            float(_sizes(pool, self.means)[index])
+            for pool, index in ((self.pools.prefill, reader), (self.pools.decode, writer))
+        )
         if each <= 0.0:
             return None
 
+        @cache
         def room(count: int) -> int:
-            return (self.accelerators - count * size[0]) // size[1]
+            counts = range(1, int((self.given - count * size[0]) // size[1]) + 1)
+            return bisect_left(counts, True, key=lambda most: not self._affordable((reader, writer), (count, most)))
 
         @cache
         def fed(count: int) -> float:
             patience = self.terms.targets.ttft_seconds
             return min(self.before.most(reader, writer, count, patience), ratios.most_decoders(count) * each)
 
-        counts = range(1, (self.accelerators - size[1]) // size[0] + 1)
+        counts = range(1, int((self.given - size[1]) // size[0]) + 1)
         # Up to where those that decode are fewer than the ratios allow.
         counts = counts[: bisect_left(counts, True, key=lambda count: room(count) < ratios.fewest_decoders(count))]
         meeting = bisect_left(counts, True, key=lambda count: fed(count) >= room(count) * each)
@@ -134,6 +164,10 @@ class _Budget:
         needed = max(math.ceil(rate / each * (1.0 - 1e-12)), ratios.fewest_decoders(fewer))
         count, groups = (fewer, needed) if needed <= ratios.most_decoders(fewer) else (count, room(count))
         return self._kept((reader, writer), (count, groups), rate)
+
+    def _affordable(self, layouts: tuple[int, int], instances: tuple[int, int]) -> bool:
+        chips = rented(self.pools, layouts, instances)
+        return self.means.allow(sum(chips), bill(self.pools, chips))
 
     def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> Fleet | None:
         """Under the rate, or the next smaller at which both waits together keep the promise."""

@@ -62,11 +62,15 @@ def smallest(pools: Pools, requests_per_second: float, terms: Terms) -> Fleet:
         if bound >= limit:
             break
         for fleet in search.fleets(reader, writer, limit):
-            if best is None or fleet.dollars_per_hour < best.dollars_per_hour:
+            if best is None or _rank(fleet) < _rank(best):
                 best = fleet
     if best is None:
         raise NothingFitsError(unreachable(pools, terms))
     return best
+
+
+def _rank(fleet: Fleet) -> tuple[float, int, int]:
+    return fleet.dollars_per_hour, sum(fleet.accelerators), fleet.prefill_instances + fleet.decode_instances
 
 
 def aggregated(pools: Pools, requests_per_second: float, terms: Terms) -> Choice | None:
@@ -133,12 +137,25 @@ class _Search:
 
     def pairs(self) -> Iterator[tuple[float, int, int]]:
         """Bounds on the cost of pairs of layouts, ascending, and the pairs [USD/h]."""
-        bound = self.least * self.reading[:, None] + np.ceil(self.rate * self.working) * self.decoding[None, :]
-        for index in np.argsort(bound, axis=None, kind="stable"):
+        reading, writing = self.least, np.ceil(self.rate * self.working)
+        used = reading * self.reading[:, None] + writing * self.decoding[None, :]
+        possible = np.isfinite(used)
+        least = self._least_bill(np.where(possible, reading, 0.0), np.where(possible, writing, 0.0))
+        bound = np.where(possible, least, np.inf)
+        for index in np.lexsort((used.ravel(), bound.ravel())):
             reader, writer = np.unravel_index(index, bound.shape)
             if not np.isfinite(bound[reader, writer]):
                 return
             yield float(bound[reader, writer]), int(reader), int(writer)
+
+    def _least_bill(self, reading: Array, writing: Array) -> Array:
+        """What so many instances of every pair cost at least, as no part of a machine is rented [USD/h]."""
+        pools = self.pools
+        prompts, answers = (pool.setup for pool in (pools.prefill, pools.decode))
+        first, second = reading * pools.prefill.accelerators[:, None], writing * pools.decode.accelerators[None, :]
+        if prompts.hardware == answers.hardware:
+            return prompts.dollars_per_hour(np.ceil(first + second), 1.0)
+        return prompts.dollars_per_hour(first, 1.0) + answers.dollars_per_hour(second, 1.0)
 
     def fleets(self, reader: int, writer: int, limit: float) -> Iterator[Fleet]:
         """Fleets of a pair that keep the promises, each cheaper than the limit [USD/h]."""

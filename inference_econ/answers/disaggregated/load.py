@@ -10,7 +10,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.errors import InputError
-from inference_econ.formulas import money, queueing
+from inference_econ.formulas import money, queueing, renting
 from inference_econ.serving import SHARES, Loaded, check_rate, summary
 
 #: Numbers of prompts in all prefill instances that are told apart [1].
@@ -53,19 +53,51 @@ class Fleet:
         )
 
     @property
+    def rented(self) -> tuple[int, ...]:
+        """Chips of the machines that hold the instances: of each pool, or of both where their chips are alike [1]."""
+        return rented(self.pools, (self.prefill, self.decode), (self.prefill_instances, self.decode_instances))
+
+    @property
     def dollars_per_hour(self) -> float:
         """The whole bill [USD/h]."""
-        pools = self.pools
-        return 3600.0 * float(
-            self.prefill_instances * pools.prefill.dollars_per_second[self.prefill]
-            + self.decode_instances * pools.decode.dollars_per_second[self.decode]
-        )
+        return bill(self.pools, self.rented)
 
     @property
     def dollars_per_million_output_tokens(self) -> float:
         """The whole bill over the output tokens completed [USD per 1e6 tokens]."""
         tokens_per_second = self.load.completed_per_second * self.pools.requests.osl.mean
         return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, tokens_per_second))
+
+
+def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -> tuple[int, ...]:
+    """Chips of the machines that hold some prefill and decode instances [1].
+
+    Parameters
+    ----------
+    pools : Pools
+        The layouts to choose from.
+    layouts, instances : (int, int)
+        Which layout prefill and decode instances have, and how many there are [1].
+
+    Returns
+    -------
+    tuple of int
+        Of each pool; one number if both have chips of one kind, whose instances may share machines.
+    """
+    sides = [
+        (pool.setup, (count, int(pool.accelerators[index])))
+        for pool, index, count in zip((pools.prefill, pools.decode), layouts, instances, strict=True)
+    ]
+    (setup, first), (other, second) = sides
+    if setup.hardware == other.hardware:
+        return (int(renting.rented_together(first, second, setup.machines)),)
+    return tuple(int(side.rented(*kind)) for side, kind in sides)
+
+
+def bill(pools: Pools, chips: tuple[int, ...]) -> float:
+    """What chips of both pools, or of each, cost [USD/h]; see :func:`rented`."""
+    prices = (pool.setup.dollars_per_accelerator_hour for pool in (pools.prefill, pools.decode))
+    return sum(number * price for number, price in zip(chips, prices, strict=False))
 
 
 @dataclass(frozen=True, slots=True)

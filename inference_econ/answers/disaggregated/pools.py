@@ -58,6 +58,11 @@ class Pool:
         """Chips that hold the cache of one sequence: those of an attention group, on all stages [1], shape (n,)."""
         return np.asarray(self.services.plans.attention_ranks * self.services.plans.pp)
 
+    @cached_property
+    def engines(self) -> list[tuple[str, ...]]:
+        """The engines that can start each layout, by name; none where any layout is offered."""
+        return self.setup.engines_of(self.services.plans)
+
     @property
     def dollars_per_second(self) -> Array:
         """Of an instance [USD/s], shape (n,)."""
@@ -153,6 +158,10 @@ class Pools:
         """Cache of a prompt that moves from one pool to the other, each byte once [B]."""
         setup = self.decode.setup
         return kv_bytes_per_sequence(setup.model, setup.precision, self.requests.isl.mean, setup.assumptions)
+
+    def engines_of(self, prefill: int, decode: int) -> tuple[str, ...]:
+        """The engines that can start both layouts of a pair, by name; none where any layout is offered."""
+        return tuple(name for name in self.prefill.engines[prefill] if name in self.decode.engines[decode])
 
     @cached_property
     def transfer(self) -> Transfer:
@@ -256,6 +265,10 @@ def _transfer(pools: Pools) -> Transfer:
     reading, decoding = pools.prefill, pools.decode
     sender, receiver = reading.setup, decoding.setup
     size = pools.bytes_per_prompt
+    together = _of_one_engine(reading, decoding)
+    if not together.any():
+        sides = [", ".join(engine.label for engine in side.engines) for side in (sender, receiver)]
+        raise InputError(f"no engine can start both pools: prefill {sides[0]}; decode {sides[1]}; see --any-layout")
     chips = reading.accelerators[:, None] + decoding.accelerators[None, :]
     # Instances of one kind that fit a link domain together are taken to be placed there.
     fast = (chips <= sender.hardware.link_domain) & (sender.hardware == receiver.hardware)
@@ -269,7 +282,7 @@ def _transfer(pools: Pools) -> Transfer:
         from_each = from_chip * np.where(fast, _wired(sender, receivers / senders), 1.0)
         to_each = to_chip * np.where(fast, _wired(receiver, senders / receivers), 1.0)
         path = np.minimum(senders * from_each, receivers * to_each)
-        seconds = np.where(path > 0.0, size / path, np.inf)
+        seconds = np.where((path > 0.0) & together, size / path, np.inf)
         sending = size / (reading.accelerators[:, None] * from_chip)
         receiving = size / (decoding.accelerators[None, :] * to_chip)
     if not np.isfinite(seconds).any():
@@ -286,6 +299,17 @@ def _transfer(pools: Pools) -> Transfer:
         behind = seconds - reading.prefill_seconds[:, None] * (1.0 - 1.0 / layers)
         left = np.maximum(seconds / layers, behind)
     return Transfer(np.broadcast_to(fast, seconds.shape), seconds, left, sending, receiving)
+
+
+def _of_one_engine(reading: Pool, decoding: Pool) -> npt.NDArray[np.bool_]:
+    """Whether some engine can start both layouts of each pair, broadcast; all pairs where any layout is offered."""
+    names = sorted({name for pool in (reading, decoding) for able in pool.engines for name in able})
+    if not (reading.setup.engines and decoding.setup.engines):
+        return np.ones((1, 1), dtype=bool)
+    first, second = (
+        np.array([[name in able for name in names] for able in pool.engines], dtype=int) for pool in (reading, decoding)
+    )
+    return np.asarray(first @ second.T > 0)
 
 
 def _wired(setup: Setup, others: Array) -> Array:

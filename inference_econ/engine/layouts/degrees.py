@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import Plans, attention_groups
-from inference_econ.inputs import LayoutAssumptions, TensorLayout
+from inference_econ.inputs import LayoutAssumptions
 
 
 def layout_columns(
@@ -36,12 +36,6 @@ def layout_columns(
     if plans.dcp > 1:
         columns["dcp"] = np.full(plans.shape, plans.dcp)
     return {**{name: values.tolist() for name, values in columns.items()}, "stage": stage.tolist(), "cut": cut.tolist()}
-
-
-def layout_record(plan: Plans, cut: TensorLayout, assumptions: LayoutAssumptions) -> dict[str, float | str]:
-    """The degrees of a single plan, of shape (1,); see :func:`layout_columns`."""
-    columns = layout_columns(plan, np.array([cut]), assumptions)
-    return {name: values[0] for name, values in columns.items()}
 
 
 def layout_key(tp: float, dp: float, pp: float) -> str:

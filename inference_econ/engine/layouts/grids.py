@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.engine.layouts import stages
+from inference_econ.engine.layouts import instances, stages
 from inference_econ.engine.layouts.divisibility import attention_degrees, expert_degrees
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.formulas.pipeline import logarithmic_degrees
-from inference_econ.inputs import Assumptions, LayoutAssumptions, ModelSpec
+from inference_econ.inputs import Assumptions, HardwareSpec, LayoutAssumptions, ModelSpec
 
 #: Sizes of instances without gaps [1].
 _EVERY_SIZE = np.arange(1, 129)
@@ -90,10 +90,17 @@ class WholeLayouts:
         Try pipeline depths other than 1.
     pins : Pins
         Degrees that are given; they are tried whether they divide or not.
+    hardware : HardwareSpec or None
+        Chips in whose machines tensor parallelism stays, and of whose nodes stages of a pipeline are made, unless they
+        are pinned; None if layouts are tried whatever they cross.
+    smallest : float
+        Chips that the weights just fill [1]; only with hardware.
     """
 
     pipeline: bool
     pins: Pins = field(default_factory=Pins)
+    hardware: HardwareSpec | None = None
+    smallest: float = 0.0
 
     def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
         """Depths for the layers of the model that divide the chips of the instance and its batch."""
@@ -105,6 +112,9 @@ class WholeLayouts:
             possible = (accelerators % (depth * chips) == 0) & (batch % depth == 0)
             if None not in (self.pins.tp, self.pins.dp):
                 possible = possible & (accelerators == depth * chips)
+            if self.hardware is not None:
+                stage = accelerators / depth
+                possible = possible & instances.sensible_stages(accelerators, stage, self.hardware, self.smallest)
             if possible.any():
                 depths.append(np.where(possible, float(depth), 0.0))
         return depths
@@ -117,7 +127,7 @@ class WholeLayouts:
         stage = plans.stage
         ranks = self._only_ranks(assumptions.layout, stage)
         if ranks is None:
-            ranks = _column(_dividing(attention_degrees(model), stage), stage)
+            ranks = _column(_dividing(self._inside(attention_degrees(model)), stage), stage)
         ep = np.ones(())
         if has_experts(model) and self.pins.ep is not None:
             ep = np.full((), float(self.pins.ep))
@@ -128,7 +138,11 @@ class WholeLayouts:
     def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
         """The same numbers, at most the stage."""
         ranks = self._only_ranks(assumptions.layout, stage)
-        return np.minimum(_column(attention_degrees(model), stage) if ranks is None else ranks, stage)
+        return np.minimum(_column(self._inside(attention_degrees(model)), stage) if ranks is None else ranks, stage)
+
+    def _inside(self, degrees: Array) -> Array:
+        """Those of some numbers of attention ranks that stay in a machine."""
+        return degrees if self.hardware is None else instances.tensor_degrees(degrees, self.hardware)
 
     def _only_ranks(self, assumed: LayoutAssumptions, stage: Array) -> Array | None:
         """The chips that attention runs on [1], shape (1, *stage.shape), where nothing is left to choose."""
@@ -208,6 +222,7 @@ def whole_grid(
     largest: int | None = None,
     largest_batch: int = 65536,
     pins: Pins | None = None,
+    hardware: HardwareSpec | None = None,
 ) -> Grid:
     """Whole instances and batches that somebody could start.
 
@@ -223,15 +238,14 @@ def whole_grid(
         Largest batch [1].
     pins : Pins, optional
         What is given; other sizes and batches are those that can go with it.
+    hardware : HardwareSpec, optional
+        Chips whose machines instances are made of (:mod:`inference_econ.engine.layouts.instances`); without, instances
+        are of every size, whatever their groups cross.
     """
     fixed = Pins() if pins is None else pins
-    top = max(64, 4 * int(np.ceil(smallest)), fixed.chips) if largest is None else largest
-    if fixed.size is not None:
-        sizes = np.array([float(fixed.size)])
-    else:
-        counts = np.concatenate([_EVERY_SIZE, _whole_steps(21), [int(np.ceil(smallest / fixed.chips))]])
-        sizes = np.unique(np.append(counts * fixed.chips, top // fixed.chips * fixed.chips)).astype(float)
-        sizes = sizes[(sizes >= smallest) & (sizes <= top)]
+    whole = 0 if hardware is None else instances.machine(hardware)
+    top = max(64, whole, 4 * int(np.ceil(smallest)), fixed.chips) if largest is None else largest
+    sizes = np.array([float(fixed.size)]) if fixed.size is not None else _sizes(fixed, smallest, top, hardware)
     if fixed.batch is not None:
         batches = np.array([fixed.batch], dtype=float)
     else:
@@ -241,7 +255,19 @@ def whole_grid(
         unit = int(sizes[-1]) if sizes.size else 1
         batches = np.unique(np.concatenate([steps * fixed.groups, steps * unit])).astype(float)
         batches = batches[batches <= max(largest_batch, fixed.groups)]
-    return Grid(sizes, batches, WholeLayouts(pipeline, fixed))
+    return Grid(sizes, batches, WholeLayouts(pipeline, fixed, hardware, smallest))
+
+
+def _sizes(fixed: Pins, smallest: float, top: int, hardware: HardwareSpec | None) -> Array:
+    """Instances that hold the weights and go with what is pinned [1]."""
+    if hardware is not None:
+        whole = instances.sizes(hardware, top)
+        whole = whole[(whole >= smallest) & (whole % fixed.chips == 0)]
+        if whole.size or fixed.chips == 1:
+            return np.asarray(whole)
+    counts = np.concatenate([_EVERY_SIZE, _whole_steps(21), [int(np.ceil(smallest / fixed.chips))]])
+    every = np.unique(np.append(counts * fixed.chips, top // fixed.chips * fixed.chips)).astype(float)
+    return np.asarray(every[(every >= smallest) & (every <= top)])
 
 
 def _whole_steps(doublings: int) -> npt.NDArray[np.intp]:

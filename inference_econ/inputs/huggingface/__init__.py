@@ -172,7 +172,8 @@ def import_document(path: Path | str) -> Document:
         file,
         str(quantisation),
     )
-    return Document(_plain(architecture, stated, reader, config), file)
+    named = (outer or text).get("architectures")
+    return Document(_plain(architecture, stated, reader, config, named), file)
 
 
 def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
@@ -201,13 +202,14 @@ def _known_around(key: str) -> bool:
     return without_shape(key) or _AROUND_TEXT.fullmatch(key) is not None
 
 
-def _plain(architecture: Architecture, stated: Formats, reader: Reader, config: Path) -> dict[str, Any]:
+def _plain(architecture: Architecture, stated: Formats, reader: Reader, config: Path, named: object) -> dict[str, Any]:
     """A mapping as a model's YAML file would hold, with a source for every number."""
     name, identity = _names(config)
     data: dict[str, Any] = {
         "name": name,
         "description": f"Imported from {config.name}, model_type {reader.family}.",
         "huggingface_id": identity,
+        "architecture": named[0] if isinstance(named, list) and named and isinstance(named[0], str) else None,
         "hidden_size": architecture.hidden_size,
         "vocab_size": architecture.vocab_size,
         "tied_embeddings": architecture.tied_embeddings or None,

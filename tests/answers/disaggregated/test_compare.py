@@ -14,6 +14,7 @@ import pytest
 from inference_econ.answers.disaggregated import budget, compare, fleets, load
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.answers.means import Means
 from inference_econ.answers.recommend import Targets
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HardwareSpec, Requests, catalog
@@ -69,7 +70,7 @@ def test_a_slower_network_is_never_better() -> None:
         compare.compare(
             pools(
                 "llama_3_8b", chip(nic_bytes_per_second_one_way=rate, link_domain=1), lengths(4000, 100),
-                max_accelerators=2,
+                max_accelerators=2, engine="any",
             )
         ).disaggregated
         for rate in ("100 GB/s", "10 GB/s", "1 GB/s")
@@ -131,13 +132,14 @@ def test_deepseeks_own_fleet() -> None:
 
 
 def test_layouts_some_of_whose_groups_would_idle_are_left_out() -> None:
-    both = pools("llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8)
+    both = pools("llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8, engine="any")
     (pool,) = both.aggregated
     groups = pool.accelerators / pool.services.plans.attention_ranks
     assert np.all(pool.services.slots >= groups)
     assert pool.batch.shape[0] == len(pool.services) == pool.prefill_seconds.size
     # Four groups of one chip have room for two prompts only.
-    every = asking.offer("llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8, assumptions="deployable")
+    alike = {"max_accelerators": 8, "assumptions": "deployable", "engine": "any"}
+    every = asking.offer("llama_3_70b", "h100_sxm", lengths(120_000, 500), **alike)
     assert len(pool.services) < len(every)
     assert len(compare.compare(both).disaggregated)
 
@@ -362,10 +364,10 @@ def test_what_cannot_be_kept() -> None:
         compare.compare(both, Terms(Targets(0.001)))
     with pytest.raises(NothingFitsError, match=r"keeps TPOT 0\.1 ms \(p90\)\. Best reachable with a single request"):
         fleets.smallest(both, 5.0, Terms(Targets(tpot_seconds=1e-4)))
-    with pytest.raises(NothingFitsError, match="take at least 2 accelerators together, 1 are given"):
-        budget.largest(both, 1, Terms())
+    with pytest.raises(NothingFitsError, match="take at least 2 accelerators together, given: 1 GPU"):
+        budget.largest(both, Means(1), Terms())
     with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 1 ms"):
-        budget.largest(both, 8, Terms(Targets(ttft_seconds=1e-3)))
+        budget.largest(both, Means(8), Terms(Targets(ttft_seconds=1e-3)))
     assert fleets.aggregated(both, 5.0, Terms(Targets(tpot_seconds=1e-4))) is None
 
 

@@ -17,6 +17,7 @@ from inference_econ.answers.disaggregated import budget, compare, fleets, load
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools
 from inference_econ.answers.disaggregated.terms import Ratios, Terms
+from inference_econ.answers.means import Means
 from inference_econ.answers.recommend import Targets
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, catalog
@@ -265,7 +266,7 @@ def test_the_simulation_sees_what_both_sides_promise() -> None:
 def test_the_largest_fleet_is_the_best_of_all_that_keep_their_promises_under_load() -> None:
     both, terms = few(), Terms(Targets(0.12, 0.015), ratios=Ratios(Fraction(1, 2), Fraction(4), 4))
     for chips in (2, 5, 9):
-        found = budget.largest(both, chips, terms)
+        found = budget.largest(both, Means(chips), terms)
         assert terms.targets.broken(found.load) is None
         assert sum(found.accelerators) <= chips
         assert max(found.prefill_utilization, found.decode_utilization) <= 0.8 * (1.0 + 1e-9)

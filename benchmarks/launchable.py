@@ -1,0 +1,162 @@
+"""Default answers that can be typed into an engine: ``sh run.sh launchable`` writes ``docs/launchable.md``.
+
+Every point of ``frontier --serving`` and every choice of ``recommend``, of twelve models on eight chips, is written as
+options of the engines that are said to start it, by rules of this file's own; what cannot be written is not counted.
+Beside it stands the same share where any layout is offered (``--any-layout``).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from inference_econ.answers.offer import offer
+from inference_econ.answers.recommend import Targets, recommend
+from inference_econ.answers.serving_frontier import service_frontier
+from inference_econ.engine import Plans, Setup, has_experts
+from inference_econ.errors import NothingFitsError
+from inference_econ.inputs import ANY_LAYOUT, ModelSpec, Requests
+
+MODELS = (
+    "llama_3_8b", "llama_3_70b", "llama_3_405b", "qwen3_32b", "gemma_3_27b", "mixtral_8x22b", "gpt_oss_120b",
+    "qwen3_235b_a22b", "glm_4_5", "minimax_m2_5", "kimi_k2", "deepseek_v3",
+)  # fmt: skip
+CHIPS = ("a100_sxm_80", "l40s", "h100_sxm", "h200_sxm", "b200", "gb200_nvl72", "mi300x", "mi355x")
+REQUESTS = Requests.build({"isl": 2000, "osl": 500}, origin="the table")
+#: Requests per second, and the promise that recommended fleets keep [1/s], [s].
+RATE, TARGETS = 20.0, Targets(tpot_seconds=0.05)
+PAGE = Path(__file__).parent.parent / "docs" / "launchable.md"
+
+HEAD = """# Default answers that can be started
+
+Written by `sh run.sh launchable`. Points of `frontier --serving` and choices of `recommend --request-rate 20
+--tpot '50 ms'` at 2,000 input and 500 output tokens, and how many of them can be written as options of an engine, by
+rules that are not those of the search (`benchmarks/launchable.py`). "Any layout" is the same with `--any-layout`. Pairs
+that no engine is known for, or that fit nowhere, are left out.
+
+"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Points of the default answers for a model on a chip, and of any layout; those that can be written [1]."""
+
+    model: str
+    chip: str
+    engines: str
+    points: int
+    written: int
+    any_points: int
+    any_written: int
+
+
+def options_of(engine: str, model: ModelSpec, tp: int, dp: int, pp: int, ep: int) -> str | None:
+    """The options that start a layout in an engine; None if it has none for it."""
+    return {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}[engine](model, tp, dp, pp, ep)
+
+
+def _vllm(model: ModelSpec, tp: int, dp: int, pp: int, ep: int) -> str | None:
+    options = f"--tensor-parallel-size {tp} --pipeline-parallel-size {pp}"
+    if not has_experts(model):
+        return options if dp == 1 else None
+    if ep not in (1, tp * dp):
+        return None
+    return f"{options} --data-parallel-size {dp}{' --enable-expert-parallel' if ep > 1 else ''}"
+
+
+def _sglang(model: ModelSpec, tp: int, dp: int, pp: int, ep: int) -> str | None:
+    if dp > 1 and not has_experts(model) and not str(model.architecture).startswith(("Qwen2", "Qwen3")):
+        return None
+    if tp * dp % ep:
+        return None
+    options = f"--tp-size {tp * dp} --pp-size {pp} --ep-size {ep}"
+    return options if dp == 1 else f"{options} --attn-dp-size {dp}"
+
+
+def _trtllm(model: ModelSpec, tp: int, dp: int, pp: int, ep: int) -> str | None:
+    if (dp > 1 and not has_experts(model)) or min(tp, dp) > 1 or tp * dp % ep:
+        return None
+    attention = " --enable_attention_dp" if dp > 1 else ""
+    return f"--tp_size {tp * dp} --pp_size {pp} --ep_size {ep}{attention}"
+
+
+def layouts_of(setup: Setup) -> Iterator[Plans]:
+    """The layouts of every point of the default answers, each of shape (1,)."""
+    services = offer(setup, REQUESTS)
+    front = service_frontier(services)
+    yield from (front.plans.row(index) for index in range(len(front)))
+    try:
+        yield from (choice.service.plans for choice in recommend([services], RATE, TARGETS))
+    except NothingFitsError:
+        return
+
+
+def _degrees(plan: Plans) -> tuple[int, int, int, int]:
+    values = (
+        plan.attention_ranks,
+        plan.stage / plan.attention_ranks,
+        plan.pp,
+        np.ones(1) if plan.ep is None else plan.ep,
+    )
+    tp, dp, pp, spread = (int(np.ravel(value)[0]) for value in values)
+    return tp, dp, pp, spread
+
+
+def _written(setup: Setup, plan: Plans, engines: Sequence[str]) -> bool:
+    return any(options_of(engine, setup.model, *_degrees(plan)) is not None for engine in engines)
+
+
+def cell(model: str, chip: str) -> Cell | None:
+    """Count one cell of the table; None if no engine is known for it or nothing fits."""
+    setup = Setup.of(model, chip, price=1.0)
+    if not setup.engines:
+        return None
+    free = Setup.of(model, chip, price=1.0, engine=ANY_LAYOUT)
+    try:
+        plans, anything = list(layouts_of(setup)), list(layouts_of(free))
+    except NothingFitsError:
+        return None
+    known = [engine.name for engine in setup.engines]
+    written = sum(_written(setup, plan, setup.engines_of(plan)[0]) for plan in plans)
+    any_written = sum(_written(free, plan, known) for plan in anything)
+    return Cell(model, chip, ", ".join(known), len(plans), written, len(anything), any_written)
+
+
+def page(cells: Sequence[Cell]) -> str:
+    """The table in Markdown."""
+    lines = ["| model | chip | engines | points | expressible | any layout, expressible |", "|---|---|---|---|---|---|"]
+    lines += [
+        f"| {row.model} | {row.chip} | {row.engines} | {row.points} | {_share(row.written, row.points)} | "
+        f"{_share(row.any_written, row.any_points)} |"
+        for row in cells
+    ]
+    points, written, any_points, any_written = (
+        sum(getattr(row, name) for row in cells) for name in ("points", "written", "any_points", "any_written")
+    )
+    lines.append(f"| all | | | {points} | {_share(written, points)} | {_share(any_written, any_points)} |")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def _share(some: int, everything: int) -> str:
+    return f"{100 * some / everything:.0f} %"
+
+
+def main() -> int:
+    """Write the page; 1 if a default answer cannot be typed into an engine."""
+    cells, console = [], Console(stderr=True)
+    for model in MODELS:
+        for chip in CHIPS:
+            counted = cell(model, chip)
+            console.print(f"{model} on {chip}: {counted}")
+            cells += [] if counted is None else [counted]
+    PAGE.write_text(page(cells), encoding="utf-8")
+    return int(any(row.written < row.points for row in cells))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

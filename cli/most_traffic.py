@@ -1,0 +1,48 @@
+"""The most traffic that some chips or a budget carry: ``recommend`` with ``--gpus`` or ``--budget``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from inference_econ.errors import InputError, NothingFitsError
+
+from . import options, show
+
+if TYPE_CHECKING:
+    from inference_econ.answers.disaggregated.load import Fleet
+    from inference_econ.answers.means import Means
+    from inference_econ.serving import Services
+
+
+def run(choices: options.Choices, offers: Sequence[Services], means: Means, most: int, output: options.Output) -> None:
+    """Find the deployments and show them."""
+    from inference_econ.answers.most_traffic import most_traffic
+    from inference_econ.report.most_traffic import MostTrafficPage
+
+    targets = options.targets(choices)
+    together = most_traffic(offers, means, targets, arrival_scv=choices["arrival_scv"], most=most)
+    show.emit(MostTrafficPage(together, _disaggregated(choices, offers, means), means, targets), output)
+
+
+def _disaggregated(choices: options.Choices, offers: Sequence[Services], means: Means) -> Fleet | None:
+    """The best fleet of two pools; None if there is none, or the options ask for what pools do not have.
+
+    That is several kinds of chips, fixed degrees or slots, proposals of tokens, and answers of a single token.
+    """
+    from inference_econ.answers.disaggregated.budget import largest
+    from inference_econ.answers.disaggregated.pools import pools
+    from inference_econ.answers.disaggregated.terms import Terms
+    from inference_econ.answers.most_traffic import fullest
+
+    (first, *others), space = offers, options.space(choices)
+    fixed = space.pins.given() or choices["slots"] is not None
+    if others or fixed or first.speculation is not None or first.requests.decode_steps <= 0:
+        return None
+    targets = options.targets(choices)
+    terms = Terms(targets, choices["arrival_scv"], fullest(targets))
+    try:
+        return largest(pools(options.setup(choices), first.requests, space), means, terms)
+    except (NothingFitsError, InputError):
+        # Too few chips, promises that no pools keep, or no link between them; all else was refused before.
+        return None

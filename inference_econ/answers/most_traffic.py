@@ -1,0 +1,184 @@
+"""The most traffic that some chips, or a budget, carry within promises: the inverse of a recommendation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from inference_econ._types import Indices
+from inference_econ.answers.means import Means
+from inference_econ.answers.recommend import (
+    FILLED,
+    FULLEST,
+    Choice,
+    Targets,
+    best_reachable,
+    promised_rates,
+)
+from inference_econ.errors import NothingFitsError
+from inference_econ.serving import Service, Services, is_unproven, loaded, served
+
+#: Halvings of the range between a rate that is kept and one that is not [1].
+_HALVINGS = 20
+#: The same where every load is played [1].
+_PLAYED = 7
+#: A little more traffic, which shows what binds [1].
+_MORE = 1.02
+
+
+def fullest(targets: Targets) -> float:
+    """Share of what instances complete that they are filled to at most [1]; less where nothing is promised."""
+    return FULLEST if min(targets.ttft_seconds, targets.tpot_seconds) < math.inf else FILLED
+
+
+def most_traffic(
+    offers: Sequence[Services], means: Means, targets: Targets, *, arrival_scv: float = 1.0, most: int = 5
+) -> list[Choice]:
+    """The deployments that carry the most requests with some means, best first; one per size and kind of chip.
+
+    Parameters
+    ----------
+    offers : sequence of Services
+        Layouts to choose from, of one kind of chip each (:func:`inference_econ.answers.offer.offer`).
+    means : Means
+        Chips, or money, for one kind of chip.
+    targets : Targets
+        What is promised. Where it is nothing, instances are filled to :data:`inference_econ.answers.recommend.FILLED`.
+    arrival_scv : float
+        See :func:`inference_econ.serving.load.loaded` [1].
+    most : int
+        Choices wanted [1].
+
+    Returns
+    -------
+    list of Choice
+        Each with as many instances as there is room for, under the largest load that keeps the promises; binding is
+        what a little more would break. Descending in the rate; of equal ones the cheaper first.
+
+    Raises
+    ------
+    NothingFitsError
+        If not one instance can be had, with how many chips it takes; or if no layout keeps the promises.
+
+    Notes
+    -----
+    Layouts are tried in the order of the rates that steady states promise, which no load exceeds; each has first to
+    keep the best rate found for its size.
+    """
+    within, replicas = _affordable(offers, means)
+    bounds = sorted(
+        (
+            (-float(rate), which, index)
+            for which, layouts in enumerate(within)
+            for index, rate in enumerate(replicas[which] * promised_rates(layouts, targets))
+            if rate > 0.0
+        )
+    )
+    kept: dict[tuple[int, int], Choice] = {}
+    for bound, which, index in bounds:
+        service = within[which].service(index)
+        key = which, service.accelerators
+        rivals = sorted((_rate(choice) for choice in kept.values()), reverse=True)
+        least = max(_rate(kept[key]) if key in kept else 0.0, rivals[most - 1] if len(rivals) >= most else 0.0)
+        if -bound <= least:
+            continue
+        choice = _fullest(service, int(replicas[which][index]), targets, -bound, least, arrival_scv)
+        if choice is not None:
+            kept[key] = choice
+    best = [_played(choice, targets, arrival_scv) for choice in sorted(kept.values(), key=_rank)[:most]]
+    carrying = [choice for choice in best if choice is not None]
+    if not carrying:
+        raise NothingFitsError(best_reachable(within, targets))
+    return sorted(carrying, key=_rank)
+
+
+def _rank(choice: Choice) -> tuple[float, float]:
+    return -_rate(choice), choice.dollars_per_hour
+
+
+def _rate(choice: Choice) -> float:
+    return choice.replicas * choice.load.requests_per_second
+
+
+def _played(choice: Choice, targets: Targets, arrival_scv: float) -> Choice | None:
+    """A choice under the largest rate that keeps the promises where its load is played, at most that of closed forms.
+
+    None if not even a small part of it does.
+    """
+    if not is_unproven(choice.service, choice.load):
+        return choice
+    load, most = served(choice.service, arrival_scv), choice.load.requests_per_second
+
+    @cache
+    def broken(rate: float) -> str | None:
+        return targets.broken(load(rate))
+
+    if broken(most) is None:
+        return replace(choice, load=load(most))
+    low, high = 0.0, most
+    for _ in range(_PLAYED):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if broken(middle) is None else (low, middle)
+    return None if low == 0.0 else replace(choice, load=load(low), binding=broken(high) or "capacity")
+
+
+def _affordable(offers: Sequence[Services], means: Means) -> tuple[list[Services], list[Indices]]:
+    """The layouts of which there is room for an instance, and for how many of each.
+
+    Raises
+    ------
+    NothingFitsError
+        If there are none, with how many chips the smallest instance takes.
+    """
+    within, counts = [], []
+    for layouts in offers:
+        sizes = layouts.plans.accelerators.astype(int)
+        room = {size: means.most_instances(layouts.setup, size) for size in set(sizes.tolist())}
+        count = np.array([room[size] for size in sizes.tolist()])
+        chosen = np.flatnonzero(count)
+        if chosen.size:
+            within.append(layouts.take(chosen))
+            counts.append(count[chosen])
+    if not within:
+        raise NothingFitsError(f"{means.text}: {'; '.join(_needed(layouts) for layouts in offers)}")
+    return within, counts
+
+
+def _needed(layouts: Services) -> str:
+    """How many chips the smallest instance takes, in words."""
+    setup, size = layouts.setup, int(layouts.plans.accelerators.min())
+    rented = int(setup.rented(1, size))
+    paid = "" if rented == size else f", which are rented as {rented}"
+    return (
+        f"{setup.model.name} ({setup.precision.weights}) needs at least {size} {setup.hardware.name}{paid} "
+        f"(${float(setup.dollars_per_hour(1, size)):,.2f} per hour)"
+    )
+
+
+def _fullest(
+    service: Service, replicas: int, targets: Targets, most: float, least: float, arrival_scv: float
+) -> Choice | None:
+    """Some instances under the largest rate that keeps the promises, if it is more than the least one."""
+
+    def broken(rate: float) -> str | None:
+        load = loaded(service, rate / replicas, arrival_scv=arrival_scv)
+        return "capacity" if load.utilization > fullest(targets) * (1.0 + 1e-9) else targets.broken(load)
+
+    low, high = least, most
+    if least > 0.0 and broken(least) is not None:
+        return None
+    if broken(high) is None:
+        low = high
+    else:
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if broken(middle) is None else (low, middle)
+    if low <= least * (1.0 + 1e-6):
+        return None
+    load = loaded(service, low / replicas, arrival_scv=arrival_scv)
+    bill = float(service.setup.dollars_per_hour(replicas, service.accelerators))
+    return Choice(service, replicas, load, bill, broken(max(high, low * _MORE)) or "capacity")

@@ -1,0 +1,57 @@
+"""Layouts that run no more requests at a time than they are told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from inference_econ.errors import InputError
+from inference_econ.serving import Services, Steady
+from inference_econ.serving.services import services
+from inference_econ.serving.steady import steady
+
+#: Batches per layout, from one request to the limit in equal ratios [1].
+_BATCHES = 48
+
+
+def with_slots(layouts: Services, slots: int) -> Services:
+    """The same layouts with a limit on the requests in flight of an instance; others wait, first come, first served.
+
+    Parameters
+    ----------
+    layouts : Services
+        To choose from (:func:`inference_econ.answers.offer.offer`).
+    slots : int
+        Requests in flight of an instance at most [1]; where memory holds fewer, memory decides.
+
+    Returns
+    -------
+    Services
+        With their steady states up to that many.
+
+    Raises
+    ------
+    InputError
+        If the limit is not positive, or more than one step's tokens: an engine gives each request one.
+    """
+    if slots < 1:
+        raise InputError(f"slots must be a whole number from 1 on, got {slots:g}")
+    chunk = layouts.setup.assumptions.serving.prefill_chunk
+    if 0 < chunk < slots:
+        raise InputError(
+            f"a step of at most {chunk:g} tokens (--token-budget) cannot work on {slots} requests (--slots), each of "
+            "which has a token in it; give a larger budget or fewer slots"
+        )
+    most = np.minimum(layouts.slots, float(slots))
+    setup, requests, speculation = layouts.setup, layouts.requests, layouts.speculation
+    wider = services(setup, requests, layouts.plans, most, batches=_BATCHES, speculation=speculation)
+
+    def states() -> Steady:
+        # Those that are being read are in flight too, so that the largest batch is a little smaller.
+        rows = zip(wider.slots, wider.states.concurrency, wider.states.batch, strict=True)
+        batch = [np.exp(np.interp(np.log(limit), np.log(flight), np.log(each))) for limit, flight, each in rows]
+        shares = np.arange(_BATCHES) / (_BATCHES - 1.0)
+        return steady(setup, layouts.plans.column(np.array(batch)[:, None] ** shares), requests, speculation)
+
+    return replace(wider, steady=states)

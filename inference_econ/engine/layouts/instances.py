@@ -1,0 +1,90 @@
+"""Sizes of instances that somebody starts, and where stages of a pipeline end: machines are whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ._types import Array
+from inference_econ.engine.layouts.divisibility import MACHINE
+from inference_econ.inputs import HardwareSpec
+
+#: Chips of a compute tray of a rack, which engines see as a node (NVIDIA GB200 NVL72: 18 trays of 4) [1].
+_TRAY = 4
+
+
+def machine(hardware: HardwareSpec) -> int:
+    """Chips that share a machine, or a fast link if that reaches further [1].
+
+    Examples
+    --------
+    >>> from inference_econ.inputs import catalog
+    >>> [machine(catalog.hardware(name)) for name in ("l40s", "h100_sxm", "gb200_nvl72")]
+    [8, 8, 72]
+    """
+    return max(hardware.link_domain, MACHINE)
+
+
+def node(hardware: HardwareSpec) -> int:
+    """Chips that engines see as a node, and make stages of a pipeline of [1]: a machine, or a tray of a rack."""
+    return _TRAY if hardware.link_domain > MACHINE else MACHINE
+
+
+def tensor_degrees(degrees: Array, hardware: HardwareSpec) -> Array:
+    """Those of some numbers of attention ranks that engines' documents tell one to use: powers of two in a machine."""
+    return np.asarray(degrees[(np.mod(np.log2(degrees), 1) == 0) & (degrees <= machine(hardware))])
+
+
+def sizes(hardware: HardwareSpec, largest: float) -> Array:
+    """Sizes of instances up to the largest [1], shape (n,): powers of two inside a machine, and whole machines.
+
+    Parameters
+    ----------
+    hardware : HardwareSpec
+        Whose :func:`machine` counts.
+    largest : float
+        No instance is larger [1].
+
+    Examples
+    --------
+    >>> from inference_econ.inputs import catalog
+    >>> sizes(catalog.hardware("h100_sxm"), 24).tolist()
+    [1.0, 2.0, 4.0, 8.0, 16.0, 24.0]
+    >>> sizes(catalog.hardware("gb200_nvl72"), 144).tolist()
+    [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 72.0, 144.0]
+    """
+    whole = machine(hardware)
+    inside = 2.0 ** np.arange(np.ceil(np.log2(whole)))
+    every = np.concatenate([inside, whole * np.arange(1.0, np.floor(largest / whole) + 1.0)])
+    return np.asarray(every[every <= largest])
+
+
+def sensible_stages(
+    accelerators: Array, stage: Array, hardware: HardwareSpec, smallest: float
+) -> npt.NDArray[np.bool_]:
+    """Whether engines' documents tell one to cut instances into such stages, broadcast.
+
+    Engines' documents make each node a stage, with tensor parallelism inside of it, where a model is too large for one
+    (``EngineFacts.stages_over``); inside of one, stages are for chips without a fast link.
+
+    Parameters
+    ----------
+    accelerators, stage : ndarray
+        Chips of instances, and of their stages [1].
+    hardware : HardwareSpec
+        Whose nodes and machines count.
+    smallest : float
+        Chips that the weights just fill [1].
+
+    Examples
+    --------
+    A model for 12 chips, and one for two, on one machine of 8 and on two:
+
+    >>> from inference_econ.inputs import catalog
+    >>> h100, sizes = catalog.hardware("h100_sxm"), np.array([8.0, 16.0, 16.0])
+    >>> [sensible_stages(sizes, np.array([4.0, 8.0, 4.0]), h100, least).tolist() for least in (12.0, 2.0)]
+    [[True, True, False], [True, False, False]]
+    """
+    whole = node(hardware)
+    over_nodes = (stage % whole == 0) & (smallest > machine(hardware))
+    return np.asarray((stage == accelerators) | (accelerators <= whole) | over_nodes)

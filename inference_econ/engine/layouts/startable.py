@@ -1,0 +1,135 @@
+"""Which layouts an engine can start, and the rule that forbids each of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.engine.layouts.plans import Plans, has_experts
+from inference_econ.inputs import ModelSpec, ServingEngine, TensorLayout
+
+#: Rules that forbid layouts, by code.
+RuleCode = Literal[
+    "model", "cut", "replicas", "single_ranks", "expert_groups", "stages", "uneven_stages", "context_ranks"
+]
+#: The same for people: {engines}, {model}, and what the layout needs to be.
+RULES: Mapping[RuleCode, str] = {
+    "model": "{model} is not known to be in {engines} there",
+    "cut": "matrices are cut in one dimension in {engines}",
+    "replicas": "data parallelism of {model} is replicas in {engines}, each an instance of its own: dp must be 1",
+    "single_ranks": "ranks attend alone or all together in {engines}: tp or dp must be 1",
+    "expert_groups": "experts lie on all tp x dp ranks of a stage in {engines}, or are cut over them: ep must be "
+    "tp x dp, or 1",
+    "stages": "there is no pipeline parallelism of {model} in {engines}: pp must be 1",
+    "uneven_stages": "stages have equally many layers in {engines}: pp must divide them",
+    "context_ranks": "there is no decode context parallelism inside of tp in {engines}: dcp must be 1",
+}
+
+
+class Rule(NamedTuple):
+    """A rule of an engine that plans may break."""
+
+    code: RuleCode
+    """Which."""
+    where: npt.NDArray[np.bool_]
+    """The plans that break it, broadcastable to their shape."""
+
+
+def rule_text(code: RuleCode, engines: Sequence[ServingEngine], model: ModelSpec) -> str:
+    """A rule that some engines have for a model, for people."""
+    return RULES[code].format(engines=", ".join(engine.label for engine in engines), model=model.name)
+
+
+def rules_of(
+    engine: ServingEngine, model: ModelSpec, family: str, plans: Plans, cut: TensorLayout = "1d"
+) -> list[Rule]:
+    """The rules of an engine, with the plans that break each.
+
+    Parameters
+    ----------
+    engine : ServingEngine
+        At a version.
+    model : ModelSpec
+        What is served.
+    family : str
+        Of the chips.
+    plans : Plans
+        Deployments in whole numbers, shape (...).
+    cut : {'1d', '2d'}
+        How weight matrices are cut.
+
+    Returns
+    -------
+    list of Rule
+        All rules there are for the model, broken by any plan or not.
+
+    Examples
+    --------
+    >>> from inference_econ.inputs import catalog
+    >>> vllm, llama = ServingEngine("vllm", catalog.engine("vllm").at()), catalog.model("llama_3_70b")
+    >>> one = np.ones(2)
+    >>> pairs = Plans(4.0 * one, one, one, np.array([4.0, 2.0]), one, whole=True)
+    >>> [rule.where.tolist() for rule in rules_of(vllm, llama, "h100", pairs) if rule.code == "replicas"]
+    [[False, True]]
+    """
+    return list(_rules(engine, model, family, plans, cut))
+
+
+def _rules(engine: ServingEngine, model: ModelSpec, family: str, plans: Plans, cut: TensorLayout) -> Iterator[Rule]:
+    """The same, one by one."""
+    facts, stage, ranks = engine.facts, np.asarray(plans.stage), np.asarray(plans.attention_ranks)
+    support, apart = facts.support(model.architecture, family), stage != ranks
+    if support is None:
+        yield Rule("model", np.ones((), dtype=bool))
+        return
+    yield Rule("cut", np.asarray(cut != "1d"))
+    # Groups share work only in experts, or where the engine cuts dense parts over all of them.
+    shared = has_experts(model) or "dense_layers" not in facts.replicated_under_attention_dp
+    if not (support.attention_dp and shared):
+        yield Rule("replicas", apart)
+    elif facts.attention_groups == "single_ranks":
+        yield Rule("single_ranks", apart & (ranks != 1))
+    if has_experts(model) and plans.ep is not None and facts.expert_groups == "dp_x_tp":
+        yield Rule("expert_groups", (plans.ep != 1) & (plans.ep != stage))
+    if not support.pipeline:
+        yield Rule("stages", np.asarray(plans.pp != 1))
+    elif facts.uneven_pipeline == "refused":
+        yield Rule("uneven_stages", np.asarray(np.mod(model.layers, plans.pp) != 0))
+    if plans.dcp > 1 and facts.decode_context_parallel != "within_tp":
+        yield Rule("context_ranks", np.ones((), dtype=bool))
+
+
+def can_start(
+    engine: ServingEngine, model: ModelSpec, family: str, plans: Plans, cut: TensorLayout = "1d"
+) -> npt.NDArray[np.bool_]:
+    """The plans that an engine can start, broadcastable to their shape; see :func:`rules_of`."""
+    wrong = np.zeros((), dtype=bool)
+    for rule in rules_of(engine, model, family, plans, cut):
+        wrong = wrong | rule.where
+    return np.asarray(~wrong)
+
+
+def any_can_start(
+    engines: Sequence[ServingEngine], model: ModelSpec, family: str, plans: Plans, cut: TensorLayout = "1d"
+) -> npt.NDArray[np.bool_]:
+    """The plans that at least one of some engines can start, broadcastable to their shape; all without engines."""
+    if not engines:
+        return np.ones((), dtype=bool)
+    able = can_start(engines[0], model, family, plans, cut)
+    for engine in engines[1:]:
+        able = able | can_start(engine, model, family, plans, cut)
+    return able
+
+
+def names_of_able(
+    engines: Sequence[ServingEngine], model: ModelSpec, family: str, plans: Plans
+) -> list[tuple[str, ...]]:
+    """The engines that can start each of n plans, by name."""
+    masks = [np.broadcast_to(can_start(engine, model, family, plans), plans.shape) for engine in engines]
+    return [
+        tuple(engine.name for engine, mask in zip(engines, masks, strict=True) if mask[index])
+        for index in range(plans.shape[0])
+    ]

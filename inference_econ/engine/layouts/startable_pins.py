@@ -1,0 +1,136 @@
+"""Degrees that a user pins and no engine can start, refused with the rule and the nearest that one can."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.engine.layouts.divisibility import indivisible
+from inference_econ.engine.layouts.pins import Pins, divisors
+from inference_econ.engine.layouts.plans import Plans, has_experts
+from inference_econ.engine.layouts.startable import RuleCode, any_can_start, rule_text, rules_of
+from inference_econ.errors import InputError
+from inference_econ.inputs import Assumptions, HardwareSpec, ModelSpec, ServingEngine, TensorLayout
+
+#: Degrees that are tried in the place of those that are not pinned, or cannot be started [1].
+_DEGREES = (1, 2, 4, 8, 16, 32, 64)
+#: What counts in the search for the nearest layout, beside doublings of a pinned degree: those of the instance, and of
+#: stages that nobody asked for [1].
+_SIZE_WEIGHT, _STAGES_WEIGHT = 4.0, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What must be able to start a layout.
+
+    Attributes
+    ----------
+    engines : tuple of ServingEngine
+        At least one of these, if there are any.
+    model, hardware, assumptions
+        What is served, on what, and what divides.
+    """
+
+    engines: tuple[ServingEngine, ...]
+    model: ModelSpec
+    hardware: HardwareSpec
+    assumptions: Assumptions
+
+
+def check_startable(subject: Started, pins: Pins, cut: TensorLayout = "1d") -> None:
+    """Refuse pinned degrees that no engine can start, whatever the others are.
+
+    Parameters
+    ----------
+    subject : Started
+        Engines, model and chip; nothing is refused without engines.
+    pins : Pins
+        Degrees that are given, in whole numbers.
+    cut : {'1d', '2d'}
+        How weight matrices are cut.
+
+    Raises
+    ------
+    InputError
+        Naming the engines, the rules that they break, and the nearest layout that can be started.
+    """
+    if not subject.engines or not _degrees(pins):
+        return
+    if cut != "1d":
+        text = rule_text("cut", subject.engines, subject.model)
+        raise InputError(f"cut {cut}: {text}; nearest that can be started: 1d; any is answered with --any-layout")
+    kept = _layouts(subject, {name: (int(value),) for name, value in _degrees(pins).items()}, pins.dcp)
+    if kept is None or _able(subject, kept).any():
+        return
+    free = _layouts(subject, {name: (*_DEGREES, int(value)) for name, value in _degrees(pins).items()}, 1)
+    raise InputError(
+        f"{_text(_degrees(pins), pins.dcp)}: no layout with that can be started; {_rules(subject, kept)}. "
+        f"{_nearest(subject, free, pins)}; any layout is answered with --any-layout"
+    )
+
+
+def _degrees(pins: Pins) -> dict[str, float]:
+    return {name: value for name, value in pins.given().items() if name in ("tp", "dp", "pp", "ep")}
+
+
+def _text(degrees: dict[str, float], dcp: float | None) -> str:
+    listed = [f"{name}={value:g}" for name, value in degrees.items()]
+    return ", ".join([*listed, *([f"dcp={dcp:g}"] if dcp and dcp > 1 else [])])
+
+
+def _layouts(subject: Started, degrees: dict[str, Sequence[int]], dcp: float | None) -> Plans | None:
+    """Layouts that have some degrees and divide what they must, one sequence each; None if there is none."""
+    axes = (dict.fromkeys(degrees.get(name, _DEGREES)) for name in ("tp", "dp", "pp"))
+    rows = [
+        (tp * dp * pp, tp, pp, ep)
+        for tp, dp, pp in itertools.product(*axes)
+        for ep in degrees.get("ep", divisors(tp * dp) if has_experts(subject.model) else (1,))
+        if tp * dp % ep == 0 and pp <= subject.model.layers
+    ]
+    if not rows:
+        return None
+    size, ranks, pp, ep = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    plans = Plans(size, size * pp, pp, ranks, ep, whole=True, dcp=float(dcp or 1))
+    uneven = [problem.where for problem in indivisible(subject.model, plans, "1d", subject.assumptions)]
+    whole = ~np.any(np.broadcast_arrays(*uneven), axis=0)
+    return plans.at((np.flatnonzero(np.broadcast_to(whole, plans.shape)),)) if whole.any() else None
+
+
+def _able(subject: Started, plans: Plans) -> Array:
+    """Which plans an engine can start."""
+    able = any_can_start(subject.engines, subject.model, subject.hardware.family, plans)
+    return np.asarray(np.broadcast_to(able, plans.shape))
+
+
+def _rules(subject: Started, plans: Plans) -> str:
+    """The rule that each engine breaks most often, with all engines that do."""
+    broken: dict[RuleCode, list[ServingEngine]] = {}
+    for engine in subject.engines:
+        rules = rules_of(engine, subject.model, subject.hardware.family, plans)
+        worst = max(rules, key=lambda rule: np.broadcast_to(rule.where, plans.shape).sum())
+        broken.setdefault(worst.code, []).append(engine)
+    return "; ".join(rule_text(code, engines, subject.model) for code, engines in broken.items())
+
+
+def _nearest(subject: Started, plans: Plans | None, pins: Pins) -> str:
+    """The startable layout that is least unlike what is pinned."""
+    able = np.zeros(0, dtype=bool) if plans is None else _able(subject, plans)
+    if plans is None or not able.any():
+        return "None like it can be"
+    some = plans.at((np.flatnonzero(able),))
+    columns = {"tp": some.attention_ranks, "dp": some.stage / some.attention_ranks, "pp": some.pp, "ep": some.ep}
+    wanted = _degrees(pins)
+    chips = float(pins.chips)
+    far = _SIZE_WEIGHT * np.abs(np.log2(some.accelerators / chips)) + sum(
+        np.abs(np.log2(np.asarray(columns[name]) / value)) for name, value in wanted.items()
+    )
+    far = far + ("pp" not in wanted) * _STAGES_WEIGHT * np.log2(some.pp)
+    best = int(np.argmin(far))
+    shown = {name: float(np.asarray(column)[best]) for name, column in columns.items()}
+    if not has_experts(subject.model):
+        del shown["ep"]
+    return f"Nearest that can be: {_text(shown, None)}"

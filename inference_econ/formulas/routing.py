@@ -1,0 +1,206 @@
+"""Conversations before several replicas: what a turn finds where the router sends it, and how much room copies take.
+
+Round robin over the requests of many conversations sends each turn to any of the replicas alike, whatever came before.
+A replica then holds the conversation up to its last turn there, and finds that much of a later prompt if it is still
+kept. A router that follows prefixes sends all turns of a conversation to one replica, which is
+:mod:`inference_econ.formulas.prefix_cache` at that replica's share of the requests; so is one replica here.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.errors import InputError
+from inference_econ.formulas import prefix_cache
+
+#: Halvings and doublings in search of a lifetime [1].
+_STEPS = 200
+
+
+def scattered_turns(
+    count: float,
+    user_tokens: float,
+    answer_tokens: float,
+    replicas: int,
+    *,
+    lifetime_seconds: float,
+    think_seconds: float,
+    system_tokens: float = 0.0,
+) -> prefix_cache.Turns:
+    """Prompt and cached tokens of the mean request of a conversation whose turns go to any replica alike.
+
+    Parameters
+    ----------
+    count : float
+        Turns of a conversation, a whole number n [1].
+    user_tokens, answer_tokens, system_tokens : float
+        See :func:`inference_econ.formulas.prefix_cache.turns` [tokens].
+    replicas : int
+        R [1].
+    lifetime_seconds : float
+        Time that an unused entry is kept, L; may be ``inf`` [s].
+    think_seconds : float
+        Mean time between an answer and the next question, Z; exponential [s].
+
+    Returns
+    -------
+    Turns
+        Means over all turns [tokens].
+
+    Raises
+    ------
+    InputError
+        If turns or replicas are no whole number from 1 on, or another value is out of its range.
+
+    Notes
+    -----
+    Turn k finds what turn k - m left if that was the last one at its replica, with probability (1 - 1/R)^(m-1) / R, and
+    if m pauses are shorter than the lifetime: G(m) = P(Erlang(m, Z) <= L). It then finds (k - m) (u + a) tokens; summed
+    over all k, (u + a) (n - m) (n - m + 1) / 2. The lifetime takes the place of the characteristic time of Che, Tung
+    and Wang (2002), as in :func:`inference_econ.formulas.prefix_cache.returning`, which one replica gives.
+
+    Examples
+    --------
+    Of four turns before two replicas, kept for ever:
+
+    >>> found = scattered_turns(4, 100, 400, 2, lifetime_seconds=float("inf"), think_seconds=60)
+    >>> float(found.repeated), float(found.cached)
+    (750.0, 484.375)
+    """
+    number, _ = _whole(count, replicas)
+    mean = prefix_cache.turns(number, user_tokens, answer_tokens, system_tokens=system_tokens)
+    ago = np.arange(1.0, number)
+    last = (1.0 - 1.0 / replicas) ** (ago - 1.0) / replicas
+    left = (number - ago) * (number - ago + 1.0) / 2.0
+    kept = _pauses_shorter(number, lifetime_seconds, think_seconds)
+    found = (user_tokens + answer_tokens) / number * float((last * kept * left).sum())
+    return mean._replace(cached=np.asarray(system_tokens + found))
+
+
+def scattered_tokens(
+    requests_per_second: float,
+    count: float,
+    user_tokens: float,
+    answer_tokens: float,
+    replicas: int,
+    *,
+    lifetime_seconds: float,
+    think_seconds: float,
+    system_tokens: float = 0.0,
+) -> float:
+    """Tokens whose cache waits on one replica for its next use, if turns go to any replica alike.
+
+    Parameters
+    ----------
+    requests_per_second : float
+        Turns that come to the replica [1/s].
+    count, user_tokens, answer_tokens, replicas, lifetime_seconds, think_seconds, system_tokens : float
+        See :func:`scattered_turns` [1], [tokens] and [s].
+
+    Returns
+    -------
+    float
+        Mean over time; copies on other replicas are not counted [tokens].
+
+    Raises
+    ------
+    InputError
+        If a value is out of its range.
+
+    Notes
+    -----
+    Little's law, Little (1961): turn j leaves j (u + a) tokens until the conversation comes back to this replica, or
+    for the lifetime. It comes back m turns later with probability (1 - 1/R)^(m-1) / R, and the mean of the shorter of m
+    pauses and the lifetime is Z times the sum of G(1) to G(m) of :func:`scattered_turns`.
+
+    Examples
+    --------
+    >>> tokens = scattered_tokens(2, 3, 100, 400, 1, lifetime_seconds=60, think_seconds=60)
+    >>> round(tokens, 1)
+    97927.2
+    """
+    number, _ = _whole(count, replicas)
+    turn, elsewhere = np.arange(1.0, number + 1.0), 1.0 - 1.0 / replicas
+    pauses = think_seconds * np.cumsum(_pauses_shorter(number, lifetime_seconds, think_seconds))
+    back = elsewhere ** np.arange(number - 1.0) / replicas
+    # After turn j there are n - j others.
+    waits = np.concatenate([[0.0], np.cumsum(back * pauses)])[::-1] + elsewhere ** (number - turn) * lifetime_seconds
+    waiting = float((turn * waits).sum()) / number
+    return system_tokens + requests_per_second * (user_tokens + answer_tokens) * waiting
+
+
+def scattered_lifetime(
+    tokens: float,
+    requests_per_second: float,
+    count: float,
+    user_tokens: float,
+    answer_tokens: float,
+    replicas: int,
+    *,
+    think_seconds: float,
+    system_tokens: float = 0.0,
+) -> float:
+    """How long entries of a replica stay if the least recently used go when room is short.
+
+    Parameters
+    ----------
+    tokens : float
+        Room of the replica [tokens].
+    requests_per_second, count, user_tokens, answer_tokens, replicas, think_seconds, system_tokens : float
+        See :func:`scattered_tokens` [1/s], [1], [tokens] and [s].
+
+    Returns
+    -------
+    float
+        The inverse of :func:`scattered_tokens`; 0 where not even the system prompt fits [s].
+
+    Raises
+    ------
+    InputError
+        If a value is out of its range.
+
+    Notes
+    -----
+    The characteristic time of Che, Tung and Wang (2002), as
+    :func:`inference_econ.formulas.prefix_cache.lifetime_that_fits` has it in closed form for one replica.
+
+    Examples
+    --------
+    >>> round(scattered_lifetime(97927.2, 2, 3, 100, 400, 1, think_seconds=60), 2)
+    60.0
+    """
+
+    def stored(lifetime: float) -> float:
+        return scattered_tokens(
+            requests_per_second, count, user_tokens, answer_tokens, replicas,
+            lifetime_seconds=lifetime, think_seconds=think_seconds, system_tokens=system_tokens,
+        )  # fmt: skip
+
+    if tokens <= stored(0.0):
+        return 0.0
+    # The last turn of every conversation waits for the whole lifetime.
+    low, high = 0.0, (tokens - system_tokens) / (requests_per_second * (user_tokens + answer_tokens))
+    for _ in range(_STEPS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if stored(middle) <= tokens else (low, middle)
+    return low
+
+
+def _pauses_shorter(number: int, lifetime_seconds: float, think_seconds: float) -> Array:
+    """Probability that 1, 2, .. pauses in a row are shorter than a lifetime, up to those of a conversation [1]."""
+    from scipy.special import gammainc
+
+    if math.isinf(lifetime_seconds):
+        return np.ones(number - 1)
+    return np.asarray(gammainc(np.arange(1.0, number), lifetime_seconds / think_seconds))
+
+
+def _whole(count: float, replicas: float) -> tuple[int, int]:
+    """Both as whole numbers."""
+    for name, value in (("turns", count), ("replicas", replicas)):
+        if not (value >= 1 and float(value).is_integer()):
+            raise InputError(f"{name} must be a whole number from 1 on before several replicas, got {value:g}")
+    return int(count), int(replicas)

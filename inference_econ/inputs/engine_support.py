@@ -1,0 +1,88 @@
+"""What decides whether an engine can start a deployment, and what it does where nothing is asked for: facts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from inference_econ.inputs._base import Bytes, Count, Fraction
+from inference_econ.inputs._spec import Spec
+from inference_econ.inputs.asks import ProposerName
+from inference_econ.inputs.dtype import Dtype
+
+Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+Formats = Annotated[tuple[Dtype, ...], Field(min_length=1, strict=False)]
+
+
+class ChipSupport(Spec):
+    """Number formats that an engine has kernels for on some families of chips."""
+
+    families: Names
+    """Of chips: :attr:`HardwareSpec.family`."""
+    weights: Formats
+    """Formats of weights that can be multiplied, widened on the way or not."""
+    kv: Formats
+    """Formats of the cache."""
+
+
+class ModelSupport(Spec):
+    """What an engine can do with some architectures of its model registry."""
+
+    architectures: Names
+    """As ``architectures`` of a Hugging Face ``config.json`` names them."""
+    attention_dp: bool = False
+    """Groups of ranks of one instance can attend to sequences of their own; otherwise data parallelism is replicas."""
+    pipeline: bool = False
+    """Layers can be cut into stages."""
+    lora: bool = False
+    """Adapters can be served beside it."""
+    speculation: Annotated[tuple[ProposerName, ...], Field(strict=False)] = ()
+    """Draft heads that it can run for the model."""
+    families: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Only on these families of chips; on all of the engine without."""
+
+
+class EngineDefaults(Spec):
+    """What an engine's server does where no option says otherwise, on chips of some size."""
+
+    least_memory: Bytes | None = None
+    """Only on chips with at least so much memory [B]; on all without."""
+    step_tokens: Count
+    """Tokens of one step, all sequences together [tokens]."""
+    slots: Count | None = None
+    """Requests that are under way together [1]; as many as fit without."""
+    memory_fraction: Fraction | None = None
+    """Share of the memory that weights and cache may take [1]; reckoned from everything else without."""
+    block_tokens: Count
+    """Tokens of a block of the cache [tokens]."""
+
+
+class CapturedSizes(Spec):
+    """Batches of decode steps whose kernels are captured as graphs; others are padded to the next of them."""
+
+    smallest: tuple[int, ...] = Field(strict=False)
+    """The first sizes [1]."""
+    steps: tuple[Annotated[tuple[int, int], Field(strict=False)], ...] = Field(strict=False)
+    """(from, every): multiples from there on, up to the next pair or the largest [1]."""
+    largest: Count
+    """The largest captured batch where slots allow it [1]."""
+    per_slot: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """Largest size for each slot, if that is less [1]."""
+
+    def sizes(self, slots: int) -> tuple[int, ...]:
+        """Batches that are captured for a server of so many slots [1].
+
+        Examples
+        --------
+        >>> CapturedSizes(smallest=(1, 2, 4), steps=((8, 8), (32, 16)), largest=64).sizes(50)
+        (1, 2, 4, 8, 16, 24, 32, 48)
+        """
+        most = int(min(self.largest, slots * self.per_slot))
+        ends = (*(start for start, _ in self.steps), self.largest + 1)[1:]
+        ranges = (range(start, end, every) for (start, every), end in zip(self.steps, ends, strict=False))
+        return tuple(size for some in (self.smallest, *ranges) for size in some if size <= most)
+
+
+#: How ranks attend under data parallelism inside an instance: groups of any size, or every rank for itself.
+AttentionGroups = Literal["any", "single_ranks"]

@@ -1,0 +1,126 @@
+"""Which serving engines have a model, a chip and number formats: what may be started at all."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from typing import TYPE_CHECKING, NamedTuple
+
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+
+if TYPE_CHECKING:
+    from inference_econ.inputs.engines import EngineVersion
+    from inference_econ.inputs.hardware import HardwareSpec
+    from inference_econ.inputs.model import ModelSpec
+    from inference_econ.inputs.precision import Precision
+
+#: Layouts are not asked whether any engine has them: the bound of all.
+ANY_LAYOUT = "any"
+
+
+class ServingEngine(NamedTuple):
+    """An engine at a version."""
+
+    name: str
+    """Of its file: ``vllm``."""
+    facts: EngineVersion
+    """What it does at that version."""
+
+    @property
+    def label(self) -> str:
+        """For people: ``vllm 0.33.0``."""
+        return f"{self.name} {self.facts.version}"
+
+
+def engines_for(
+    model: ModelSpec, hardware: HardwareSpec, precision: Precision, wanted: str | None = None
+) -> tuple[ServingEngine, ...]:
+    """The engines that can serve a model on a chip in some formats.
+
+    Parameters
+    ----------
+    model : ModelSpec
+        What is served.
+    hardware : HardwareSpec
+        On what.
+    precision : Precision
+        Formats of weights and cache.
+    wanted : str, optional
+        ``vllm`` or ``vllm@0.24.0``: only this one; :data:`ANY_LAYOUT`: none is asked. All that are known, at their
+        newest version, without.
+
+    Returns
+    -------
+    tuple of ServingEngine
+        Empty where none is known, so that layouts cannot be asked of any.
+
+    Raises
+    ------
+    InputError
+        If the engine that is wanted is unknown, or has no such model, chip or format; with those that have.
+
+    Examples
+    --------
+    >>> from inference_econ.inputs.precision import Precision
+    >>> model, chip = catalog.model("llama_3_8b"), catalog.hardware("h100_sxm")
+    >>> [engine.name for engine in engines_for(model, chip, Precision.of(model))]
+    ['sglang', 'trtllm', 'vllm']
+    """
+    if wanted == ANY_LAYOUT:
+        return ()
+    able = tuple(engine for engine in known_engines() if lacks(engine, model, hardware, precision) is None)
+    if wanted is None:
+        return able
+    chosen = _named(wanted)
+    missing = lacks(chosen, model, hardware, precision)
+    if missing is not None:
+        others = ", ".join(engine.label for engine in able) or "none"
+        raise InputError(
+            f"--engine {wanted}: {missing}; engines that have {model.name} on {hardware.name} so: {others}"
+        )
+    return (chosen,)
+
+
+def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:
+    """What an engine is not known to have of a model, a chip and formats, in words; None if it has all of them."""
+    facts, family = engine.facts, hardware.family
+    kernels = facts.kernels_on(family)
+    if kernels is None:
+        return f"{engine.label} is not known to run on {hardware.name}"
+    if facts.support(model.architecture, family) is None:
+        where = f" on {hardware.name}" if facts.support(model.architecture, "") is None and _has(facts, model) else ""
+        return f"{engine.label} is not known to have {model.name} ({model.architecture or 'no architecture'}){where}"
+    for kind, formats, known in (
+        ("weights", precision.of_weights, kernels.weights),
+        ("a cache", (precision.kv,), kernels.kv),
+    ):
+        absent = [dtype for dtype in formats if dtype not in known]
+        if absent:
+            return (
+                f"{engine.label} is not known to have kernels for {kind} in {absent[0]} on {hardware.name}; "
+                f"it has {', '.join(known)}"
+            )
+    return None
+
+
+def _has(facts: EngineVersion, model: ModelSpec) -> bool:
+    return any(model.architecture in entry.architectures for entry in facts.models)
+
+
+@functools.cache
+def known_engines() -> tuple[ServingEngine, ...]:
+    """All engines that say which chips they run on, at their newest version."""
+    engines = (ServingEngine(name, catalog.engine(name).at()) for name in catalog.names("engines"))
+    return tuple(engine for engine in engines if engine.facts.chips)
+
+
+def _named(wanted: str) -> ServingEngine:
+    """An engine as people name it, with a version behind an @."""
+    name, _, version = wanted.partition("@")
+    known = [engine.name for engine in known_engines()]
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise InputError(f"--engine {wanted}: there is no engine {name!r}; known: {', '.join(known)}{hint}")
+    return ServingEngine(name, catalog.engine(name).at(version or None))

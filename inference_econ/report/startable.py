@@ -1,0 +1,69 @@
+"""Which engines can start what is shown: a column of tables, and remarks below them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from inference_econ.answers.any_layout import Saving
+from inference_econ.engine import Setup
+from inference_econ.inputs import engines_for, known_engines, lacks
+from inference_econ.report.table import Table
+
+#: A smaller share of the cost is not worth a word [1].
+_NOTICED = 0.01
+
+
+def engine_cell(layout: Mapping[str, float | str]) -> str:
+    """The engines that can start a layout; a dash where any layout is offered."""
+    return str(layout.get("engine", "-"))
+
+
+def started(layout: Mapping[str, float | str]) -> str:
+    """The same behind a layout in a sentence; nothing where any layout is offered."""
+    return f" ({layout['engine']})" if "engine" in layout else ""
+
+
+def with_engines(table: Table, layouts: Iterable[Mapping[str, float | str]], after: str = "layout") -> Table:
+    """A table with a column of engines behind that of layouts; as it is where any layout is offered."""
+    cells = [engine_cell(layout) for layout in layouts]
+    if all(cell == "-" for cell in cells):
+        return table
+    place = table.columns.index(after) + 1
+    rows = tuple((*row[:place], cell, *row[place:]) for row, cell in zip(table.rows, cells, strict=True))
+    return replace(table, columns=(*table.columns[:place], "engine", *table.columns[place:]), rows=rows)
+
+
+def with_notes(table: Table, notes: Sequence[str]) -> Table:
+    """A table with further remarks before its own."""
+    return replace(table, notes=(*notes, *table.notes))
+
+
+def saving_note(saving: Saving | None) -> list[str]:
+    """What any layout saves over those that can be started; nothing where that was not asked."""
+    if saving is None:
+        return []
+    if saving.share < _NOTICED:
+        return ["At no speed is an unrestricted layout more than 1 % cheaper than one that can be started."]
+    return [
+        f"An unrestricted layout is up to {100 * saving.share:.0f} % cheaper than one that can be started (at "
+        f"{saving.tokens_per_second:.3g} tokens/s per user)."
+    ]
+
+
+def startable_notes(setups: Iterable[Setup]) -> list[str]:
+    """Who can start what is shown, or why nobody is asked; one remark per kind of chip."""
+    return list(dict.fromkeys(note for setup in setups for note in _notes(setup)))
+
+
+def _notes(setup: Setup) -> list[str]:
+    """Nothing where attention ranks idle: the published study means no engine."""
+    if setup.engines:
+        *others, last = [engine.label for engine in setup.engines]
+        return [f"Layouts are those that {', '.join(others)}{' or ' if others else ''}{last} can start."]
+    if setup.assumptions.layout.attention_groups == "idle":
+        return []
+    if engines_for(setup.model, setup.hardware, setup.precision):
+        return ["Any layout: some can be started by no engine that is known."]
+    reasons = [lacks(engine, setup.model, setup.hardware, setup.precision) for engine in known_engines()]
+    return [f"No known engine can start it ({reasons[-1]}), so any layout is shown."]

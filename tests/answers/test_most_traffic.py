@@ -1,0 +1,125 @@
+"""What some chips or a budget carry: the inverse of a recommendation."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from inference_econ.answers.disaggregated import budget
+from inference_econ.answers.disaggregated.pools import Pools, pools
+from inference_econ.answers.disaggregated.terms import Ratios, Terms
+from inference_econ.answers.means import Means
+from inference_econ.answers.most_traffic import most_traffic
+from inference_econ.answers.offer import offer
+from inference_econ.answers.recommend import Targets, recommend
+from inference_econ.engine import Rent, Setup, Space
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import Requests
+from inference_econ.serving import Services, loaded
+
+PROMISED = Targets(0.5, 0.02)
+
+
+REQUESTS = Requests.build({"isl": 2000, "osl": 200}, origin="test")
+
+
+def _setup(rent: Rent) -> Setup:
+    return replace(Setup.of("llama_3_8b", "h100_sxm"), rent=rent)
+
+
+def small(rent: Rent = "gpu") -> Services:
+    return offer(_setup(rent), REQUESTS, Space(max_accelerators=4))
+
+
+def two(rent: Rent = "gpu") -> Pools:
+    return pools(_setup(rent), REQUESTS, Space(max_accelerators=2))
+
+
+@pytest.mark.parametrize("chips", [1, 5, 8])
+def test_it_is_the_inverse_of_a_recommendation(chips: int) -> None:
+    offers = [small()]
+    best = most_traffic(offers, Means(chips), PROMISED)[0]
+    rate = best.replicas * best.load.requests_per_second
+    assert recommend(offers, rate * 0.999, PROMISED)[0].rented <= chips
+    assert recommend(offers, rate * 1.02, PROMISED)[0].rented > chips
+
+
+def test_no_layout_of_the_offer_carries_more() -> None:
+    layouts = small()
+    best = most_traffic([layouts], Means(4), PROMISED)[0]
+    more = best.replicas * best.load.requests_per_second * 1.01
+    for index in range(len(layouts)):
+        service = layouts.service(index)
+        load = loaded(service, more / (4 // service.accelerators))
+        assert load.saturated or load.utilization > 0.98 or PROMISED.broken(load) is not None
+
+
+def test_a_budget_is_as_many_chips_as_it_pays_for() -> None:
+    by_chips, by_money = (most_traffic([small()], means, PROMISED) for means in (Means(4), Means(None, 4 * 2.95 + 1.0)))
+    assert [choice.load for choice in by_chips] == [choice.load for choice in by_money]
+    assert all(choice.dollars_per_hour <= 4 * 2.95 + 1e-9 for choice in by_money)
+
+
+def test_nodes_are_taken_whole() -> None:
+    layouts = small("node")
+    assert {choice.rented for choice in most_traffic([layouts], Means(20), PROMISED)} == {16}
+    with pytest.raises(
+        NothingFitsError, match=r"^7 GPUs: Llama 3\.1 8B \(bf16\) needs at least 1 .*, which are rented as 8 \(\$23\.60"
+    ):
+        most_traffic([layouts], Means(7), PROMISED)
+
+
+def test_what_binds_is_what_a_little_more_would_break() -> None:
+    for targets, binding in (
+        (Targets(math.inf, 0.01), "tpot"),
+        (Targets(0.08, math.inf), "ttft"),
+        (Targets(), "capacity"),
+    ):
+        best = most_traffic([small()], Means(2), targets)[0]
+        assert best.binding == binding
+        assert targets.broken(best.load) is None
+    # Without a promise nobody fills a server to the brim.
+    assert best.load.utilization == pytest.approx(0.8, rel=1e-4)
+
+
+def test_what_cannot_be_kept_is_said_for_the_chips_there_are() -> None:
+    with pytest.raises(NothingFitsError, match=r"no deployment keeps TPOT 3 ms .* on 1 accelerators"):
+        most_traffic([small()], Means(1), Targets(tpot_seconds=0.003))
+
+
+@pytest.mark.parametrize(
+    ("means", "message"),
+    [
+        ((None, None), "either a number of GPUs or a budget per hour, not both and not none"),
+        ((8, 20.0), "either a number of GPUs or a budget per hour, not both and not none"),
+        ((0, None), "the number of GPUs, or the budget per hour, must be positive, got 0"),
+        ((None, math.inf), "must be positive, got inf"),
+    ],
+)
+def test_means_are_one_positive_number(means: tuple[int | None, float | None], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        Means(*means)
+
+
+# Of two pools.
+
+
+def test_a_budget_buys_the_fleet_that_its_chips_carry() -> None:
+    both = two()
+    terms = Terms(Targets(0.2, 0.02), ratios=Ratios.parse("1:4,4:1"))
+    by_chips, by_money = (budget.largest(both, means, terms) for means in (Means(6), Means(None, 6 * 2.95)))
+    assert by_chips.load == by_money.load
+    assert sum(by_chips.rented) <= 6
+
+
+def test_pools_on_whole_nodes_need_whole_nodes() -> None:
+    both = two("node")
+    with pytest.raises(
+        NothingFitsError, match=r"are rented as 8 accelerators together \(\$23\.60 per hour\), given: 7"
+    ):
+        budget.largest(both, Means(7), Terms())
+    fleet = budget.largest(both, Means(8), Terms())
+    assert (sum(fleet.accelerators), fleet.rented) == (8, (8,))

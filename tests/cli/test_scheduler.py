@@ -1,0 +1,50 @@
+"""What an engine is told about its batches: slots, and tokens of a step."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli.conftest import Command, record
+
+ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1)
+RATE = ("--request-rate", 2)
+
+
+def test_slots_bind_in_every_service_question(command: Command) -> None:
+    few = ("--slots", 8)
+    assert record(command, "load", *ONE, "--rates", 1, *few)["slots"] == 8
+    assert record(command, "price", *ONE, *RATE, *few)["slots"] == 8
+    choice = record(command, "recommend", *ONE, *RATE, *few)["choices"][0]
+    assert (choice["slots"], choice["replicas"]) == (8, 2)
+    assert record(command, "recommend", *ONE, *RATE)["choices"][0]["replicas"] == 1
+    assert record(command, "recommend", *ONE, "--gpus", 2, *few)["disaggregated"] is None
+    points = record(command, "frontier", *ONE, "--serving", *few)["points"]
+    assert max(point["concurrency"] for point in points) == pytest.approx(8, rel=0.01)
+
+
+def test_a_budget_of_tokens_is_what_a_step_reads(command: Command) -> None:
+    by_option = record(command, "load", *ONE, "--rates", 4, "--token-budget", 256)
+    by_set = record(command, "load", *ONE, "--rates", 4, "--set", "assumptions.serving.prefill_chunk=256")
+    assert by_option == by_set != record(command, "load", *ONE, "--rates", 4)
+    tokens = ("frontier", *ONE, "--serving", "--token-budget", 256)
+    assert record(command, *tokens)["points"] != record(command, *tokens[:-2])["points"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("load", *ONE, "--slots", 0), r"'--slots': 0 is not in the range x>=1"),
+        (("price", *ONE, "--token-budget", 0), r"'--token-budget': 0 is not in the range x>=1"),
+        (("load", *ONE, "--slots", 64, "--token-budget", 32), r"cannot work on 64 requests \(--slots\)"),
+        (
+            ("load", *ONE, "--token-budget", 32, "--set", "assumptions.serving.prefill_chunk=3"),
+            r"give either --token-budget or --set assumptions\.serving\.prefill_chunk, not both",
+        ),
+        (("frontier", *ONE, "--slots", 8), r"--slots goes with --serving only"),
+        (("frontier", *ONE, "--token-budget", 8), r"--token-budget goes with --serving only"),
+    ],
+)
+def test_bad_input_is_refused(refused: Command, arguments: tuple[object, ...], message: str) -> None:
+    assert re.search(message, refused(*arguments).err)

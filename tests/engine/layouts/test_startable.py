@@ -1,0 +1,167 @@
+"""Which layouts engines can start, held against how their documents and sources say it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference_econ.engine import Pins, Plans, Setup, memory
+from inference_econ.engine.layouts import instances, startable
+from inference_econ.engine.layouts.grids import whole_grid
+from inference_econ.errors import InputError
+from inference_econ.inputs import ServingEngine, catalog
+
+ENGINES = {name: ServingEngine(name, catalog.engine(name).at()) for name in ("sglang", "trtllm", "vllm")}
+powers = st.sampled_from([1, 2, 4, 8, 16])
+
+
+def plan(tp: int = 1, dp: int = 1, pp: int = 1, ep: int = 1, dcp: int = 1) -> Plans:
+    one = np.ones(1)
+    return Plans(one * tp * dp * pp, one * dp * pp, one * pp, one * tp, one * ep, whole=True, dcp=float(dcp))
+
+
+def broken(engine: str, model: str, plans: Plans, family: str = "h200", cut: str = "1d") -> list[str]:
+    rules = startable.rules_of(ENGINES[engine], catalog.model(model), family, plans, cut)  # type: ignore[arg-type]
+    return [rule.code for rule in rules if np.any(rule.where)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_data_parallelism_of_a_dense_model_is_replicas(engine: str) -> None:
+    assert broken(engine, "llama_3_70b", plan(tp=4)) == []
+    assert broken(engine, "llama_3_70b", plan(tp=4, dp=2)) == ["replicas"]
+    assert broken(engine, "llama_3_70b", plan(tp=4, dp=2, pp=2)) == ["replicas"]
+
+
+def test_sglang_cuts_dense_parts_of_some_models_over_all_groups() -> None:
+    # models/qwen3.py: get_attention_tp_size; models/llama.py has none.
+    assert broken("sglang", "qwen3_32b", plan(tp=4, dp=2)) == []
+    assert broken("vllm", "qwen3_32b", plan(tp=4, dp=2)) == ["replicas"]
+
+
+def test_vllm_spreads_experts_over_all_ranks_or_over_none() -> None:
+    # docs.vllm.ai, expert parallelism: EP_SIZE = TP_SIZE x DP_SIZE, computed.
+    for ep, rules in ((16, []), (1, []), (8, ["expert_groups"]), (2, ["expert_groups"])):
+        assert broken("vllm", "deepseek_v3", plan(tp=2, dp=8, ep=ep)) == rules
+        assert broken("sglang", "deepseek_v3", plan(tp=2, dp=8, ep=ep)) == []
+
+
+def test_trtllm_attends_with_every_rank_alone_or_with_all() -> None:
+    # mapping.py: enable_attention_dp is a flag.
+    assert broken("trtllm", "deepseek_v3", plan(dp=8, ep=8)) == []
+    assert broken("trtllm", "deepseek_v3", plan(tp=8, ep=2)) == []
+    assert broken("trtllm", "deepseek_v3", plan(tp=2, dp=4, ep=8)) == ["single_ranks"]
+
+
+def test_stages_are_for_models_that_have_them() -> None:
+    assert broken("sglang", "gemma_3_27b", plan(pp=2)) == ["stages"]
+    assert broken("vllm", "gemma_3_27b", plan(pp=2)) == []
+
+
+def test_ranks_share_a_cache_inside_of_tp() -> None:
+    assert broken("vllm", "llama_3_70b", plan(tp=16, dcp=2)) == []
+    assert broken("trtllm", "llama_3_70b", plan(tp=16, dcp=2)) == ["context_ranks"]
+    before = ServingEngine("vllm", catalog.engine("vllm").at("0.10.0"))
+    rules = startable.rules_of(before, catalog.model("llama_3_70b"), "h100", plan(tp=16, dcp=2))
+    assert [rule.code for rule in rules if np.any(rule.where)] == ["context_ranks"]
+
+
+def test_matrices_are_cut_in_one_dimension() -> None:
+    assert broken("vllm", "llama_3_70b", plan(tp=4), cut="2d") == ["cut"]
+
+
+def test_sparse_attention_is_for_some_chips() -> None:
+    assert broken("vllm", "deepseek_v3_2", plan(tp=8)) == []
+    assert broken("vllm", "deepseek_v3_2", plan(tp=8), "a100") == ["model"]
+
+
+@settings(deadline=None)
+@given(powers, powers, st.sampled_from([1, 2, 4]), powers)
+def test_a_layout_can_be_started_where_no_rule_is_broken(tp: int, dp: int, pp: int, ep: int) -> None:
+    plans = plan(tp, dp, pp, ep)
+    for name, engine in ENGINES.items():
+        able = bool(startable.can_start(engine, catalog.model("deepseek_v3"), "h200", plans))
+        assert able == (broken(name, "deepseek_v3", plans) == [])
+    setup = Setup.of("deepseek_v3", "h200_sxm")
+    code = int(np.ravel(setup.reasons(plans, "1d"))[0])
+    divides = tp * dp % ep == 0
+    assert (code == memory.ENGINE) == (divides and setup.engines_of(plans) == [()])
+
+
+def test_any_layout_is_the_bound() -> None:
+    setup = Setup.of("llama_3_70b", "h100_sxm", engine="any")
+    assert setup.engines == ()
+    assert int(np.ravel(setup.reasons(plan(tp=4, dp=2), "1d"))[0]) == memory.FITS
+    assert Setup.of("llama_3_70b", "h100_sxm", assumptions="paper").engines == ()
+
+
+# Pins that no engine can start.
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "pins", "message"),
+    [
+        (
+            "llama_3_70b",
+            None,
+            Pins(tp=2, dp=2),
+            "tp=2, dp=2: no layout with that can be started; data parallelism of Llama 3.1 70B is replicas in sglang "
+            "0.5.23, trtllm 1.3.0rc20, vllm 0.33.0, each an instance of its own: dp must be 1. Nearest that can be: "
+            "tp=4, dp=1, pp=1; any layout is answered with --any-layout",
+        ),
+        ("deepseek_v3", "vllm", Pins(tp=1, dp=16, ep=8), "Nearest that can be: tp=1, dp=16, pp=1, ep=16"),
+        ("deepseek_v3", "trtllm", Pins(tp=2, dp=8), "tp or dp must be 1. Nearest that can be: tp=1, dp=16, pp=1, ep=1"),
+        ("gemma_3_27b", "sglang", Pins(pp=2), "there is no pipeline parallelism of Gemma 3 27B in sglang 0.5.23"),
+        ("llama_3_70b", "trtllm", Pins(tp=16, dcp=2), "dcp must be 1. Nearest that can be: tp=16, dp=1, pp=1"),
+    ],
+)
+def test_pins_that_nobody_can_start_get_the_nearest(model: str, engine: str | None, pins: Pins, message: str) -> None:
+    setup = Setup.of(model, "h200_sxm", engine=engine)
+    with pytest.raises(InputError, match=re.escape(message)):
+        setup.check_startable(pins)
+
+
+def test_a_cut_that_nobody_makes() -> None:
+    with pytest.raises(InputError, match=r"cut 2d: matrices are cut in one dimension in .*; nearest .*: 1d"):
+        Setup.of("llama_3_70b", "h100_sxm").check_startable(Pins(tp=4), "2d")
+
+
+@settings(deadline=None)
+@given(powers, st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2]))
+def test_the_nearest_can_be_started(tp: int, dp: int, pp: int) -> None:
+    setup = Setup.of("mixtral_8x22b", "h100_sxm", engine="trtllm")
+    try:
+        setup.check_startable(Pins(tp=tp, dp=dp, pp=pp))
+    except InputError as error:
+        found = re.search(r"Nearest that can be: tp=(\d+), dp=(\d+), pp=(\d+), ep=(\d+)", str(error))
+        assert found is not None
+        assert setup.engines_of(plan(*map(int, found.groups()))) == [("trtllm",)]
+    else:
+        assert dp == 1
+
+
+# Instances.
+
+
+def test_instances_are_parts_of_machines_or_whole_ones() -> None:
+    assert instances.sizes(catalog.hardware("h100_sxm"), 40).tolist() == [1, 2, 4, 8, 16, 24, 32, 40]
+    assert instances.sizes(catalog.hardware("l40s"), 8).tolist() == [1, 2, 4, 8]
+    assert instances.sizes(catalog.hardware("gb200_nvl72"), 72).tolist() == [1, 2, 4, 8, 16, 32, 64, 72]
+
+
+def test_stages_are_nodes_where_a_machine_is_too_small() -> None:
+    chip, sizes = catalog.hardware("h100_sxm"), np.array([8.0, 16.0, 32.0, 32.0])
+    stages = np.array([2.0, 8.0, 16.0, 4.0])
+    assert instances.sensible_stages(sizes, stages, chip, 11.0).tolist() == [True, True, True, False]
+    assert instances.sensible_stages(sizes, stages, chip, 3.0).tolist() == [True, False, False, False]
+
+
+def test_pinned_degrees_are_free_of_what_documents_recommend() -> None:
+    chip = catalog.hardware("h100_sxm")
+    assert whole_grid(2.0, pipeline=True, hardware=chip, pins=Pins(tp=3)).accelerators.tolist() == [24.0, 48.0]
+    assert whole_grid(2.0, pipeline=True, hardware=chip, pins=Pins(tp=5, pp=7)).accelerators[0] == 35.0
+    grid = whole_grid(2.0, pipeline=True, hardware=chip, pins=Pins(tp=4, dp=1, pp=16))
+    assert grid.accelerators.tolist() == [64.0]

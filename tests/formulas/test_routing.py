@@ -1,0 +1,136 @@
+"""Conversations before several replicas, against conversations that are played."""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+from inference_econ.errors import InputError
+from inference_econ.formulas import prefix_cache, routing
+
+TURNS, USER, ANSWER, SYSTEM, THINK, RATE = 6, 100, 300, 500, 50.0, 10.0
+
+
+def play(replicas: int, routed: str, lifetime: float = np.inf, room: float = np.inf) -> tuple[float, float]:
+    """Tokens found per prompt, and tokens stored on average by a replica, one event after the other.
+
+    Every replica gets the same rate of turns. Round robin deals all requests in the order in which they come; a router
+    that knows prefixes keeps a conversation where it began. The first quarter, in which caches fill, does not count.
+    """
+    random = np.random.default_rng(7)
+    starts = np.cumsum(random.exponential(TURNS / (RATE * replicas), 6_000 * replicas))
+    begin, end = float(starts[-1]) / 4, float(starts[-1])
+    events = [(float(start), conversation, 1) for conversation, start in enumerate(starts)]
+    heapq.heapify(events)
+    kept: list[OrderedDict[int, tuple[float, int]]] = [OrderedDict() for _ in range(replicas)]
+    stored = [0.0] * replicas
+    area = cached = 0.0
+    prompts = dealt = 0
+
+    def leave(replica: int, conversation: int, until: float) -> int:
+        """An entry goes; the time that it has waited counts."""
+        nonlocal area
+        since, size = kept[replica].pop(conversation)
+        stored[replica] -= size
+        area += size * max(until - max(since, begin), 0.0)
+        return size
+
+    while (event := heapq.heappop(events))[0] < end:
+        now, conversation, turn = event
+        replica = dealt % replicas if routed == "round_robin" else conversation % replicas
+        dealt += 1
+        holding = kept[replica]
+        while holding and next(iter(holding.values()))[0] + lifetime < now:
+            oldest = next(iter(holding))
+            leave(replica, oldest, holding[oldest][0] + lifetime)
+        found = leave(replica, conversation, now) if conversation in holding else 0
+        if now > begin:
+            cached, prompts = cached + found + SYSTEM, prompts + 1
+        size = turn * (USER + ANSWER)
+        holding[conversation] = (now, size)
+        stored[replica] += size
+        while stored[replica] > room:
+            leave(replica, next(iter(holding)), now)
+        if turn < TURNS:
+            heapq.heappush(events, (now + float(random.exponential(THINK)), conversation, turn + 1))
+    for replica, holding in enumerate(kept):
+        for conversation in list(holding):
+            leave(replica, conversation, min(holding[conversation][0] + lifetime, end))
+    return cached / prompts, area / (end - begin) / replicas
+
+
+@pytest.mark.parametrize(("replicas", "lifetime"), [(2, 60.0), (4, 60.0), (4, 400.0), (8, 200.0)])
+def test_what_is_found_and_stored_is_that_of_conversations_that_are_played(replicas: int, lifetime: float) -> None:
+    cached, stored = play(replicas, "round_robin", lifetime)
+    times = {"lifetime_seconds": lifetime, "think_seconds": THINK}
+    found = routing.scattered_turns(TURNS, USER, ANSWER, replicas, system_tokens=SYSTEM, **times)
+    assert float(found.cached) == pytest.approx(cached, rel=0.02)
+    tokens = routing.scattered_tokens(RATE, TURNS, USER, ANSWER, replicas, **times)
+    assert tokens == pytest.approx(stored, rel=0.03)
+
+
+@pytest.mark.parametrize(("replicas", "room"), [(2, 3e5), (4, 3e5), (4, 1e6)])
+def test_a_short_room_keeps_entries_for_the_characteristic_time(replicas: int, room: float) -> None:
+    cached, _ = play(replicas, "round_robin", room=room)
+    lifetime = routing.scattered_lifetime(room, RATE, TURNS, USER, ANSWER, replicas, think_seconds=THINK)
+    found = routing.scattered_turns(
+        TURNS, USER, ANSWER, replicas, lifetime_seconds=lifetime, think_seconds=THINK, system_tokens=SYSTEM
+    )
+    assert float(found.cached) == pytest.approx(cached, rel=0.04)
+
+
+@pytest.mark.parametrize("replicas", [2, 8])
+def test_a_router_that_follows_prefixes_finds_what_one_replica_finds(replicas: int) -> None:
+    cached, stored = play(replicas, "prefix_aware", 60.0)
+    found = prefix_cache.turns(TURNS, USER, ANSWER, system_tokens=SYSTEM, returning=prefix_cache.returning(60.0, THINK))
+    assert float(found.cached) == pytest.approx(cached, rel=0.02)
+    expected = prefix_cache.stored_tokens(RATE, TURNS, USER, ANSWER, lifetime_seconds=60.0, think_seconds=THINK)
+    assert float(expected) == pytest.approx(stored, rel=0.03)
+
+
+def test_one_replica_is_the_closed_form() -> None:
+    for lifetime in (1.0, 60.0, 1e4):
+        times = {"lifetime_seconds": lifetime, "think_seconds": THINK, "system_tokens": SYSTEM}
+        found = routing.scattered_turns(TURNS, USER, ANSWER, 1, **times)
+        back = prefix_cache.returning(lifetime, THINK)
+        alone = prefix_cache.turns(TURNS, USER, ANSWER, system_tokens=SYSTEM, returning=back)
+        assert [float(one) for one in found] == pytest.approx([float(one) for one in alone])
+        tokens = routing.scattered_tokens(RATE, TURNS, USER, ANSWER, 1, **times)
+        assert tokens == pytest.approx(float(prefix_cache.stored_tokens(RATE, TURNS, USER, ANSWER, **times)))
+        again = routing.scattered_lifetime(
+            tokens, RATE, TURNS, USER, ANSWER, 1, think_seconds=THINK, system_tokens=SYSTEM
+        )
+        assert again == pytest.approx(lifetime)
+
+
+def test_more_replicas_find_less_in_the_same_time() -> None:
+    times = {"lifetime_seconds": 300.0, "think_seconds": THINK}
+    found = [float(routing.scattered_turns(TURNS, USER, ANSWER, count, **times).cached) for count in (1, 2, 4, 64)]
+    assert found == sorted(found, reverse=True)
+    assert found[-1] < 0.05 * found[0]
+    room = [
+        routing.scattered_lifetime(1e6, RATE, TURNS, USER, ANSWER, count, think_seconds=THINK) for count in (1, 2, 4)
+    ]
+    assert room == sorted(room, reverse=True)
+
+
+def test_limits() -> None:
+    only = routing.scattered_turns(1, USER, ANSWER, 4, lifetime_seconds=9.0, think_seconds=THINK, system_tokens=SYSTEM)
+    assert [float(one) for one in only] == [SYSTEM + USER, SYSTEM, SYSTEM]
+    assert routing.scattered_lifetime(100.0, 1.0, 3, 100, 100, 2, think_seconds=9.0, system_tokens=200.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("count", "replicas", "message"),
+    [
+        (3.5, 2, "turns must be a whole number from 1 on before several replicas, got 3.5"),
+        (3, 0, "replicas must be a whole number from 1 on before several replicas, got 0"),
+    ],
+)
+def test_parts_of_turns_and_replicas_are_refused(count: float, replicas: int, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        routing.scattered_turns(count, USER, ANSWER, replicas, lifetime_seconds=9.0, think_seconds=THINK)
+    assert str(caught.value) == message
