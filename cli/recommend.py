@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,9 @@ from inference_econ.errors import InputError
 
 from . import options, proposals, show
 from .parameters import Name
+
+if TYPE_CHECKING:
+    from inference_econ.answers.recommend import Choice
 
 
 @click.command()
@@ -32,12 +35,11 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
         raise InputError("--price is for one kind of hardware; with --on each file's own price is taken")
     requests, targets, speculation = options.requests(choices), options.targets(choices), proposals.speculation(choices)
     chips = dict.fromkeys((choices["hardware"], *further))
-    offers = [options.offer(choices, requests, chip, speculation) for chip in chips]
     rate = options.request_rate(choices, requests)
-    deployments = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=most)
-    started = options.startable(choices)
-    best = None
-    if started is not None:
-        offers = [options.offer(started, requests, chip, speculation) for chip in chips]
-        best = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=1)[0]
-    show.emit(RecommendationPage(deployments, targets, best), output)
+
+    def answer(asked: options.Choices) -> list[Choice]:
+        offers = [options.offer(asked, requests, chip, speculation) for chip in chips]
+        return recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=most)
+
+    deployments, started = answer(choices), options.among_startable(choices, answer)
+    show.emit(RecommendationPage(deployments, targets, started[0] if started else None), output)
