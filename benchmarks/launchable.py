@@ -35,9 +35,10 @@ PAGE = Path(__file__).parent.parent / "docs" / "launchable.md"
 HEAD = """# Default answers that can be started
 
 Written by `sh run.sh launchable`. Points of `frontier --serving` and choices of `recommend --request-rate 20
---tpot '50 ms'` at 2,000 input and 500 output tokens, and how many of them can be written as options of an engine, by
-rules that are not those of the search (`benchmarks/launchable.py`). "Any layout" is the same with `--any-layout`. Pairs
-that no engine is known for, or that fit nowhere, are left out.
+--tpot '50 ms'` at 2,000 input and 500 output tokens, and how many of them can be written as options of an engine and
+rented (1, 2, 4, 8 chips or whole machines; of a rack 16, 32, 64 too), by rules that are not those of the search
+(`benchmarks/launchable.py`). "Any layout" is the same with `--any-layout`. Pairs that no engine is known for, or that
+fit nowhere, are left out.
 
 """
 
@@ -108,7 +109,11 @@ def _degrees(plan: Plans) -> tuple[int, int, int, int]:
 
 
 def _written(setup: Setup, plan: Plans, engines: Sequence[str]) -> bool:
-    return any(options_of(engine, setup.model, *_degrees(plan)) is not None for engine in engines)
+    """Whether a layout can be typed into one of some engines, and its chips rented as they are."""
+    chips, rack = int(plan.accelerators[0]), setup.hardware.link_domain > 8
+    parts = (1, 2, 4, 8, 16, 32, 64) if rack else (1, 2, 4, 8)
+    rented = chips in parts or chips % (72 if rack else 8) == 0
+    return rented and any(options_of(engine, setup.model, *_degrees(plan)) is not None for engine in engines)
 
 
 def cell(model: str, chip: str) -> Cell | None:

@@ -39,19 +39,13 @@ def frontier(every_plan: bool, output: options.Output, **choices: Any) -> None:
     from inference_econ.report.frontier import FrontierPage
 
     with show.progress_bar(quiet=output.quiet) as progress:
-        front, started = (
-            frontier(
-                options.setup(asked),
-                _traffic(asked),
-                options.space(asked),
-                speculation=proposals.speculation(asked),
-                progress=progress,
-            )
-            if asked is not None
-            else None
-            for asked in (choices, options.startable(choices))
-        )
-    assert front is not None
+
+        def answer(asked: options.Choices) -> Frontier:
+            speculation = proposals.speculation(asked)
+            setup, traffic, space = options.setup(asked), _traffic(asked), options.space(asked)
+            return frontier(setup, traffic, space, speculation=speculation, progress=progress)
+
+        front, started = answer(choices), options.among_startable(choices, answer)
     show.emit(FrontierPage(front, front.plans() if every_plan else None, _saving(front, started)), output)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_args
 
 import click
 
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Dtype
 
 from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, Name, Seconds
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from inference_econ.serving import Services
 
 F = TypeVar("F", bound=Callable[..., Any])
+Answer = TypeVar("Answer")
 #: The options that a command was given, by their names in Python.
 Choices = Mapping[str, Any]
 
@@ -325,12 +326,18 @@ def engine(choices: Choices) -> str | None:
     return ANY_LAYOUT if choices["any_layout"] else choices["engine"]
 
 
-def startable(choices: Choices) -> Choices | None:
-    """The same question about layouts that engines can start, where any layout is asked for and engines are known."""
+def among_startable(choices: Choices, answer: Callable[[Choices], Answer]) -> Answer | None:
+    """The answer among layouts that engines can start, where any layout is asked for.
+
+    None where that is not asked, no engine is known, or none can start what is pinned or has room for it.
+    """
     if not choices["any_layout"] or choices.get("grid") == "paper":
         return None
     asked = {**choices, "any_layout": False}
-    return asked if setup(asked).engines else None
+    try:
+        return answer(asked) if setup(asked).engines else None
+    except (InputError, NothingFitsError):
+        return None
 
 
 def context_or_lengths(choices: Choices) -> dict[str, float]:

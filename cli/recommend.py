@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,9 @@ from inference_econ.errors import InputError
 
 from . import options, proposals, show
 from .parameters import Name
+
+if TYPE_CHECKING:
+    from inference_econ.answers.recommend import Choice
 
 
 @click.command()
@@ -39,18 +42,20 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
         raise InputError("--price is for one kind of hardware; with --on each file's own price is taken")
     requests, targets, speculation = options.requests(choices), options.targets(choices), proposals.speculation(choices)
     chips = dict.fromkeys((choices["hardware"], *further))
-    offers = [options.offer(choices, requests, chip, speculation) for chip in chips]
     means = options.given_means(choices)
     if means is not None:
         from . import most_traffic
 
+        offers = [options.offer(choices, requests, chip, speculation) for chip in chips]
         most_traffic.run(choices, offers, means, most, output)
         return
     rate = options.request_rate(choices, requests)
-    started, best = options.startable(choices), None
     with show.progress_bar(quiet=output.quiet) as progress:
-        deployments = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=most, progress=progress)
-        if started is not None:
-            offers = [options.offer(started, requests, chip, speculation) for chip in chips]
-            best = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=1, progress=progress)[0]
-    show.emit(RecommendationPage(deployments, targets, best), output)
+
+        def answer(asked: options.Choices) -> list[Choice]:
+            offers = [options.offer(asked, requests, chip, speculation) for chip in chips]
+            scv = choices["arrival_scv"]
+            return recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=progress)
+
+        deployments, started = answer(choices), options.among_startable(choices, answer)
+    show.emit(RecommendationPage(deployments, targets, started[0] if started else None), output)

@@ -71,13 +71,11 @@ def run(choices: options.Choices, output: options.Output) -> None:
     reused = {name: choices[name] or 0 for name in ("cached", "shared_prefix")}
     lengths = {**options.context_or_lengths(choices), **reused}
     requests = options.requests(choices, **lengths)
-    front, started = (
-        service_frontier(options.offer(asked, requests, speculation=proposals.speculation(asked)))
-        if asked is not None
-        else None
-        for asked in (choices, options.startable(choices))
-    )
-    assert front is not None
+
+    def answer(asked: options.Choices) -> ServiceFrontier:
+        return service_frontier(options.offer(asked, requests, speculation=proposals.speculation(asked)))
+
+    front, started = answer(choices), options.among_startable(choices, answer)
     show.emit(ServingFrontierPage(front, choices["y"] or "cost", _saving(front, started)), output)
 
 

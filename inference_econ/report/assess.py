@@ -77,7 +77,7 @@ def assessment_table(assessment: Assessment) -> Table:
             layouts.append({} if point is None or gap is assessment.ideal else point.layout)
     columns = ("deployment", "tokens/s", "$/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
     table = Table(frontier_title(assessment.anywhere.frontier), columns, tuple(rows), findings(assessment))
-    return with_engines(table, layouts)
+    return with_engines(table, layouts, [assessment.setup])
 
 
 def assessment_tables(assessment: Assessment) -> tuple[Table, ...]:

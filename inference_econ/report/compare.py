@@ -121,8 +121,10 @@ def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
     notes += [f"{label}: {reason}" for label, reason in result.missing.items()]
     notes += assumed({curve.label: curve.frontier for curve in result.curves if curve.frontier is not None})
     table = Table(_title(result), columns, tuple(rows), tuple(notes))
-    shown = {label: curve.frontier.preferred().layout for label, curve in curves.items() if curve.frontier is not None}
-    return with_engines(table, [shown.get(label, {}) for label in _labels(result)])
+    fronts = {label: curve.frontier for label, curve in curves.items() if curve.frontier is not None}
+    shown = {label: front.preferred().layout for label, front in fronts.items()}
+    setups = [front.setup for front in fronts.values()]
+    return with_engines(table, [shown.get(label, {}) for label in _labels(result)], setups)
 
 
 def _labels(result: Result) -> list[str]:

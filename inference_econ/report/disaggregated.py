@@ -90,7 +90,8 @@ def comparison_table(
         *caveats.remarks(compared.subjects(), SEEN),
     )
     table = Table(_title(compared.pools), columns, lines, notes)
-    return with_engines(table, [_engines(compared, speed) for speed in speeds], "decode")
+    setups = [pool.setup for pool in (compared.pools.prefill, compared.pools.decode)]
+    return with_engines(table, [_engines(compared, speed) for speed in speeds], setups, "decode")
 
 
 def _row(compared: Comparison, speed: float) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
         )
     columns = ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "MBU %", "mostly")
     table = Table(frontier_title(front), columns, tuple(lines), frontier_notes(front, points))
-    return with_engines(table, [point.layout for point in points])
+    return with_engines(table, [point.layout for point in points], [front.setup])
 
 
 def frontier_title(front: Frontier) -> str:

@@ -81,7 +81,7 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
     )
     lines = tuple(row if several else row[1:] for _, row, _ in rows)
     table = Table(f"{service_title(services[0])}{on}", columns, lines, notes)
-    return with_engines(table, [layout for _, _, layout in rows])
+    return with_engines(table, [layout for _, _, layout in rows], [service.setup for service in services])
 
 
 def _within(targets: Targets) -> str:

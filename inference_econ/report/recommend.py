@@ -99,7 +99,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
         *caveats.remarks(under_load((choice.service, choice.load) for choice in choices), SEEN),
     )
     table = Table(service_title(best.service), columns, tuple(rows), notes)
-    return with_engines(table, [layout_of(choice.service) for choice in choices])
+    return with_engines(table, [layout_of(choice.service) for choice in choices], setups)
 
 
 def _played(choices: Sequence[Choice]) -> list[str]:

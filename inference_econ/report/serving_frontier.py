@@ -120,7 +120,7 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
         *caveats.remarks(front.subjects(shown), SERVED),
     )
     table = Table(service_frontier_title(front), tuple(columns), tuple(lines), notes)
-    return with_engines(table, [layout_of(front, index) for index in shown])
+    return with_engines(table, [layout_of(front, index) for index in shown], [front.deployments.setup])
 
 
 def service_frontier_title(front: ServiceFrontier) -> str:

@@ -24,11 +24,28 @@ def started(layout: Mapping[str, float | str]) -> str:
     return f" ({layout['engine']})" if "engine" in layout else ""
 
 
-def with_engines(table: Table, layouts: Iterable[Mapping[str, float | str]], after: str = "layout") -> Table:
-    """A table with a column of engines behind that of layouts; as it is where any layout is offered."""
+def with_engines(
+    table: Table, layouts: Iterable[Mapping[str, float | str]], setups: Iterable[Setup], after: str = "layout"
+) -> Table:
+    """A table with a column of engines behind that of layouts; as it is where any layout is offered.
+
+    Parameters
+    ----------
+    table : Table
+        With one row per layout.
+    layouts : iterable of mapping
+        What is shown, with the engines that can start it.
+    setups : iterable of Setup
+        Whose engines are asked: what all of them can start is short, ``all``, if they are the same for all.
+    after : str
+        The column that the engines stand behind.
+    """
     cells = [engine_cell(layout) for layout in layouts]
     if all(cell == "-" for cell in cells):
         return table
+    asked = {", ".join(engine.name for engine in setup.engines) for setup in setups}
+    everyone = asked.pop() if len(asked) == 1 else ""
+    cells = ["all" if cell == everyone and ", " in cell else cell for cell in cells]
     place = table.columns.index(after) + 1
     rows = tuple((*row[:place], cell, *row[place:]) for row, cell in zip(table.rows, cells, strict=True))
     return replace(table, columns=(*table.columns[:place], "engine", *table.columns[place:]), rows=rows)

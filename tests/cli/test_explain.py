@@ -20,7 +20,7 @@ def test_explain_prints_parts_a_bar_and_memory(command: Command) -> None:
         "weight reads",
         "all-reduce latency",
         "kernel launches",
-        "Layout tp8, batch 32, context 2000",
+        "Layout tp8 (sglang, trtllm, vllm), batch 32, context 2000",
         "Limited by weight reads",
         "tokens/s per user",
         "GB of KV cache",
@@ -36,7 +36,7 @@ def test_explain_as_json_csv_and_markdown(command: Command, tmp_path: Path) -> N
     record = parsed(command(*subject, "--format", "json").out)
     assert isinstance(record["layout"], dict)
     degrees = {"tp": 4.0, "dp": 1.0, "pp": 2.0, "ep": 2.0, "moe_tp": 2.0, "stage": 4.0, "cut": "1d"}
-    assert record["layout"] == degrees
+    assert record["layout"] == {**degrees, "engine": "sglang, trtllm"}
     assert record["batch"] == 8.0
     assert record["context"] == 500.0
     parts = record["seconds_by_part"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.engine import layout_keys, memory, whole_grid
+from inference_econ.engine import Setup, layout_keys, memory, whole_grid
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import ErrorSpread, Range
 from inference_econ.report import frontier
@@ -35,7 +35,7 @@ def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: An
     [
         {},
         {"model": "gpt_oss_120b"},
-        {"tp": 8},
+        {"tp": 4},
         {"speculation": DRAFT},
         {"speculation": DRAFT, "assumptions": "paper"},
         {"model": "deepseek_v3", "speculation": ie.Speculation.of("mtp", (0.9, 0.7)), "weights": "fp8"},
@@ -109,7 +109,7 @@ def test_plans_of_the_default_grid_are_all_listed() -> None:
 
 
 def test_reasons_count_plans_whose_degrees_divide_the_stage() -> None:
-    setup = _front("llama_3_8b").setup
+    setup = replace(_front("llama_3_8b").setup, engines=())
     grid = whole_grid(1.0, pipeline=False, largest=3, largest_batch=3)
     # Three batches; 32 heads split over 1 and 2 chips, 14336 = 2^11 x 7 does not split 3 ways, and a group of attention
     # ranks may have a sequence more: tp1 on one chip, tp1dp2 and tp2 on two, nothing on three but tp1dp3.
@@ -117,6 +117,10 @@ def test_reasons_count_plans_whose_degrees_divide_the_stage() -> None:
     table = every_plan.every_plan(replace(setup, price=2.0), grid)
     assert table.infeasible == counts
     assert len(table) == fitting
+    # Engines start tp1dp2 as two replicas.
+    engines = Setup.of("llama_3_8b", "h100_sxm").engines
+    started = every_plan.every_plan(replace(setup, price=2.0, engines=engines), grid)
+    assert started.infeasible == counts + Counter({"no serving engine can start it": 3})
 
 
 def test_demand_is_a_reason() -> None:

@@ -149,7 +149,7 @@ def test_the_table_has_costs_at_common_speeds_and_the_best_point() -> None:
                 assert text == dollars(cost)
         assert row[len(speeds) + 1] == "-"  # nobody is that fast
         best = curve.frontier.preferred()
-        assert row[-2:] == (layout_label(best.layout), f"{best.batch:g}")
+        assert row[-3:] == (layout_label(best.layout), "all", f"{best.batch:g}")
 
 
 def test_a_single_point_has_a_speed_to_show() -> None:

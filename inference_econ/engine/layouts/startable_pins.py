@@ -128,7 +128,7 @@ def _nearest(subject: Started, plans: Plans | None, pins: Pins) -> str:
     far = _SIZE_WEIGHT * np.abs(np.log2(some.accelerators / chips)) + sum(
         np.abs(np.log2(np.asarray(columns[name]) / value)) for name, value in wanted.items()
     )
-    far = far + ("pp" not in wanted) * _STAGES_WEIGHT * np.log2(some.pp)
+    far = far + (wanted.get("pp", 1.0) == 1.0) * _STAGES_WEIGHT * np.log2(some.pp)
     best = int(np.argmin(far))
     shown = {name: float(np.asarray(column)[best]) for name, column in columns.items()}
     if not has_experts(subject.model):
