@@ -65,7 +65,8 @@ def sensible_stages(
     """Whether engines' documents tell one to cut instances into such stages, broadcast.
 
     Engines' documents make each node a stage, with tensor parallelism inside of it, where a model is too large for one
-    (``EngineFacts.stages_over``); inside of one, stages are for chips without a fast link.
+    (``EngineFacts.stages_over``); inside of one, stages are for chips without a fast link. No measured server on one
+    machine had any, so that predictions of them are not held against anything.
 
     Parameters
     ----------
@@ -78,13 +79,17 @@ def sensible_stages(
 
     Examples
     --------
-    A model for 12 chips, and one for two, on one machine of 8 and on two:
+    A model for 12 chips, and one for two, on one machine of 8 and on two, whose chips have a fast link, or none:
 
     >>> from inference_econ.inputs import catalog
-    >>> h100, sizes = catalog.hardware("h100_sxm"), np.array([8.0, 16.0, 16.0])
-    >>> [sensible_stages(sizes, np.array([4.0, 8.0, 4.0]), h100, least).tolist() for least in (12.0, 2.0)]
-    [[True, True, False], [True, False, False]]
+    >>> sizes, stages = np.array([8.0, 16.0, 16.0]), np.array([4.0, 8.0, 4.0])
+    >>> h100, l40s = (catalog.hardware(name) for name in ("h100_sxm", "l40s"))
+    >>> [sensible_stages(sizes, stages, h100, least).tolist() for least in (12.0, 2.0)]
+    [[False, True, False], [False, False, False]]
+    >>> sensible_stages(sizes, stages, l40s, 2.0).tolist()
+    [True, False, False]
     """
     whole = node(hardware)
     over_nodes = (stage % whole == 0) & (smallest > machine(hardware))
-    return np.asarray((stage == accelerators) | (accelerators <= whole) | over_nodes)
+    without_link = (accelerators <= whole) & (hardware.link_domain == 1)
+    return np.asarray((stage == accelerators) | without_link | over_nodes)

@@ -155,8 +155,11 @@ def test_instances_are_parts_of_machines_or_whole_ones() -> None:
 def test_stages_are_nodes_where_a_machine_is_too_small() -> None:
     chip, sizes = catalog.hardware("h100_sxm"), np.array([8.0, 16.0, 32.0, 32.0])
     stages = np.array([2.0, 8.0, 16.0, 4.0])
-    assert instances.sensible_stages(sizes, stages, chip, 11.0).tolist() == [True, True, True, False]
-    assert instances.sensible_stages(sizes, stages, chip, 3.0).tolist() == [True, False, False, False]
+    assert instances.sensible_stages(sizes, stages, chip, 11.0).tolist() == [False, True, True, False]
+    assert not instances.sensible_stages(sizes, stages, chip, 3.0).any()
+    # Inside of a node only where chips have no fast link.
+    slow = catalog.hardware("l40s")
+    assert instances.sensible_stages(sizes, stages, slow, 3.0).tolist() == [True, False, False, False]
 
 
 def test_pinned_degrees_are_free_of_what_documents_recommend() -> None:
