@@ -43,6 +43,8 @@ from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype
 from .dtype import math_unit as math_unit
+from .engine_options import EngineOptions as EngineOptions
+from .engine_options import Option as Option
 from .engines import WIRE_BYTES_PER_ELEMENT as WIRE_BYTES_PER_ELEMENT
 from .engines import EngineFacts as EngineFacts
 from .engines import EngineSpec as EngineSpec
