@@ -27,6 +27,8 @@ from benchmarks.missing_modules import forgive
 Commands = dict[str, list[dict[str, Any]]]
 _PLACE = Path(__file__).resolve().parents[1] / "scenarios/engines/options"
 _SCALARS: Mapping[Any, str] = {int: "int", float: "float", str: "str", bool: "flag"}
+#: The same by the names of types, the most special first.
+_NAMED = {"bool": "flag", "int": "int", "float": "float"}
 #: Words in the names of functions that read values, and what they read.
 _READERS = {"int": "int", "json": "json", "loads": "json", "dict": "json", "dataclass": "json", "float": "float"}
 #: Numbers from here on are infinite, or stand for something that is missing [1].
@@ -228,6 +230,23 @@ def guidellm() -> Commands:
     return {"guidellm run": [_of_parameter(each) for each in group.commands["run"].params]}
 
 
+def aiperf() -> Commands:
+    """``aiperf profile``, whose options are the fields of a class with their names beside them."""
+    path = Path(sys.path[0]) / "aiperf/config/flags/cli_config.py"
+    fields = [node for node in ast.walk(_classes(path)["CLIConfig"]) if isinstance(node, ast.AnnAssign)]
+    return {"aiperf profile": [option for field in fields for option in _of_cyclopts(field)]}
+
+
+def _of_cyclopts(field: ast.AnnAssign) -> Iterator[dict[str, Any]]:
+    for call in ast.walk(field.annotation):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "CLIParameter":
+            named = [part for word in call.keywords if word.arg == "name" for part in ast.walk(word.value)]
+            names = [str(part.value) for part in named if isinstance(part, ast.Constant)]
+            words = [part.id for part in ast.walk(field.annotation) if isinstance(part, ast.Name)]
+            kind = next((read for word, read in _NAMED.items() if word in words), "str")
+            yield from [{"names": names, "type": kind}] if names and names[0].startswith("-") else ()
+
+
 def _of_parameter(parameter: Any) -> dict[str, Any]:
     import click
 
@@ -255,7 +274,13 @@ def text(engine: str, version: str, date: str, commands: Commands, where: str) -
     return "\n".join(lines) + "\n"
 
 
-ENGINES: Mapping[str, Callable[[], Commands]] = {"vllm": vllm, "sglang": sglang, "trtllm": trtllm, "guidellm": guidellm}
+ENGINES: Mapping[str, Callable[[], Commands]] = {
+    "vllm": vllm,
+    "sglang": sglang,
+    "trtllm": trtllm,
+    "guidellm": guidellm,
+    "aiperf": aiperf,
+}
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, show
+from . import options, provenance, show
 from .parameters import Name, Number
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def disaggregate(accelerators: int | None, output: options.Output, **choices: An
         fleet = budget.largest(pools, accelerators, terms)
     elif rate is not None:
         fleet, together = fleets.smallest(pools, rate, terms), fleets.aggregated(pools, rate, terms)
-    show.emit(DisaggregatedPage(comparison, fleet, together), output)
+    show.emit(DisaggregatedPage(comparison, fleet, together), output, provenance.asked())
 
 
 def _check(choices: options.Choices, accelerators: int | None) -> None:

@@ -8,7 +8,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, proposals, show
+from . import options, proposals, provenance, show
 from .parameters import Name
 
 
@@ -35,4 +35,4 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     offers = [options.offer(choices, requests, chip, speculation) for chip in chips]
     rate = options.request_rate(choices, requests)
     deployments = recommend(offers, rate, targets, arrival_scv=choices["arrival_scv"], most=most)
-    show.emit(RecommendationPage(deployments, targets), output)
+    show.emit(RecommendationPage(deployments, targets), output, provenance.asked())

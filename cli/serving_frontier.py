@@ -6,7 +6,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, proposals, show
+from . import options, proposals, provenance, show
 from .parameters import NON_NEGATIVE
 
 choices = options.apply(
@@ -65,4 +65,4 @@ def run(choices: options.Choices, output: options.Output) -> None:
     lengths = {**options.context_or_lengths(choices), **reused}
     requests = options.requests(choices, **lengths)
     layouts = options.offer(choices, requests, speculation=proposals.speculation(choices))
-    show.emit(ServingFrontierPage(service_frontier(layouts), choices["y"] or "cost"), output)
+    show.emit(ServingFrontierPage(service_frontier(layouts), choices["y"] or "cost"), output, provenance.asked())

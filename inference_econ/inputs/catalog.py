@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from inference_econ.inputs._base import Spec
     from inference_econ.inputs._yaml import Document, Location, Value
     from inference_econ.inputs.assumptions import Assumptions
-    from inference_econ.inputs.engine_options import EngineOptions
     from inference_econ.inputs.engines import EngineSpec, KernelCount
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.measured_names import MeasuredNames
@@ -75,7 +73,7 @@ def names(kind: Kind) -> tuple[str, ...]:
     hidden = {
         "scenarios": ("assumptions/", "engines/", "measured/"),
         "assumptions": ("collectives/", "kernels/", "products/", "tiers/"),
-        "engines": ("options/",),
+        "engines": ("launch/", "options/"),
     }.get(kind, ())
     return tuple(sorted((name for name in found if not name.startswith(hidden)), key=lambda n: (n.count("/"), n)))
 
@@ -274,44 +272,6 @@ def engine(name: Name, *, changes: Iterable[str] = ()) -> EngineSpec:
     from inference_econ.inputs.engines import EngineSpec
 
     return _load(EngineSpec, "engines", name, tuple(changes))
-
-
-@cache
-def recorded_versions(engine: str) -> tuple[str, ...]:
-    """The versions of an engine or load generator whose options are recorded, from the oldest on."""
-    stems = (path.stem for path in (folder("engines") / "options").glob(f"{engine}_*.yaml"))
-    numbered = (stem.removeprefix(f"{engine}_") for stem in stems)
-    return tuple(sorted(numbered, key=lambda version: [int(part) for part in re.findall(r"\d+", version)]))
-
-
-@cache
-def engine_options(engine: str, version: str | None = None) -> EngineOptions:
-    """The options of an engine's or load generator's commands, at a version; the newest recorded one without it.
-
-    Raises
-    ------
-    InputError
-        If nothing is recorded of the engine, or of that version, with the nearest.
-    """
-    from inference_econ.inputs import _yaml
-    from inference_econ.inputs.engine_options import EngineOptions
-
-    known = recorded_versions(engine)
-    if not known:
-        raise InputError(f"no options of {engine!r} are recorded; known: {', '.join(recorded_engines())}")
-    if version is not None and version not in known:
-        near = (difflib.get_close_matches(version, known, n=1, cutoff=0.0) or known[-1:])[0]
-        raise InputError(
-            f"no options of {engine} {version} are recorded; nearest: {near}; recorded: {', '.join(known)}"
-        )
-    path = folder("engines") / "options" / f"{engine}_{version or known[-1]}.yaml"
-    return EngineOptions.from_document(_yaml.read(path))
-
-
-@cache
-def recorded_engines() -> tuple[str, ...]:
-    """Engines and load generators whose options are recorded."""
-    return tuple(sorted({path.stem.partition("_")[0] for path in (folder("engines") / "options").glob("*.yaml")}))
 
 
 @cache

@@ -5,36 +5,36 @@ from __future__ import annotations
 import pytest
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import EngineOptions, catalog
+from inference_econ.inputs import EngineOptions, starting
 
-RECORDED = [(name, version) for name in catalog.recorded_engines() for version in catalog.recorded_versions(name)]
+RECORDED = [(name, version) for name in starting.recorded() for version in starting.versions(name)]
 
 
 @pytest.fixture(scope="module")
 def vllm() -> EngineOptions:
-    return catalog.engine_options("vllm", "0.33.0")
+    return starting.options("vllm", "0.33.0")
 
 
 @pytest.mark.parametrize(("engine", "version"), RECORDED)
 def test_every_recording_is_of_its_name(engine: str, version: str) -> None:
-    options = catalog.engine_options(engine, version)
+    options = starting.options(engine, version)
     assert (options.engine, options.version) == (engine, version)
     assert all(options.commands.values())
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_three_versions_are_recorded(engine: str) -> None:
-    assert len(catalog.recorded_versions(engine)) >= 3
+    assert len(starting.versions(engine)) >= 3
 
 
 def test_versions_are_in_their_order() -> None:
-    assert catalog.recorded_versions("sglang") == ("0.5.3", "0.5.10", "0.5.23")
-    assert catalog.engine_options("sglang").version == "0.5.23"
+    assert starting.versions("sglang") == ("0.5.3", "0.5.10", "0.5.23")
+    assert starting.options("sglang").version == "0.5.23"
 
 
 def test_recordings_hold_no_prose() -> None:
     for engine, version in RECORDED:
-        for command in catalog.engine_options(engine, version).commands.values():
+        for command in starting.options(engine, version).commands.values():
             assert all(len(name) < 80 and " " not in name for option in command for name in option.names)
 
 
@@ -88,7 +88,7 @@ def test_what_the_engine_would_refuse_is_refused(vllm: EngineOptions, words: lis
 
 
 def test_keys_of_a_file_are_known() -> None:
-    trtllm = catalog.engine_options("trtllm")
+    trtllm = starting.options("trtllm")
     trtllm.check_file("trtllm-serve config", {"kv_cache_config": {"free_gpu_memory_fraction": 0.8}})
     with pytest.raises(InputError, match=r"no kv_cache_config\.free_gpu_memory; nearest: kv_cache_config\.free"):
         trtllm.check_file("trtllm-serve config", {"kv_cache_config": {"free_gpu_memory": 0.8}})
@@ -98,6 +98,6 @@ def test_keys_of_a_file_are_known() -> None:
 
 def test_unknown_engines_and_versions_name_the_nearest() -> None:
     with pytest.raises(InputError, match=r"no options of vllm 0\.33\.1 are recorded; nearest: 0\.33\.0; recorded: 0"):
-        catalog.engine_options("vllm", "0.33.1")
-    with pytest.raises(InputError, match="no options of 'ollama' are recorded; known: guidellm, sglang"):
-        catalog.engine_options("ollama")
+        starting.options("vllm", "0.33.1")
+    with pytest.raises(InputError, match="no options of 'ollama' are recorded; known: aiperf, guidellm, sglang"):
+        starting.options("ollama")

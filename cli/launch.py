@@ -1,0 +1,160 @@
+"""The command that turns an answer into what one types to start it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import options, proposals, show
+from .parameters import COUNT, PLACE, Name
+
+if TYPE_CHECKING:
+    from inference_econ.answers.launching.plan import Deployment, Part
+    from inference_econ.report.answer_file import Answer, ChosenPart
+
+#: Options that say how a deployment is written, not which.
+_WRITING = ("answer", "engine", "form", "version", "number", "model_id", "longest", "generator", "output", "quiet")
+
+
+@click.command()
+@click.argument("answer", metavar="ANSWER.json|MODEL")
+@click.argument("hardware", type=Name("hardware"), required=False)
+@click.option("--to", "engine", type=click.Choice(["vllm", "sglang", "trtllm"]), required=True, help="Engine.")
+@click.option("--engine-version", "version", help="Its version; the newest whose options are recorded by default.")
+@click.option(
+    "--as", "form", type=click.Choice(["command"]), default="command", show_default=True, help="What to write."
+)
+@click.option("--choice", "number", type=COUNT, help="Which deployment of the answer; the first of recommend.")
+@click.option("--model-id", help="Weights: Hugging Face id or path; by default those of the model's file.")
+@click.option("--max-model-len", "longest", type=COUNT, help="Longest request; by default as the lengths say.")
+@click.option(
+    "--bench",
+    "generator",
+    type=click.Choice(["vllm", "aiperf", "guidellm"]),
+    default="vllm",
+    show_default=True,
+    help="Load generator that holds it to account.",
+)
+@options.manner
+@options.traffic
+@options.layout
+@proposals.proposer
+@click.option("-o", "--output", type=PLACE, help="Write to a file instead.")
+@click.option("--quiet", is_flag=True, help="No remarks.")
+def launch(output: str | None, quiet: bool, **choices: Any) -> None:
+    """What one types to start a deployment, and the run that holds it to account.
+
+    ANSWER.json is what 'recommend', 'frontier --serving' or 'disaggregate' wrote with -o; instead, MODEL and HARDWARE
+    with the options of 'recommend'. Every command line is held against the options of the engine's own parser at
+    --engine-version.
+    """
+    from inference_econ.report import launch as report
+
+    deployment = _deployment(choices)
+    text = {"command": report.script}[choices["form"]](deployment)
+    show.put(text, output, quiet=quiet)
+
+
+def _deployment(choices: options.Choices) -> Deployment:
+    from inference_econ.answers.launching import plan
+    from inference_econ.report import answer_file
+
+    runner = plan.engine(choices["engine"], choices["version"])
+    saved = _saved(choices)
+    chosen = answer_file.chosen(saved, choices["number"])
+    parts = [_part(saved, part) for part in chosen.parts]
+    served = plan.weights(parts[0].service, choices["model_id"])
+    made = plan.instances(runner, parts, served, choices["longest"])
+    return plan.Deployment(made, chosen.load, chosen.expected, choices["generator"])
+
+
+def _saved(choices: options.Choices) -> Answer:
+    """The answer of a file, or of the options.
+
+    Raises
+    ------
+    InputError
+        If both are given, or it is neither.
+    """
+    from inference_econ.report import answer_file
+
+    if choices["answer"].endswith(".json") and choices["hardware"] is None:
+        _check_alone(choices["answer"])
+        return answer_file.read(choices["answer"])
+    if choices["hardware"] is None:
+        raise InputError(
+            f"{choices['answer']!r}: give a saved answer (ANSWER.json), or a model and hardware: "
+            "inference-econ launch llama_3_70b h100_sxm --to vllm"
+        )
+    return _recommended(choices)
+
+
+def _check_alone(path: str) -> None:
+    """Refuse options that an answer has settled."""
+    context = click.get_current_context()
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name not in _WRITING
+        and context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise InputError(
+            f"{given[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file"
+        )
+
+
+def _recommended(choices: options.Choices) -> Answer:
+    """What recommend answers to the options, as its file would have it."""
+    from inference_econ.answers.recommend import recommend
+    from inference_econ.inputs import catalog
+    from inference_econ.report import answer_file
+    from inference_econ.report.page import json_text
+    from inference_econ.report.recommend import recommend_record
+
+    catalog.locate("models", choices["answer"])
+    asked = {name: value for name, value in choices.items() if name not in _WRITING} | {"model": choices["answer"]}
+    requests, targets = options.requests(asked), options.targets(asked)
+    offered = options.offer(asked, requests, speculation=proposals.speculation(asked))
+    rate = options.request_rate(asked, requests)
+    deployments = recommend([offered], rate, targets, arrival_scv=asked["arrival_scv"])
+    record = {**answer_file.asked("recommend", asked), **recommend_record(deployments, targets)}
+    return answer_file.answer(json.loads(json_text(record)), "command line")
+
+
+def _part(saved: Answer, part: ChosenPart) -> Part:
+    """A part of an answer as a service that can be asked for its memory."""
+    from inference_econ.answers.launching import plan
+    from inference_econ.answers.offer import offer
+    from inference_econ.engine import Pins, Space
+
+    asked = saved.options
+    requests = options.requests(asked, **_lengths(asked))
+    degrees = {name: part.layout[name] for name in ("tp", "dp", "pp", "ep", "dcp") if name in part.layout}
+    pins = Pins(**degrees)
+    speculation = proposals.speculation(asked) if "draft" in asked else None
+    services = offer(options.setup(asked, _chip(saved, part.hardware)), requests, Space(pins, pins.chips), speculation)
+    return plan.Part(services.service(0), part.replicas, part.role)
+
+
+def _lengths(asked: options.Choices) -> dict[str, object]:
+    lengths = {name: asked[name] or 0 for name in ("cached", "shared_prefix")}
+    return {**options.context_or_lengths({"context": None, **asked}), **lengths}
+
+
+def _chip(saved: Answer, name: str) -> str:
+    """The chip of an answer by the name of its file, from what it is called there."""
+    from inference_econ.inputs import catalog
+
+    asked = saved.options
+    tried = [asked["hardware"], *(asked.get("further") or ()), asked.get("decode_on")]
+    for chip in dict.fromkeys(chip for chip in tried if chip):
+        if catalog.hardware(chip).name == name:
+            return str(chip)
+    raise InputError(
+        f"{saved.origin}: {name} is not among the hardware that was asked for: {', '.join(filter(None, tried))}"
+    )
