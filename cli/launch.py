@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from inference_econ.report.answer_file import Answer, ChosenPart
 
 #: Options that say how a deployment is written, not which.
-_WRITING = ("answer", "engine", "form", "version", "number", "model_id", "longest", "generator", "output", "quiet")
+_WRITING = (
+    "answer", "hardware", "engine", "form", "size", "version", "number", "model_id", "longest", "generator", "output",
+    "quiet",
+)  # fmt: skip
+#: What a deployment can be written as.
+FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo")
 
 
 @click.command()
@@ -25,9 +30,8 @@ _WRITING = ("answer", "engine", "form", "version", "number", "model_id", "longes
 @click.argument("hardware", type=Name("hardware"), required=False)
 @click.option("--to", "engine", type=click.Choice(["vllm", "sglang", "trtllm"]), required=True, help="Engine.")
 @click.option("--engine-version", "version", help="Its version; the newest whose options are recorded by default.")
-@click.option(
-    "--as", "form", type=click.Choice(["command"]), default="command", show_default=True, help="What to write."
-)
+@click.option("--as", "form", type=click.Choice(FORMS), default="command", show_default=True, help="What to write.")
+@click.option("--gpus-per-node", "size", type=COUNT, help="Accelerators of a machine [8; 4 of a tray of a rack].")
 @click.option("--choice", "number", type=COUNT, help="Which deployment of the answer; the first of recommend.")
 @click.option("--model-id", help="Weights: Hugging Face id or path; by default those of the model's file.")
 @click.option("--max-model-len", "longest", type=COUNT, help="Longest request; by default as the lengths say.")
@@ -52,11 +56,17 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     with the options of 'recommend'. Every command line is held against the options of the engine's own parser at
     --engine-version.
     """
+    from inference_econ.answers.launching.machines import usual_size
     from inference_econ.report import launch as report
+    from inference_econ.report import manifests
 
+    writers = (
+        report.script, manifests.compose, manifests.kubernetes, manifests.leader_worker_set, manifests.llm_d,
+        manifests.dynamo,
+    )  # fmt: skip
     deployment = _deployment(choices)
-    text = {"command": report.script}[choices["form"]](deployment)
-    show.put(text, output, quiet=quiet)
+    size = choices["size"] or usual_size(deployment.instances[0].service.setup.hardware)
+    show.put(dict(zip(FORMS, writers, strict=True))[choices["form"]](deployment, size), output, quiet=quiet)
 
 
 def _deployment(choices: options.Choices) -> Deployment:
@@ -117,7 +127,8 @@ def _recommended(choices: options.Choices) -> Answer:
     from inference_econ.report.recommend import recommend_record
 
     catalog.locate("models", choices["answer"])
-    asked = {name: value for name, value in choices.items() if name not in _WRITING} | {"model": choices["answer"]}
+    named = {"model": choices["answer"], "hardware": choices["hardware"]}
+    asked = {name: value for name, value in choices.items() if name not in _WRITING} | named
     requests, targets = options.requests(asked), options.targets(asked)
     offered = options.offer(asked, requests, speculation=proposals.speculation(asked))
     rate = options.request_rate(asked, requests)

@@ -16,6 +16,7 @@ from . import hour_cost as hour_cost
 from . import import_model as import_model
 from . import launch as launch
 from . import load as load
+from . import manifests as manifests
 from . import page as page
 from . import prefix_cache as prefix_cache
 from . import price as price

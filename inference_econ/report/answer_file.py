@@ -141,7 +141,7 @@ def chosen(saved: Answer, number: int | None = None) -> Chosen:
             saved, number
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{saved.origin}: not what {saved.command} writes ({error!r} is missing); {_HOW}") from error
+        raise InputError(f"{saved.origin}: not what {saved.command} writes ({error} is missing); {_HOW}") from error
 
 
 def _one(entries: Sequence[Record], number: int | None, origin: str) -> Record:

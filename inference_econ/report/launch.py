@@ -1,4 +1,4 @@
-"""What one types to start a deployment, and to hold it to account: a script."""
+"""What one types to start a deployment, and to hold it to account: a script for one instance."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.launching.instance import Instance
+from inference_econ.answers.launching.machines import Machine, headless, machines, told
 from inference_econ.answers.launching.plan import Deployment
-from inference_econ.errors import InputError
 from inference_econ.inputs import yaml_text
 from inference_econ.report.service import fleet_label
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _WIDTH = 110
 #: The file that an instance of TensorRT-LLM reads.
 CONFIG = "engine.yaml"
+#: What the words behind the name of a script say: which instance, from 0; which of its machines; where the first is.
+_NUMBER, _RANK, _LEADER = "${2:-0}", "${3:-0}", "${4:-localhost}"
 
 
 @cache
@@ -45,32 +47,47 @@ class _Kind:
     before: Sequence[str] = ()
 
 
-def script(deployment: Deployment) -> str:
-    """A script that starts one instance on this machine, or runs the load generator against it.
+def script(deployment: Deployment, size: int) -> str:
+    """A script that starts one instance, or one machine of it, or runs the load generator against it.
+
+    Parameters
+    ----------
+    deployment : Deployment
+        What is started.
+    size : int
+        Accelerators of a machine [1].
 
     Raises
     ------
     InputError
-        If an instance needs several machines, or the deployment is disaggregated.
+        If an instance does not fit whole machines.
     """
-    if deployment.disaggregated:
-        raise InputError("prompts and answers on pools of their own need a router: take --as llm-d or --as dynamo")
-    (instance,) = deployment.instances
-    port = instance.engine.launch.port
-    address = f"http://localhost:{port}"
-    bench = deployment.run(address, 1.0 / instance.replicas)
-    kinds = (
-        _Kind("serve", command_text(instance_words(instance)), files(instance), _devices(instance)),
-        _Kind("bench", command_text(bench.words)),
-    )
-    usage = "serve [NUMBER] | bench" if instance.replicas > 1 else "serve | bench"
-    return templates().get_template("command.sh.j2").render(remarks=remarks(deployment), kinds=kinds, usage=usage)
+    kinds = [_serve(instance, size) for instance in deployment.instances]
+    first = deployment.instances[0]
+    address = f"http://localhost:{first.engine.launch.port}"
+    share = 1.0 if deployment.disaggregated else 1.0 / first.replicas
+    bench = deployment.run(address, share)
+    usage = " | ".join(f"{kind.name} [NUMBER [RANK LEADER]]" for kind in kinds)
+    template = templates().get_template("command.sh.j2")
+    kinds.append(_Kind("bench", command_text(bench.words)))
+    return template.render(remarks=remarks(deployment), kinds=kinds, usage=f"{usage} | bench")
+
+
+def _serve(instance: Instance, size: int) -> _Kind:
+    """How one instance, or one machine of it, is started."""
+    name = "serve" if instance.role == "both" else instance.role
+    count, port = machines(instance, size), instance.engine.launch.port
+    address = ["--host", "0.0.0.0", "--port", f"$(({port} + {_NUMBER}))" if instance.replicas > 1 else str(port)]
+    several = told(instance, size, Machine(_RANK, _LEADER)) if count > 1 else []
+    flag = headless(instance, _RANK) if count > 1 else None
+    words = (*instance_words(instance), *several, *address)
+    text = command_text(words) + (f" \\\n    {flag}" if flag else "")
+    return _Kind(name, text, files(instance), _devices(instance, size) if count == 1 else ())
 
 
 def instance_words(instance: Instance) -> tuple[str, ...]:
-    """The command line of an instance, with its file and its address."""
-    read = ("--config", CONFIG) if instance.file else ()
-    return (*instance.words, *read, "--host", "0.0.0.0", "--port", str(instance.engine.launch.port))
+    """The command line of an instance, with the file that it reads."""
+    return (*instance.words, *(("--config", CONFIG) if instance.file else ()))
 
 
 def files(instance: Instance) -> dict[str, str]:
@@ -78,25 +95,27 @@ def files(instance: Instance) -> dict[str, str]:
     return {CONFIG: yaml_text(instance.file)} if instance.file else {}
 
 
-def _devices(instance: Instance) -> list[str]:
-    """Which accelerators the instance with a number gets, where there are several."""
-    if instance.replicas == 1:
+def _devices(instance: Instance, size: int) -> list[str]:
+    """Which accelerators of its machine the instance with a number gets, where there are several."""
+    count, each = instance.accelerators, size // instance.accelerators
+    if instance.replicas == 1 or each == 1:
         return []
-    count = instance.accelerators
+    first = f"$(({_NUMBER} % {each} * {count}))"
+    last = f"$(({_NUMBER} % {each} * {count} + {count - 1}))"
     return [
-        f"# Instance NUMBER, from 0, has {count} accelerators of its own; each needs a port of its own on one machine.",
-        f"CUDA_VISIBLE_DEVICES=$(seq -s, $((${{2:-0}} * {count})) $((${{2:-0}} * {count} + {count - 1})))",
+        f"# {each} instances share a machine of {size} accelerators; NUMBER counts all of them from 0.",
+        f"CUDA_VISIBLE_DEVICES=$(seq -s, {first} {last})",
         "export CUDA_VISIBLE_DEVICES",
     ]
 
 
 def command_text(words: Iterable[str]) -> str:
-    """A command line with each option on a line of its own."""
+    """A command line with each option on a line of its own; a shell still sees what starts with a dollar."""
     lines: list[list[str]] = [[]]
     for word in words:
-        if word.startswith("-") and len(word) > 2 and lines[-1] and not word.startswith("-m"):
+        if word.startswith("-") and len(word) > 2 and lines[-1]:
             lines.append([])
-        lines[-1].append(shlex.quote(word))
+        lines[-1].append(f'"{word}"' if "$" in word else shlex.quote(word))
     return " \\\n    ".join(" ".join(line) for line in lines)
 
 
@@ -105,17 +124,16 @@ def remarks(deployment: Deployment) -> list[str]:
     lines = [f"inference-econ {metadata.version('inference-econ')}: {deployment.engine.label}"]
     for instance in deployment.instances:
         role = "" if instance.role == "both" else f"{instance.role}: "
+        room = instance.limits.room
         lines.append(f"{role}{fleet_label(instance.service, instance.replicas)}; {instance.model}")
-        lines.append(
-            f"{role}{instance.limits.room.text}; one request of {instance.limits.tokens} tokens has "
-            f"{instance.limits.room.request / 1e9:.2f}"
-        )
+        longest = f"{instance.limits.tokens} tokens has {room.request / 1e9:.2f}"
+        lines.append(f"{role}{room.text}; one request of {longest}")
     replicas = deployment.instances[0].replicas
     share = f", {replicas} instances" if replicas > 1 and not deployment.disaggregated else ""
     lines.append(f"predicted at {deployment.load.text}{share} (80 % of measured values lie in the intervals):")
     lines += [f"  {expected.text}" for expected in deployment.expected]
     lines += notes(deployment)
-    return [part for line in lines for part in textwrap.wrap(line, _WIDTH, subsequent_indent="    ") or [""]]
+    return [part for line in lines for part in textwrap.wrap(line, _WIDTH, subsequent_indent="    ")]
 
 
 def notes(deployment: Deployment) -> list[str]:

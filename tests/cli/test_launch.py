@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import shlex
+import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ LLAMA = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "
 PINNED = (*LLAMA, "--tp", "2", "--dp", "1", "--pp", "1")
 VERSIONS = [(engine, version) for engine in ("vllm", "sglang") for version in starting.versions(engine)]
 COMMANDS = {"vllm": "vllm serve", "sglang": "sglang.launch_server", "trtllm": "trtllm-serve serve"}
-PROGRAMS = {"vllm": "vllm serve", "sglang": "python3 -m sglang.launch_server", "trtllm": "trtllm-serve serve"}
+PROGRAMS = {engine: " ".join(starting.launch(engine).program) for engine in COMMANDS}
 
 
 @pytest.fixture
@@ -28,19 +29,29 @@ def answer(tmp_path: Path, command: Command) -> Path:
     return path
 
 
-def _line(text: str, program: str) -> list[str]:
-    """The words behind a program in a script."""
-    joined = text.replace("\\\n", " ")
-    line = next(line.strip() for line in joined.splitlines() if line.strip().startswith(program))
-    return shlex.split(line.removeprefix(program))
+def _started(text: str, program: str, *words: str) -> list[str]:
+    """The words that a script gives to a program, as a shell hands them over."""
+    with tempfile.TemporaryDirectory() as folder:
+        script, stand_in = Path(folder, "launch.sh"), Path(folder, program.split()[0])
+        script.write_text(text)
+        stand_in.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+        stand_in.chmod(0o755)
+        path = f"{folder}:/usr/bin:/bin"
+        done = subprocess.run(
+            ["/bin/sh", str(script), *words], cwd=folder, env={"PATH": path}, capture_output=True, text=True, check=True
+        )
+    given = done.stdout.splitlines()
+    assert given[: len(program.split()) - 1] == program.split()[1:]
+    return given[len(program.split()) - 1 :]
 
 
 def _parsed(text: str, engine: str, version: str | None = None) -> dict[str, Any]:
-    return starting.options(engine, version).parse(COMMANDS[engine], _line(text, PROGRAMS[engine]))
+    words = _started(text, PROGRAMS[engine], "serve")
+    return starting.options(engine, version).parse(COMMANDS[engine], words)
 
 
 def _benchmark(text: str) -> dict[str, Any]:
-    return starting.options("vllm").parse("vllm bench serve", _line(text, "vllm bench serve"))
+    return starting.options("vllm").parse("vllm bench serve", _started(text, "vllm bench serve", "bench"))
 
 
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
@@ -73,6 +84,22 @@ def test_the_prediction_stands_beside_the_benchmark_with_its_interval(answer: Pa
     choice = json.loads(answer.read_text())["choices"][0]
     low, high = (1e3 * choice[f"tpot_seconds_{end}"]["p90"] for end in ("low", "high"))
     assert f"TPOT p90 {1e3 * choice['tpot_seconds']['p90']:.4g} ({low:.4g} to {high:.4g}) ms, promised 50" in text
+
+
+def test_instances_of_a_machine_have_ports_and_accelerators_of_their_own(answer: Path, command: Command) -> None:
+    text = command("launch", answer, "--to", "vllm").out
+    words = _started(text, "vllm serve", "serve", "2")
+    assert words[words.index("--port") + 1] == "8002"
+    shown = text.replace("vllm serve", "echo $CUDA_VISIBLE_DEVICES; vllm serve")
+    assert _started(shown, "vllm", "serve", "1")[0] == "2,3"
+
+
+def test_a_script_that_is_asked_for_nothing_says_what_it_can_do(answer: Path, command: Command, tmp_path: Path) -> None:
+    script = tmp_path / "launch.sh"
+    command("launch", answer, "--to", "vllm", "-o", script)
+    done = subprocess.run(["/bin/sh", str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "serve [NUMBER [RANK LEADER]] | bench" in done.stderr
 
 
 def test_an_answer_and_the_same_options_start_the_same(answer: Path, command: Command) -> None:
@@ -122,7 +149,7 @@ def test_speculation_has_the_longest_draft(command: Command, proposer: str, expe
 def test_other_load_generators_read_their_commands(answer: Path, command: Command, generator: str) -> None:
     text = command("launch", answer, "--to", "vllm", "--bench", generator).out
     program = {"aiperf": "aiperf profile", "guidellm": "guidellm run"}[generator]
-    assert starting.options(generator).parse(program, _line(text, program))
+    assert starting.options(generator).parse(program, _started(text, program, "bench"))
 
 
 def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Command) -> None:
@@ -143,6 +170,16 @@ def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Comm
         (("llama_3_70", "h100_sxm", "--to", "vllm"), "unknown model 'llama_3_70'; did you mean llama_3_70b"),
         ((*PINNED, "--to", "vllm", "--engine-version", "0.34.0"), "nearest: 0.33.0; recorded: 0.11.0, 0.20.2, 0.33.0"),
         ((*PINNED, "--to", "trtllm"), "cannot make fp8 of that while it loads (it makes: none); name weights in fp8"),
+        ((*PINNED, "--eagle", "--to", "vllm"), "needs the weights of an EAGLE head, which no file here names"),
+        ((*PINNED, "--eagle", "--to", "trtllm", "--model-id", "m"), "is not started with --eagle here; it has --mtp"),
+        (
+            ("deepseek_v3", "h200_sxm", "--tp", "2", "--dp", "4", "--pp", "1", "--ep", "4", "--to", "vllm"),
+            "no tp2dp4ep4: its experts lie on all 8 ranks of DP x TP or each is cut over them; ask again with --ep 8",
+        ),
+        (
+            ("deepseek_v3", "h200_sxm", "--tp", "2", "--dp", "4", "--pp", "1", "--ep", "8", "--to", "trtllm"),
+            "no tp2dp4ep8: its attention is cut over all 8 ranks or over none",
+        ),
         ((*PINNED, "--kv", "int8", "--to", "vllm"), "vLLM 0.33.0 has no cache in int8; it has: bf16, fp16, fp8 (--kv)"),
         ((*LLAMA, "--tp", "1", "--dp", "4", "--pp", "1", "--to", "vllm"), "no tp1dp4 of a dense model"),
         (("llama_3_8b", "tpu_v5e", "--to", "trtllm"), "TensorRT-LLM 1.3.0rc3 does not run on"),
@@ -157,3 +194,61 @@ def test_what_cannot_be_started_is_refused_with_one_message(
     outcome = refused("launch", *words, "-o", "launch.sh")
     assert message in outcome.err.replace("\n", " ")
     assert not (tmp_path / "launch.sh").exists()
+
+
+def _saved(path: Path, change: dict[str, Any]) -> Path:
+    """An answer with a part of what it says of itself changed."""
+    record = json.loads(path.read_text())
+    record["asked"] |= change
+    path.write_text(json.dumps(record))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": "0.0.9"}, "written by inference-econ 0.0.9, and this is"),
+        ({"version": "0.0.9"}, "ask again: inference-econ recommend llama_3_70b h100_sxm ... -o"),
+        ({"program": "other"}, "no saved answer that says what was asked; write one with 'inference-econ recommend"),
+        ({"command": "price"}, "an answer of 'price' starts nothing"),
+    ],
+)
+def test_a_file_that_is_no_answer_of_this_release_is_refused(
+    refused: Command, answer: Path, change: dict[str, Any], message: str
+) -> None:
+    assert message in refused("launch", _saved(answer, change), "--to", "vllm").err.replace("\n", " ")
+
+
+def test_a_file_that_is_no_json_is_refused(refused: Command, tmp_path: Path) -> None:
+    path = tmp_path / "answer.json"
+    path.write_text("GPUs: 8")
+    assert "no JSON, so no saved answer" in refused("launch", path, "--to", "vllm").err
+    path.write_text("[1, 2]")
+    assert "no saved answer that says what was asked" in refused("launch", path, "--to", "vllm").err
+
+
+def test_an_answer_that_was_cut_is_refused(refused: Command, answer: Path) -> None:
+    record = json.loads(answer.read_text())
+    del record["choices"]
+    answer.write_text(json.dumps(record))
+    message = refused("launch", answer, "--to", "vllm").err
+    assert "not what recommend writes ('choices' is missing)" in message.replace("\n", " ")
+
+
+def test_options_that_an_answer_has_settled_are_refused(refused: Command, answer: Path) -> None:
+    message = refused("launch", answer, "--to", "vllm", "--tp", "4").err
+    assert "--tp contradicts" in message
+    assert "leave it out, or ask again without the file" in message.replace("\n", " ")
+
+
+def test_a_choice_that_is_not_there_is_refused(refused: Command, command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "front.json"
+    command("frontier", "llama_3_8b", "h100_sxm", "--serving", "--max-accelerators", "1", "-o", path)
+    assert "name one with --choice 1 to" in refused("launch", path, "--to", "vllm").err
+    assert "--choice 999: there are" in refused("launch", path, "--to", "vllm", "--choice", "999").err
+
+
+def test_a_frontier_of_decode_steps_starts_nothing(refused: Command, command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "front.json"
+    command("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", "1", "-o", path)
+    assert "no saved answer that says what was asked" in refused("launch", path, "--to", "vllm").err

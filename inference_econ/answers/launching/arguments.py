@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from inference_econ.answers.launching.instance import Degrees, Engine, Limits
+from inference_econ.answers.launching.instance import Degrees, Engine, Limits, Role
 from inference_econ.engine import Speculation, has_experts
 from inference_econ.errors import InputError
 from inference_econ.inputs import ModelSpec, Precision
@@ -20,7 +20,9 @@ _WIDE = ("bf16", "fp16")
 Written = tuple[dict[str, Any], dict[str, Any]]
 
 
-def written(engine: Engine, service: Service, limits: Limits, model: str, *, own_weights: bool) -> Written:
+def written(
+    engine: Engine, service: Service, limits: Limits, model: str, role: Role = "both", *, own_weights: bool
+) -> Written:
     """Options and file of an instance.
 
     Parameters
@@ -33,6 +35,8 @@ def written(engine: Engine, service: Service, limits: Limits, model: str, *, own
         What it is started with.
     model : str
         Hugging Face id or path of the weights.
+    role : str
+        What it does.
     own_weights : bool
         Whether these weights were named for this very question, and are in the format that was asked for.
 
@@ -48,7 +52,27 @@ def written(engine: Engine, service: Service, limits: Limits, model: str, *, own
         )
     degrees = Degrees.of(service)
     _check(engine, service.setup.model, degrees)
-    return _TABLES[engine.name](engine, service, degrees, limits, model, _format(engine, service, own_weights))
+    given = _format(engine, service, own_weights=own_weights)
+    arguments, file = _TABLES[engine.name](engine, service, degrees, limits, model, given)
+    of_role = _ROLES[engine.name](role, limits) if role != "both" else {}
+    return ({**arguments, **of_role}, file) if engine.name != "trtllm" else (arguments, {**file, **of_role})
+
+
+def _vllm_role(role: Role, limits: Limits) -> dict[str, Any]:
+    """Every instance sends and receives caches, and the router says which."""
+    del role, limits
+    return {"--kv-transfer-config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}
+
+
+def _sglang_role(role: Role, limits: Limits) -> dict[str, Any]:
+    del limits
+    return {"--disaggregation-mode": role, "--disaggregation-transfer-backend": "nixl"}
+
+
+def _trtllm_role(role: Role, limits: Limits) -> dict[str, Any]:
+    """Buffers hold the longest request; prompts are read without steps ahead, which only answers gain from."""
+    ahead = {"disable_overlap_scheduler": True} if role == "prefill" else {}
+    return {**ahead, "cache_transceiver_config": {"backend": "DEFAULT", "max_tokens_in_buffer": limits.tokens}}
 
 
 def _check(engine: Engine, model: ModelSpec, degrees: Degrees) -> None:
@@ -60,7 +84,7 @@ def _check(engine: Engine, model: ModelSpec, degrees: Degrees) -> None:
         )
 
 
-def _format(engine: Engine, service: Service, own_weights: bool) -> str | None:
+def _format(engine: Engine, service: Service, *, own_weights: bool) -> str | None:
     """What the engine's option for the format of weights must say; None if the weights say it.
 
     Raises
@@ -257,6 +281,11 @@ def _given(chosen: dict[str | None, Any]) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if name is not None and value is not None}
 
 
+_ROLES: Mapping[str, Callable[[Role, Limits], dict[str, Any]]] = {
+    "vllm": _vllm_role,
+    "sglang": _sglang_role,
+    "trtllm": _trtllm_role,
+}
 _TABLES: Mapping[str, Callable[[Engine, Service, Degrees, Limits, str, str | None], Written]] = {
     "vllm": _vllm,
     "sglang": _sglang,
