@@ -9,12 +9,12 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, proposals, show
+from . import options, proposals, saved_services, show
 from .parameters import COUNT, PLACE, Name
 
 if TYPE_CHECKING:
-    from inference_econ.answers.launching.plan import Deployment, Part
-    from inference_econ.report.answer_file import Answer, ChosenPart
+    from inference_econ.answers.launching.plan import Deployment
+    from inference_econ.report.answer_file import Answer
 
 #: Options that say how a deployment is written, not which.
 _WRITING = (
@@ -76,7 +76,7 @@ def _deployment(choices: options.Choices) -> Deployment:
     runner = plan.engine(choices["engine"], choices["version"])
     saved = _saved(choices)
     chosen = answer_file.chosen(saved, choices["number"])
-    parts = [_part(saved, part) for part in chosen.parts]
+    parts = [saved_services.part(saved, part) for part in chosen.parts]
     served = plan.weights(parts[0].service, choices["model_id"])
     made = plan.instances(runner, parts, served, choices["longest"])
     return plan.Deployment(made, chosen.load, chosen.expected, choices["generator"])
@@ -135,37 +135,3 @@ def _recommended(choices: options.Choices) -> Answer:
     deployments = recommend([offered], rate, targets, arrival_scv=asked["arrival_scv"])
     record = {**answer_file.asked("recommend", asked), **recommend_record(deployments, targets)}
     return answer_file.answer(json.loads(json_text(record)), "command line")
-
-
-def _part(saved: Answer, part: ChosenPart) -> Part:
-    """A part of an answer as a service that can be asked for its memory."""
-    from inference_econ.answers.launching import plan
-    from inference_econ.answers.offer import offer
-    from inference_econ.engine import Pins, Space
-
-    asked = saved.options
-    requests = options.requests(asked, **_lengths(asked))
-    degrees = {name: part.layout[name] for name in ("tp", "dp", "pp", "ep", "dcp") if name in part.layout}
-    pins = Pins(**degrees)
-    speculation = proposals.speculation(asked) if "draft" in asked else None
-    services = offer(options.setup(asked, _chip(saved, part.hardware)), requests, Space(pins, pins.chips), speculation)
-    return plan.Part(services.service(0), part.replicas, part.role)
-
-
-def _lengths(asked: options.Choices) -> dict[str, object]:
-    lengths = {name: asked[name] or 0 for name in ("cached", "shared_prefix")}
-    return {**options.context_or_lengths({"context": None, **asked}), **lengths}
-
-
-def _chip(saved: Answer, name: str) -> str:
-    """The chip of an answer by the name of its file, from what it is called there."""
-    from inference_econ.inputs import catalog
-
-    asked = saved.options
-    tried = [asked["hardware"], *(asked.get("further") or ()), asked.get("decode_on")]
-    for chip in dict.fromkeys(chip for chip in tried if chip):
-        if catalog.hardware(chip).name == name:
-            return str(chip)
-    raise InputError(
-        f"{saved.origin}: {name} is not among the hardware that was asked for: {', '.join(filter(None, tried))}"
-    )

@@ -1,5 +1,6 @@
 """What other packages may use; see ``__init__.py``."""
 
+from . import against as against
 from . import agreement as agreement
 from . import answer_file as answer_file
 from . import assess as assess

@@ -87,11 +87,14 @@ class Chosen:
         The load of all of them that was predicted.
     expected : sequence of Expected
         What was predicted under it.
+    in_flight : float
+        Requests under way in all instances that give answers [1].
     """
 
     parts: Sequence[ChosenPart]
     load: OfferedLoad
     expected: Sequence[Expected]
+    in_flight: float
 
 
 def read(path: str) -> Answer:
@@ -156,7 +159,9 @@ def _one(entries: Sequence[Record], number: int | None, origin: str) -> Record:
 def _recommended(saved: Answer, number: int | None) -> Chosen:
     choice = _one(saved.record["choices"], number or 1, saved.origin)
     part = ChosenPart(choice["hardware"], choice["layout"], choice["replicas"])
-    return Chosen((part,), _rate(saved, choice), _under_load(choice, saved.record["targets"], choice["osl"]))
+    expected = _under_load(choice, saved.record["targets"], choice["osl"])
+    in_flight = choice["in_flight_per_instance"] * choice["replicas"]
+    return Chosen((part,), _rate(saved, choice), expected, in_flight)
 
 
 def _on_frontier(saved: Answer, number: int | None) -> Chosen:
@@ -165,7 +170,7 @@ def _on_frontier(saved: Answer, number: int | None) -> Chosen:
     load = OfferedLoad(concurrency=max(1, round(point["concurrency"])))
     latencies = [_expected(name, "mean", point, f"{name}_seconds") for name in _LATENCIES]
     throughput = _expected("throughput", "mean", point, "tokens_per_second_per_accelerator", point["accelerators"])
-    return Chosen((part,), load, (*latencies, throughput))
+    return Chosen((part,), load, (*latencies, throughput), point["batch"])
 
 
 def _fleet(saved: Answer, number: int | None) -> Chosen:
@@ -181,7 +186,7 @@ def _fleet(saved: Answer, number: int | None) -> Chosen:
     )
     targets = {name: record[f"{name}_promised"] for name in ("ttft_seconds", "tpot_seconds")}
     targets["percentile"] = record["percentile"]
-    return Chosen(parts, _rate(saved, fleet), _under_load(fleet, targets, record["osl"]))
+    return Chosen(parts, _rate(saved, fleet), _under_load(fleet, targets, record["osl"]), fleet["in_flight"])
 
 
 def _rate(saved: Answer, entry: Record) -> OfferedLoad:
