@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 #: Options that say how a deployment is written, not which.
 _WRITING = (
-    "answer", "hardware", "engine", "form", "size", "version", "number", "model_id", "longest", "generator", "output",
-    "quiet",
+    "answer", "hardware", "to", "form", "size", "version", "number", "model_id", "longest", "generator", "image",
+    "output", "quiet",
 )  # fmt: skip
 #: What a deployment can be written as.
 FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo")
@@ -28,11 +28,12 @@ FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo
 @click.command()
 @click.argument("answer", metavar="ANSWER.json|MODEL")
 @click.argument("hardware", type=Name("hardware"), required=False)
-@click.option("--to", "engine", type=click.Choice(["vllm", "sglang", "trtllm"]), required=True, help="Engine.")
+@click.option("--to", type=click.Choice(["vllm", "sglang", "trtllm"]), required=True, help="Engine.")
 @click.option("--engine-version", "version", help="Its version; the newest whose options are recorded by default.")
 @click.option("--as", "form", type=click.Choice(FORMS), default="command", show_default=True, help="What to write.")
 @click.option("--gpus-per-node", "size", type=COUNT, help="Accelerators of a machine [8; 4 of a tray of a rack].")
 @click.option("--choice", "number", type=COUNT, help="Which deployment of the answer; the first of recommend.")
+@click.option("--image", help="Container image; by default the engine's own of that version, for NVIDIA.")
 @click.option("--model-id", help="Weights: Hugging Face id or path; by default those of the model's file.")
 @click.option("--max-model-len", "longest", type=COUNT, help="Longest request; by default as the lengths say.")
 @click.option(
@@ -73,7 +74,7 @@ def _deployment(choices: options.Choices) -> Deployment:
     from inference_econ.answers.launching import plan
     from inference_econ.report import answer_file
 
-    runner = plan.engine(choices["engine"], choices["version"])
+    runner = plan.engine(choices["to"], choices["version"], choices["image"])
     saved = _saved(choices)
     chosen = answer_file.chosen(saved, choices["number"])
     parts = [saved_services.part(saved, part) for part in chosen.parts]
@@ -129,6 +130,8 @@ def _recommended(choices: options.Choices) -> Answer:
     catalog.locate("models", choices["answer"])
     named = {"model": choices["answer"], "hardware": choices["hardware"]}
     asked = {name: value for name, value in choices.items() if name not in _WRITING} | named
+    if asked.get("engine") is None and not asked.get("any_layout"):
+        asked["engine"] = choices["to"]
     requests, targets = options.requests(asked), options.targets(asked)
     offered = options.offer(asked, requests, speculation=proposals.speculation(asked))
     rate = options.request_rate(asked, requests)

@@ -12,21 +12,20 @@ if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Part
     from inference_econ.report.answer_file import Answer, ChosenPart
 
+#: Degrees that decide a layout.
+_DEGREES = ("tp", "dp", "pp", "ep", "dcp")
+
 
 def part(saved: Answer, chosen: ChosenPart) -> Part:
     """A part of an answer as a service that can be asked for its memory."""
     from inference_econ.answers.launching import plan
-    from inference_econ.answers.offer import offer
-    from inference_econ.engine import Pins, Space
 
     asked = saved.options
+    degrees = {name: chosen.layout.get(name) for name in _DEGREES}
+    alone = {**asked, **degrees, "accelerators": None, "max_accelerators": None, "pipeline": True}
     requests = options.requests(asked, **_lengths(asked))
-    degrees = {name: chosen.layout[name] for name in ("tp", "dp", "pp", "ep", "dcp") if name in chosen.layout}
-    pins = Pins(**degrees)
     speculation = proposals.speculation(asked) if "draft" in asked else None
-    services = offer(
-        options.setup(asked, _chip(saved, chosen.hardware)), requests, Space(pins, pins.chips), speculation
-    )
+    services = options.offer(alone, requests, _chip(saved, chosen.hardware), speculation)
     return plan.Part(services.service(0), chosen.replicas, chosen.role)
 
 

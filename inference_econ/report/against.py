@@ -57,7 +57,8 @@ class AgainstPage(Page):
         )
         notes = (
             "Each by itself would explain the whole difference in TPOT if it took so many times as long; prompts that "
-            f"are read beside decoding are in none of them. One run determines one constant (more runs, more): {self.command}",
+            "are read beside decoding are in none of them. One run determines one constant, more runs more: "
+            f"{self.command}",
         )
         return numbers, Table("What of a decode step could explain it", _PARTS, rows, notes)
 

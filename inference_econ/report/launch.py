@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 #: Longest line of a remark.
 _WIDTH = 110
+_ROUTER = (
+    "a router sends prompts to the one and then to the other, and bench to it: --as llm-d and --as dynamo bring one"
+)
 #: The file that an instance of TensorRT-LLM reads.
 CONFIG = "engine.yaml"
 #: What the words behind the name of a script say: which instance, from 0; which of its machines; where the first is.
@@ -70,7 +73,8 @@ def script(deployment: Deployment, size: int) -> str:
     usage = " | ".join(f"{kind.name} [NUMBER [RANK LEADER]]" for kind in kinds)
     template = templates().get_template("command.sh.j2")
     kinds.append(_Kind("bench", command_text(bench.words)))
-    return template.render(remarks=remarks(deployment), kinds=kinds, usage=f"{usage} | bench")
+    router = [_ROUTER] if deployment.disaggregated else []
+    return template.render(remarks=[*remarks(deployment), *router], kinds=kinds, usage=f"{usage} | bench")
 
 
 def _serve(instance: Instance, size: int) -> _Kind:

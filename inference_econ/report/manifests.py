@@ -55,7 +55,7 @@ def _compose_service(instance: Instance, index: int) -> Record:
     devices = [str(first + device) for device in range(instance.accelerators)]
     program, words = len(launch.program), _listening(instance, launch.port)
     service: Record = {
-        "image": instance.engine.image,
+        "image": _image(instance),
         "entrypoint": list(words[:program]),
         "command": list(words[program:]),
         "ports": [{"target": launch.port, "published": str(launch.port + index)}],
@@ -145,7 +145,7 @@ def _container(instance: Instance, words: list[str], *, serves: bool, accelerato
     mounts += [{"name": "config", "mountPath": _FOLDER}] if instance.file else []
     container: Record = {
         "name": "engine",
-        "image": instance.engine.image,
+        "image": _image(instance),
         "command": words,
         "env": [_token()],
         "resources": _resources(instance, accelerators or instance.accelerators),
@@ -157,6 +157,20 @@ def _container(instance: Instance, words: list[str], *, serves: bool, accelerato
         container["startupProbe"] = {**look, "failureThreshold": _LOOKS}
         container["readinessProbe"] = look
     return container
+
+
+def _image(instance: Instance) -> str:
+    """The image of an instance.
+
+    Raises
+    ------
+    InputError
+        If nobody named one for chips that the usual one is not for.
+    """
+    engine, chip = instance.engine, instance.service.setup.hardware
+    if chip.vendor != "NVIDIA" and engine.named_image is None:
+        raise InputError(f"{engine.image} is for NVIDIA; name an image for {chip.name} with --image")
+    return engine.image
 
 
 def _token() -> Record:
@@ -213,7 +227,7 @@ def _llm_d_role(instance: Instance, port: int) -> Record:
     degrees = Degrees.of(instance.service)
     container: Record = {
         "name": "vllm",
-        "image": instance.engine.image,
+        "image": _image(instance),
         "modelCommand": "custom",
         "command": list(words[:program]),
         "args": list(words[program:]),
@@ -257,7 +271,8 @@ _KEYS = {
 def dynamo(deployment: Deployment, size: int) -> str:
     """A DynamoGraphDeployment: a frontend, and workers of each kind."""
     name = _name(deployment.instances[0])
-    image = f"nvcr.io/nvidia/ai-dynamo/{_DYNAMO[deployment.engine.name][0]}:{DYNAMO}"
+    usual = f"nvcr.io/nvidia/ai-dynamo/{_DYNAMO[deployment.engine.name][0]}:{DYNAMO}"
+    image = deployment.engine.named_image or usual
     services: Record = {
         "Frontend": {"componentType": "frontend", "replicas": 1, **_dynamo_pod(image, ["dynamo.frontend"])}
     }

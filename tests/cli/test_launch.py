@@ -145,6 +145,22 @@ def test_speculation_has_the_longest_draft(command: Command, proposer: str, expe
     assert read["--speculative-num-draft-tokens"] == 6
 
 
+@pytest.mark.parametrize(("engine", "version"), [*VERSIONS, ("trtllm", "1.3.0rc3")])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("deepseek_v3", "h200_sxm", "--tp", "1", "--dp", "8", "--pp", "1", "--ep", "8", "--kv", "fp8", "--ngram"),
+        ("llama_3_70b", "h100_sxm", "--tp", "2", "--dp", "1", "--pp", "2"),
+        ("gpt_oss_120b", "h200_sxm", "--tp", "1", "--dp", "1", "--pp", "1", "--isl", "200", "--osl", "100"),
+    ],
+)
+def test_layouts_and_formats_are_read_by_every_version(
+    command: Command, asked: tuple[str, ...], engine: str, version: str
+) -> None:
+    text = command("launch", *asked, "--request-rate", "1", "--to", engine, "--engine-version", version).out
+    assert _parsed(text, engine, version)
+
+
 @pytest.mark.parametrize("generator", ["aiperf", "guidellm"])
 def test_other_load_generators_read_their_commands(answer: Path, command: Command, generator: str) -> None:
     text = command("launch", answer, "--to", "vllm", "--bench", generator).out
@@ -179,6 +195,20 @@ def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Comm
         (
             ("deepseek_v3", "h200_sxm", "--tp", "2", "--dp", "4", "--pp", "1", "--ep", "8", "--to", "trtllm"),
             "no tp2dp4ep8: its attention is cut over all 8 ranks or over none",
+        ),
+        (
+            ("deepseek_v3", "h200_sxm", "--tp", "8", "--dp", "1", "--redundant-experts", "8", "--to", "trtllm"),
+            "from a file of its own (moe_config.load_balancer), which is not written here",
+        ),
+        (
+            (
+                *("deepseek_v3", "h200_sxm", "--tp", "8", "--dcp", "2", "--dp", "1"),
+                "--to",
+                "sglang",
+                "--engine-version",
+                "0.5.3",
+            ),
+            "sglang.launch_server of sglang 0.5.3 has no --dcp-size",
         ),
         ((*PINNED, "--kv", "int8", "--to", "vllm"), "vLLM 0.33.0 has no cache in int8; it has: bf16, fp16, fp8 (--kv)"),
         ((*LLAMA, "--tp", "1", "--dp", "4", "--pp", "1", "--to", "vllm"), "no tp1dp4 of a dense model"),

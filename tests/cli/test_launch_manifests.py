@@ -18,6 +18,7 @@ SCHEMAS = Path(__file__).parents[1] / "fixtures" / "schemas"
 COMMANDS = {"vllm": "vllm serve", "sglang": "sglang.launch_server", "trtllm": "trtllm-serve serve"}
 LLAMA = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tp", "2", "--dp", "1", "--pp", "1")
 DEEPSEEK = ("deepseek_v3", "h200_sxm", "--isl", "4000", "--request-rate", "4")
+AMD = ("llama_3_70b", "mi300x", "--request-rate", "2", "--tp", "1", "--dp", "1", "--pp", "1", "--weights", "fp8")
 WIDE = ("deepseek_v3", "h200_sxm", "--request-rate", "2", "--tp", "8", "--dp", "2", "--pp", "1", "--ep", "16")
 
 #: The answer of disaggregate, which takes seconds: it is asked for once.
@@ -104,6 +105,13 @@ def test_kubernetes_has_all_instances_behind_one_service(command: Command, engin
         starting.options(engine).check_file("trtllm-serve config", file)
 
 
+def test_chips_of_another_vendor_have_a_resource_and_an_image_of_their_own(command: Command) -> None:
+    asked = (*AMD, "--to", "vllm", "--as", "kubernetes", "--image", "rocm/vllm:latest")
+    pod = _of_kind(_documents(command("launch", *asked).out), "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert (container["image"], container["resources"]["limits"]) == ("rocm/vllm:latest", {"amd.com/gpu": "1"})
+
+
 def test_the_benchmark_of_a_service_offers_the_whole_load(command: Command) -> None:
     text = command("launch", *LLAMA, "--to", "vllm", "--as", "kubernetes").out
     assert "--request-rate 5 " in text.replace("\\\n", "")
@@ -182,6 +190,14 @@ def test_pools_are_started_one_by_one_by_a_script(command: Command, apart: Path)
         ((*WIDE, "--to", "vllm", "--as", "kubernetes"), "pods are on one machine each; take --as leaderworkerset"),
         ((*WIDE, "--to", "vllm", "--as", "llm-d"), "values for llm-d are written for instances of at most 8"),
         ((*LLAMA, "--to", "sglang", "--as", "llm-d"), "llm-d is started with vLLM, not with SGLang 0.5.23"),
+        (
+            (*AMD, "--to", "vllm", "--as", "kubernetes"),
+            "is for NVIDIA; name an image for AMD Instinct MI300X 192GB with",
+        ),
+        (
+            (*AMD, "--to", "vllm", "--as", "compose"),
+            "docker compose reserves NVIDIA devices only; take --as kubernetes",
+        ),
         ((*WIDE, "--gpus-per-node", "6", "--to", "vllm"), "16 accelerators does not fill machines of 6"),
     ],
 )

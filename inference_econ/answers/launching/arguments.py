@@ -217,6 +217,11 @@ def _trtllm(
         )
     if degrees.dcp > 1:
         raise InputError(f"{engine.label} has no {degrees.text}; ask again without --dcp")
+    if service.setup.assumptions.experts.redundant:
+        raise InputError(
+            f"{engine.label} reads where redundant experts lie from a file of its own (moe_config.load_balancer), "
+            "which is not written here; ask again without --redundant-experts"
+        )
     if service.speculation is not None and service.speculation.proposer not in _TRTLLM_DECODING:
         known = ", ".join(f"--{name}" for name in _TRTLLM_DECODING)
         raise InputError(f"{engine.label} is not started with --{service.speculation.proposer} here; it has {known}")

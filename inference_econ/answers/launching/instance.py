@@ -31,11 +31,14 @@ class Engine:
         What its commands understand.
     launch : EngineLaunch
         How it is started.
+    named_image : str or None
+        A container image in the place of the usual one.
     """
 
     name: str
     options: EngineOptions
     launch: EngineLaunch
+    named_image: str | None = None
 
     @property
     def label(self) -> str:
@@ -44,8 +47,8 @@ class Engine:
 
     @property
     def image(self) -> str:
-        """The container image of the version."""
-        return self.launch.image.format(version=self.options.version)
+        """The container image that was named, or that of the version."""
+        return self.named_image or self.launch.image.format(version=self.options.version)
 
     def first(self, *names: str) -> str | None:
         """The first of some options that the version has."""

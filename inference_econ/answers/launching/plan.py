@@ -98,15 +98,15 @@ def _part(load: OfferedLoad, share: float) -> OfferedLoad:
     return OfferedLoad(load.requests_per_second * share, None, load.arrival_scv)
 
 
-def engine(name: str, version: str | None = None) -> Engine:
-    """An engine at a recorded version; the newest without one.
+def engine(name: str, version: str | None = None, image: str | None = None) -> Engine:
+    """An engine at a recorded version, the newest without one; perhaps in a container image of another name.
 
     Raises
     ------
     InputError
         If nothing is recorded of it, or of the version.
     """
-    return Engine(name, starting.options(name, version), starting.launch(name))
+    return Engine(name, starting.options(name, version), starting.launch(name), image)
 
 
 def weights(service: Service, named: str | None) -> Weights:
