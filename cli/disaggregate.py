@@ -8,7 +8,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, show
+from . import options, provenance, show
 from .parameters import Name, Number
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
         fleet = budget.largest(pools, means, terms)
     elif rate is not None:
         fleet, together = fleets.smallest(pools, rate, terms), fleets.aggregated(pools, rate, terms)
-    show.emit(DisaggregatedPage(comparison, fleet, together), output)
+    show.emit(DisaggregatedPage(comparison, fleet, together), output, provenance.asked())
 
 
 def _check(choices: options.Choices) -> None:

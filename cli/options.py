@@ -108,10 +108,8 @@ deployment = apply(
     click.option("--ep", type=COUNT, help="Of results: expert-parallel ranks."),
 )
 
-#: What is served, on what, how; see :func:`setup`.
-subject = apply(
-    click.argument("model", type=Name("models")),
-    click.argument("hardware", type=Name("hardware")),
+#: How it is served: formats, price, assumptions and what-ifs.
+manner = apply(
     click.option("--weights", type=click.Choice(DTYPES), help="Number format of the weights; by default as published."),
     click.option("--activations", type=click.Choice(DTYPES), help="Of what operators exchange; by default 16-bit."),
     click.option("--kv", type=click.Choice(DTYPES), help="Of the KV cache; as activations by default."),
@@ -135,6 +133,13 @@ subject = apply(
         metavar="KEY=VALUE",
         help="What-if: hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE.",
     ),
+)
+
+#: What is served, on what, how; see :func:`setup`.
+subject = apply(
+    click.argument("model", type=Name("models")),
+    click.argument("hardware", type=Name("hardware")),
+    manner,
 )
 
 domain = click.option(

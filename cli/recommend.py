@@ -8,7 +8,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, proposals, show
+from . import options, proposals, provenance, show
 from .parameters import Name
 
 if TYPE_CHECKING:
@@ -58,4 +58,4 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
             return recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=progress)
 
         deployments, started = answer(choices), options.among_startable(choices, answer)
-    show.emit(RecommendationPage(deployments, targets, started[0] if started else None), output)
+    show.emit(RecommendationPage(deployments, targets, started[0] if started else None), output, provenance.asked())

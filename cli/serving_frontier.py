@@ -8,7 +8,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, proposals, show
+from . import options, proposals, provenance, show
 from .parameters import NON_NEGATIVE
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def run(choices: options.Choices, output: options.Output) -> None:
         return service_frontier(options.offer(asked, requests, speculation=proposals.speculation(asked)))
 
     front, started = answer(choices), options.among_startable(choices, answer)
-    show.emit(ServingFrontierPage(front, choices["y"] or "cost", _saving(front, started)), output)
+    show.emit(ServingFrontierPage(front, choices["y"] or "cost", _saving(front, started)), output, provenance.asked())
 
 
 def _saving(front: ServiceFrontier, started: ServiceFrontier | None) -> Saving | None:

@@ -26,7 +26,7 @@ _BAR_AFTER_SECONDS = 1.0
 _WIDEST = 140
 
 
-def emit(page: Page, output: Output) -> None:
+def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) -> None:
     """Show an answer in the form that is asked for, and draw it where a picture is; only what is shown is made.
 
     Parameters
@@ -35,12 +35,15 @@ def emit(page: Page, output: Output) -> None:
         What can be shown.
     output : Output
         Where it goes, and in which form.
+    asked : mapping, optional
+        What was asked, for the head of JSON (:func:`.provenance.asked`).
     """
     from inference_econ.report.page import csv_text, json_text
 
     beside = ""
     if output.form == "json":
-        text = json_text(page.record())
+        record = page.record()
+        text = json_text({**asked, **record} if asked is not None and isinstance(record, dict) else record)
     elif output.form == "csv":
         text = csv_text(page.frame())
         if output.path is not None and not output.quiet:

@@ -13,7 +13,7 @@ from inference_econ.calibration import validation
 from inference_econ.errors import InputError
 from inference_econ.report.files import check_place
 
-from . import options, show
+from . import held_run, options, show
 from .parameters import PLACE
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md 
 \b
   inference-econ validate serving_points --by hardware,engine -o predictions.csv
   inference-econ validate result.json --hardware h100_sxm --tp 8 --weights fp8
+  inference-econ validate result.json --against answer.json
 """
 
 
@@ -87,6 +88,10 @@ With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md 
 @click.option("--bound", is_flag=True, help="List measurements that are faster than the preset ideal lets them be.")
 @options.picture("Write a picture of predicted against measured: .svg, .png or .pdf.")
 @click.option("--report", type=PLACE, help="Write the report on all shipped servers (.md), with a picture.")
+@click.option(
+    "--against", type=click.Path(), help="A saved answer that a single result of a load generator is held to."
+)
+@click.option("--choice", type=click.IntRange(1), help="With --against: which deployment of the answer.")
 @options.deployment
 @options.output
 def validate(
@@ -95,10 +100,15 @@ def validate(
     by: tuple[str, ...],
     bound: bool,
     report: str | None,
+    against: str | None,
+    choice: int | None,
     output: options.Output,
     **deployment: Any,
 ) -> None:
     """See the help."""
+    if against is not None:
+        show.emit(held_run.page(datasets, against, choice), output)
+        return
     sources, others = _sorted(datasets)
     keys = [key.strip() for text in by for key in text.split(",") if key.strip()]
     _check(sources, keys, bound=bound)

@@ -5,6 +5,7 @@ from . import counting as counting
 from . import huggingface as huggingface
 from . import profiles as profiles
 from . import schemas as schemas
+from . import starting as starting
 from . import units as units
 from ._base import SourcedSpec as SourcedSpec
 from .asks import AssessAsk as AssessAsk
@@ -43,6 +44,9 @@ from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype
 from .dtype import math_unit as math_unit
+from .engine_launch import EngineLaunch as EngineLaunch
+from .engine_options import EngineOptions as EngineOptions
+from .engine_options import Option as Option
 from .engine_support import CapturedSizes as CapturedSizes
 from .engine_support import ChipSupport as ChipSupport
 from .engine_support import EngineDefaults as EngineDefaults

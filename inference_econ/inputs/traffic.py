@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
@@ -139,6 +140,14 @@ class Length(Spec):
     def least(self) -> float:
         """The shortest; of a lognormal length, which has none, the mean [tokens]."""
         return float(min(self.values))
+
+    @property
+    def longest(self) -> float:
+        """The longest; of a lognormal length, which has none, the one that one in a thousand exceeds [tokens]."""
+        if self.kind != "lognormal":
+            return float(max(self.values))
+        variance = math.log1p(self.variation**2)
+        return float(self.values[0] * math.exp(NormalDist().inv_cdf(0.999) * math.sqrt(variance) - variance / 2.0))
 
     @property
     def scv(self) -> float:

@@ -1,6 +1,8 @@
 """What other packages may use; see ``__init__.py``."""
 
+from . import against as against
 from . import agreement as agreement
+from . import answer_file as answer_file
 from . import assess as assess
 from . import calibrate as calibrate
 from . import catalog as catalog
@@ -13,7 +15,9 @@ from . import frontier as frontier
 from . import gallery as gallery
 from . import hour_cost as hour_cost
 from . import import_model as import_model
+from . import launch as launch
 from . import load as load
+from . import manifests as manifests
 from . import page as page
 from . import prefix_cache as prefix_cache
 from . import price as price

@@ -9,6 +9,7 @@ columns it has is nobody else's business.
 from __future__ import annotations
 
 from inference_econ.calibration.measurements._collections import distinct
+from inference_econ.calibration.measurements._every_statistic import BenchmarkRun, read_run
 from inference_econ.calibration.measurements._files import SHIPPED, cells, read, shipped
 from inference_econ.calibration.measurements._matches import WORKERS_NOT_RECORDED
 from inference_econ.calibration.measurements._names import (
@@ -24,7 +25,8 @@ from inference_econ.calibration.measurements._reports import MeasuredServer, rea
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 
 __all__ = [
-    "FULL_LOADS", "SHIPPED", "WORKERS_NOT_RECORDED", "Load", "MeasuredServer", "Measurement", "Pool", "Row", "Skipped",
+    "FULL_LOADS", "SHIPPED", "WORKERS_NOT_RECORDED", "BenchmarkRun",
+    "Load", "MeasuredServer", "Measurement", "Pool", "Row", "Skipped",
     "UnusableRowError", "cells", "chip_count", "distinct", "engine_name", "format_name", "hardware_name", "model_name",
-    "read", "read_report", "served", "shipped",
+    "read", "read_report", "read_run", "served", "shipped",
 ]  # fmt: skip

@@ -1,0 +1,74 @@
+"""A run of a load generator held against a saved answer: ``validate result.json --against answer.json``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from inference_econ.errors import InputError
+
+from . import saved_services
+
+if TYPE_CHECKING:
+    from inference_econ.answers.launching.plan import Part
+    from inference_econ.calibration import Held, Suspect
+    from inference_econ.report.against import AgainstPage
+    from inference_econ.report.answer_file import Answer, Chosen
+
+
+def page(results: Sequence[str], path: str, number: int | None) -> AgainstPage:
+    """The numbers of a run beside those of an answer.
+
+    Raises
+    ------
+    InputError
+        If there is not one result, or it is of another load than the answer.
+    """
+    from inference_econ import calibration
+    from inference_econ.report import answer_file
+    from inference_econ.report.against import AgainstPage
+
+    if len(results) != 1:
+        raise InputError(f"--against {path}: give one result of a load generator, got {len(results)}")
+    saved = answer_file.read(path)
+    chosen = answer_file.chosen(saved, number)
+    parts = [saved_services.part(saved, part) for part in chosen.parts]
+    replicas = 1 if len(parts) > 1 else parts[0].replicas
+    held = calibration.hold(chosen.expected, chosen.load, replicas, parts[-1].service, calibration.read_run(results[0]))
+    suspects = _suspects(chosen, parts[-1], held)
+    return AgainstPage(
+        f"{results[0]} against {path}", parts, held, suspects, _calibrate(results[0], saved, parts[-1], suspects)
+    )
+
+
+def _suspects(chosen: Chosen, part: Part, held: Sequence[Held]) -> Sequence[Suspect]:
+    """What of a step could explain a TPOT of the median, or the mean, that lies outside its interval."""
+    from inference_econ.calibration import suspects
+
+    outside = [entry for entry in held if entry.expected.measure == "tpot" and entry.inside is False]
+    if not outside:
+        return ()
+    return suspects(part.service, chosen.in_flight / part.replicas, outside[0])
+
+
+def _calibrate(result: str, saved: Answer, part: Part, suspects: Sequence[Suspect]) -> str:
+    """What one types to fit the constant of the likeliest suspect to the run: one run determines no more than one."""
+    from inference_econ.answers.launching.instance import Degrees
+
+    service, degrees = part.service, Degrees.of(part.service)
+    asked = saved.options
+    named = {
+        "--hardware": asked.get("decode_on") or asked["hardware"],
+        "--model": asked["model"],
+        "--weights": service.setup.precision.weights,
+        "--kv": service.setup.precision.kv,
+        "--tp": degrees.tp,
+        "--dp": degrees.dp,
+        "--pp": degrees.pp,
+        "--ep": degrees.ep,
+    }
+    words = ["inference-econ", "calibrate", result]
+    words += [str(word) for name, value in named.items() if value != 1 for word in (name, value)]
+    words += ["--fit", suspects[0].constants[0] if suspects else "chip.hbm_efficiency"]
+    return shlex.join([*words, "-o", "mine.yaml"])

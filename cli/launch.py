@@ -1,0 +1,140 @@
+"""The command that turns an answer into what one types to start it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inference_econ.errors import InputError
+
+from . import options, proposals, saved_services, show
+from .parameters import COUNT, PLACE, Name
+
+if TYPE_CHECKING:
+    from inference_econ.answers.launching.plan import Deployment
+    from inference_econ.report.answer_file import Answer
+
+#: Options that say how a deployment is written, not which.
+_WRITING = (
+    "answer", "hardware", "to", "form", "size", "version", "number", "model_id", "longest", "generator", "image",
+    "output", "quiet",
+)  # fmt: skip
+#: What a deployment can be written as.
+FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo")
+
+
+@click.command()
+@click.argument("answer", metavar="ANSWER.json|MODEL")
+@click.argument("hardware", type=Name("hardware"), required=False)
+@click.option("--to", type=click.Choice(["vllm", "sglang", "trtllm"]), required=True, help="Engine.")
+@click.option("--engine-version", "version", help="Its version; the newest whose options are recorded by default.")
+@click.option("--as", "form", type=click.Choice(FORMS), default="command", show_default=True, help="What to write.")
+@click.option("--gpus-per-node", "size", type=COUNT, help="Accelerators of a machine [8; 4 of a tray of a rack].")
+@click.option("--choice", "number", type=COUNT, help="Which deployment of the answer; the first of recommend.")
+@click.option("--image", help="Container image; by default the engine's own of that version, for NVIDIA.")
+@click.option("--model-id", help="Weights: Hugging Face id or path; by default those of the model's file.")
+@click.option("--max-model-len", "longest", type=COUNT, help="Longest request; by default as the lengths say.")
+@click.option(
+    "--bench",
+    "generator",
+    type=click.Choice(["vllm", "aiperf", "guidellm"]),
+    default="vllm",
+    show_default=True,
+    help="Load generator that holds it to account.",
+)
+@options.manner
+@options.traffic
+@options.layout
+@proposals.proposer
+@click.option("-o", "--output", type=PLACE, help="Write to a file instead.")
+@click.option("--quiet", is_flag=True, help="No remarks.")
+def launch(output: str | None, quiet: bool, **choices: Any) -> None:
+    """What one types to start a deployment, and the run that holds it to account.
+
+    ANSWER.json is what 'recommend', 'frontier --serving' or 'disaggregate' wrote with -o; instead, MODEL and HARDWARE
+    with the options of 'recommend'. Every command line is held against the options of the engine's own parser at
+    --engine-version.
+    """
+    from inference_econ.answers.launching.machines import usual_size
+    from inference_econ.report import launch as report
+    from inference_econ.report import manifests
+
+    writers = (
+        report.script, manifests.compose, manifests.kubernetes, manifests.leader_worker_set, manifests.llm_d,
+        manifests.dynamo,
+    )  # fmt: skip
+    deployment = _deployment(choices)
+    size = choices["size"] or usual_size(deployment.instances[0].service.setup.hardware)
+    show.put(dict(zip(FORMS, writers, strict=True))[choices["form"]](deployment, size), output, quiet=quiet)
+
+
+def _deployment(choices: options.Choices) -> Deployment:
+    from inference_econ.answers.launching import plan
+    from inference_econ.report import answer_file
+
+    runner = plan.engine(choices["to"], choices["version"], choices["image"])
+    saved = _saved(choices)
+    chosen = answer_file.chosen(saved, choices["number"])
+    parts = [saved_services.part(saved, part) for part in chosen.parts]
+    served = plan.weights(parts[0].service, choices["model_id"])
+    made = plan.instances(runner, parts, served, choices["longest"])
+    return plan.Deployment(made, chosen.load, chosen.expected, choices["generator"])
+
+
+def _saved(choices: options.Choices) -> Answer:
+    """The answer of a file, or of the options.
+
+    Raises
+    ------
+    InputError
+        If both are given, or it is neither.
+    """
+    from inference_econ.report import answer_file
+
+    if choices["answer"].endswith(".json") and choices["hardware"] is None:
+        _check_alone(choices["answer"])
+        return answer_file.read(choices["answer"])
+    if choices["hardware"] is None:
+        raise InputError(
+            f"{choices['answer']!r}: give a saved answer (ANSWER.json), or a model and hardware: "
+            "inference-econ launch llama_3_70b h100_sxm --to vllm"
+        )
+    return _recommended(choices)
+
+
+def _check_alone(path: str) -> None:
+    """Refuse options that an answer has settled."""
+    context = click.get_current_context()
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name not in _WRITING
+        and context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise InputError(
+            f"{given[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file"
+        )
+
+
+def _recommended(choices: options.Choices) -> Answer:
+    """What recommend answers to the options, as its file would have it."""
+    from inference_econ.answers.recommend import recommend
+    from inference_econ.inputs import catalog
+    from inference_econ.report import answer_file
+    from inference_econ.report.page import json_text
+    from inference_econ.report.recommend import recommend_record
+
+    catalog.locate("models", choices["answer"])
+    named = {"model": choices["answer"], "hardware": choices["hardware"]}
+    asked = {name: value for name, value in choices.items() if name not in _WRITING} | named
+    if asked.get("engine") is None and not asked.get("any_layout"):
+        asked["engine"] = choices["to"]
+    requests, targets = options.requests(asked), options.targets(asked)
+    offered = options.offer(asked, requests, speculation=proposals.speculation(asked))
+    rate = options.request_rate(asked, requests)
+    deployments = recommend([offered], rate, targets, arrival_scv=asked["arrival_scv"])
+    record = {**answer_file.asked("recommend", asked), **recommend_record(deployments, targets)}
+    return answer_file.answer(json.loads(json_text(record)), "command line")

@@ -1,0 +1,48 @@
+"""Deployments of a saved answer as services again, so that more can be asked of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from inference_econ.errors import InputError
+
+from . import options, proposals
+
+if TYPE_CHECKING:
+    from inference_econ.answers.launching.plan import Part
+    from inference_econ.report.answer_file import Answer, ChosenPart
+
+#: Degrees that decide a layout.
+_DEGREES = ("tp", "dp", "pp", "ep", "dcp")
+
+
+def part(saved: Answer, chosen: ChosenPart) -> Part:
+    """A part of an answer as a service that can be asked for its memory."""
+    from inference_econ.answers.launching import plan
+
+    asked = saved.options
+    degrees = {name: chosen.layout.get(name) for name in _DEGREES}
+    alone = {**asked, **degrees, "accelerators": None, "max_accelerators": None, "pipeline": True}
+    requests = options.requests(asked, **_lengths(asked))
+    speculation = proposals.speculation(asked) if "draft" in asked else None
+    services = options.offer(alone, requests, _chip(saved, chosen.hardware), speculation)
+    return plan.Part(services.service(0), chosen.replicas, chosen.role)
+
+
+def _lengths(asked: options.Choices) -> dict[str, object]:
+    lengths = {name: asked[name] or 0 for name in ("cached", "shared_prefix")}
+    return {**options.context_or_lengths({"context": None, **asked}), **lengths}
+
+
+def _chip(saved: Answer, name: str) -> str:
+    """The chip of an answer by the name of its file, from what it is called there."""
+    from inference_econ.inputs import catalog
+
+    asked = saved.options
+    tried = [asked["hardware"], *(asked.get("further") or ()), asked.get("decode_on")]
+    for chip in dict.fromkeys(chip for chip in tried if chip):
+        if catalog.hardware(chip).name == name:
+            return str(chip)
+    raise InputError(
+        f"{saved.origin}: {name} is not among the hardware that was asked for: {', '.join(filter(None, tried))}"
+    )

@@ -1,0 +1,298 @@
+"""Layouts and formats in the words of each engine: one table per engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from inference_econ.answers.launching.instance import Degrees, Engine, Limits, Role
+from inference_econ.engine import Speculation, has_experts
+from inference_econ.errors import InputError
+from inference_econ.inputs import ModelSpec, Precision
+from inference_econ.serving import Service
+
+#: Sequences up to which each engine captures graphs by itself [1].
+_VLLM_CAPTURES = 512
+#: Formats of 16 bits, which engines can quantise while they load.
+_WIDE = ("bf16", "fp16")
+#: Options, and what the configuration file holds.
+Written = tuple[dict[str, Any], dict[str, Any]]
+
+
+def written(
+    engine: Engine, service: Service, limits: Limits, model: str, role: Role = "both", *, own_weights: bool
+) -> Written:
+    """Options and file of an instance.
+
+    Parameters
+    ----------
+    engine : Engine
+        What shall run it.
+    service : Service
+        The instance.
+    limits : Limits
+        What it is started with.
+    model : str
+        Hugging Face id or path of the weights.
+    role : str
+        What it does.
+    own_weights : bool
+        Whether these weights were named for this very question, and are in the format that was asked for.
+
+    Raises
+    ------
+    InputError
+        If the engine has no such chip, layout, format or speculation.
+    """
+    vendor, launch = service.setup.hardware.vendor, engine.launch
+    if vendor not in launch.vendors:
+        raise InputError(
+            f"{engine.label} does not run on {service.setup.hardware.name}: it has {' and '.join(launch.vendors)}"
+        )
+    degrees = Degrees.of(service)
+    _check(engine, service.setup.model, degrees)
+    given = _format(engine, service, own_weights=own_weights)
+    arguments, file = _TABLES[engine.name](engine, service, degrees, limits, model, given)
+    of_role = _ROLES[engine.name](role, limits) if role != "both" else {}
+    return ({**arguments, **of_role}, file) if engine.name != "trtllm" else (arguments, {**file, **of_role})
+
+
+def _vllm_role(role: Role, limits: Limits) -> dict[str, Any]:
+    """Every instance sends and receives caches, and the router says which."""
+    del role, limits
+    return {"--kv-transfer-config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}
+
+
+def _sglang_role(role: Role, limits: Limits) -> dict[str, Any]:
+    del limits
+    return {"--disaggregation-mode": role, "--disaggregation-transfer-backend": "nixl"}
+
+
+def _trtllm_role(role: Role, limits: Limits) -> dict[str, Any]:
+    """Buffers hold the longest request; prompts are read without steps ahead, which only answers gain from."""
+    ahead = {"disable_overlap_scheduler": True} if role == "prefill" else {}
+    return {**ahead, "cache_transceiver_config": {"backend": "DEFAULT", "max_tokens_in_buffer": limits.tokens}}
+
+
+def _check(engine: Engine, model: ModelSpec, degrees: Degrees) -> None:
+    """Refuse layouts that no engine has."""
+    if degrees.dp > 1 and not has_experts(model):
+        raise InputError(
+            f"{engine.label} has no {degrees.text} of a dense model: each of its data-parallel ranks is a whole "
+            f"replica; ask again with --dp 1, and replicas come by themselves"
+        )
+
+
+def _format(engine: Engine, service: Service, *, own_weights: bool) -> str | None:
+    """What the engine's option for the format of weights must say; None if the weights say it.
+
+    Raises
+    ------
+    InputError
+        If the engine cannot make this format of the published weights.
+    """
+    model, precision = service.setup.model, service.setup.precision
+    published = Precision.of(model)
+    if own_weights or precision.of_weights == published.of_weights:
+        return None
+    quantised = engine.launch.quantised_on_load
+    if published.of_weights[0] in _WIDE and len(published.of_weights) == 1 and precision.weights in quantised:
+        return quantised[precision.weights]
+    named = ", ".join(quantised) or "none"
+    raise InputError(
+        f"{model.name} is published in {published.weights}, and {engine.label} cannot make {precision.weights} of that "
+        f"while it loads (it makes: {named}); name weights in {precision.weights} with --model-id"
+    )
+
+
+def _cache(engine: Engine, service: Service) -> str:
+    """What the engine's option for the format of the cache must say.
+
+    Raises
+    ------
+    InputError
+        If it has no such cache.
+    """
+    kv, names = service.setup.precision.kv, engine.launch.caches
+    if kv not in names:
+        raise InputError(f"{engine.label} has no cache in {kv}; it has: {', '.join(names)} (--kv)")
+    return names[kv]
+
+
+def _vllm(
+    engine: Engine, service: Service, degrees: Degrees, limits: Limits, model: str, weights: str | None
+) -> Written:
+    """vLLM: experts are cut over all of DP x TP, or each of them is."""
+    if degrees.ep not in (1, degrees.stage):
+        raise InputError(
+            f"{engine.label} has no {degrees.text}: its experts lie on all {degrees.stage} ranks of DP x TP or each is "
+            f"cut over them; ask again with --ep {degrees.stage} or --ep 1"
+        )
+    capturing = engine.first("--max-cudagraph-capture-size", "--cuda-graph-sizes")
+    cache, redundant = _cache(engine, service), service.setup.assumptions.experts.redundant
+    chosen: dict[str | None, Any] = {
+        "model_tag": model,
+        "--tensor-parallel-size": degrees.tp,
+        "--pipeline-parallel-size": degrees.pp if degrees.pp > 1 else None,
+        "--data-parallel-size": degrees.dp if degrees.dp > 1 else None,
+        "--decode-context-parallel-size": degrees.dcp if degrees.dcp > 1 else None,
+        "--enable-expert-parallel": degrees.ep > 1 or None,
+        "--enable-eplb": bool(redundant) or None,
+        "--eplb-config": {"num_redundant_experts": redundant} if redundant else None,
+        "--quantization": weights,
+        "--kv-cache-dtype": None if cache == "auto" else cache,
+        "--max-model-len": limits.tokens,
+        "--max-num-seqs": limits.sequences,
+        "--max-num-batched-tokens": limits.step_tokens,
+        "--gpu-memory-utilization": _down(limits.room.usable / limits.room.total),
+        capturing: _captured(limits.sequences) if limits.sequences > _VLLM_CAPTURES else None,
+        "--speculative-config": _vllm_speculation(engine, service.speculation),
+    }
+    return _given(chosen), {}
+
+
+def _vllm_speculation(engine: Engine, speculation: Speculation | None) -> dict[str, Any] | None:
+    if speculation is None:
+        return None
+    length = {"num_speculative_tokens": speculation.longest}
+    if speculation.proposer == "mtp":
+        return {"method": "mtp", **length}
+    if speculation.proposer == "ngram":
+        return {"method": "ngram", **length}
+    return {"method": "draft_model", "model": _draft(engine, speculation), **length}
+
+
+def _sglang(
+    engine: Engine, service: Service, degrees: Degrees, limits: Limits, model: str, weights: str | None
+) -> Written:
+    """SGLang: ranks of a stage are counted together; groups of them have attention of their own."""
+    capturing = engine.first("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs")
+    cache, redundant = _cache(engine, service), service.setup.assumptions.experts.redundant
+    chosen: dict[str | None, Any] = {
+        "--model-path": model,
+        "--tp-size": degrees.stage,
+        "--pp-size": degrees.pp if degrees.pp > 1 else None,
+        "--dp-size": degrees.dp if degrees.dp > 1 else None,
+        "--enable-dp-attention": degrees.dp > 1 or None,
+        "--ep-size": degrees.ep if degrees.ep > 1 else None,
+        "--dcp-size": degrees.dcp if degrees.dcp > 1 else None,
+        "--enable-eplb": bool(redundant) or None,
+        "--ep-num-redundant-experts": redundant or None,
+        "--quantization": weights,
+        "--kv-cache-dtype": None if cache == "auto" else cache,
+        "--context-length": limits.tokens,
+        "--max-running-requests": limits.sequences * degrees.dp,
+        "--chunked-prefill-size": limits.step_tokens * degrees.dp,
+        "--mem-fraction-static": _down((limits.room.weights + limits.room.cache) / limits.room.total),
+        capturing: _captured(limits.sequences),
+        **_sglang_speculation(engine, service.speculation),
+    }
+    return _given(chosen), {}
+
+
+def _sglang_speculation(engine: Engine, speculation: Speculation | None) -> dict[str | None, Any]:
+    if speculation is None:
+        return {}
+    algorithm = {"mtp": "NEXTN", "ngram": "NGRAM"}.get(speculation.proposer, "STANDALONE")
+    draft = _draft(engine, speculation) if algorithm == "STANDALONE" else None
+    return {
+        "--speculative-algorithm": algorithm,
+        "--speculative-draft-model-path": draft,
+        "--speculative-num-steps": speculation.longest,
+        "--speculative-eagle-topk": None if algorithm == "NGRAM" else 1,
+        "--speculative-num-draft-tokens": speculation.longest + 1,
+    }
+
+
+def _trtllm(
+    engine: Engine, service: Service, degrees: Degrees, limits: Limits, model: str, weights: str | None
+) -> Written:
+    """TensorRT-LLM: attention is cut over all ranks of a stage, or over none."""
+    del weights  # it quantises nothing while it loads
+    if degrees.dp > 1 and degrees.tp > 1:
+        raise InputError(
+            f"{engine.label} has no {degrees.text}: its attention is cut over all {degrees.stage} ranks or over none; "
+            f"ask again with --tp {degrees.stage} --dp 1 or --tp 1 --dp {degrees.stage}"
+        )
+    if degrees.dcp > 1:
+        raise InputError(f"{engine.label} has no {degrees.text}; ask again without --dcp")
+    if service.setup.assumptions.experts.redundant:
+        raise InputError(
+            f"{engine.label} reads where redundant experts lie from a file of its own (moe_config.load_balancer), "
+            "which is not written here; ask again without --redundant-experts"
+        )
+    if service.speculation is not None and service.speculation.proposer not in _TRTLLM_DECODING:
+        known = ", ".join(f"--{name}" for name in _TRTLLM_DECODING)
+        raise InputError(f"{engine.label} is not started with --{service.speculation.proposer} here; it has {known}")
+    left = limits.room.total - limits.room.weights - limits.room.workspace
+    chosen: dict[str | None, Any] = {
+        "model": model,
+        "--tp_size": degrees.stage,
+        "--pp_size": degrees.pp if degrees.pp > 1 else None,
+        "--ep_size": degrees.ep if degrees.ep > 1 else None,
+        "--max_seq_len": limits.tokens,
+        "--max_batch_size": limits.sequences,
+        "--max_num_tokens": limits.step_tokens,
+        "--kv_cache_free_gpu_memory_fraction": _down(limits.room.cache / left),
+    }
+    file: dict[str, Any] = {
+        "enable_attention_dp": degrees.dp > 1,
+        "enable_chunked_prefill": True,
+        "cuda_graph_config": {"enable_padding": True, "max_batch_size": limits.sequences},
+        "kv_cache_config": {"dtype": _cache(engine, service)},
+    }
+    if service.speculation is not None:
+        kind, length = _TRTLLM_DECODING[service.speculation.proposer]
+        file["speculative_config"] = {"decoding_type": kind, length: service.speculation.longest}
+    return _given(chosen), file
+
+
+#: What TensorRT-LLM calls who proposes tokens, and their number.
+_TRTLLM_DECODING = {"mtp": ("MTP", "num_nextn_predict_layers"), "ngram": ("NGram", "max_draft_len")}
+
+
+def _draft(engine: Engine, speculation: Speculation) -> str:
+    """Where the weights of the draft model are.
+
+    Raises
+    ------
+    InputError
+        If there is none, or nobody knows.
+    """
+    draft = speculation.model
+    if draft is None:
+        raise InputError(
+            f"{engine.label} needs the weights of an EAGLE head, which no file here names; take --mtp, --ngram or "
+            "--draft"
+        )
+    if draft.huggingface_id is None:
+        raise InputError(f"{draft.name} has no huggingface_id, so that {engine.label} cannot load it")
+    return draft.huggingface_id
+
+
+def _captured(sequences: int) -> int:
+    """The largest captured step: engines pad to multiples of eight [1]."""
+    return max(1, math.ceil(sequences / 8) * 8) if sequences > 8 else sequences
+
+
+def _down(share: float) -> float:
+    """A share of memory with three digits, never more [1]."""
+    return math.floor(share * 1e3) / 1e3
+
+
+def _given(chosen: dict[str | None, Any]) -> dict[str, Any]:
+    """The options that are really given."""
+    return {name: value for name, value in chosen.items() if name is not None and value is not None}
+
+
+_ROLES: Mapping[str, Callable[[Role, Limits], dict[str, Any]]] = {
+    "vllm": _vllm_role,
+    "sglang": _sglang_role,
+    "trtllm": _trtllm_role,
+}
+_TABLES: Mapping[str, Callable[[Engine, Service, Degrees, Limits, str, str | None], Written]] = {
+    "vllm": _vllm,
+    "sglang": _sglang,
+    "trtllm": _trtllm,
+}

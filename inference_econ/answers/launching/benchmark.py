@@ -1,0 +1,204 @@
+"""The run that holds a deployment to account: a load generator at the predicted load, with the same lengths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from inference_econ.answers.launching.instance import words
+from inference_econ.errors import InputError
+from inference_econ.inputs import EngineOptions, Length, Requests, starting
+
+#: Load generators whose options are recorded.
+Generator = Literal["vllm", "aiperf", "guidellm"]
+#: Seconds that a run at a rate lasts, rounds of a run at a concurrency, and requests of any run at least [s], [1].
+_SECONDS, _ROUNDS, _LEAST = 180.0, 10, 100
+#: Where a run is written.
+RESULT = "result.json"
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedLoad:
+    """What a run offers to one address.
+
+    Attributes
+    ----------
+    requests_per_second : float or None
+        Rate [1/s], or None for a constant number under way.
+    concurrency : int or None
+        Requests under way all the time [1], or None for a rate.
+    arrival_scv : float
+        Burstiness of a rate, 1 if Poisson [1].
+    """
+
+    requests_per_second: float | None = None
+    concurrency: int | None = None
+    arrival_scv: float = 1.0
+
+    @property
+    def requests(self) -> int:
+        """Requests of a run [1]."""
+        wanted = (self.requests_per_second or 0.0) * _SECONDS + (self.concurrency or 0) * _ROUNDS
+        return max(_LEAST, math.ceil(wanted))
+
+    @property
+    def text(self) -> str:
+        """The load in words."""
+        if self.concurrency is not None:
+            return f"{self.concurrency} requests under way"
+        return f"{self.requests_per_second:.4g} requests/s"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of a load generator.
+
+    Attributes
+    ----------
+    options : EngineOptions
+        What its command understands.
+    command : str
+        ``vllm bench serve``, ``aiperf profile`` or ``guidellm run``.
+    arguments : mapping
+        Options with their values.
+    """
+
+    options: EngineOptions
+    command: str
+    arguments: Mapping[str, Any]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The command line."""
+        return (*self.command.split(), *words(self.arguments))
+
+    def check(self) -> None:
+        """Hold the command line against what the generator's own parser reads."""
+        self.options.parse(self.command, words(self.arguments))
+
+
+def run(generator: Generator, model: str, url: str, requests: Requests, load: OfferedLoad, server: str = "") -> Run:
+    """The run of a load generator against a server.
+
+    Parameters
+    ----------
+    generator : str
+        ``vllm``, ``aiperf`` or ``guidellm``.
+    model : str
+        What the server calls the model, whose tokenizer is taken.
+    url : str
+        Where the server listens.
+    requests : Requests
+        Lengths.
+    load : OfferedLoad
+        What is offered.
+    server : str
+        Version of vLLM on the server, whose own generator is then taken; empty for the newest that is recorded.
+
+    Raises
+    ------
+    InputError
+        If the generator cannot offer such requests.
+    """
+    version = server if generator == "vllm" and server in starting.versions("vllm") else None
+    options = starting.options(generator, version)
+    command = next(name for name in _COMMANDS if name.startswith(generator) and name in options.commands)
+    made = Run(options, command, _ARGUMENTS[generator](model, url, requests, load))
+    made.check()
+    return made
+
+
+_COMMANDS = ("vllm bench serve", "aiperf profile", "guidellm run")
+
+
+def _vllm(model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
+    prefix = round(requests.shared_prefix)
+    spread = _range_ratio(requests)
+    offered: dict[str, Any] = {"--max-concurrency": load.concurrency}
+    if load.requests_per_second is not None:
+        offered = {"--request-rate": float(load.requests_per_second)}
+        if load.arrival_scv not in (0.0, 1.0):
+            offered["--burstiness"] = 1.0 / load.arrival_scv
+    return {
+        "--backend": "openai",
+        "--base-url": url,
+        "--model": model,
+        "--dataset-name": "random",
+        **({"--random-prefix-len": prefix} if prefix else {}),
+        "--random-input-len": round(requests.isl.mean) - prefix,
+        "--random-output-len": round(requests.osl.mean),
+        "--random-range-ratio": spread,
+        **offered,
+        "--num-prompts": load.requests,
+        "--ignore-eos": True,
+        "--percentile-metrics": "ttft,tpot,itl,e2el",
+        "--metric-percentiles": "50,90,99",
+        "--save-result": True,
+        "--result-filename": RESULT,
+    }
+
+
+def _range_ratio(requests: Requests) -> float:
+    """How far lengths are from their mean at most, over the mean, which is one number for prompts and answers [1]."""
+    return min(_half_width(requests.isl), _half_width(requests.osl))
+
+
+def _half_width(length: Length) -> float:
+    return 0.0 if length.kind != "uniform" else (length.values[1] - length.values[0]) / (2.0 * length.mean)
+
+
+def _aiperf(model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
+    offered: dict[str, Any] = {"--concurrency": load.concurrency}
+    if load.requests_per_second is not None:
+        offered = {"--request-rate": float(load.requests_per_second), "--request-rate-mode": _arrivals(load)}
+    return {
+        "--model": model,
+        "--url": url,
+        "--endpoint-type": "completions",
+        "--streaming": True,
+        "--isl": round(requests.isl.mean),
+        "--osl": round(requests.osl.mean),
+        "--extra-inputs": "ignore_eos:true",
+        **offered,
+        "--request-count": load.requests,
+        "--artifact-dir": ".",
+    }
+
+
+def _guidellm(model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
+    profile = f"kind=concurrent,streams={load.concurrency}"
+    if load.requests_per_second is not None:
+        profile = f"kind={_arrivals(load)},rate={load.requests_per_second:g}"
+    lengths = f"prompt_tokens={round(requests.isl.mean)},output_tokens={round(requests.osl.mean)}"
+    return {
+        "--backend": f"kind=openai_http,target={url},model={model}",
+        "--profile": profile,
+        "--data": f"kind=synthetic_text,{lengths}",
+        "--constraint": f"kind=max_requests,count={load.requests}",
+        "--output": f"kind=json,path={RESULT}",
+    }
+
+
+def _arrivals(load: OfferedLoad) -> str:
+    """What generators call arrivals at a rate.
+
+    Raises
+    ------
+    InputError
+        If they have no word for such arrivals.
+    """
+    known = {0.0: "constant", 1.0: "poisson"}
+    if load.arrival_scv not in known:
+        raise InputError(
+            f"--arrival-scv {load.arrival_scv:g}: the generator has 0 (constant) and 1 (Poisson); take --bench vllm"
+        )
+    return known[load.arrival_scv]
+
+
+_ARGUMENTS: Mapping[str, Callable[[str, str, Requests, OfferedLoad], dict[str, Any]]] = {
+    "vllm": _vllm,
+    "aiperf": _aiperf,
+    "guidellm": _guidellm,
+}

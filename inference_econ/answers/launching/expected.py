@@ -1,0 +1,57 @@
+"""What was predicted of a deployment under a load, and how far off it may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+#: What a run is held against.
+Measure = Literal["ttft", "tpot", "throughput"]
+#: How they are called, their unit, and how many of it make a base unit.
+UNITS: dict[Measure, tuple[str, str, float]] = {
+    "ttft": ("TTFT", "ms", 1e3),
+    "tpot": ("TPOT", "ms", 1e3),
+    "throughput": ("output tokens/s", "", 1.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One predicted number.
+
+    Attributes
+    ----------
+    measure : str
+        ``ttft`` [s], ``tpot`` [s] or ``throughput`` [output tokens/s].
+    statistic : str
+        ``mean``, ``p50``, ``p90`` or ``p99`` of requests.
+    value : float
+        Predicted.
+    low, high : float or None
+        Interval; None where nobody knows it.
+    promised : float or None
+        What was promised of this very number; None if nothing was.
+    """
+
+    measure: Measure
+    statistic: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    promised: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Which number it is."""
+        label = UNITS[self.measure][0]
+        return label if self.measure == "throughput" else f"{label} {self.statistic}"
+
+    @property
+    def text(self) -> str:
+        """The number with its interval and promise in words."""
+        _, unit, factor = UNITS[self.measure]
+        between = (
+            "" if self.low is None or self.high is None else f" ({factor * self.low:.4g} to {factor * self.high:.4g})"
+        )
+        promised = "" if self.promised is None else f", promised {factor * self.promised:.4g}"
+        return f"{self.name} {factor * self.value:.4g}{between}{' ' if unit else ''}{unit}{promised}"

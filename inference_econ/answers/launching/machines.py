@@ -1,0 +1,90 @@
+"""Instances on machines: how many each needs, and what each of them is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from inference_econ.answers.launching.instance import Degrees, Instance, words
+from inference_econ.errors import InputError
+from inference_econ.inputs import HardwareSpec
+
+#: Accelerators of a machine where nothing else is said: of a tray of a rack, and of a server [1].
+_TRAY, _SERVER = 4, 8
+#: Ports that machines of an instance meet at [1].
+_MEETING, _DATA_PARALLEL = 29500, 13345
+
+
+def usual_size(hardware: HardwareSpec) -> int:
+    """Accelerators of a machine: trays of four where a link domain is a rack, else servers of eight [1]."""
+    return _TRAY if hardware.link_domain > _SERVER else _SERVER
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One machine of an instance.
+
+    Attributes
+    ----------
+    rank : str
+        Its number among them, from 0, or what a shell makes that number of.
+    leader : str
+        Address of the first.
+    """
+
+    rank: str
+    leader: str
+
+
+def machines(instance: Instance, size: int) -> int:
+    """Machines of a size that an instance needs [1].
+
+    Raises
+    ------
+    InputError
+        If it does not fill them, or the engine is not started on several.
+    """
+    if instance.accelerators <= size:
+        return 1
+    if instance.accelerators % size:
+        raise InputError(
+            f"an instance of {instance.accelerators} accelerators does not fill machines of {size} (--gpus-per-node)"
+        )
+    if instance.engine.name == "trtllm":
+        raise InputError(
+            f"{instance.engine.label} starts instances over several machines by MPI, which is not written here; take "
+            f"an instance of at most {size} accelerators"
+        )
+    instance.engine.options.parse(
+        instance.engine.launch.command, [*words(instance.arguments), *told(instance, size, Machine("0", "leader"))]
+    )
+    return instance.accelerators // size
+
+
+def told(instance: Instance, size: int, machine: Machine) -> list[str]:
+    """Words for one machine of an instance that has several."""
+    count = instance.accelerators // size
+    if instance.engine.name == "sglang":
+        address = {"--dist-init-addr": f"{machine.leader}:{_MEETING}"}
+        return words({"--nnodes": count, "--node-rank": machine.rank, **address})
+    degrees = Degrees.of(instance.service)
+    if degrees.dp > 1 and size % (degrees.tp * degrees.pp) == 0:
+        return words(_data_parallel(size // (degrees.tp * degrees.pp), machine))
+    return words({"--nnodes": count, "--node-rank": machine.rank, "--master-addr": machine.leader})
+
+
+def _data_parallel(local: int, machine: Machine) -> Mapping[str, Any]:
+    """VLLM's data-parallel ranks of one machine."""
+    first = "0" if machine.rank == "0" else f"$(({machine.rank} * {local}))"
+    return {
+        "--data-parallel-size-local": local,
+        "--data-parallel-start-rank": first,
+        "--data-parallel-address": machine.leader,
+        "--data-parallel-rpc-port": _DATA_PARALLEL,
+    }
+
+
+def headless(instance: Instance, rank: str) -> str | None:
+    """What tells vLLM on all machines but the first to listen to nobody; nothing for other engines."""
+    return f'$([ "{rank}" = 0 ] || echo --headless)' if instance.engine.name == "vllm" else None

@@ -1,0 +1,156 @@
+"""A whole deployment: its instances, where they listen, and the run that holds it to account."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inference_econ.answers.launching.arguments import written
+from inference_econ.answers.launching.benchmark import Generator, OfferedLoad, Run, run
+from inference_econ.answers.launching.expected import Expected
+from inference_econ.answers.launching.instance import Engine, Instance, Limits, Role
+from inference_econ.errors import InputError
+from inference_econ.inputs import starting
+from inference_econ.serving import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some equal instances of a deployment.
+
+    Attributes
+    ----------
+    service : Service
+        One of them.
+    replicas : int
+        How many there are [1].
+    role : str
+        What they do.
+    """
+
+    service: Service
+    replicas: int
+    role: Role = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Which weights are served.
+
+    Attributes
+    ----------
+    model : str
+        Hugging Face id, or a path.
+    own : bool
+        Whether they were named for this very question, and are in the format that was asked for.
+    """
+
+    model: str
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What is started, and how it is held to account.
+
+    Attributes
+    ----------
+    instances : sequence of Instance
+        One of each kind.
+    load : OfferedLoad
+        Of the whole deployment.
+    expected : sequence of Expected
+        What was predicted under that load.
+    generator : str
+        Which load generator offers it.
+    """
+
+    instances: Sequence[Instance]
+    load: OfferedLoad
+    expected: Sequence[Expected]
+    generator: Generator = "vllm"
+
+    @property
+    def engine(self) -> Engine:
+        """What runs all instances."""
+        return self.instances[0].engine
+
+    @property
+    def accelerators(self) -> int:
+        """Accelerators of all instances [1]."""
+        return sum(instance.accelerators * instance.replicas for instance in self.instances)
+
+    @property
+    def disaggregated(self) -> bool:
+        """Whether prompts and answers are on instances of their own."""
+        return len(self.instances) > 1
+
+    def run(self, url: str, share: float = 1.0) -> Run:
+        """The run of the load generator against an address that gets a share of the load [1]."""
+        first = self.instances[0]
+        version = self.engine.options.version if self.engine.name == "vllm" else ""
+        return run(self.generator, first.model, url, first.service.requests, _part(self.load, share), version)
+
+
+def _part(load: OfferedLoad, share: float) -> OfferedLoad:
+    if load.requests_per_second is None:
+        return load
+    return OfferedLoad(load.requests_per_second * share, None, load.arrival_scv)
+
+
+def engine(name: str, version: str | None = None, image: str | None = None) -> Engine:
+    """An engine at a recorded version, the newest without one; perhaps in a container image of another name.
+
+    Raises
+    ------
+    InputError
+        If nothing is recorded of it, or of the version.
+    """
+    return Engine(name, starting.options(name, version), starting.launch(name), image)
+
+
+def weights(service: Service, named: str | None) -> Weights:
+    """The weights that were named, or those of the model's file.
+
+    Raises
+    ------
+    InputError
+        If nobody knows any.
+    """
+    if named is not None:
+        return Weights(named, own=True)
+    model = service.setup.model
+    if model.huggingface_id is None:
+        raise InputError(f"{model.name} has no huggingface_id; name its weights with --model-id ORGANISATION/NAME")
+    return Weights(model.huggingface_id)
+
+
+def instances(runner: Engine, parts: Sequence[Part], served: Weights, longest: int | None = None) -> list[Instance]:
+    """One instance of each part, held against the engine's own parser.
+
+    Parameters
+    ----------
+    runner : Engine
+        What runs them.
+    parts : sequence of Part
+        What was predicted.
+    served : Weights
+        Which weights.
+    longest : int, optional
+        Prompt and answer of the longest request [tokens]; by default what the requests say.
+
+    Raises
+    ------
+    InputError
+        If the engine cannot run a part, or would not start with it.
+    """
+    made = []
+    for part in parts:
+        limits = Limits.of(part.service, runner.launch, longest)
+        arguments, file = written(runner, part.service, limits, served.model, part.role, own_weights=served.own)
+        instance = Instance(
+            runner, part.service, served.model, limits, arguments, file, replicas=part.replicas, role=part.role
+        )
+        instance.check()
+        made.append(instance)
+    return made

@@ -1,0 +1,197 @@
+"""A run held against what was predicted of a deployment: kept or not, and what could explain the difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inference_econ.answers.explain import explain
+from inference_econ.answers.launching.benchmark import OfferedLoad
+from inference_econ.answers.launching.expected import Expected
+from inference_econ.calibration.measurements import BenchmarkRun
+from inference_econ.engine import Pins
+from inference_econ.errors import InputError
+from inference_econ.serving import Service
+
+#: How far loads and mean lengths of a run may be from those of a prediction [1].
+_LOADS, _LENGTHS = 0.03, 0.1
+#: Constants that a part of a step rests on, for a fit.
+CONSTANTS = {
+    "compute": ("chip.math_efficiency", "experts.math_efficiency"),
+    "weights": ("chip.hbm_efficiency", "experts.hbm_efficiency"),
+    "activations": ("chip.hbm_efficiency",),
+    "kv_cache": ("attention.kv_hbm_efficiency",),
+    "launches": ("host.graph_launch",),
+    "host": ("host.step_overhead", "host.sequence_overhead"),
+}
+#: Of the parts of communication.
+_NETWORK = ("network.collective_overhead",)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One number of a run beside its prediction.
+
+    Attributes
+    ----------
+    expected : Expected
+        Predicted.
+    measured : float
+        Of the run, in the same unit.
+    """
+
+    expected: Expected
+    measured: float
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether it lies in the interval; None where there is none."""
+        low, high = self.expected.low, self.expected.high
+        return None if low is None or high is None else low <= self.measured <= high
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether the promise was kept; None where nothing was promised."""
+        promised = self.expected.promised
+        return None if promised is None else self.measured <= promised
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A part of a decode step that could explain a difference by itself.
+
+    Attributes
+    ----------
+    part : str
+        Of :data:`inference_econ.engine.step.PARTS`.
+    seconds : float
+        Predicted [s].
+    factor : float
+        How many times as long it would have to take [1].
+    """
+
+    part: str
+    seconds: float
+    factor: float
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """The constants that it rests on."""
+        return CONSTANTS.get(self.part, _NETWORK)
+
+
+def hold(
+    expected: Sequence[Expected], load: OfferedLoad, instances: int, service: Service, run: BenchmarkRun
+) -> list[Held]:
+    """The numbers of a run beside those that were predicted.
+
+    Parameters
+    ----------
+    expected : sequence of Expected
+        Of the whole deployment.
+    load : OfferedLoad
+        Of the whole deployment.
+    instances : int
+        Equal instances, one of which may have been run by itself [1].
+    service : Service
+        One of them.
+    run : BenchmarkRun
+        What was measured.
+
+    Raises
+    ------
+    InputError
+        If the run had another load or other lengths, or no such statistic.
+    """
+    share = _share(load, instances, run)
+    _check_lengths(service, run)
+    held = []
+    for entry in expected:
+        if entry.measure == "throughput":
+            low, high = (None if end is None else end * share for end in (entry.low, entry.high))
+            held.append(Held(Expected("throughput", "mean", entry.value * share, low, high), run.throughput))
+        elif (entry.measure, entry.statistic) in run.latencies:
+            held.append(Held(entry, run.latencies[entry.measure, entry.statistic]))
+    return held
+
+
+def _share(load: OfferedLoad, instances: int, run: BenchmarkRun) -> float:
+    """The part of the whole load that the run offered: all, or that of one instance [1].
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    offered, whole = (
+        (run.requests_per_second, load.requests_per_second)
+        if load.concurrency is None
+        else (run.concurrency, load.concurrency)
+    )
+    for share in (1.0, 1.0 / instances):
+        if offered is not None and whole is not None and math.isclose(offered, whole * share, rel_tol=_LOADS):
+            return share
+    each = f", or one of its {instances} instances alone" if instances > 1 else ""
+    had = (
+        f"{run.concurrency:g} requests under way"
+        if run.requests_per_second is None and run.concurrency
+        else (f"{run.requests_per_second or math.inf:g} requests/s")
+    )
+    raise InputError(
+        f"the run offered {had}, and the answer is about {load.text} to the whole deployment{each}; run the benchmark "
+        "that 'inference-econ launch' writes"
+    )
+
+
+def _check_lengths(service: Service, run: BenchmarkRun) -> None:
+    """Refuse a run of other requests.
+
+    Raises
+    ------
+    InputError
+        If mean lengths differ.
+    """
+    asked = service.requests.isl.mean, service.requests.osl.mean
+    for name, measured, wanted in zip(("input", "output"), (run.isl, run.osl), asked, strict=True):
+        if abs(measured / wanted - 1.0) > _LENGTHS:
+            raise InputError(
+                f"the run had {measured:.4g} {name} tokens per request, and the answer is about {wanted:g}; run the "
+                "benchmark that 'inference-econ launch' writes"
+            )
+
+
+def suspects(service: Service, batch: float, held: Held, most: int = 4) -> list[Suspect]:
+    """The parts of a decode step that are large enough to explain a difference in TPOT, the likeliest first.
+
+    Parameters
+    ----------
+    service : Service
+        The instance.
+    batch : float
+        Requests under way in it [1].
+    held : Held
+        A TPOT of the run.
+    most : int
+        How many are wanted [1].
+
+    Notes
+    -----
+    Steps with prompts are in the TPOT, but not among the parts; a part that would have to take less than nothing
+    explains nothing.
+    """
+    plans, dp = service.plans, service.plans.stage / service.plans.attention_ranks
+    degrees = {"tp": plans.attention_ranks[0], "dp": dp[0], "pp": plans.pp[0]}
+    ep = None if plans.ep is None else plans.ep[0]
+    groups = float(dp[0] * plans.pp[0])
+    rounded = max(groups, round(batch / groups) * groups)
+    pins = Pins(**{name: int(value) for name, value in degrees.items()}, ep=ep, batch=rounded, dcp=int(plans.dcp))
+    costs = explain(service.setup, pins, context=service.setup.context).costs
+    difference = held.measured - held.expected.value
+    listed = []
+    for part, values in costs.parts.items():
+        seconds = float(values.ravel()[0])
+        factor = 1.0 + difference / seconds if seconds > 0 else 0.0
+        if factor > 0:
+            listed.append(Suspect(part, seconds, factor))
+    return sorted(listed, key=lambda suspect: abs(math.log(suspect.factor)))[:most]

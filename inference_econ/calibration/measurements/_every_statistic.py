@@ -1,0 +1,96 @@
+"""All percentiles of one run of a load generator, and the load that it offered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from inference_econ.calibration.measurements._reports import Json, _anywhere, _load, _needed, _runs, _statistic
+from inference_econ.calibration.measurements._rows import UnusableRowError, positive
+from inference_econ.errors import InputError
+
+#: Statistics of latencies: as we call them, as ``vllm bench serve`` begins their names, and as AIPerf does.
+_STATISTICS = (("mean", "mean", "avg"), ("p50", "median", "p50"), ("p90", "p90", "p90"), ("p99", "p99", "p99"))
+_AIPERF = {"ttft": "time_to_first_token", "tpot": "inter_token_latency"}
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkRun:
+    """What one run of a load generator says.
+
+    Attributes
+    ----------
+    latencies : mapping
+        TTFT and TPOT by measure and statistic, as far as they were written [s].
+    throughput : float
+        Output tokens per second of the whole server [tokens/s].
+    isl, osl : float
+        Mean lengths [tokens].
+    requests_per_second : float or None
+        Offered rate [1/s]; None for a constant number under way.
+    concurrency : float or None
+        Requests under way at most [1].
+    """
+
+    latencies: Mapping[tuple[str, str], float]
+    throughput: float
+    isl: float
+    osl: float
+    requests_per_second: float | None
+    concurrency: float | None
+
+
+def read_run(path: Path | str) -> BenchmarkRun:
+    """The only run of a result file of ``vllm bench serve``, SGLang's ``bench_serving``, genai-perf or AIPerf.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is of another kind, lacks a number, or has several runs.
+    """
+    runs = _runs(Path(path))
+    if len(runs) > 1:
+        raise InputError(f"{path}: {len(runs)} runs; one is held against one answer")
+    try:
+        if "mean_tpot_ms" in runs[0] or "median_tpot_ms" in runs[0]:
+            return _bench(runs[0])
+        if isinstance(runs[0].get("inter_token_latency"), dict):
+            return _aiperf(runs[0])
+    except UnusableRowError as error:
+        raise InputError(f"{path}: {error}") from error
+    raise InputError(
+        f"{path}: no result of a known load generator; vllm bench serve and SGLang's bench_serving write mean_tpot_ms, "
+        "genai-perf and AIPerf inter_token_latency"
+    )
+
+
+def _bench(run: Json) -> BenchmarkRun:
+    completed = _needed(run, "completed")
+    _, concurrency, rate = _load(run.get("request_rate"), run.get("max_concurrency"), completed)
+    latencies = {
+        (measure, ours): positive(run[key], key) / 1e3
+        for measure in ("ttft", "tpot")
+        for ours, theirs, _ in _STATISTICS
+        if run.get(key := f"{theirs}_{measure}_ms") is not None
+    }
+    isl, osl = (_needed(run, f"total_{way}_tokens") / completed for way in ("input", "output"))
+    return BenchmarkRun(latencies, _needed(run, "output_throughput"), isl, osl, rate, concurrency)
+
+
+def _aiperf(run: Json) -> BenchmarkRun:
+    settings = run.get("input_config") or {}
+    asked = _anywhere(settings, ("request_rate",)), _anywhere(settings, ("concurrency",))
+    _, concurrency, rate = _load(*asked, _statistic(run, "request_count", "avg") or 1.0)
+    read = {
+        (measure, ours): _statistic(run, metric, theirs)
+        for measure, metric in _AIPERF.items()
+        for ours, _, theirs in _STATISTICS
+    }
+    latencies = {key: value for key, value in read.items() if value is not None}
+    throughput, isl, osl = (
+        _statistic(run, metric, "avg") or math.nan
+        for metric in ("output_token_throughput", "input_sequence_length", "output_sequence_length")
+    )
+    return BenchmarkRun(latencies, throughput, isl, osl, rate, concurrency)

@@ -1,0 +1,31 @@
+"""How an engine is started: its program and image, and what its options call number formats."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from inference_econ.inputs._base import Bytes, Count, SourcedSpec
+from inference_econ.inputs.dtype import Dtype
+
+
+class EngineLaunch(SourcedSpec):
+    """What it takes to start an engine, besides its options."""
+
+    command: str = Field(min_length=1)
+    """The command among :attr:`EngineOptions.commands`."""
+    program: tuple[str, ...] = Field(min_length=1, strict=False)
+    """Words that come before its options."""
+    image: str = Field(min_length=1)
+    """Container image, with ``{version}`` where the version goes."""
+    port: Count
+    """Where it listens if nothing else is said [1]."""
+    health: str = Field(pattern="^/")
+    """Path that answers once it is ready."""
+    vendors: tuple[str, ...] = Field(min_length=1, strict=False)
+    """Vendors of chips that its images run on."""
+    caches: dict[Dtype, str]
+    """What the option for the cache's format calls each format that it has."""
+    quantised_on_load: dict[Dtype, str]
+    """What the option for weights calls each format that it makes of a 16-bit checkpoint while it loads."""
+    graph_bytes: Bytes
+    """Memory of one captured graph, about [B]."""

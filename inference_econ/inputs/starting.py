@@ -1,0 +1,63 @@
+"""How engines are started, by name: what their commands have for options, and what it takes besides."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import cache
+
+from inference_econ.errors import InputError
+from inference_econ.inputs import _yaml, catalog
+from inference_econ.inputs.engine_launch import EngineLaunch
+from inference_econ.inputs.engine_options import EngineOptions
+
+
+@cache
+def versions(engine: str) -> tuple[str, ...]:
+    """The versions of an engine or load generator whose options are recorded, from the oldest on."""
+    stems = (path.stem for path in (catalog.folder("engines") / "options").glob(f"{engine}_*.yaml"))
+    numbered = (stem.removeprefix(f"{engine}_") for stem in stems)
+    return tuple(sorted(numbered, key=lambda version: [int(part) for part in re.findall(r"\d+", version)]))
+
+
+@cache
+def options(engine: str, version: str | None = None) -> EngineOptions:
+    """The options of an engine's or load generator's commands, at a version; the newest recorded one without it.
+
+    Raises
+    ------
+    InputError
+        If nothing is recorded of the engine, or of that version, with the nearest.
+    """
+    known = versions(engine)
+    if not known:
+        raise InputError(f"no options of {engine!r} are recorded; known: {', '.join(recorded())}")
+    if version is not None and version not in known:
+        near = (difflib.get_close_matches(version, known, n=1, cutoff=0.0) or known[-1:])[0]
+        raise InputError(
+            f"no options of {engine} {version} are recorded; nearest: {near}; recorded: {', '.join(known)}"
+        )
+    path = catalog.folder("engines") / "options" / f"{engine}_{version or known[-1]}.yaml"
+    return EngineOptions.from_document(_yaml.read(path))
+
+
+@cache
+def recorded() -> tuple[str, ...]:
+    """Engines and load generators whose options are recorded."""
+    files = (catalog.folder("engines") / "options").glob("*.yaml")
+    return tuple(sorted({path.stem.partition("_")[0] for path in files}))
+
+
+@cache
+def launch(engine: str) -> EngineLaunch:
+    """How an engine is started.
+
+    Raises
+    ------
+    InputError
+        If nobody knows.
+    """
+    places = {path.stem: path for path in sorted((catalog.folder("engines") / "launch").glob("*.yaml"))}
+    if engine not in places:
+        raise InputError(f"nobody knows how to start {engine!r}; known: {', '.join(places)}")
+    return EngineLaunch.from_document(_yaml.read(places[engine]))

@@ -1,0 +1,218 @@
+"""Answers that were saved as JSON, read back: what was asked, which deployment was chosen, and what it promises."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from inference_econ.answers.launching.benchmark import OfferedLoad
+from inference_econ.answers.launching.expected import Expected, Measure
+from inference_econ.answers.launching.instance import Role
+from inference_econ.errors import InputError
+
+Record = Mapping[str, Any]
+_LATENCIES: tuple[Measure, ...] = ("ttft", "tpot")
+#: Commands whose answers say which deployment to start.
+COMMANDS = ("recommend", "frontier", "disaggregate")
+_HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontier --serving, or disaggregate)"
+
+
+def asked(command: str, options: Record) -> dict[str, object]:
+    """What was asked, as a part of an answer's JSON: enough to ask again."""
+    return {"asked": {"program": "inference-econ", "version": _version(), "command": command, "options": {**options}}}
+
+
+def _version() -> str:
+    return metadata.version("inference-econ")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A saved answer.
+
+    Attributes
+    ----------
+    origin : str
+        Where it was read from.
+    command : str
+        What gave it.
+    options : mapping
+        The options of that command.
+    record : mapping
+        All that it says.
+    """
+
+    origin: str
+    command: str
+    options: Record
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPart:
+    """Some equal instances of a chosen deployment, in the words of the answer.
+
+    Attributes
+    ----------
+    hardware : str
+        Name of the chip.
+    layout : mapping
+        Its degrees.
+    replicas : int
+        How many instances there are [1].
+    role : str
+        What they do.
+    """
+
+    hardware: str
+    layout: Record
+    replicas: int
+    role: Role = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A chosen deployment.
+
+    Attributes
+    ----------
+    parts : sequence of ChosenPart
+        Its instances, of each kind.
+    load : OfferedLoad
+        The load of all of them that was predicted.
+    expected : sequence of Expected
+        What was predicted under it.
+    in_flight : float
+        Requests under way in all instances that give answers [1].
+    """
+
+    parts: Sequence[ChosenPart]
+    load: OfferedLoad
+    expected: Sequence[Expected]
+    in_flight: float
+
+
+def read(path: str) -> Answer:
+    """Read a saved answer.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is no answer of this program, or one of another release.
+    """
+    try:
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: no JSON, so no saved answer; {_HOW}") from error
+    return answer(record, path)
+
+
+def answer(record: object, origin: str) -> Answer:
+    """What a record says of itself; see :func:`read` for the errors."""
+    block = record.get("asked") if isinstance(record, dict) else None
+    if not isinstance(record, dict) or not isinstance(block, dict) or block.get("program") != "inference-econ":
+        raise InputError(f"{origin}: no saved answer that says what was asked; {_HOW}")
+    if block.get("command") not in COMMANDS or not isinstance(block.get("options"), dict):
+        raise InputError(f"{origin}: an answer of {block.get('command')!r} starts nothing; {_HOW}")
+    if block.get("version") != _version():
+        command, subject = block["command"], [block["options"].get(name, "") for name in ("model", "hardware")]
+        again = shlex.join(["inference-econ", command, *map(str, subject), "...", "-o", origin])
+        raise InputError(
+            f"{origin}: written by inference-econ {block.get('version')}, and this is {_version()}, whose predictions "
+            f"are others; ask again: {again}"
+        )
+    return Answer(origin, str(block["command"]), block["options"], record)
+
+
+def chosen(saved: Answer, number: int | None = None) -> Chosen:
+    """The deployment of an answer with a number, counted from 1.
+
+    Raises
+    ------
+    InputError
+        If there is no such number, or the answer has no deployment.
+    """
+    try:
+        return {"recommend": _recommended, "frontier": _on_frontier, "disaggregate": _fleet}[saved.command](
+            saved, number
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{saved.origin}: not what {saved.command} writes ({error} is missing); {_HOW}") from error
+
+
+def _one(entries: Sequence[Record], number: int | None, origin: str) -> Record:
+    if number is None and len(entries) > 1:
+        raise InputError(f"{origin}: {len(entries)} deployments; name one with --choice 1 to {len(entries)}")
+    index = (number or 1) - 1
+    if not 0 <= index < len(entries):
+        raise InputError(f"{origin}: --choice {number}: there are {len(entries)}")
+    return entries[index]
+
+
+def _recommended(saved: Answer, number: int | None) -> Chosen:
+    choice = _one(saved.record["choices"], number or 1, saved.origin)
+    part = ChosenPart(choice["hardware"], choice["layout"], choice["replicas"])
+    expected = _under_load(choice, saved.record["targets"], choice["osl"])
+    in_flight = choice["in_flight_per_instance"] * choice["replicas"]
+    return Chosen((part,), _rate(saved, choice), expected, in_flight)
+
+
+def _on_frontier(saved: Answer, number: int | None) -> Chosen:
+    point = _one(saved.record["points"], number, saved.origin)
+    part = ChosenPart(saved.record["hardware"], point["layout"], 1)
+    load = OfferedLoad(concurrency=max(1, round(point["concurrency"])))
+    latencies = [_expected(name, "mean", point, f"{name}_seconds") for name in _LATENCIES]
+    throughput = _expected("throughput", "mean", point, "tokens_per_second_per_accelerator", point["accelerators"])
+    return Chosen((part,), load, (*latencies, throughput), point["batch"])
+
+
+def _fleet(saved: Answer, number: int | None) -> Chosen:
+    fleet = saved.record["fleet"]
+    if fleet is None:
+        raise InputError(f"{saved.origin}: no fleet was asked for; ask with --request-rate or --accelerators")
+    if number not in (None, 1):
+        raise InputError(f"{saved.origin}: --choice {number}: there is one fleet")
+    record = saved.record
+    parts = (
+        ChosenPart(record["prefill_hardware"], fleet["prefill_layout"], fleet["prefill_instances"], "prefill"),
+        ChosenPart(record["decode_hardware"], fleet["decode_layout"], fleet["decode_instances"], "decode"),
+    )
+    targets = {name: record[f"{name}_promised"] for name in ("ttft_seconds", "tpot_seconds")}
+    targets["percentile"] = record["percentile"]
+    return Chosen(parts, _rate(saved, fleet), _under_load(fleet, targets, record["osl"]), fleet["in_flight"])
+
+
+def _rate(saved: Answer, entry: Record) -> OfferedLoad:
+    return OfferedLoad(entry["request_rate"], arrival_scv=float(saved.options["arrival_scv"]))
+
+
+def _under_load(entry: Record, targets: Record, osl: float) -> tuple[Expected, ...]:
+    """Latencies of the median and of the percentile that is promised, and output tokens per second."""
+    percentile = targets["percentile"]
+    latencies = [
+        _expected(name, statistic, entry, f"{name}_seconds", promised=_promise(targets, name, statistic == percentile))
+        for name in _LATENCIES
+        for statistic in dict.fromkeys(("p50", percentile))
+    ]
+    return (*latencies, Expected("throughput", "mean", entry["completed_requests_per_second"] * osl))
+
+
+def _promise(targets: Record, name: str, promised: bool) -> float | None:
+    return targets[f"{name}_seconds"] if promised else None
+
+
+def _expected(
+    measure: Measure, statistic: str, entry: Record, key: str, factor: float = 1.0, promised: float | None = None
+) -> Expected:
+    """A number of an entry with its ends, in base units."""
+    values = [entry[key], entry.get(f"{key}_low"), entry.get(f"{key}_high")]
+    value, low, high = (item[statistic] if isinstance(item, dict) else item for item in values)
+    ends = [None if end is None else float(end) * factor for end in (low, high)]
+    return Expected(measure, statistic, float(value) * factor, ends[0], ends[1], promised)

@@ -1,0 +1,153 @@
+"""What one types to start a deployment, and to hold it to account: a script for one instance."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from inference_econ.answers.launching.instance import Instance
+from inference_econ.answers.launching.machines import Machine, headless, machines, told
+from inference_econ.answers.launching.plan import Deployment
+from inference_econ.inputs import yaml_text
+from inference_econ.report.service import fleet_label
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+#: Longest line of a remark.
+_WIDTH = 110
+_ROUTER = (
+    "a router sends prompts to the one and then to the other, and bench to it: --as llm-d and --as dynamo bring one"
+)
+#: The file that an instance of TensorRT-LLM reads.
+CONFIG = "engine.yaml"
+#: What the words behind the name of a script say: which instance, from 0; which of its machines; where the first is.
+_NUMBER, _RANK, _LEADER = "${2:-0}", "${3:-0}", "${4:-localhost}"
+
+
+@cache
+def templates() -> Environment:
+    """The templates of the package; a name that is missing is an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("inference_econ.report"), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What one word behind the name of the script does."""
+
+    name: str
+    command: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    before: Sequence[str] = ()
+
+
+def script(deployment: Deployment, size: int) -> str:
+    """A script that starts one instance, or one machine of it, or runs the load generator against it.
+
+    Parameters
+    ----------
+    deployment : Deployment
+        What is started.
+    size : int
+        Accelerators of a machine [1].
+
+    Raises
+    ------
+    InputError
+        If an instance does not fit whole machines.
+    """
+    kinds = [_serve(instance, size) for instance in deployment.instances]
+    first = deployment.instances[0]
+    address = f"http://localhost:{first.engine.launch.port}"
+    share = 1.0 if deployment.disaggregated else 1.0 / first.replicas
+    bench = deployment.run(address, share)
+    usage = " | ".join(f"{kind.name} [NUMBER [RANK LEADER]]" for kind in kinds)
+    template = templates().get_template("command.sh.j2")
+    kinds.append(_Kind("bench", command_text(bench.words)))
+    router = [_ROUTER] if deployment.disaggregated else []
+    return template.render(remarks=[*remarks(deployment), *router], kinds=kinds, usage=f"{usage} | bench")
+
+
+def _serve(instance: Instance, size: int) -> _Kind:
+    """How one instance, or one machine of it, is started."""
+    name = "serve" if instance.role == "both" else instance.role
+    count, port = machines(instance, size), instance.engine.launch.port
+    address = ["--host", "0.0.0.0", "--port", f"$(({port} + {_NUMBER}))" if instance.replicas > 1 else str(port)]
+    several = told(instance, size, Machine(_RANK, _LEADER)) if count > 1 else []
+    flag = headless(instance, _RANK) if count > 1 else None
+    words = (*instance_words(instance), *several, *address)
+    text = command_text(words) + (f" \\\n    {flag}" if flag else "")
+    return _Kind(name, text, files(instance), _devices(instance, size) if count == 1 else ())
+
+
+def instance_words(instance: Instance) -> tuple[str, ...]:
+    """The command line of an instance, with the file that it reads."""
+    return (*instance.words, *(("--config", CONFIG) if instance.file else ()))
+
+
+def files(instance: Instance) -> dict[str, str]:
+    """The files that an instance reads, by name."""
+    return {CONFIG: yaml_text(instance.file)} if instance.file else {}
+
+
+def _devices(instance: Instance, size: int) -> list[str]:
+    """Which accelerators of its machine the instance with a number gets, where there are several."""
+    count, each = instance.accelerators, size // instance.accelerators
+    if instance.replicas == 1 or each == 1:
+        return []
+    first = f"$(({_NUMBER} % {each} * {count}))"
+    last = f"$(({_NUMBER} % {each} * {count} + {count - 1}))"
+    return [
+        f"# {each} instances share a machine of {size} accelerators; NUMBER counts all of them from 0.",
+        f"CUDA_VISIBLE_DEVICES=$(seq -s, {first} {last})",
+        "export CUDA_VISIBLE_DEVICES",
+    ]
+
+
+def command_text(words: Iterable[str]) -> str:
+    """A command line with each option on a line of its own; a shell still sees what starts with a dollar."""
+    lines: list[list[str]] = [[]]
+    for word in words:
+        if word.startswith("-") and len(word) > 2 and lines[-1]:
+            lines.append([])
+        lines[-1].append(f'"{word}"' if "$" in word else shlex.quote(word))
+    return " \\\n    ".join(" ".join(line) for line in lines)
+
+
+def remarks(deployment: Deployment) -> list[str]:
+    """What a deployment is, what it needs, and what was predicted of it, as lines of comments."""
+    lines = [f"inference-econ {metadata.version('inference-econ')}: {deployment.engine.label}"]
+    for instance in deployment.instances:
+        role = "" if instance.role == "both" else f"{instance.role}: "
+        room = instance.limits.room
+        lines.append(f"{role}{fleet_label(instance.service, instance.replicas)}; {instance.model}")
+        longest = f"{instance.limits.tokens} tokens has {room.request / 1e9:.2f}"
+        lines.append(f"{role}{room.text}; one request of {longest}")
+    replicas = deployment.instances[0].replicas
+    share = f", {replicas} instances" if replicas > 1 and not deployment.disaggregated else ""
+    lines.append(f"predicted at {deployment.load.text}{share} (80 % of measured values lie in the intervals):")
+    lines += [f"  {expected.text}" for expected in deployment.expected]
+    lines += notes(deployment)
+    return [part for line in lines for part in textwrap.wrap(line, _WIDTH, subsequent_indent="    ")]
+
+
+def notes(deployment: Deployment) -> list[str]:
+    """What a run is not like the prediction in."""
+    said = []
+    instance = deployment.instances[0]
+    speculation = instance.service.speculation
+    if speculation is not None and speculation.shortest != speculation.longest:
+        said.append(f"the engine drafts {speculation.longest} tokens in every round; predicted is the best length")
+    kinds = {instance.service.requests.isl.kind, instance.service.requests.osl.kind}
+    if kinds & {"lognormal", "listed"}:
+        said.append("the load generator sends requests of the mean lengths, not of the distribution")
+    return said

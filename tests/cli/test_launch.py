@@ -1,0 +1,284 @@
+"""``launch``: every generated command line parses with what the engine's own parser has; bad input is one message."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inference_econ.inputs import starting
+from tests.cli.conftest import Command
+
+LLAMA = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "50 ms", "--ttft", "2 s")
+PINNED = (*LLAMA, "--tp", "2", "--dp", "1", "--pp", "1")
+VERSIONS = [(engine, version) for engine in ("vllm", "sglang") for version in starting.versions(engine)]
+COMMANDS = {"vllm": "vllm serve", "sglang": "sglang.launch_server", "trtllm": "trtllm-serve serve"}
+PROGRAMS = {engine: " ".join(starting.launch(engine).program) for engine in COMMANDS}
+
+
+@pytest.fixture
+def answer(tmp_path: Path, command: Command) -> Path:
+    """An answer of recommend."""
+    path = tmp_path / "answer.json"
+    assert command("recommend", *PINNED, "-o", path).code == 0
+    return path
+
+
+def _started(text: str, program: str, *words: str) -> list[str]:
+    """The words that a script gives to a program, as a shell hands them over."""
+    with tempfile.TemporaryDirectory() as folder:
+        script, stand_in = Path(folder, "launch.sh"), Path(folder, program.split()[0])
+        script.write_text(text)
+        stand_in.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+        stand_in.chmod(0o755)
+        path = f"{folder}:/usr/bin:/bin"
+        done = subprocess.run(
+            ["/bin/sh", str(script), *words], cwd=folder, env={"PATH": path}, capture_output=True, text=True, check=True
+        )
+    given = done.stdout.splitlines()
+    assert given[: len(program.split()) - 1] == program.split()[1:]
+    return given[len(program.split()) - 1 :]
+
+
+def _parsed(text: str, engine: str, version: str | None = None) -> dict[str, Any]:
+    words = _started(text, PROGRAMS[engine], "serve")
+    return starting.options(engine, version).parse(COMMANDS[engine], words)
+
+
+def _benchmark(text: str) -> dict[str, Any]:
+    return starting.options("vllm").parse("vllm bench serve", _started(text, "vllm bench serve", "bench"))
+
+
+@pytest.mark.parametrize(("engine", "version"), VERSIONS)
+def test_every_recorded_version_reads_its_command(answer: Path, command: Command, engine: str, version: str) -> None:
+    text = command("launch", answer, "--to", engine, "--engine-version", version).out
+    assert version in text.splitlines()[1]
+    assert len(_parsed(text, engine, version)) > 6
+
+
+def test_limits_of_a_server_follow_from_the_answer(answer: Path, command: Command) -> None:
+    choice = json.loads(answer.read_text())["choices"][0]
+    read = _parsed(command("launch", answer, "--to", "vllm").out, "vllm")
+    assert read["model_tag"] == "meta-llama/Meta-Llama-3.1-70B"
+    assert read["--max-model-len"] == 2500
+    assert read["--max-num-seqs"] == choice["slots"]
+    assert read["--tensor-parallel-size"] == choice["layout"]["tp"]
+    assert (read["--quantization"], read["--gpu-memory-utilization"]) == ("fp8", 0.9)
+
+
+def test_the_benchmark_offers_one_instance_its_share_with_the_same_lengths(answer: Path, command: Command) -> None:
+    read = _benchmark(command("launch", answer, "--to", "vllm").out)
+    replicas = json.loads(answer.read_text())["choices"][0]["replicas"]
+    assert read["--request-rate"] == pytest.approx(5 / replicas, rel=1e-4)
+    assert (read["--random-input-len"], read["--random-output-len"]) == (2000, 500)
+    assert read["--ignore-eos"] is True
+
+
+def test_the_prediction_stands_beside_the_benchmark_with_its_interval(answer: Path, command: Command) -> None:
+    text = command("launch", answer, "--to", "vllm").out
+    choice = json.loads(answer.read_text())["choices"][0]
+    low, high = (1e3 * choice[f"tpot_seconds_{end}"]["p90"] for end in ("low", "high"))
+    assert f"TPOT p90 {1e3 * choice['tpot_seconds']['p90']:.4g} ({low:.4g} to {high:.4g}) ms, promised 50" in text
+
+
+def test_instances_of_a_machine_have_ports_and_accelerators_of_their_own(answer: Path, command: Command) -> None:
+    text = command("launch", answer, "--to", "vllm").out
+    words = _started(text, "vllm serve", "serve", "2")
+    assert words[words.index("--port") + 1] == "8002"
+    shown = text.replace("vllm serve", "echo $CUDA_VISIBLE_DEVICES; vllm serve")
+    assert _started(shown, "vllm", "serve", "1")[0] == "2,3"
+
+
+def test_a_script_that_is_asked_for_nothing_says_what_it_can_do(answer: Path, command: Command, tmp_path: Path) -> None:
+    script = tmp_path / "launch.sh"
+    command("launch", answer, "--to", "vllm", "-o", script)
+    done = subprocess.run(["/bin/sh", str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "serve [NUMBER [RANK LEADER]] | bench" in done.stderr
+
+
+def test_an_answer_and_the_same_options_start_the_same(answer: Path, command: Command) -> None:
+    saved = command("launch", answer, "--to", "vllm").out
+    assert command("launch", *PINNED, "--to", "vllm").out == saved
+
+
+def test_ranks_of_a_mixture_are_counted_as_each_engine_does(command: Command) -> None:
+    asked = ("deepseek_v3", "h200_sxm", "--request-rate", "2", "--tp", "1", "--dp", "8", "--pp", "1", "--ep", "8")
+    vllm = _parsed(command("launch", *asked, "--to", "vllm").out, "vllm")
+    assert (vllm["--tensor-parallel-size"], vllm["--data-parallel-size"]) == (1, 8)
+    assert vllm["--enable-expert-parallel"] is True
+    sglang = _parsed(command("launch", *asked, "--to", "sglang").out, "sglang")
+    assert (sglang["--tp-size"], sglang["--dp-size"], sglang["--ep-size"]) == (8, 8, 8)
+    assert sglang["--enable-dp-attention"] is True
+    assert sglang["--max-running-requests"] == 8 * vllm["--max-num-seqs"]
+    text = command("launch", *asked, "--to", "trtllm").out
+    trtllm = _parsed(text, "trtllm")
+    assert (trtllm["--tensor_parallel_size"], trtllm["--moe_expert_parallel_size"]) == (8, 8)
+    assert "enable_attention_dp: true" in text
+
+
+def test_a_closed_loop_of_a_frontier_is_offered_as_a_concurrency(tmp_path: Path, command: Command) -> None:
+    path = tmp_path / "front.json"
+    command("frontier", "llama_3_8b", "h100_sxm", "--serving", "--max-accelerators", "1", "-o", path)
+    points = json.loads(path.read_text())["points"]
+    text = command("launch", path, "--to", "sglang", "--choice", "2").out
+    assert _benchmark(text)["--max-concurrency"] == round(points[1]["concurrency"])
+    assert "output tokens/s" in text
+
+
+@pytest.mark.parametrize(
+    ("proposer", "expected"),
+    [
+        ("--mtp", {"method": "mtp", "num_speculative_tokens": 5}),
+        ("--ngram", {"method": "ngram", "num_speculative_tokens": 5}),
+    ],
+)
+def test_speculation_has_the_longest_draft(command: Command, proposer: str, expected: dict[str, Any]) -> None:
+    asked = ("deepseek_v3", "h200_sxm", "--request-rate", "1", "--tp", "8", "--dp", "1", "--pp", "1", proposer)
+    assert _parsed(command("launch", *asked, "--to", "vllm").out, "vllm")["--speculative-config"] == expected
+    read = _parsed(command("launch", *asked, "--to", "sglang").out, "sglang")
+    assert read["--speculative-num-draft-tokens"] == 6
+
+
+@pytest.mark.parametrize(("engine", "version"), [*VERSIONS, ("trtllm", "1.3.0rc3")])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("deepseek_v3", "h200_sxm", "--tp", "1", "--dp", "8", "--pp", "1", "--ep", "8", "--kv", "fp8", "--ngram"),
+        ("llama_3_70b", "h100_sxm", "--tp", "2", "--dp", "1", "--pp", "2"),
+        ("gpt_oss_120b", "h200_sxm", "--tp", "1", "--dp", "1", "--pp", "1", "--isl", "200", "--osl", "100"),
+    ],
+)
+def test_layouts_and_formats_are_read_by_every_version(
+    command: Command, asked: tuple[str, ...], engine: str, version: str
+) -> None:
+    text = command("launch", *asked, "--request-rate", "1", "--to", engine, "--engine-version", version).out
+    assert _parsed(text, engine, version)
+
+
+@pytest.mark.parametrize("generator", ["aiperf", "guidellm"])
+def test_other_load_generators_read_their_commands(answer: Path, command: Command, generator: str) -> None:
+    text = command("launch", answer, "--to", "vllm", "--bench", generator).out
+    program = {"aiperf": "aiperf profile", "guidellm": "guidellm run"}[generator]
+    assert starting.options(generator).parse(program, _started(text, program, "bench"))
+
+
+def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Command) -> None:
+    asked = (*PINNED, "--isl", "uniform:1600:2400", "--osl", "uniform:400:600", "--to", "vllm")
+    text = command("launch", *asked).out
+    assert float(_benchmark(text)["--random-range-ratio"]) == pytest.approx(0.2)
+    assert _parsed(text, "vllm")["--max-model-len"] == 3000
+    text = command("launch", *PINNED, "--isl", "lognormal:2000:0.5", "--to", "vllm").out
+    assert "requests of the mean lengths" in text
+    assert _parsed(text, "vllm")["--max-model-len"] > 4000
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nothing.json", "--to", "vllm"), "nothing.json: cannot be read: No such file"),
+        (("llama_3_70b", "--to", "vllm"), "give a saved answer (ANSWER.json), or a model and hardware"),
+        (("llama_3_70", "h100_sxm", "--to", "vllm"), "unknown model 'llama_3_70'; did you mean llama_3_70b"),
+        ((*PINNED, "--to", "vllm", "--engine-version", "0.34.0"), "nearest: 0.33.0; recorded: 0.11.0, 0.20.2, 0.33.0"),
+        ((*PINNED, "--to", "trtllm"), "cannot make fp8 of that while it loads (it makes: none); name weights in fp8"),
+        ((*PINNED, "--eagle", "--to", "vllm"), "needs the weights of an EAGLE head, which no file here names"),
+        ((*PINNED, "--eagle", "--to", "trtllm", "--model-id", "m"), "is not started with --eagle here; it has --mtp"),
+        (
+            ("deepseek_v3", "h200_sxm", "--tp", "2", "--dp", "4", "--pp", "1", "--ep", "4", "--to", "vllm"),
+            "no tp2dp4ep4: its experts lie on all 8 ranks of DP x TP or each is cut over them; ask again with --ep 8",
+        ),
+        (
+            ("deepseek_v3", "h200_sxm", "--tp", "2", "--dp", "4", "--pp", "1", "--ep", "8", "--to", "trtllm"),
+            "no tp2dp4ep8: its attention is cut over all 8 ranks or over none",
+        ),
+        (
+            ("deepseek_v3", "h200_sxm", "--tp", "8", "--dp", "1", "--redundant-experts", "8", "--to", "trtllm"),
+            "from a file of its own (moe_config.load_balancer), which is not written here",
+        ),
+        (
+            (
+                *("deepseek_v3", "h200_sxm", "--tp", "8", "--dcp", "2", "--dp", "1"),
+                "--to",
+                "sglang",
+                "--engine-version",
+                "0.5.3",
+            ),
+            "sglang.launch_server of sglang 0.5.3 has no --dcp-size",
+        ),
+        ((*PINNED, "--kv", "int8", "--to", "vllm"), "vLLM 0.33.0 has no cache in int8; it has: bf16, fp16, fp8 (--kv)"),
+        ((*LLAMA, "--tp", "1", "--dp", "4", "--pp", "1", "--to", "vllm"), "no tp1dp4 of a dense model"),
+        (("llama_3_8b", "tpu_v5e", "--to", "trtllm"), "TensorRT-LLM 1.3.0rc3 does not run on"),
+        ((*PINNED, "--max-model-len", "200000", "--to", "vllm"), "is made for at most 131072 tokens, got 200000"),
+        ((*PINNED, "--arrival-scv", "2", "--bench", "aiperf", "--to", "vllm"), "the generator has 0 (constant) and 1"),
+        (("gpt_3", "h100_sxm", "--pp", "1", "--to", "vllm"), "has no huggingface_id; name its weights with --model-id"),
+    ],
+)
+def test_what_cannot_be_started_is_refused_with_one_message(
+    refused: Command, tmp_path: Path, words: Sequence[str], message: str
+) -> None:
+    outcome = refused("launch", *words, "-o", "launch.sh")
+    assert message in outcome.err.replace("\n", " ")
+    assert not (tmp_path / "launch.sh").exists()
+
+
+def _saved(path: Path, change: dict[str, Any]) -> Path:
+    """An answer with a part of what it says of itself changed."""
+    record = json.loads(path.read_text())
+    record["asked"] |= change
+    path.write_text(json.dumps(record))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": "0.0.9"}, "written by inference-econ 0.0.9, and this is"),
+        ({"version": "0.0.9"}, "ask again: inference-econ recommend llama_3_70b h100_sxm ... -o"),
+        ({"program": "other"}, "no saved answer that says what was asked; write one with 'inference-econ recommend"),
+        ({"command": "price"}, "an answer of 'price' starts nothing"),
+    ],
+)
+def test_a_file_that_is_no_answer_of_this_release_is_refused(
+    refused: Command, answer: Path, change: dict[str, Any], message: str
+) -> None:
+    assert message in refused("launch", _saved(answer, change), "--to", "vllm").err.replace("\n", " ")
+
+
+def test_a_file_that_is_no_json_is_refused(refused: Command, tmp_path: Path) -> None:
+    path = tmp_path / "answer.json"
+    path.write_text("GPUs: 8")
+    assert "no JSON, so no saved answer" in refused("launch", path, "--to", "vllm").err
+    path.write_text("[1, 2]")
+    assert "no saved answer that says what was asked" in refused("launch", path, "--to", "vllm").err
+
+
+def test_an_answer_that_was_cut_is_refused(refused: Command, answer: Path) -> None:
+    record = json.loads(answer.read_text())
+    del record["choices"]
+    answer.write_text(json.dumps(record))
+    message = refused("launch", answer, "--to", "vllm").err
+    assert "not what recommend writes ('choices' is missing)" in message.replace("\n", " ")
+
+
+def test_options_that_an_answer_has_settled_are_refused(refused: Command, answer: Path) -> None:
+    message = refused("launch", answer, "--to", "vllm", "--tp", "4").err
+    assert "--tp contradicts" in message
+    assert "leave it out, or ask again without the file" in message.replace("\n", " ")
+
+
+def test_a_choice_that_is_not_there_is_refused(refused: Command, command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "front.json"
+    command("frontier", "llama_3_8b", "h100_sxm", "--serving", "--max-accelerators", "1", "-o", path)
+    assert "name one with --choice 1 to" in refused("launch", path, "--to", "vllm").err
+    assert "--choice 999: there are" in refused("launch", path, "--to", "vllm", "--choice", "999").err
+
+
+def test_a_frontier_of_decode_steps_starts_nothing(refused: Command, command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "front.json"
+    command("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", "1", "-o", path)
+    assert "no saved answer that says what was asked" in refused("launch", path, "--to", "vllm").err

@@ -1,0 +1,213 @@
+"""Files that ``launch`` writes for machines: each is of the schema of its kind, and starts what the command does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from inference_econ.inputs import starting
+from tests.cli.conftest import Command
+
+SCHEMAS = Path(__file__).parents[1] / "fixtures" / "schemas"
+COMMANDS = {"vllm": "vllm serve", "sglang": "sglang.launch_server", "trtllm": "trtllm-serve serve"}
+LLAMA = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tp", "2", "--dp", "1", "--pp", "1")
+DEEPSEEK = ("deepseek_v3", "h200_sxm", "--isl", "4000", "--request-rate", "4")
+AMD = ("llama_3_70b", "mi300x", "--request-rate", "2", "--tp", "1", "--dp", "1", "--pp", "1", "--weights", "fp8")
+WIDE = ("deepseek_v3", "h200_sxm", "--request-rate", "2", "--tp", "8", "--dp", "2", "--pp", "1", "--ep", "16")
+
+#: The answer of disaggregate, which takes seconds: it is asked for once.
+_SAVED: list[str] = []
+
+
+@pytest.fixture
+def apart(tmp_path: Path, command: Command) -> Path:
+    """An answer of disaggregate."""
+    path = tmp_path / "apart.json"
+    if _SAVED:
+        path.write_text(_SAVED[0])
+        return path
+    asked = (*DEEPSEEK, "--osl", "1000", "--no-pipeline", "--max-accelerators", "8", "--ratios", "1:1,1:1")
+    assert command("disaggregate", *asked, "--ttft", "4 s", "--tpot", "60 ms", "-o", path).code == 0
+    _SAVED.append(path.read_text())
+    return path
+
+
+def _documents(text: str, kind: str | None = None) -> list[dict[str, Any]]:
+    """The documents of a file, each held against the schema of its kind."""
+    documents = list(yaml.safe_load_all(text))
+    for document in documents:
+        schema = json.loads((SCHEMAS / f"{kind or document['kind']}.json").read_text())
+        jsonschema.validate(document, schema)
+    return documents
+
+
+def _of_kind(documents: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    (document,) = [document for document in documents if document["kind"] == kind]
+    return document
+
+
+def _containers(value: object) -> Iterator[Mapping[str, Any]]:
+    """Every container of a manifest that runs a command."""
+    if isinstance(value, dict):
+        if "image" in value and "command" in value:
+            yield value
+        for item in value.values():
+            yield from _containers(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _containers(item)
+
+
+def _parsed(engine: str, words: list[str]) -> dict[str, Any]:
+    program = len(starting.launch(engine).program)
+    return starting.options(engine).parse(COMMANDS[engine], words[program:])
+
+
+def _weights(engine: str) -> tuple[str, ...]:
+    return ("--model-id", "nvidia/Llama-3.1-70B-Instruct-FP8") if engine == "trtllm" else ()
+
+
+@pytest.mark.parametrize("engine", COMMANDS)
+def test_compose_starts_the_instances_of_one_machine(command: Command, engine: str) -> None:
+    text = command("launch", *LLAMA, *_weights(engine), "--to", engine, "--as", "compose").out
+    (record,) = _documents(text, "compose")
+    devices = []
+    for service in record["services"].values():
+        assert _parsed(engine, [*service["entrypoint"], *service["command"]])
+        (reserved,) = service["deploy"]["resources"]["reservations"]["devices"]
+        devices += reserved["device_ids"]
+    assert devices == sorted(set(devices)) and len(devices) <= 8
+    if engine == "trtllm":
+        starting.options(engine).check_file(
+            "trtllm-serve config", yaml.safe_load(record["configs"]["engine"]["content"])
+        )
+
+
+@pytest.mark.parametrize("engine", COMMANDS)
+def test_kubernetes_has_all_instances_behind_one_service(command: Command, engine: str) -> None:
+    text = command("launch", *LLAMA, *_weights(engine), "--to", engine, "--as", "kubernetes").out
+    documents = _documents(text)
+    deployment, service = (_of_kind(documents, kind) for kind in ("Deployment", "Service"))
+    pod = deployment["spec"]["template"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    (container,) = pod["spec"]["containers"]
+    assert _parsed(engine, container["command"])
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": "2"}}
+    assert f"replicas: {deployment['spec']['replicas']}" in text
+    if engine == "trtllm":
+        file = yaml.safe_load(_of_kind(documents, "ConfigMap")["data"]["engine.yaml"])
+        starting.options(engine).check_file("trtllm-serve config", file)
+
+
+def test_chips_of_another_vendor_have_a_resource_and_an_image_of_their_own(command: Command) -> None:
+    asked = (*AMD, "--to", "vllm", "--as", "kubernetes", "--image", "rocm/vllm:latest")
+    pod = _of_kind(_documents(command("launch", *asked).out), "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert (container["image"], container["resources"]["limits"]) == ("rocm/vllm:latest", {"amd.com/gpu": "1"})
+
+
+def test_the_benchmark_of_a_service_offers_the_whole_load(command: Command) -> None:
+    text = command("launch", *LLAMA, "--to", "vllm", "--as", "kubernetes").out
+    assert "--request-rate 5 " in text.replace("\\\n", "")
+    assert "--base-url http://vllm-meta-llama-3-1-70b:8000" in text
+
+
+@pytest.mark.parametrize(
+    ("engine", "told"),
+    [
+        (
+            "vllm",
+            '--data-parallel-start-rank "$(($LWS_WORKER_INDEX * 1))" --data-parallel-address "$LWS_LEADER_ADDRESS"',
+        ),
+        ("sglang", '--nnodes 2 --node-rank "$LWS_WORKER_INDEX" --dist-init-addr "$LWS_LEADER_ADDRESS:29500"'),
+    ],
+)
+def test_instances_over_machines_are_leaders_with_workers(command: Command, engine: str, told: str) -> None:
+    documents = _documents(command("launch", *WIDE, "--to", engine, "--as", "leaderworkerset").out)
+    group = _of_kind(documents, "LeaderWorkerSet")["spec"]["leaderWorkerTemplate"]
+    assert group["size"] == 2
+    for container in _containers(group):
+        assert told in container["command"][2]
+        assert container["resources"]["limits"] == {"nvidia.com/gpu": "8"}
+    leader = group["leaderTemplate"]["metadata"]["labels"]
+    assert _of_kind(documents, "Service")["spec"]["selector"].items() <= leader.items()
+
+
+def test_a_script_takes_the_rank_of_its_machine(command: Command) -> None:
+    text = command("launch", *WIDE, "--to", "sglang").out
+    assert '--node-rank "${3:-0}"' in text
+    assert '--dist-init-addr "${4:-localhost}:29500"' in text
+
+
+@pytest.mark.parametrize("engine", COMMANDS)
+def test_dynamo_has_workers_of_each_kind(command: Command, apart: Path, engine: str) -> None:
+    documents = _documents(command("launch", apart, "--to", engine, "--as", "dynamo").out)
+    services = _of_kind(documents, "DynamoGraphDeployment")["spec"]["services"]
+    fleet = json.loads(apart.read_text())["fleet"]
+    assert services["PrefillWorker"]["replicas"] == fleet["prefill_instances"]
+    assert services["DecodeWorker"]["subComponentType"] == "decode"
+    words = services["PrefillWorker"]["extraPodSpec"]["mainContainer"]["args"]
+    assert words[words.index("--disaggregation-mode") + 1] == "prefill"
+    if engine == "sglang":
+        assert starting.options(engine).parse(COMMANDS[engine], words)
+    if engine == "trtllm":
+        maps = [document for document in documents if document["kind"] == "ConfigMap"]
+        for file in (yaml.safe_load(entry["data"]["engine.yaml"]) for entry in maps):
+            starting.options(engine).check_file("trtllm-serve config", file)
+            assert file["cache_transceiver_config"]["max_tokens_in_buffer"] == 5000
+
+
+def test_llm_d_has_both_pools(command: Command, apart: Path) -> None:
+    (values,) = _documents(command("launch", apart, "--to", "vllm", "--as", "llm-d").out, "llm_d")
+    for role in ("prefill", "decode"):
+        (container,) = values[role]["containers"]
+        read = _parsed("vllm", [*container["command"], *container["args"]])
+        assert read["--kv-transfer-config"]["kv_connector"] == "NixlConnector"
+        assert read["--port"] == container["ports"][0]["containerPort"]
+
+
+def test_llm_d_takes_an_aggregated_answer_as_well(command: Command) -> None:
+    (values,) = _documents(command("launch", *LLAMA, "--to", "vllm", "--as", "llm-d").out, "llm_d")
+    assert values["prefill"] == {"create": False}
+
+
+def test_pools_are_started_one_by_one_by_a_script(command: Command, apart: Path) -> None:
+    text = command("launch", apart, "--to", "sglang").out
+    assert "\nprefill)\n" in text and "\ndecode)\n" in text
+    assert "--disaggregation-mode prefill" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((*WIDE, "--to", "vllm", "--as", "compose"), "docker compose is for one machine; take --as leaderworkerset"),
+        ((*WIDE, "--to", "vllm", "--as", "kubernetes"), "pods are on one machine each; take --as leaderworkerset"),
+        ((*WIDE, "--to", "vllm", "--as", "llm-d"), "values for llm-d are written for instances of at most 8"),
+        ((*LLAMA, "--to", "sglang", "--as", "llm-d"), "llm-d is started with vLLM, not with SGLang 0.5.23"),
+        (
+            (*AMD, "--to", "vllm", "--as", "kubernetes"),
+            "is for NVIDIA; name an image for AMD Instinct MI300X 192GB with",
+        ),
+        (
+            (*AMD, "--to", "vllm", "--as", "compose"),
+            "docker compose reserves NVIDIA devices only; take --as kubernetes",
+        ),
+        ((*WIDE, "--gpus-per-node", "6", "--to", "vllm"), "16 accelerators does not fill machines of 6"),
+    ],
+)
+def test_forms_that_cannot_hold_a_deployment_are_refused(
+    refused: Command, words: tuple[str, ...], message: str
+) -> None:
+    assert message in refused("launch", *words).err.replace("\n", " ")
+
+
+def test_pools_need_a_router(refused: Command, apart: Path) -> None:
+    for form in ("compose", "kubernetes", "leaderworkerset"):
+        outcome = refused("launch", apart, "--to", "vllm", "--as", form)
+        assert f"--as {form}: pools of prompts and of answers need a router" in outcome.err

@@ -1,0 +1,150 @@
+"""``validate result.json --against answer.json``: intervals and promises, kept or not, and what could explain it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Command, parsed
+
+LLAMA = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "50 ms", "--ttft", "2 s")
+PINNED = (*LLAMA, "--tp", "2", "--dp", "1", "--pp", "1")
+
+
+@pytest.fixture
+def answer(tmp_path: Path, command: Command) -> Path:
+    """An answer of recommend: several instances."""
+    path = tmp_path / "answer.json"
+    assert command("recommend", *PINNED, "-o", path).code == 0
+    return path
+
+
+def _result(answer: Path, slower: float = 1.0, **changes: Any) -> Path:
+    """What vllm bench serve would write of one instance whose tokens take so many times as long as predicted."""
+    choice = json.loads(answer.read_text())["choices"][0]
+    rate = 5.0 / choice["replicas"]
+    latencies = {"ttft": choice["ttft_seconds"], "tpot": {k: slower * v for k, v in choice["tpot_seconds"].items()}}
+    names = {"mean": "mean", "p50": "median", "p90": "p90", "p99": "p99"}
+    run = {
+        f"{names[statistic]}_{measure}_ms": 1e3 * value
+        for measure, values in latencies.items()
+        for statistic, value in values.items()
+    }
+    run |= {"completed": 300, "request_rate": rate, "max_concurrency": None, "total_input_tokens": 600_000}
+    run |= {"total_output_tokens": 150_000, "output_throughput": 500 * rate, **changes}
+    path = answer.with_name("result.json")
+    path.write_text(json.dumps(run))
+    return path
+
+
+def _held(command: Command, answer: Path, result: Path) -> dict[str, Any]:
+    outcome = command("validate", result, "--against", answer, "--format", "json")
+    assert outcome.code == 0, outcome
+    return parsed(outcome.out)
+
+
+def test_a_run_as_predicted_keeps_all(command: Command, answer: Path) -> None:
+    held = _held(command, answer, _result(answer))
+    assert [entry["inside"] for entry in held["numbers"]] == [True, True, True, True, None]
+    assert [entry["kept"] for entry in held["numbers"]] == [None, True, None, True, None]
+    assert held["suspects"] == []
+    assert held["verdict"].startswith("4 of 4 numbers lie in their intervals")
+    assert held["verdict"].endswith("all promises were kept.")
+
+
+def test_throughput_is_that_of_the_instance_that_was_run(command: Command, answer: Path) -> None:
+    held = _held(command, answer, _result(answer))
+    replicas = json.loads(answer.read_text())["choices"][0]["replicas"]
+    assert held["numbers"][-1]["predicted"] == pytest.approx(2500 / replicas)
+    whole = _held(command, answer, _result(answer, request_rate=5.0, output_throughput=2400.0))
+    assert whole["numbers"][-1]["predicted"] == pytest.approx(2500)
+
+
+def test_a_slow_run_names_the_parts_that_could_explain_it(command: Command, answer: Path) -> None:
+    held = _held(command, answer, _result(answer, slower=1.6))
+    medians = next(entry for entry in held["numbers"] if (entry["measure"], entry["statistic"]) == ("tpot", "p50"))
+    assert medians["inside"] is False
+    assert {"weights", "launches"} <= {suspect["part"] for suspect in held["suspects"]}
+    difference = medians["measured"] - medians["predicted"]
+    for suspect in held["suspects"]:
+        assert (suspect["factor"] - 1.0) * suspect["seconds"] == pytest.approx(difference)
+    assert "1 of 2 promises were broken" in held["verdict"]
+
+
+def test_a_fast_run_is_not_explained_by_parts_that_are_too_small(command: Command, answer: Path) -> None:
+    held = _held(command, answer, _result(answer, slower=0.7))
+    assert all(0 < suspect["factor"] < 1 for suspect in held["suspects"])
+    assert held["suspects"][0]["part"] == "weights"
+
+
+def test_what_calibrates_with_the_run_can_be_typed(command: Command, answer: Path) -> None:
+    held = _held(command, answer, _result(answer, slower=1.6))
+    words = shlex.split(held["calibrate"])
+    assert words[words.index("--fit") + 1] == "chip.hbm_efficiency"
+    outcome = command(*words[1:])
+    assert outcome.code == 0, outcome
+    assert (answer.parent / "mine.yaml").exists()
+
+
+def test_the_table_shows_the_verdict(command: Command, answer: Path) -> None:
+    text = command("validate", _result(answer, slower=1.6), "--against", answer).out
+    assert "BROKEN (50)" in text
+    assert "What of a decode step could explain it" in text
+    assert "weight reads" in text
+
+
+def test_a_closed_loop_is_held_to_its_point(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "front.json"
+    command("frontier", "llama_3_8b", "h100_sxm", "--serving", "--max-accelerators", "1", "-o", path)
+    point = json.loads(path.read_text())["points"][0]
+    result = tmp_path / "aiperf.json"
+    tpot = {"avg": 1e3 * point["tpot_seconds"], "p50": 1e3 * point["tpot_seconds"], "unit": "ms"}
+    run = {
+        "inter_token_latency": tpot,
+        "time_to_first_token": {"avg": 900.0, "unit": "ms"},
+        "output_token_throughput": {"avg": 5000.0, "unit": "tokens/sec"},
+        "input_sequence_length": {"avg": 2000.0, "unit": "tokens"},
+        "output_sequence_length": {"avg": 500.0, "unit": "tokens"},
+        "input_config": {"concurrency": round(point["concurrency"])},
+    }
+    result.write_text(json.dumps(run))
+    outcome = command("validate", result, "--against", path, "--choice", "1", "--format", "json")
+    held = parsed(outcome.out)
+    assert [entry["statistic"] for entry in held["numbers"]] == ["mean", "mean", "mean"]
+    assert held["numbers"][1]["inside"] is True
+    assert "nothing was promised" in held["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"request_rate": 4.0}, "the run offered 4 requests/s, and the answer is about 5 requests/s to the whole"),
+        ({"request_rate": None, "max_concurrency": 32}, "the run offered 32 requests under way"),
+        ({"total_input_tokens": 300_000}, "the run had 1000 input tokens per request, and the answer is about 2000"),
+        ({"total_output_tokens": 30_000}, "the run had 100 output tokens per request, and the answer is about 500"),
+        ({"completed": None}, "completed is missing"),
+    ],
+)
+def test_a_run_of_something_else_is_refused(
+    refused: Command, answer: Path, changes: dict[str, Any], message: str
+) -> None:
+    outcome = refused("validate", _result(answer, **changes), "--against", answer)
+    assert message in outcome.err.replace("\n", " ")
+
+
+def test_what_is_no_single_result_is_refused(refused: Command, answer: Path) -> None:
+    result = _result(answer)
+    assert "give one result of a load generator, got 2" in refused("validate", result, result, "--against", answer).err
+    assert "give one result of a load generator, got 0" in refused("validate", "--against", answer).err
+    several = answer.with_name("several.json")
+    several.write_text(json.dumps([json.loads(result.read_text())] * 2))
+    assert "2 runs; one is held against one answer" in refused("validate", several, "--against", answer).err
+    several.write_text("{}")
+    assert "no result of a known load generator" in refused("validate", several, "--against", answer).err
+    assert "no saved answer that says what was asked" in refused("validate", result, "--against", result).err.replace(
+        "\n", " "
+    )
