@@ -1,0 +1,98 @@
+"""Engines that layouts are asked of, on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Command, parsed
+
+FRONTIER = ("frontier", "qwen3_30b_a3b", "h100_sxm", "--max-accelerators", 16, "--format", "json")
+
+
+def test_an_engine_brings_its_layouts_and_its_profile(command: Command) -> None:
+    found = parsed(command(*FRONTIER, "--engine", "trtllm").out)
+    assert found["assumptions"] == "profiles/trtllm_hopper"
+    points = found["points"]
+    assert isinstance(points, list)
+    assert all(1.0 in (point["layout"]["tp"], point["layout"]["dp"]) for point in points)
+    assert {point["layout"]["engine"] for point in points} == {"trtllm"}
+    named = parsed(command(*FRONTIER, "--engine", "trtllm", "--assumptions", "deployable").out)
+    assert named["assumptions"] == "deployable"
+
+
+def test_any_layout_says_what_it_saves(command: Command) -> None:
+    found = parsed(command(*FRONTIER, "--any-layout").out)
+    points, saving = found["points"], found["any_layout"]
+    assert isinstance(points, list)
+    assert isinstance(saving, dict)
+    assert 0.0 <= saving["share"] < 1.0
+    assert all("engine" not in point["layout"] for point in points)
+    started = parsed(command(*FRONTIER).out)["points"]
+    assert isinstance(started, list)
+    cheapest = [min(point["dollars_per_million_output_tokens"] for point in front) for front in (points, started)]
+    assert cheapest[0] <= cheapest[1] * (1 + 1e-9)
+
+
+def test_a_recommendation_says_what_any_layout_saves(command: Command) -> None:
+    words = ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 20, "--max-accelerators", 8, "--any-layout")
+    found = parsed(command(*words, "--format", "json").out)
+    choices, started = found["choices"], found["startable"]
+    assert isinstance(choices, list)
+    assert isinstance(started, dict)
+    assert started["dollars_per_hour"] >= choices[0]["dollars_per_hour"]
+    shown = " ".join(command(*words).out.split())
+    assert "The cheapest that can be started is " in shown
+    assert "an unrestricted layout is " in shown
+
+
+@pytest.mark.parametrize(
+    ("subject", "remark"),
+    [
+        (
+            ("llama_3_8b", "h100_sxm"),
+            "Layouts are those that sglang 0.5.23, trtllm 1.3.0rc20 or vllm 0.33.0 can",
+        ),
+        (("llama_3_8b", "h100_sxm", "--any-layout"), "Any layout: some can be started by no engine that is known."),
+        (("llama_3_8b", "tpu_v6e"), "No known engine can start it (vllm 0.33.0 is not known to run on Google TPU v6e"),
+        (("gemma_2_9b", "h100_sxm"), "not known to have kernels for weights in fp32"),
+    ],
+)
+def test_a_remark_says_who_is_asked(command: Command, subject: tuple[str, ...], remark: str) -> None:
+    shown = command("frontier", *subject, "--max-accelerators", 4)
+    assert remark in " ".join(shown.out.split())
+
+
+def test_the_study_means_no_engine(command: Command) -> None:
+    shown = command("frontier", "paper/llama_3_8b", "paper/h100", "--grid", "paper", "--no-pipeline").out
+    assert "engine" not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("frontier", "llama_3_8b", "h100_sxm", "--engine", "vlm"), "there is no engine 'vlm'"),
+        (
+            ("load", "llama_3_8b", "h100_sxm", "--engine", "vllm", "--any-layout"),
+            "give either --engine or --any-layout",
+        ),
+        (("price", "llama_3_8b", "mi300x", "--engine", "trtllm"), "trtllm 1.3.0rc20 is not known to run on"),
+        (("recommend", "llama_3_70b", "h100_sxm", "--tp", 2, "--dp", 2), "Nearest that can be: tp=4, dp=1, pp=1"),
+        (("explain", "llama_3_70b", "h100_sxm", "--tp", 2, "--dp", 2), "Nearest that can be: tp=4, dp=1, pp=1"),
+        (("explain", "llama_3_70b", "h100_sxm", "--tp", 4, "--cut", "2d"), "matrices are cut in one dimension"),
+        (("frontier", "llama_3_70b", "h100_sxm", "--serving", "--dp", 2), "dp must be 1"),
+    ],
+)
+def test_what_cannot_be_started_is_refused(command: Command, arguments: tuple[object, ...], message: str) -> None:
+    refused = command(*arguments)
+    assert refused.code == 2
+    assert message in refused.err
+    assert refused.out == ""
+
+
+def test_engines_are_compared(command: Command) -> None:
+    words = ("compare", "qwen3_30b_a3b", "--on", "h100_sxm", "--max-accelerators", 8)
+    found = parsed(command(*words, "--engine", "vllm", "--engine", "sglang", "--any-layout", "--format", "json").out)
+    series = found["series"]
+    assert isinstance(series, list)
+    assert [one["label"] for one in series] == ["vllm", "sglang", "any"]
+    assert [one["assumptions"] for one in series[:2]] == ["profiles/vllm_hopper", "profiles/sglang_hopper"]
