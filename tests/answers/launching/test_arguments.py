@@ -1,0 +1,109 @@
+"""Layouts, formats and chips in the words of engines, and what they have no words for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inference_econ.answers.launching import plan
+from inference_econ.answers.launching.arguments import written
+from inference_econ.answers.launching.instance import Limits
+from inference_econ.engine import Plans, Setup
+from inference_econ.errors import InputError
+from inference_econ.inputs import Requests
+from inference_econ.serving import Service
+from inference_econ.serving.services import services
+
+
+def _service(setup: Setup, tp: int, dp: int, pp: int = 1, ep: int = 1, slots: int = 64) -> Service:
+    """One layout as a service, whether an engine has it or not."""
+    requests = Requests.build({"isl": 2000, "osl": 500}, origin="test")
+    numbers = (tp * dp * pp, slots, pp, tp, ep)
+    accelerators, batch, depth, ranks, experts = (np.array([float(number)]) for number in numbers)
+    plans = Plans(accelerators, batch, depth, ranks, experts, whole=True)
+    return services(setup, requests, plans, np.array([float(slots)])).service(0)
+
+
+def _written(engine: str, service: Service, model: str = "m/x", **known: Any) -> dict[str, Any]:
+    runner = plan.engine(engine)
+    limits = Limits.of(service, runner.launch)
+    arguments, file = written(runner, service, limits, model, own_weights=known.get("own_weights", False))
+    return {**arguments, **file}
+
+
+@pytest.fixture(scope="module")
+def llama() -> Setup:
+    return Setup.of("llama_3_8b", "h100_sxm")
+
+
+@pytest.fixture(scope="module")
+def deepseek() -> Setup:
+    return Setup.of("deepseek_v3", "h200_sxm")
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_groups_of_a_dense_model_are_replicas(engine: str, llama: Setup) -> None:
+    with pytest.raises(InputError, match="has no tp1dp4 of a dense model: each of its data-parallel ranks is a whole"):
+        _written(engine, _service(llama, 1, 4))
+
+
+def test_experts_of_vllm_lie_on_all_ranks_or_each_is_cut_over_them(deepseek: Setup) -> None:
+    with pytest.raises(InputError, match="no tp2dp4ep4: its experts lie on all 8 ranks of DP x TP or each is cut"):
+        _written("vllm", _service(deepseek, 2, 4, ep=4))
+    assert _written("vllm", _service(deepseek, 2, 4, ep=8))["--enable-expert-parallel"] is True
+    assert "--enable-expert-parallel" not in _written("vllm", _service(deepseek, 2, 4, ep=1))
+    assert _written("sglang", _service(deepseek, 2, 4, ep=4))["--ep-size"] == 4
+
+
+def test_attention_of_tensorrt_is_cut_over_all_ranks_or_over_none(deepseek: Setup) -> None:
+    with pytest.raises(InputError, match="no tp2dp4ep8: its attention is cut over all 8 ranks or over none"):
+        _written("trtllm", _service(deepseek, 2, 4, ep=8))
+    assert _written("trtllm", _service(deepseek, 1, 8, ep=8))["enable_attention_dp"] is True
+    assert _written("trtllm", _service(deepseek, 8, 1, ep=8))["enable_attention_dp"] is False
+
+
+def test_limits_are_of_a_group_or_of_all_as_each_engine_counts(deepseek: Setup) -> None:
+    service = _service(deepseek, 1, 8, ep=8, slots=64)
+    assert _written("vllm", service)["--max-num-seqs"] == 8
+    assert _written("sglang", service)["--max-running-requests"] == 64
+    assert _written("trtllm", service)["--max_batch_size"] == 8
+
+
+@pytest.mark.parametrize(("engine", "name"), [("vllm", "fp8"), ("sglang", "fp8_e4m3")])
+def test_formats_of_the_cache_have_their_names(engine: str, name: str) -> None:
+    setup = Setup.of("llama_3_8b", "h100_sxm", kv="fp8")
+    assert _written(engine, _service(setup, 1, 1))["--kv-cache-dtype"] == name
+
+
+def test_a_cache_that_the_engine_lacks_is_refused() -> None:
+    setup = Setup.of("llama_3_8b", "h100_sxm", kv="int8")
+    with pytest.raises(InputError, match=r"vLLM 0\.33\.0 has no cache in int8; it has: bf16, fp16, fp8 \(--kv\)"):
+        _written("vllm", _service(setup, 1, 1))
+
+
+def test_weights_that_are_not_published_are_made_or_named() -> None:
+    narrow = _service(Setup.of("llama_3_8b", "h100_sxm", weights="fp8"), 1, 1)
+    assert _written("vllm", narrow)["--quantization"] == "fp8"
+    with pytest.raises(
+        InputError, match=r"published in bf16, and TensorRT-LLM .* cannot make fp8 of that while it loads"
+    ):
+        _written("trtllm", narrow)
+    assert "--quantization" not in _written("vllm", narrow, own_weights=True)
+    four = _service(Setup.of("llama_3_8b", "h100_sxm", weights="int4"), 1, 1)
+    with pytest.raises(InputError, match=r"it makes: fp8\); name weights in int4 with --model-id"):
+        _written("vllm", four)
+
+
+def test_chips_that_an_engine_does_not_run_on_are_refused() -> None:
+    service = _service(Setup.of("llama_3_8b", "tpu_v5e", price=1.0), 4, 1)
+    with pytest.raises(InputError, match=r"TensorRT-LLM .* does not run on Google TPU v5e: it has NVIDIA"):
+        _written("trtllm", service)
+
+
+def test_weights_that_nobody_published_must_be_named() -> None:
+    service = _service(Setup.of("gpt_3", "h100_sxm"), 8, 1)
+    with pytest.raises(InputError, match="has no huggingface_id; name its weights with --model-id"):
+        plan.weights(service, None)
+    assert plan.weights(service, "me/gpt-3") == plan.Weights("me/gpt-3", own=True)
