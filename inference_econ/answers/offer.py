@@ -44,7 +44,7 @@ def offer(
     >>> from inference_econ.inputs.traffic import Requests
     >>> setup = Setup.of("llama_3_8b", "h100_sxm", weights="fp8")
     >>> len(offer(setup, Requests(isl=1000, osl=200), Space(max_accelerators=2)))
-    4
+    2
     """
     tried = Space() if space is None else space
     served = replace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,7 +70,9 @@ def test_the_choice_is_the_cheapest_of_all(
     if math.isinf(expected):
         assert choice.replicas > _MOST
         return
-    assert choice.dollars_per_hour == pytest.approx(expected)
+    # Percentiles have steps of some per cent: six instances may keep by a hair what eight break.
+    tighter = replace(targets, ttft_seconds=0.97 * targets.ttft_seconds, tpot_seconds=0.97 * targets.tpot_seconds)
+    assert expected * (1 - 1e-9) <= choice.dollars_per_hour <= cheapest(found, requests, tighter, scv) * (1 + 1e-9)
     keeps_its_promises(choice, requests, targets, scv)
 
 

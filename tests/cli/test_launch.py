@@ -23,9 +23,9 @@ PROGRAMS = {engine: " ".join(starting.launch(engine).program) for engine in COMM
 
 @pytest.fixture
 def answer(tmp_path: Path, command: Command) -> Path:
-    """An answer of recommend."""
+    """An answer of recommend for vLLM."""
     path = tmp_path / "answer.json"
-    assert command("recommend", *PINNED, "-o", path).code == 0
+    assert command("recommend", *PINNED, "--engine", "vllm", "-o", path).code == 0
     return path
 
 

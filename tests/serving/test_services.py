@@ -21,7 +21,7 @@ REQUESTS = Requests(isl=Length.parse(1000), osl=Length.parse(200))
 
 def test_every_layout_of_four_chips() -> None:
     """Heads 32 and 8, 32 layers: written out by hand; dp is what is left."""
-    plans = offer_of("llama_3_8b", most=4).plans
+    plans = offer_of("llama_3_8b", most=4, engine="any").plans
     found = list(
         zip(*(axis.astype(int) for axis in (plans.accelerators, plans.pp, plans.attention_ranks)), strict=True)
     )

@@ -92,7 +92,7 @@ class WholeLayouts:
         Degrees that are given; they are tried whether they divide or not.
     hardware : HardwareSpec or None
         Chips in whose machines tensor parallelism stays, and of whose nodes stages of a pipeline are made, unless they
-        are pinned; None if layouts are tried whatever they cross.
+        or the size are pinned; None if layouts are tried whatever they cross.
     smallest : float
         Chips that the weights just fill [1]; only with hardware.
     """
@@ -112,7 +112,7 @@ class WholeLayouts:
             possible = (accelerators % (depth * chips) == 0) & (batch % depth == 0)
             if None not in (self.pins.tp, self.pins.dp):
                 possible = possible & (accelerators == depth * chips)
-            if self.hardware is not None:
+            if self.hardware is not None and self.pins.accelerators is None:
                 stage = accelerators / depth
                 possible = possible & instances.sensible_stages(accelerators, stage, self.hardware, self.smallest)
             if possible.any():
@@ -262,6 +262,9 @@ def _sizes(fixed: Pins, smallest: float, top: int, hardware: HardwareSpec | None
     """Instances that hold the weights and go with what is pinned [1]."""
     if hardware is not None:
         whole = instances.sizes(hardware, top)
+        if None not in (fixed.tp, fixed.dp):
+            # A stage is decided, which need not be a part of a machine.
+            whole = np.union1d(whole, [float(fixed.chips)])
         whole = whole[(whole >= smallest) & (whole % fixed.chips == 0)]
         if whole.size or fixed.chips == 1:
             return np.asarray(whole)

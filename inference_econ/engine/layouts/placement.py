@@ -50,4 +50,6 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     common = np.where(link_domain % apart == 0, common, 1)
     touched = np.ceil((members + inside - common) / inside)
     most = np.minimum(np.ceil(np.asarray(stage) / link_domain), np.maximum(np.ceil(members), 1.0))
-    return np.asarray(np.minimum(touched, most))
+    # From its first chip to its last a group reaches over so many domains at most.
+    reached = np.ceil(np.maximum(members - 1.0, 0.0) * apart / link_domain) + 1.0
+    return np.asarray(np.minimum(np.minimum(touched, reached), most))
