@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import ast
 import dataclasses
+import re
+import shlex
 import sys
 import types
 import typing
@@ -25,6 +27,8 @@ from benchmarks.missing_modules import forgive
 
 #: Options by the command that has them: what :class:`inference_econ.inputs.engine_options.Option` reads.
 Commands = dict[str, list[dict[str, Any]]]
+#: The engines' own parsers, by command.
+Parsers = dict[str, argparse.ArgumentParser]
 _PLACE = Path(__file__).resolve().parents[1] / "scenarios/engines/options"
 _SCALARS: Mapping[Any, str] = {int: "int", float: "float", str: "str", bool: "flag"}
 #: The same by the names of types, the most special first.
@@ -47,10 +51,11 @@ def _of_action(action: argparse.Action) -> dict[str, Any]:
     record: dict[str, Any] = {"names": [*action.option_strings] or [action.dest]}
     record["type"] = "flag" if flag else _type(action.type)
     if action.choices is not None:
-        record["choices"] = [choice for choice in action.choices if isinstance(choice, (str, int, float))]
+        choices = [choice for choice in action.choices if isinstance(choice, (str, int, float))]
+        record["choices"] = sorted(choices) if isinstance(action.choices, (set, frozenset)) else choices
     if action.nargs not in (None, 0):
         record["nargs"] = action.nargs
-    if _plain(action.default):
+    if _plain(action.default) and "--request-id-prefix" not in action.option_strings:  # that one is drawn anew
         record["default"] = action.default
     return record
 
@@ -103,34 +108,41 @@ def _choices(hint: Any) -> list[str]:
     return [choice for part in typing.get_args(hint) if isinstance(hint, types.UnionType) for choice in _choices(part)]
 
 
-def vllm() -> Commands:
+def vllm_parsers() -> Parsers:
     """``vllm serve`` and ``vllm bench serve``."""
     heavy = ["ir", "lora", "forward_context", "model_executor.layers.fused_moe", "model_executor.custom_op"]
     heavy += ["model_executor.models", "entrypoints.serve", "entrypoints.openai.models", "renderers"]
     forgive((*_HEAVY, *(f"vllm.{name}" for name in heavy)))
+    sys.modules["regex"] = re  # what the parser matches is within the standard library's reach
     _first("vllm.platforms").current_platform.device_type = "cuda"
     parser = _first("vllm.utils.argparse_utils", "vllm.utils").FlexibleArgumentParser
     module = _first("vllm.entrypoints.common.cli_args", "vllm.entrypoints.openai.cli_args")
-    serve = of_argparse(module.make_arg_parser(parser()))
-    for option, name in (("speculative", "Speculative"), ("compilation", "Compilation"), ("kv-transfer", "KVTransfer")):
-        serve += of_dataclass(f"--{option}-config", getattr(_first("vllm.config"), f"{name}Config"))
     bench = parser()
     _first("vllm.benchmarks.serve").add_cli_args(bench)
-    return {"vllm serve": serve, "vllm bench serve": of_argparse(bench)}
+    return {"vllm serve": module.make_arg_parser(parser()), "vllm bench serve": bench}
+
+
+def vllm() -> Commands:
+    """The same with the keys of options whose values are JSON."""
+    commands = {command: of_argparse(parser) for command, parser in vllm_parsers().items()}
+    for option, name in (("speculative", "Speculative"), ("compilation", "Compilation"), ("kv-transfer", "KVTransfer")):
+        keys = of_dataclass(f"--{option}-config", getattr(_first("vllm.config"), f"{name}Config"))
+        commands["vllm serve"] += keys
+    return commands
+
+
+def sglang_parsers() -> Parsers:
+    """``sglang.launch_server``."""
+    heavy = ("layers", "distributed", "utils.hf_transformers_patches", "sampling.custom_logit_processor")
+    forgive((*_HEAVY, *(f"sglang.srt.{name}" for name in heavy)))
+    parser = argparse.ArgumentParser()
+    _first("sglang.srt.server_args").ServerArgs.add_cli_args(parser)
+    return {"sglang.launch_server": parser}
 
 
 def sglang() -> Commands:
-    """``sglang.launch_server``."""
-    heavy = (
-        "srt.layers",
-        "srt.distributed",
-        "srt.utils.hf_transformers_patches",
-        "srt.sampling.custom_logit_processor",
-    )
-    forgive((*_HEAVY, *(f"sglang.{name}" for name in heavy)))
-    parser = argparse.ArgumentParser()
-    _first("sglang.srt.server_args").ServerArgs.add_cli_args(parser)
-    return {"sglang.launch_server": of_argparse(parser)}
+    """Every option of it."""
+    return {command: of_argparse(parser) for command, parser in sglang_parsers().items()}
 
 
 def _first(*modules: str) -> Any:
@@ -283,16 +295,34 @@ ENGINES: Mapping[str, Callable[[], Commands]] = {
 }
 
 
+PARSERS: Mapping[str, Callable[[], Parsers]] = {"vllm": vllm_parsers, "sglang": sglang_parsers}
+
+
+def parse(engine: str, script: Path) -> None:
+    """Read the command lines of a script of ``inference-econ launch`` with the engine's own parser, and say so."""
+    joined = script.read_text(encoding="utf-8").replace("\\\n", " ")
+    for command, parser in PARSERS[engine]().items():
+        for line in joined.splitlines():
+            words = shlex.split(line.strip().removeprefix("python3 -m "), comments=True)
+            if words[: len(command.split())] == command.split():
+                parser.parse_args(words[len(command.split()) :])
+                print(f"read by the parser of {command}: {len(words)} words")  # noqa: T201
+
+
 def main() -> None:
-    """Record one version of one engine."""
+    """Record one version of one engine, or read a script with its parser."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("engine", choices=ENGINES)
     parser.add_argument("folder", type=Path)
     parser.add_argument("version")
     parser.add_argument("--date", default="")
-    parser.add_argument("--where", required=True, help="Where that source is from: package and version, or commit.")
+    parser.add_argument("--where", default="", help="Where that source is from: package and version, or commit.")
+    parser.add_argument("--parse", type=Path, help="A script to read with the engine's own parser, instead.")
     asked = parser.parse_args()
     sys.path.insert(0, str(asked.folder))
+    if asked.parse is not None:
+        parse(asked.engine, asked.parse)
+        return
     commands = ENGINES[asked.engine]()
     _PLACE.mkdir(exist_ok=True)
     place = _PLACE / f"{asked.engine}_{asked.version}.yaml"

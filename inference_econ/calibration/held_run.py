@@ -24,8 +24,10 @@ CONSTANTS = {
     "kv_cache": ("attention.kv_hbm_efficiency",),
     "launches": ("host.graph_launch",),
     "host": ("host.step_overhead", "host.sequence_overhead"),
+    "all_reduce_bandwidth": ("network.link_efficiency",),
+    "all_to_all_bandwidth": ("network.link_efficiency",),
 }
-#: Of the parts of communication.
+#: Of the latency of communication.
 _NETWORK = ("network.collective_overhead",)
 
 

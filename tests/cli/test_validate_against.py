@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from inference_econ import calibration
+from inference_econ.calibration import Suspect, held_run
+from inference_econ.engine.step import PARTS
 from tests.cli.conftest import Command, parsed
 
 LLAMA = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "50 ms", "--ttft", "2 s")
@@ -73,6 +76,12 @@ def test_a_slow_run_names_the_parts_that_could_explain_it(command: Command, answ
     for suspect in held["suspects"]:
         assert (suspect["factor"] - 1.0) * suspect["seconds"] == pytest.approx(difference)
     assert "1 of 2 promises were broken" in held["verdict"]
+
+
+def test_every_part_that_is_suspected_names_constants_that_can_be_fitted() -> None:
+    assert set(held_run.CONSTANTS) <= set(PARTS)
+    for part in PARTS:
+        assert set(Suspect(part, 1e-3, 2.0).constants) <= set(calibration.CONSTANTS)
 
 
 def test_a_fast_run_is_not_explained_by_parts_that_are_too_small(command: Command, answer: Path) -> None:
