@@ -24,6 +24,7 @@ def offer_of(
     most: int = 4,
     hardware: str = "h100_sxm",
     preset: str = "deployable",
+    engine: str | None = None,
 ) -> Services:
     """Every layout of a model on up to some chips, or the one that is pinned, at 2 dollars an hour."""
     pinned = Pins(**dict(pins))
@@ -35,6 +36,7 @@ def offer_of(
         price=2.0,
         pins=pinned,
         max_accelerators=None if pins else most,
+        engine=engine,
     )
 
 
@@ -46,6 +48,7 @@ def service_of(
     pins: tuple[tuple[str, int], ...] = ONE_CHIP,
     changes: tuple[str, ...] = (),
     preset: str = "deployable",
+    engine: str | None = None,
 ) -> Service:
     """One layout as a service."""
-    return offer_of(model, isl, osl, cached, pins, changes, preset=preset).service(0)
+    return offer_of(model, isl, osl, cached, pins, changes, preset=preset, engine=engine).service(0)

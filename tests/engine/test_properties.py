@@ -423,10 +423,11 @@ def test_reasons() -> None:
     assert _reason(setup, 8, 2, pp=4) == memory.DEPTH
     assert _reason(setup, 8, 16, pp=8.0000001) == memory.DEPTH
     assert _reason(setup, 8, 16, pp=8 * (1 + 1e-10)) == memory.FITS  # rounding of a power
-    assert len(memory.REASONS) == 6
+    assert len(memory.REASONS) == 7
     assert "weights exceed" in memory.REASONS[memory.WEIGHTS]
     assert "KV cache" in memory.REASONS[memory.CACHE]
     assert "do not divide" in memory.REASONS[memory.DIVIDE]
+    assert "no serving engine" in memory.REASONS[memory.ENGINE]
 
 
 def test_without_a_network_an_instance_ends_with_its_domain() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,13 +24,13 @@ def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: ob
     ("model", "degrees"),
     [
         ("llama_3_70b", {"tp": 8, "dp": 1, "pp": 1, "batch": 100}),
-        ("llama_3_70b", {"tp": 4, "dp": 7, "pp": 1, "batch": 77}),
+        ("llama_3_70b", {"tp": 4, "dp": 7, "pp": 1, "batch": 77, "engine": "any"}),
         ("gpt_oss_120b", {"tp": 8, "dp": 3, "pp": 2, "ep": 4, "batch": 66}),
         ("deepseek_v3", {"tp": 1, "dp": 16, "pp": 1, "ep": 16, "batch": 48}),
     ],
 )
 def test_a_deployment_that_is_pinned_on_every_axis_is_the_one_that_explain_takes_apart(
-    model: str, degrees: dict[str, int]
+    model: str, degrees: dict[str, Any]
 ) -> None:
     (point,) = _front(model, "h200_sxm", **degrees).points()
     explained = asking.explain(model, "h200_sxm", context=TRAFFIC.mean_context, **degrees)
@@ -55,9 +56,9 @@ def test_pinned_degrees_hold_on_the_whole_frontier() -> None:
 
 
 def test_a_pinned_frontier_is_never_better() -> None:
-    free = _front(max_accelerators=16)
+    free = _front(max_accelerators=16, engine="any")
     for pins in ({"tp": 8}, {"pp": 2}, {"dp": 2}, {"accelerators": 8}, {"batch": 64}):
-        pinned = _front(max_accelerators=16, **pins)  # type: ignore[arg-type]
+        pinned = _front(max_accelerators=16, engine="any", **pins)  # type: ignore[arg-type]
         for seconds, dollars in zip(pinned.seconds, pinned.dollars, strict=True):
             hair = 1 + 1e-12
             assert (free.dollars[free.seconds <= seconds * hair] <= dollars * hair).any()
@@ -139,7 +140,7 @@ def test_what_divides_but_does_not_fit_says_what_would() -> None:
     with pytest.raises(NothingFitsError, match=r"weights exceed the memory: \d+.* at least 2 accelerators are needed"):
         _front(accelerators=1)
     with pytest.raises(NothingFitsError, match=r"nothing fits: .* exceed the memory: \d+"):
-        _front(tp=1, dp=2, pp=1)
+        _front(tp=1, dp=2, pp=1, engine="any")
 
 
 def test_scenarios_pin_too(tmp_path: Path) -> None:
