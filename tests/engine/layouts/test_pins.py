@@ -32,8 +32,8 @@ def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: ob
 def test_a_deployment_that_is_pinned_on_every_axis_is_the_one_that_explain_takes_apart(
     model: str, degrees: dict[str, Any]
 ) -> None:
-    (point,) = _front(model, "h200_sxm", engine="any", **degrees).points()
-    explained = asking.explain(model, "h200_sxm", context=TRAFFIC.mean_context, engine="any", **degrees)
+    (point,) = _front(model, "h200_sxm", **degrees).points()
+    explained = asking.explain(model, "h200_sxm", context=TRAFFIC.mean_context, **degrees)
     assert point.tokens_per_second_per_user == pytest.approx(explained.tokens_per_second, rel=1e-12)
     assert point.dollars_per_million_output_tokens == pytest.approx(explained.dollars, rel=1e-12)
     assert point.layout == explained.layout
