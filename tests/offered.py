@@ -48,6 +48,7 @@ def service_of(
     pins: tuple[tuple[str, int], ...] = ONE_CHIP,
     changes: tuple[str, ...] = (),
     preset: str = "deployable",
+    engine: str | None = None,
 ) -> Service:
-    """One layout as a service, whether an engine can start it or not."""
-    return offer_of(model, isl, osl, cached, pins, changes, preset=preset, engine="any").service(0)
+    """One layout as a service."""
+    return offer_of(model, isl, osl, cached, pins, changes, preset=preset, engine=engine).service(0)

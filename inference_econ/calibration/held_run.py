@@ -10,24 +10,20 @@ from inference_econ.answers.explain import explain
 from inference_econ.answers.launching.benchmark import OfferedLoad
 from inference_econ.answers.launching.expected import Expected
 from inference_econ.calibration.measurements import BenchmarkRun
-from inference_econ.engine import Pins
+from inference_econ.engine import Pins, Setup, has_experts
 from inference_econ.errors import InputError
 from inference_econ.serving import Service
 
 #: How far loads and mean lengths of a run may be from those of a prediction [1].
 _LOADS, _LENGTHS = 0.03, 0.1
-#: Constants that a part of a step rests on, for a fit.
+#: Constants that a part of a step rests on, for a fit; those of communication are of its latency.
 CONSTANTS = {
-    "compute": ("chip.math_efficiency", "experts.math_efficiency"),
-    "weights": ("chip.hbm_efficiency", "experts.hbm_efficiency"),
     "activations": ("chip.hbm_efficiency",),
-    "kv_cache": ("attention.kv_hbm_efficiency",),
     "launches": ("host.graph_launch",),
     "host": ("host.step_overhead", "host.sequence_overhead"),
     "all_reduce_bandwidth": ("network.link_efficiency",),
     "all_to_all_bandwidth": ("network.link_efficiency",),
 }
-#: Of the latency of communication.
 _NETWORK = ("network.collective_overhead",)
 
 
@@ -71,16 +67,30 @@ class Suspect:
         Predicted [s].
     factor : float
         How many times as long it would have to take [1].
+    constants : tuple of str
+        What it rests on, and a fit can change.
     """
 
     part: str
     seconds: float
     factor: float
+    constants: tuple[str, ...]
 
-    @property
-    def constants(self) -> tuple[str, ...]:
-        """The constants that it rests on."""
-        return CONSTANTS.get(self.part, _NETWORK)
+
+def constants_of(setup: Setup, part: str) -> tuple[str, ...]:
+    """The constants that a part of a step rests on: with curves of kernels, how much of them is reached."""
+    share = {"compute": "math_efficiency", "weights": "hbm_efficiency"}.get(part)
+    if share is not None:
+        precision, curves = setup.precision, []
+        curves.append("product_efficiency" if setup.kernel(precision.attention, "dense") else share)
+        if has_experts(setup.model):
+            curves.append("kernel_efficiency" if setup.kernel(precision.experts, "experts") else share)
+        return tuple(f"{group}.{name}" for group, name in zip(("chip", "experts"), curves, strict=False))
+    if part == "kv_cache":
+        assumed, latent = setup.assumptions.attention, any(b.attention.kind == "latent" for b in setup.model.blocks)
+        known = assumed.kernel("latent" if latent else "grouped", setup.precision.kv)
+        return ("attention.kv_hbm_efficiency" if known is None else "attention.score_efficiency",)
+    return CONSTANTS.get(part, _NETWORK)
 
 
 def hold(
@@ -195,5 +205,5 @@ def suspects(service: Service, batch: float, held: Held, most: int = 4) -> list[
         seconds = float(values.ravel()[0])
         factor = 1.0 + difference / seconds if seconds > 0 else 0.0
         if factor > 0:
-            listed.append(Suspect(part, seconds, factor))
+            listed.append(Suspect(part, seconds, factor, constants_of(service.setup, part)))
     return sorted(listed, key=lambda suspect: abs(math.log(suspect.factor)))[:most]

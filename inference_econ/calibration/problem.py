@@ -66,6 +66,7 @@ CONSTANTS: Mapping[str, Constant] = {
     "chip.narrow_math_efficiency": Constant(0.3, 1.0, 0.78, 0.1, "1"),
     "chip.hbm_efficiency": Constant(0.1, 0.93, 0.86, 0.07, "1"),
     "experts.hbm_efficiency": Constant(0.05, 0.93, 0.75, 0.2, "1"),
+    "attention.score_efficiency": Constant(0.2, 1.3, 1.0, 0.1, "1"),
     "attention.kv_hbm_efficiency": Constant(0.05, 0.93, 0.75, 0.2, "1"),
     "chip.widened_efficiency": Constant(0.05, 0.999, 0.7, 0.4, "1"),
     "network.link_efficiency": Constant(0.05, 0.999, 0.8, 0.2, "1"),

@@ -274,7 +274,11 @@ class Setup:
     def operator_flops_per_second(self, operator: Operator) -> float:
         """Sustained arithmetic rate of a row of the operator table [FLOP/s]."""
         if operator.rates is not None:
-            return self.peaks[self.unit(operator.dtype)] * operator.rates.math
+            return (
+                self.peaks[self.unit(operator.dtype)]
+                * operator.rates.math
+                * self.assumptions.attention.score_efficiency
+            )
         return self.flops_per_second(operator.dtype, operator.kind)
 
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
@@ -355,8 +359,11 @@ class Setup:
 
     def kv_bytes_per_second(self, operator: Operator) -> float:
         """The same for the cache, or states, that a row of the operator table reads [B/s]."""
-        share = self.assumptions.attention.kv_hbm_efficiency or self.assumptions.chip.hbm_efficiency
-        return self.hardware.hbm_bytes_per_second * (share if operator.rates is None else operator.rates.memory)
+        assumed = self.assumptions
+        share = assumed.attention.kv_hbm_efficiency or assumed.chip.hbm_efficiency
+        if operator.rates is not None:
+            share = operator.rates.memory * assumed.attention.score_efficiency
+        return self.hardware.hbm_bytes_per_second * share
 
     @property
     def peaks(self) -> Mapping[str, float]:

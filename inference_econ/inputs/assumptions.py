@@ -235,6 +235,8 @@ class AttentionAssumptions(Spec):
     scores: ScoresKernels = Field(default_factory=ScoresKernels)
     """What kernels of attention over a cache reach, or the name of a file in ``assumptions/scores``. For formats that
     are not in it, for indexers, recurrent states and compressed attention the two shares below count."""
+    score_efficiency: Annotated[float, Field(gt=0, le=1.3, allow_inf_nan=False)] = 1.0
+    """Rates that servers reach over those of ``scores``, which are measured alone [1]."""
     math_efficiency: Fraction | None = None
     """The share of arithmetic for attention scores, if it is another [1]."""
     kv_hbm_efficiency: Fraction | None = None

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from inference_econ import calibration
-from inference_econ.calibration import Suspect, held_run
+from inference_econ.calibration import held_run
+from inference_econ.engine import Setup
 from inference_econ.engine.step import PARTS
 from tests.cli.conftest import Command, parsed
 
@@ -78,10 +79,24 @@ def test_a_slow_run_names_the_parts_that_could_explain_it(command: Command, answ
     assert "1 of 2 promises were broken" in held["verdict"]
 
 
-def test_every_part_that_is_suspected_names_constants_that_can_be_fitted() -> None:
+# model, chip, constants of weights and of the cache: curves of kernels are known, or are not
+SUSPECTED = [
+    ("llama_3_70b", "h100_sxm", ("chip.product_efficiency",), "attention.score_efficiency"),
+    ("deepseek_v3", "h200_sxm", ("chip.product_efficiency", "experts.kernel_efficiency"), "attention.score_efficiency"),
+    ("llama_3_70b", "mi300x", ("chip.hbm_efficiency",), "attention.kv_hbm_efficiency"),
+]
+
+
+@pytest.mark.parametrize(("model", "chip", "weights", "cache"), SUSPECTED)
+def test_every_part_that_is_suspected_names_constants_that_can_be_fitted(
+    model: str, chip: str, weights: tuple[str, ...], cache: str
+) -> None:
+    setup = Setup.of(model, chip)
     assert set(held_run.CONSTANTS) <= set(PARTS)
     for part in PARTS:
-        assert set(Suspect(part, 1e-3, 2.0).constants) <= set(calibration.CONSTANTS)
+        assert set(held_run.constants_of(setup, part)) <= set(calibration.CONSTANTS)
+    assert held_run.constants_of(setup, "weights") == weights
+    assert held_run.constants_of(setup, "kv_cache") == (cache,)
 
 
 def test_a_fast_run_is_not_explained_by_parts_that_are_too_small(command: Command, answer: Path) -> None:
@@ -93,7 +108,7 @@ def test_a_fast_run_is_not_explained_by_parts_that_are_too_small(command: Comman
 def test_what_calibrates_with_the_run_can_be_typed(command: Command, answer: Path) -> None:
     held = _held(command, answer, _result(answer, slower=1.6))
     words = shlex.split(held["calibrate"])
-    assert words[words.index("--fit") + 1] == "chip.hbm_efficiency"
+    assert words[words.index("--fit") + 1] == "chip.product_efficiency"
     outcome = command(*words[1:])
     assert outcome.code == 0, outcome
     assert (answer.parent / "mine.yaml").exists()

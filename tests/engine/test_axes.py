@@ -314,6 +314,7 @@ QUICKER: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("experts.kernels={}", "experts.math_efficiency=0.1"),
         ("experts.kernels={}", "experts.math_efficiency=0.6"),
     ),
+    "kernels of attention": (("attention.score_efficiency=0.5",), ("attention.score_efficiency=0.9",)),
     "kernels of dense products": (("chip.product_efficiency=0.5",), ("chip.product_efficiency=0.9",)),
     "narrow arithmetic": (
         ("chip.narrow_math_efficiency=0.5", "per_family={}"),

@@ -427,6 +427,7 @@ def test_reasons() -> None:
     assert "weights exceed" in memory.REASONS[memory.WEIGHTS]
     assert "KV cache" in memory.REASONS[memory.CACHE]
     assert "do not divide" in memory.REASONS[memory.DIVIDE]
+    assert "no serving engine" in memory.REASONS[memory.ENGINE]
 
 
 def test_without_a_network_an_instance_ends_with_its_domain() -> None:

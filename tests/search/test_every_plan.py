@@ -35,7 +35,7 @@ def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: An
     [
         {},
         {"model": "gpt_oss_120b"},
-        {"tp": 4},
+        {"tp": 4, "engine": "any"},
         {"speculation": DRAFT},
         {"speculation": DRAFT, "assumptions": "paper"},
         {"model": "deepseek_v3", "speculation": ie.Speculation.of("mtp", (0.9, 0.7)), "weights": "fp8"},
@@ -99,7 +99,7 @@ def test_every_plan_takes_the_time_that_explain_gives() -> None:
 
 
 def test_plans_of_the_default_grid_are_all_listed() -> None:
-    front = _front(max_accelerators=None)
+    front = _front(max_accelerators=None, engine="any")
     plans = front.plans()
     # Many plans per instance, not the best of each.
     instances = set(zip(plans.plans.accelerators.tolist(), plans.plans.batch.tolist(), strict=True))
@@ -130,7 +130,7 @@ def test_demand_is_a_reason() -> None:
 
 
 def test_drafts_are_written_down_where_they_help() -> None:
-    plans = _front(speculation=replace(DRAFT, acceptance=(0.6,) * 3)).plans()
+    plans = _front(speculation=replace(DRAFT, acceptance=(0.6,) * 3), engine="any").plans()
     records = plans.records()
     lengths = [dict(record["layout"]).get("draft_tokens", 0) for record in records]  # type: ignore[call-overload]
     assert lengths == plans.drafted.tolist()

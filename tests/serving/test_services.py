@@ -32,6 +32,11 @@ def test_every_layout_of_four_chips() -> None:
     assert set(found) == expected
     assert len(found) == len(expected)
     assert found == sorted(found)
+    # Groups of a dense model are instances of their own in every engine.
+    started = offer_of("llama_3_8b", most=4).plans
+    assert set(zip(started.accelerators, started.pp, started.attention_ranks, strict=True)) == {
+        (size, pp, ranks) for size, pp, ranks in expected if size == pp * ranks
+    }
 
 
 @pytest.mark.parametrize("model", ["llama_3_8b", "qwen3_30b_a3b", "deepseek_v2"])

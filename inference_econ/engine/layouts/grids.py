@@ -92,7 +92,7 @@ class WholeLayouts:
         Degrees that are given; they are tried whether they divide or not.
     hardware : HardwareSpec or None
         Chips in whose machines tensor parallelism stays, and of whose nodes stages of a pipeline are made, unless they
-        or the size are pinned; None if layouts are tried whatever they cross.
+        are pinned; None if layouts are tried whatever they cross.
     smallest : float
         Chips that the weights just fill [1]; only with hardware.
     """
@@ -112,9 +112,11 @@ class WholeLayouts:
             possible = (accelerators % (depth * chips) == 0) & (batch % depth == 0)
             if None not in (self.pins.tp, self.pins.dp):
                 possible = possible & (accelerators == depth * chips)
-            if self.hardware is not None and self.pins.accelerators is None:
+            if self.hardware is not None and None in (self.pins.tp, self.pins.dp):
+                # Whoever asks for a size means all of it to be used.
+                needed = self.smallest if self.pins.accelerators is None else self.pins.accelerators
                 stage = accelerators / depth
-                possible = possible & instances.sensible_stages(accelerators, stage, self.hardware, self.smallest)
+                possible = possible & instances.sensible_stages(accelerators, stage, self.hardware, needed)
             if possible.any():
                 depths.append(np.where(possible, float(depth), 0.0))
         return depths
@@ -260,14 +262,9 @@ def whole_grid(
 
 def _sizes(fixed: Pins, smallest: float, top: int, hardware: HardwareSpec | None) -> Array:
     """Instances that hold the weights and go with what is pinned [1]."""
-    if hardware is not None:
-        whole = instances.sizes(hardware, top)
-        if None not in (fixed.tp, fixed.dp):
-            # A stage is decided, which need not be a part of a machine.
-            whole = np.union1d(whole, [float(fixed.chips)])
-        whole = whole[(whole >= smallest) & (whole % fixed.chips == 0)]
-        if whole.size or fixed.chips == 1:
-            return np.asarray(whole)
+    rented = np.empty(0) if hardware is None else instances.sizes(hardware, max(top, fixed.chips))
+    if fixed.chips in rented:
+        return np.asarray(rented[(rented >= smallest) & (rented <= top) & (rented % fixed.chips == 0)])
     counts = np.concatenate([_EVERY_SIZE, _whole_steps(21), [int(np.ceil(smallest / fixed.chips))]])
     every = np.unique(np.append(counts * fixed.chips, top // fixed.chips * fixed.chips)).astype(float)
     return np.asarray(every[(every >= smallest) & (every <= top)])

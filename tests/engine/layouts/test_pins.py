@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,16 +24,16 @@ def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: ob
     ("model", "degrees"),
     [
         ("llama_3_70b", {"tp": 8, "dp": 1, "pp": 1, "batch": 100}),
-        ("llama_3_70b", {"tp": 4, "dp": 7, "pp": 1, "batch": 77}),
+        ("llama_3_70b", {"tp": 4, "dp": 7, "pp": 1, "batch": 77, "engine": "any"}),
         ("gpt_oss_120b", {"tp": 8, "dp": 3, "pp": 2, "ep": 4, "batch": 66}),
         ("deepseek_v3", {"tp": 1, "dp": 16, "pp": 1, "ep": 16, "batch": 48}),
     ],
 )
 def test_a_deployment_that_is_pinned_on_every_axis_is_the_one_that_explain_takes_apart(
-    model: str, degrees: dict[str, int]
+    model: str, degrees: dict[str, Any]
 ) -> None:
-    (point,) = _front(model, "h200_sxm", engine="any", **degrees).points()
-    explained = asking.explain(model, "h200_sxm", context=TRAFFIC.mean_context, engine="any", **degrees)
+    (point,) = _front(model, "h200_sxm", **degrees).points()
+    explained = asking.explain(model, "h200_sxm", context=TRAFFIC.mean_context, **degrees)
     assert point.tokens_per_second_per_user == pytest.approx(explained.tokens_per_second, rel=1e-12)
     assert point.dollars_per_million_output_tokens == pytest.approx(explained.dollars, rel=1e-12)
     assert point.layout == explained.layout

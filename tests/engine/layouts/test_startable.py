@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.engine import Pins, Plans, Setup, memory
+from inference_econ.answers.offer import offer
+from inference_econ.engine import Pins, Plans, Setup, Space, memory
 from inference_econ.engine.layouts import instances, startable
 from inference_econ.engine.layouts.grids import whole_grid
 from inference_econ.errors import InputError
-from inference_econ.inputs import ServingEngine, catalog
+from inference_econ.inputs import Requests, ServingEngine, catalog
 
 ENGINES = {name: ServingEngine(name, catalog.engine(name).at()) for name in ("sglang", "trtllm", "vllm")}
 powers = st.sampled_from([1, 2, 4, 8, 16])
@@ -164,7 +165,16 @@ def test_stages_are_nodes_where_a_machine_is_too_small() -> None:
 
 def test_pinned_degrees_are_free_of_what_documents_recommend() -> None:
     chip = catalog.hardware("h100_sxm")
-    assert whole_grid(2.0, pipeline=True, hardware=chip, pins=Pins(tp=3)).accelerators.tolist() == [24.0, 48.0]
+    assert whole_grid(2.0, pipeline=True, hardware=chip, pins=Pins(tp=3)).accelerators[:3].tolist() == [3.0, 6.0, 9.0]
+    assert whole_grid(2.0, pipeline=True, hardware=chip, pins=Pins(tp=16)).accelerators[:2].tolist() == [16.0, 32.0]
     assert whole_grid(2.0, pipeline=True, hardware=chip, pins=Pins(tp=5, pp=7)).accelerators[0] == 35.0
     grid = whole_grid(2.0, pipeline=True, hardware=chip, pins=Pins(tp=4, dp=1, pp=16))
     assert grid.accelerators.tolist() == [64.0]
+    (depth,) = grid.layouts.depths(catalog.model("llama_3_8b"), Setup.of("llama_3_8b", chip).assumptions, *grid.pairs())
+    assert np.all(depth == 16.0)
+
+
+def test_a_pinned_size_is_used_whole() -> None:
+    found = offer(Setup.of("llama_3_70b", "h100_sxm"), Requests.model_validate({"isl": 1000, "osl": 200}),
+                  Space(Pins(tp=8, accelerators=32)))  # fmt: skip
+    assert found.plans.pp.tolist() == [4.0]

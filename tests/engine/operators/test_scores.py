@@ -49,6 +49,17 @@ def test_a_decode_step_by_hand() -> None:
     assert row.together_seconds == pytest.approx(memory + 0.25 * compute)
 
 
+def test_servers_may_reach_a_share_of_what_kernels_do() -> None:
+    curve = f"assumptions.attention.scores={{grouped: {{bf16: {_CURVE}}}}}"
+    alone, served = (
+        _attention(_setup("llama_3_8b", "h100_sxm", curve, *more, context=2000), _plan(16))
+        for more in ((), ("assumptions.attention.score_efficiency=0.8",))
+    )
+    assert served.memory_seconds == pytest.approx(alone.memory_seconds / 0.8)
+    assert served.compute_seconds == pytest.approx(alone.compute_seconds / 0.8)
+    assert served.flop == pytest.approx(alone.flop)
+
+
 def test_a_prompt_by_hand() -> None:
     # 1,001 new tokens after 3,000 cached ones attend to 3,500 on average.
     setup = _setup(
