@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 #: From the least to the largest value of an axis, below which it is short [1].
 _SHORT = 30.0
+#: Letters of a line above a panel [1].
+_TITLE_WIDTH = 34
 
 
 def draw_reports(reports: Sequence[Report], path: Path | str) -> None:
@@ -129,4 +132,5 @@ def _agreement(
         axis.set_minor_formatter(NullFormatter())
         axis.set_label_text(f"{word} [{unit}]")
     hollow = any(point.fitted for point in points)
-    axes.set_title(f"{title}\n(hollow: fitted to these rows)" if hollow else title)
+    lines = textwrap.wrap(title, _TITLE_WIDTH)
+    axes.set_title("\n".join([*lines, "(hollow: fitted to these rows)"] if hollow else lines))
