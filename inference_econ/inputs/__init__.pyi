@@ -76,6 +76,9 @@ from .layers import LatentAttention as LatentAttention
 from .layers import NoAttention as NoAttention
 from .layers import RecurrentMixer as RecurrentMixer
 from .measured_runs import MeasuredRun as MeasuredRun
+from .misfits import Misfit as Misfit
+from .misfits import known_misfits as known_misfits
+from .misfits import misfits_of as misfits_of
 from .model import ModelSpec as ModelSpec
 from .precision import Precision as Precision
 from .scenario import Scenario as Scenario

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.engine import Instances, Interval, LeftOutErrors, Subject, error_spread, interval, outside
-from inference_econ.inputs import Assumptions, Calibration, Quantity, Range, Unlike
+from inference_econ.inputs import Assumptions, Calibration, Quantity, Range, Unlike, misfits_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,6 +93,18 @@ def remarks(subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tp
     return [*known, *_labelled(reasons)]
 
 
+def misfits(instances: Instances) -> list[str]:
+    """Measured servers like these that are far from what is predicted; none where another engine is meant."""
+    setup = instances.setup
+    meant = {engine.name for engine in setup.engines}
+    return [
+        f"Measured servers of {misfit.engine} with {setup.model.name} on {setup.hardware.name} took {misfit.factor:g} "
+        f"times the predicted time per token ({misfit.rows} rows): {misfit.why}."
+        for misfit in misfits_of(setup.model.name, setup.hardware.name)
+        if not meant or misfit.engine in meant
+    ]
+
+
 def _labelled(texts: Mapping[str, Sequence[str]]) -> list[str]:
     return [f"{', '.join(labels)}: {text}" if any(labels) else text for text, labels in texts.items()]
 
@@ -156,12 +168,13 @@ def percent(interval: Interval) -> str:
 
 
 def extrapolations(instances: Instances) -> list[str]:
-    """Why instances are unlike the measurements behind their assumptions, in one sentence; empty if they are not."""
+    """Measurements that do not fit, and why instances are unlike those behind their assumptions; empty if neither is so."""
     always, sometimes = outside_of(instances)
     if not always and not sometimes:
-        return []
+        return misfits(instances)
     text = "; ".join([*always, *([f"among the rows, {'; '.join(sometimes)}"] if sometimes else [])])
-    return [f"Unlike what {instances.setup.assumptions.name} was fitted to, so that errors may be larger: {text}."]
+    unlike = f"Unlike what {instances.setup.assumptions.name} was fitted to, so that errors may be larger: {text}."
+    return [*misfits(instances), unlike]
 
 
 def outside_of(instances: Instances) -> tuple[list[str], list[str]]:

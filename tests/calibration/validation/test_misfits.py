@@ -1,0 +1,55 @@
+"""Series that are known to be far off: they are what shipped rows say, and whoever asks about one is told."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from inference_econ.calibration import QUANTITIES
+from inference_econ.engine import Instances, Setup
+from inference_econ.inputs import known_misfits
+from inference_econ.report.caveats import misfits
+from tests.shipped import shipped_servers
+
+#: Rows of a series, and how far off its median must be to be listed: |ln(measured / predicted)| [1].
+FEWEST, FAR = 10, 0.2
+
+
+def test_all_series_that_are_far_off_are_listed_with_their_factor() -> None:
+    series: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for row in shipped_servers().counted():
+        measured, predicted = row.measured(QUANTITIES[0]), row.predicted(QUANTITIES[0])
+        if measured and predicted and row.measurement is not None and row.measurement.decode is None:
+            server = row.measurement
+            series[server.engine, server.model, server.hardware].append(math.log(measured / predicted))
+    far = {name: errors for name, errors in series.items() if len(errors) >= FEWEST}
+    far = {name: errors for name, errors in far.items() if abs(np.median(errors)) > FAR}
+    listed = {(one.engine, one.model, one.hardware): one for one in known_misfits()}
+    assert set(far) == set(listed)
+    for name, misfit in listed.items():
+        assert misfit.rows == len(far[name])
+        assert misfit.factor == pytest.approx(math.exp(np.median(far[name])), rel=0.02)
+
+
+# engine that is asked for, whether the remark is made
+ASKED = [(None, True), ("vllm", True), ("sglang", False), ("any", True)]
+
+
+@pytest.mark.parametrize(("engine", "told"), ASKED)
+def test_whoever_asks_about_one_is_told(engine: str | None, told: bool) -> None:
+    setup = Setup.of("qwen3_235b_a22b", "h200_sxm", weights="fp8_block", engine=engine)
+    said = misfits(Instances(setup))
+    assert bool(said) == told
+    if told:
+        assert said[0].startswith(
+            "Measured servers of vllm with Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB took 2.1 times the predicted time "
+            "per token (51 rows): version 0.12 at 35 to 58 ms"
+        )
+
+
+def test_others_are_not_spoken_of() -> None:
+    assert not misfits(Instances(Setup.of("qwen3_235b_a22b", "b200")))
+    assert not misfits(Instances(Setup.of("llama_3_70b", "h200_sxm")))
