@@ -168,7 +168,7 @@ def percent(interval: Interval) -> str:
 
 
 def extrapolations(instances: Instances) -> list[str]:
-    """Measurements that do not fit, and why instances are unlike those behind their assumptions; empty if neither is so."""
+    """Measurements that do not fit, and why instances are unlike those behind their assumptions; empty if neither."""
     always, sometimes = outside_of(instances)
     if not always and not sometimes:
         return misfits(instances)
