@@ -31,7 +31,7 @@ FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo
 @click.option("--to", type=click.Choice(["vllm", "sglang", "trtllm"]), required=True, help="Engine.")
 @click.option("--engine-version", "version", help="Its version; the newest whose options are recorded by default.")
 @click.option("--as", "form", type=click.Choice(FORMS), default="command", show_default=True, help="What to write.")
-@click.option("--gpus-per-node", "size", type=COUNT, help="Accelerators of a machine [8; 4 of a tray of a rack].")
+@click.option("--gpus-per-node", "size", type=COUNT, help="Accelerators of a machine [of a node as it is rented].")
 @click.option("--choice", "number", type=COUNT, help="Which deployment of the answer; the first of recommend.")
 @click.option("--image", help="Container image; by default the engine's own of that version, for NVIDIA.")
 @click.option("--model-id", help="Weights: Hugging Face id or path; by default those of the model's file.")
@@ -46,6 +46,8 @@ FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo
 )
 @options.manner
 @options.traffic
+@options.rent
+@options.scheduler
 @options.layout
 @proposals.proposer
 @click.option("-o", "--output", type=PLACE, help="Write to a file instead.")
@@ -57,7 +59,7 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     with the options of 'recommend'. Every command line is held against the options of the engine's own parser at
     --engine-version.
     """
-    from inference_econ.answers.launching.machines import usual_size
+    from inference_econ.engine import node
     from inference_econ.report import launch as report
     from inference_econ.report import manifests
 
@@ -66,7 +68,7 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
         manifests.dynamo,
     )  # fmt: skip
     deployment = _deployment(choices)
-    size = choices["size"] or usual_size(deployment.instances[0].service.setup.hardware)
+    size = choices["size"] or node(deployment.instances[0].service.setup.hardware)
     show.put(dict(zip(FORMS, writers, strict=True))[choices["form"]](deployment, size), output, quiet=quiet)
 
 

@@ -176,7 +176,7 @@ def _on_frontier(saved: Answer, number: int | None) -> Chosen:
 def _fleet(saved: Answer, number: int | None) -> Chosen:
     fleet = saved.record["fleet"]
     if fleet is None:
-        raise InputError(f"{saved.origin}: no fleet was asked for; ask with --request-rate or --accelerators")
+        raise InputError(f"{saved.origin}: no fleet was asked for; ask with --request-rate, --gpus or --budget")
     if number not in (None, 1):
         raise InputError(f"{saved.origin}: --choice {number}: there is one fleet")
     record = saved.record

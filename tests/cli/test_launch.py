@@ -108,6 +108,32 @@ def test_an_answer_and_the_same_options_start_the_same(answer: Path, command: Co
     assert _benchmark(saved) == _benchmark(asked)
 
 
+def test_what_the_scheduler_is_told_and_the_rent_count_without_a_file_too(command: Command) -> None:
+    told = ("--slots", "32", "--token-budget", "4096", "--rent", "node")
+    read = _parsed(command("launch", *PINNED, *told, "--to", "vllm").out, "vllm")
+    assert (read["--max-num-seqs"], read["--max-num-batched-tokens"]) == (32, 4096)
+
+
+def test_what_carries_the_most_traffic_can_be_started(command: Command, refused: Command, tmp_path: Path) -> None:
+    path, means = tmp_path / "most.json", ("--gpus", "8", "--ttft", "2 s", "--tpot", "50 ms")
+    asked = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--engine", "vllm", "--max-accelerators", "8", *means)
+    assert command("recommend", *asked, "--choices", "2", "-o", path).code == 0
+    choices = json.loads(path.read_text())["choices"]
+    for number, choice in enumerate(choices, 1):
+        text = command("launch", path, "--to", "vllm", "--choice", number).out
+        assert _parsed(text, "vllm")["--tensor-parallel-size"] == choice["layout"]["tp"]
+        each = choice["request_rate"] / choice["replicas"]
+        assert _benchmark(text)["--request-rate"] == pytest.approx(each, rel=1e-4)
+    assert "--choice 3: there are 2" in refused("launch", path, "--to", "vllm", "--choice", "3").err
+
+
+def test_a_machine_is_the_node_that_is_rented(command: Command) -> None:
+    asked = ("llama_3_70b", "h100_nvl", "--request-rate", "1", "--tp", "4", "--dp", "1", "--pp", "1", "--to", "vllm")
+    words = _started(command("launch", *asked).out, "vllm serve", "serve", "0", "0", "leader")
+    assert words[words.index("--nnodes") + 1] == "2"
+    assert "--nnodes" not in _started(command("launch", *asked, "--gpus-per-node", "8").out, "vllm serve", "serve")
+
+
 def test_ranks_of_a_mixture_are_counted_as_each_engine_does(command: Command) -> None:
     asked = ("deepseek_v3", "h200_sxm", "--request-rate", "2", "--tp", "1", "--dp", "8", "--pp", "1", "--ep", "8")
     vllm = _parsed(command("launch", *asked, "--to", "vllm").out, "vllm")
@@ -265,6 +291,13 @@ def test_a_choice_that_is_not_there_is_refused(refused: Command, command: Comman
     command("frontier", "llama_3_8b", "h100_sxm", "--serving", "--max-accelerators", "1", "-o", path)
     assert "name one with --choice 1 to" in refused("launch", path, "--to", "vllm").err
     assert "--choice 999: there are" in refused("launch", path, "--to", "vllm", "--choice", "999").err
+
+
+def test_pools_without_a_fleet_are_told_how_to_ask_for_one(refused: Command, command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "pools.json"
+    command("disaggregate", "llama_3_8b", "h100_sxm", "--max-accelerators", "1", "-o", path)
+    message = refused("launch", path, "--to", "vllm").err.replace("\n", " ")
+    assert "no fleet was asked for; ask with --request-rate, --gpus or --budget" in message
 
 
 def test_a_frontier_of_decode_steps_starts_nothing(refused: Command, command: Command, tmp_path: Path) -> None:
