@@ -16,7 +16,7 @@ from tests.cli.conftest import Command
 
 LLAMA = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "50 ms", "--ttft", "2 s")
 PINNED = (*LLAMA, "--tp", "2", "--dp", "1", "--pp", "1")
-VERSIONS = [(engine, version) for engine in ("vllm", "sglang") for version in starting.versions(engine)]
+VERSIONS = [(engine, version) for engine in ("vllm", "sglang", "trtllm") for version in starting.versions(engine)]
 COMMANDS = {"vllm": "vllm serve", "sglang": "sglang.launch_server", "trtllm": "trtllm-serve serve"}
 PROGRAMS = {engine: " ".join(starting.launch(engine).program) for engine in COMMANDS}
 
@@ -56,7 +56,8 @@ def _benchmark(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
 def test_every_recorded_version_reads_its_command(answer: Path, command: Command, engine: str, version: str) -> None:
-    text = command("launch", answer, "--to", engine, "--engine-version", version).out
+    weights = ("--model-id", "nvidia/Llama-3.1-70B-Instruct-FP8") if engine == "trtllm" else ()
+    text = command("launch", answer, "--to", engine, "--engine-version", version, *weights).out
     assert version in text.splitlines()[1]
     assert len(_parsed(text, engine, version)) > 6
 
@@ -172,7 +173,7 @@ def test_speculation_has_the_longest_draft(command: Command, proposer: str, expe
     assert read["--speculative-num-draft-tokens"] == 6
 
 
-@pytest.mark.parametrize(("engine", "version"), [*VERSIONS, ("trtllm", "1.3.0rc3")])
+@pytest.mark.parametrize(("engine", "version"), VERSIONS)
 @pytest.mark.parametrize(
     "asked",
     [
@@ -186,6 +187,14 @@ def test_layouts_and_formats_are_read_by_every_version(
 ) -> None:
     text = command("launch", *asked, "--request-rate", "1", "--to", engine, "--engine-version", version).out
     assert _parsed(text, engine, version)
+
+
+@pytest.mark.parametrize(("version", "option"), [("1.1.0", "--extra_llm_api_options"), ("1.3.0rc3", "--config")])
+def test_the_file_of_an_instance_is_named_as_the_version_does(command: Command, version: str, option: str) -> None:
+    asked = ("llama_3_8b", "h100_sxm", "--tp", "1", "--dp", "1", "--pp", "1", "--to", "trtllm")
+    text = command("launch", *asked, "--engine-version", version).out
+    words = _started(text, PROGRAMS["trtllm"], "serve")
+    assert words[words.index(option) + 1] == "engine.yaml"
 
 
 @pytest.mark.parametrize("generator", ["aiperf", "guidellm"])
