@@ -23,7 +23,7 @@ _FOLDER, _SIDE_CHANNEL = "/etc/engine", 5600
 _DECODE_PORT, _SERVICE_PORT = 8200, 8000
 #: Release of Dynamo whose images are named.
 DYNAMO = "1.6.1"
-#: Starts are given an hour: looks every ten seconds.
+#: Looks of a start-up probe, every ten seconds: an hour to fetch and load the weights, which is an assumption [1].
 _LOOKS = 360
 
 
