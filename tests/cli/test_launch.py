@@ -189,7 +189,7 @@ def test_layouts_and_formats_are_read_by_every_version(
     assert _parsed(text, engine, version)
 
 
-@pytest.mark.parametrize(("version", "option"), [("1.1.0", "--extra_llm_api_options"), ("1.3.0rc3", "--config")])
+@pytest.mark.parametrize(("version", "option"), [("1.1.0", "--extra_llm_api_options"), ("1.3.0rc25", "--config")])
 def test_the_file_of_an_instance_is_named_as_the_version_does(command: Command, version: str, option: str) -> None:
     asked = ("llama_3_8b", "h100_sxm", "--tp", "1", "--dp", "1", "--pp", "1", "--to", "trtllm")
     text = command("launch", *asked, "--engine-version", version).out
