@@ -96,29 +96,16 @@ def _saved(choices: options.Choices) -> Answer:
     from inference_econ.report import answer_file
 
     if choices["answer"].endswith(".json") and choices["hardware"] is None:
-        _check_alone(choices["answer"])
+        saved_services.check_alone(choices["answer"], _WRITING)
         return answer_file.read(choices["answer"])
+    if answer_file.is_answer(choices["answer"]):
+        raise InputError(f"{choices['hardware']} contradicts {choices['answer']}, which has settled it; leave it out")
     if choices["hardware"] is None:
         raise InputError(
             f"{choices['answer']!r}: give a saved answer (ANSWER.json), or a model and hardware: "
             "inference-econ launch llama_3_70b h100_sxm --to vllm"
         )
     return _recommended(choices)
-
-
-def _check_alone(path: str) -> None:
-    """Refuse options that an answer has settled."""
-    context = click.get_current_context()
-    given = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name not in _WRITING
-        and context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
-    ]
-    if given:
-        raise InputError(
-            f"{given[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file"
-        )
 
 
 def _recommended(choices: options.Choices) -> Answer:
@@ -132,8 +119,13 @@ def _recommended(choices: options.Choices) -> Answer:
     catalog.locate("models", choices["answer"])
     named = {"model": choices["answer"], "hardware": choices["hardware"]}
     asked = {name: value for name, value in choices.items() if name not in _WRITING} | named
-    if asked.get("engine") is None and not asked.get("any_layout"):
-        asked["engine"] = choices["to"]
+    engine = asked.get("engine") or choices["to"]
+    if engine.partition("@")[0] != choices["to"]:
+        raise InputError(
+            f"--engine {engine} contradicts --to {choices['to']}: layouts of one are not started by the other"
+        )
+    if not asked.get("any_layout"):
+        asked["engine"] = engine
     requests, targets = options.requests(asked), options.targets(asked)
     offered = options.offer(asked, requests, speculation=proposals.speculation(asked))
     rate = options.request_rate(asked, requests)

@@ -238,6 +238,20 @@ def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Comm
             ),
             "sglang.launch_server of sglang 0.5.3 has no --dcp-size",
         ),
+        (("llama_3_8b", "mi300x", "--to", "trtllm"), "is not known to run on AMD Instinct MI300X"),
+        (("llama_3_8b", "l4", "--weights", "nvfp4", "--to", "vllm"), "cannot make nvfp4 of that while it loads"),
+        (
+            ("llama_3_8b", "l4", "--weights", "nvfp4", "--model-id", "m", "--to", "trtllm"),
+            "kernels for weights in nvfp4",
+        ),
+        (
+            ("gpt_3", "h100_sxm", "--any-layout", "--to", "vllm"),
+            "has no huggingface_id; name its weights with --model-id",
+        ),
+        ((*PINNED, "--engine", "sglang", "--to", "vllm"), "--engine sglang contradicts --to vllm"),
+        ((*PINNED, "--model-id", "", "--to", "vllm"), "--model-id '': ORGANISATION/NAME, or a path is needed"),
+        ((*PINNED, "--image", "", "--to", "vllm"), "--image '': the name of a container image is needed"),
+        ((".", "--to", "vllm"), "give a saved answer (ANSWER.json), or a model and hardware"),
         ((*PINNED, "--max-model-len", "200000", "--to", "vllm"), "is made for at most 131072 tokens, got 200000"),
         ((*PINNED, "--arrival-scv", "2", "--bench", "aiperf", "--to", "vllm"), "the generator has 0 (constant) and 1"),
     ],
@@ -277,6 +291,12 @@ def test_a_file_that_is_no_json_is_refused(refused: Command, tmp_path: Path) -> 
     path = tmp_path / "answer.json"
     path.write_text("GPUs: 8")
     assert "no JSON, so no saved answer" in refused("launch", path, "--to", "vllm").err
+    path.write_text("{}")
+    assert "no saved answer that says what was asked" in refused("launch", path, "--to", "vllm").err
+    path.unlink()
+    path.mkdir()
+    assert "cannot be read: Is a directory" in refused("launch", path, "--to", "vllm").err
+    path.rmdir()
     path.write_text("[1, 2]")
     assert "no saved answer that says what was asked" in refused("launch", path, "--to", "vllm").err
 
@@ -289,7 +309,41 @@ def test_an_answer_that_was_cut_is_refused(refused: Command, answer: Path) -> No
     assert "not what recommend writes ('choices' is missing)" in message.replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("where", "change", "message"),
+    [
+        (("choices", 0), {"replicas": 0}, "not what recommend writes (0 instances)"),
+        (("choices", 0), {"replicas": "two"}, "not what recommend writes ('two' instances)"),
+        (("choices", 0), {"request_rate": None}, "not what recommend writes (float() argument"),
+        ((), {"choices": [3]}, "not what recommend writes ('int' object is not subscriptable)"),
+        ((), {"choices": []}, "--choice 1: there are 0"),
+        (("asked",), {"options": {"model": "llama_3_70b"}}, "not what recommend writes ('arrival_scv' is missing)"),
+        (("asked", "options"), {"isl": "long"}, "'long' is no length"),
+    ],
+)
+def test_an_answer_that_somebody_has_changed_is_refused(
+    refused: Command, answer: Path, tmp_path: Path, where: Sequence[Any], change: dict[str, Any], message: str
+) -> None:
+    record = json.loads(answer.read_text())
+    entry = record
+    for key in where:
+        entry = entry[key]
+    entry |= change
+    answer.write_text(json.dumps(record))
+    assert message in refused("launch", answer, "--to", "vllm", "-o", "launch.sh").err.replace("\n", " ")
+    assert not (tmp_path / "launch.sh").exists()
+
+
+def test_an_answer_without_an_option_is_refused(refused: Command, answer: Path) -> None:
+    record = json.loads(answer.read_text())
+    del record["asked"]["options"]["hardware"]
+    answer.write_text(json.dumps(record))
+    message = refused("launch", answer, "--to", "vllm").err.replace("\n", " ")
+    assert "not what recommend writes ('hardware' is missing)" in message
+
+
 def test_options_that_an_answer_has_settled_are_refused(refused: Command, answer: Path) -> None:
+    assert "h100_sxm contradicts" in refused("launch", answer, "h100_sxm", "--to", "vllm").err
     message = refused("launch", answer, "--to", "vllm", "--tp", "4").err
     assert "--tp contradicts" in message
     assert "leave it out, or ask again without the file" in message.replace("\n", " ")
