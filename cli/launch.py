@@ -31,7 +31,7 @@ FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo
 @click.option("--to", type=click.Choice(["vllm", "sglang", "trtllm"]), required=True, help="Engine.")
 @click.option("--engine-version", "version", help="Its version; the newest whose options are recorded by default.")
 @click.option("--as", "form", type=click.Choice(FORMS), default="command", show_default=True, help="What to write.")
-@click.option("--gpus-per-node", "size", type=COUNT, help="Accelerators of a machine [8; 4 of a tray of a rack].")
+@click.option("--gpus-per-node", "size", type=COUNT, help="Accelerators of a machine [of a node as it is rented].")
 @click.option("--choice", "number", type=COUNT, help="Which deployment of the answer; the first of recommend.")
 @click.option("--image", help="Container image; by default the engine's own of that version, for NVIDIA.")
 @click.option("--model-id", help="Weights: Hugging Face id or path; by default those of the model's file.")
@@ -46,6 +46,8 @@ FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo
 )
 @options.manner
 @options.traffic
+@options.rent
+@options.scheduler
 @options.layout
 @proposals.proposer
 @click.option("-o", "--output", type=PLACE, help="Write to a file instead.")
@@ -57,7 +59,7 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     with the options of 'recommend'. Every command line is held against the options of the engine's own parser at
     --engine-version.
     """
-    from inference_econ.answers.launching.machines import usual_size
+    from inference_econ.engine import node
     from inference_econ.report import launch as report
     from inference_econ.report import manifests
 
@@ -66,7 +68,7 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
         manifests.dynamo,
     )  # fmt: skip
     deployment = _deployment(choices)
-    size = choices["size"] or usual_size(deployment.instances[0].service.setup.hardware)
+    size = choices["size"] or node(deployment.instances[0].service.setup.hardware)
     show.put(dict(zip(FORMS, writers, strict=True))[choices["form"]](deployment, size), output, quiet=quiet)
 
 
@@ -94,29 +96,16 @@ def _saved(choices: options.Choices) -> Answer:
     from inference_econ.report import answer_file
 
     if choices["answer"].endswith(".json") and choices["hardware"] is None:
-        _check_alone(choices["answer"])
+        saved_services.check_alone(choices["answer"], _WRITING)
         return answer_file.read(choices["answer"])
+    if answer_file.is_answer(choices["answer"]):
+        raise InputError(f"{choices['hardware']} contradicts {choices['answer']}, which has settled it; leave it out")
     if choices["hardware"] is None:
         raise InputError(
             f"{choices['answer']!r}: give a saved answer (ANSWER.json), or a model and hardware: "
             "inference-econ launch llama_3_70b h100_sxm --to vllm"
         )
     return _recommended(choices)
-
-
-def _check_alone(path: str) -> None:
-    """Refuse options that an answer has settled."""
-    context = click.get_current_context()
-    given = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name not in _WRITING
-        and context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
-    ]
-    if given:
-        raise InputError(
-            f"{given[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file"
-        )
 
 
 def _recommended(choices: options.Choices) -> Answer:
@@ -130,8 +119,13 @@ def _recommended(choices: options.Choices) -> Answer:
     catalog.locate("models", choices["answer"])
     named = {"model": choices["answer"], "hardware": choices["hardware"]}
     asked = {name: value for name, value in choices.items() if name not in _WRITING} | named
-    if asked.get("engine") is None and not asked.get("any_layout"):
-        asked["engine"] = choices["to"]
+    engine = asked.get("engine") or choices["to"]
+    if engine.partition("@")[0] != choices["to"]:
+        raise InputError(
+            f"--engine {engine} contradicts --to {choices['to']}: layouts of one are not started by the other"
+        )
+    if not asked.get("any_layout"):
+        asked["engine"] = engine
     requests, targets = options.requests(asked), options.targets(asked)
     offered = options.offer(asked, requests, speculation=proposals.speculation(asked))
     rate = options.request_rate(asked, requests)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from inference_econ.errors import InputError, NothingFitsError
 
-from . import options, show
+from . import options, provenance, show
 
 if TYPE_CHECKING:
     from inference_econ.answers.disaggregated.load import Fleet
@@ -22,7 +22,8 @@ def run(choices: options.Choices, offers: Sequence[Services], means: Means, most
 
     targets = options.targets(choices)
     together = most_traffic(offers, means, targets, arrival_scv=choices["arrival_scv"], most=most)
-    show.emit(MostTrafficPage(together, _disaggregated(choices, offers, means), means, targets), output)
+    page = MostTrafficPage(together, _disaggregated(choices, offers, means), means, targets)
+    show.emit(page, output, provenance.asked())
 
 
 def _disaggregated(choices: options.Choices, offers: Sequence[Services], means: Means) -> Fleet | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
+
+import click
 
 from inference_econ.errors import InputError
 
@@ -16,8 +19,38 @@ if TYPE_CHECKING:
 _DEGREES = ("tp", "dp", "pp", "ep", "dcp")
 
 
+def check_alone(path: str, free: Collection[str]) -> None:
+    """Refuse options that a saved answer has settled: all that are given but some, by their names in Python."""
+    context = click.get_current_context()
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name not in free
+        and context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise InputError(
+            f"{given[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file"
+        )
+
+
 def part(saved: Answer, chosen: ChosenPart) -> Part:
-    """A part of an answer as a service that can be asked for its memory."""
+    """A part of an answer as a service that can be asked for its memory.
+
+    Raises
+    ------
+    InputError
+        If the answer does not say all that was asked, or the layout is none.
+    """
+    from inference_econ.report import answer_file
+
+    try:
+        return _part(saved, chosen)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(answer_file.mistake(saved, error)) from error
+
+
+def _part(saved: Answer, chosen: ChosenPart) -> Part:
     from inference_econ.answers.launching import plan
 
     asked = saved.options

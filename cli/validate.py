@@ -13,7 +13,7 @@ from inference_econ.calibration import validation
 from inference_econ.errors import InputError
 from inference_econ.report.files import check_place
 
-from . import held_run, options, show
+from . import held_run, options, saved_services, show
 from .parameters import PLACE
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def _is_path(text: str) -> bool:
     return text.lower().endswith(_FILES) or Path(text).name != text
 
 
+#: Options that say which run is held to which deployment, and how that is shown.
+_HELD = ("datasets", "against", "choice", "form", "output", "quiet", "plot")
 _LISTED = "\n".join(
     [
         *(f"  {name}: {description}" for name, description in validation.SERVERS.items()),
@@ -107,8 +109,11 @@ def validate(
 ) -> None:
     """See the help."""
     if against is not None:
+        saved_services.check_alone(against, _HELD)
         show.emit(held_run.page(datasets, against, choice), output)
         return
+    if choice is not None:
+        raise InputError("--choice names a deployment of an answer; give the answer with --against ANSWER.json")
     sources, others = _sorted(datasets)
     keys = [key.strip() for text in by for key in text.split(",") if key.strip()]
     _check(sources, keys, bound=bound)

@@ -67,12 +67,22 @@ class ChosenPart:
         How many instances there are [1].
     role : str
         What they do.
+
+    Raises
+    ------
+    ValueError
+        If there are no instances.
     """
 
     hardware: str
     layout: Record
     replicas: int
     role: Role = "both"
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no answer has."""
+        if not isinstance(self.replicas, int) or self.replicas < 1:
+            raise ValueError(f"{self.replicas!r} instances")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +124,15 @@ def read(path: str) -> Answer:
     return answer(record, path)
 
 
+def is_answer(path: str) -> bool:
+    """Whether a file says that this program wrote it; not whether it can be used."""
+    try:
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(record, dict) and isinstance(record.get("asked"), dict)
+
+
 def answer(record: object, origin: str) -> Answer:
     """What a record says of itself; see :func:`read` for the errors."""
     block = record.get("asked") if isinstance(record, dict) else None
@@ -143,8 +162,14 @@ def chosen(saved: Answer, number: int | None = None) -> Chosen:
         return {"recommend": _recommended, "frontier": _on_frontier, "disaggregate": _fleet}[saved.command](
             saved, number
         )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{saved.origin}: not what {saved.command} writes ({error} is missing); {_HOW}") from error
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise InputError(mistake(saved, error)) from error
+
+
+def mistake(saved: Answer, error: Exception) -> str:
+    """What an answer that somebody has changed lacks, or has in the place of something else."""
+    reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+    return f"{saved.origin}: not what {saved.command} writes ({reason}); {_HOW}"
 
 
 def _one(entries: Sequence[Record], number: int | None, origin: str) -> Record:
@@ -176,7 +201,7 @@ def _on_frontier(saved: Answer, number: int | None) -> Chosen:
 def _fleet(saved: Answer, number: int | None) -> Chosen:
     fleet = saved.record["fleet"]
     if fleet is None:
-        raise InputError(f"{saved.origin}: no fleet was asked for; ask with --request-rate or --accelerators")
+        raise InputError(f"{saved.origin}: no fleet was asked for; ask with --request-rate, --gpus or --budget")
     if number not in (None, 1):
         raise InputError(f"{saved.origin}: --choice {number}: there is one fleet")
     record = saved.record
@@ -190,7 +215,7 @@ def _fleet(saved: Answer, number: int | None) -> Chosen:
 
 
 def _rate(saved: Answer, entry: Record) -> OfferedLoad:
-    return OfferedLoad(entry["request_rate"], arrival_scv=float(saved.options["arrival_scv"]))
+    return OfferedLoad(float(entry["request_rate"]), arrival_scv=float(saved.options["arrival_scv"]))
 
 
 def _under_load(entry: Record, targets: Record, osl: float) -> tuple[Expected, ...]:

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from inference_econ.answers.launching.instance import Instance
+from inference_econ.answers.launching.instance import CONFIG, Instance
 from inference_econ.answers.launching.machines import Machine, headless, machines, told
 from inference_econ.answers.launching.plan import Deployment
 from inference_econ.inputs import yaml_text
@@ -24,8 +24,6 @@ _WIDTH = 110
 _ROUTER = (
     "a router sends prompts to the one and then to the other, and bench to it: --as llm-d and --as dynamo bring one"
 )
-#: The file that an instance of TensorRT-LLM reads.
-CONFIG = "engine.yaml"
 #: What the words behind the name of a script say: which instance, from 0; which of its machines; where the first is.
 _NUMBER, _RANK, _LEADER = "${2:-0}", "${3:-0}", "${4:-localhost}"
 
@@ -84,14 +82,9 @@ def _serve(instance: Instance, size: int) -> _Kind:
     address = ["--host", "0.0.0.0", "--port", f"$(({port} + {_NUMBER}))" if instance.replicas > 1 else str(port)]
     several = told(instance, size, Machine(_RANK, _LEADER)) if count > 1 else []
     flag = headless(instance, _RANK) if count > 1 else None
-    words = (*instance_words(instance), *several, *address)
+    words = (*instance.words, *several, *address)
     text = command_text(words) + (f" \\\n    {flag}" if flag else "")
     return _Kind(name, text, files(instance), _devices(instance, size) if count == 1 else ())
-
-
-def instance_words(instance: Instance) -> tuple[str, ...]:
-    """The command line of an instance, with the file that it reads."""
-    return (*instance.words, *(("--config", CONFIG) if instance.file else ()))
 
 
 def files(instance: Instance) -> dict[str, str]:

@@ -7,12 +7,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inference_econ.answers.launching.instance import Degrees, Instance, Role
+from inference_econ.answers.launching.instance import CONFIG, Degrees, Instance, Role
 from inference_econ.answers.launching.machines import Machine, headless, machines, told
 from inference_econ.answers.launching.plan import Deployment
 from inference_econ.errors import InputError
 from inference_econ.inputs import yaml_text
-from inference_econ.report.launch import CONFIG, command_text, files, instance_words, remarks
+from inference_econ.report.launch import command_text, files, remarks
 
 Record = dict[str, Any]
 #: What Kubernetes calls a chip of a vendor.
@@ -23,7 +23,7 @@ _FOLDER, _SIDE_CHANNEL = "/etc/engine", 5600
 _DECODE_PORT, _SERVICE_PORT = 8200, 8000
 #: Release of Dynamo whose images are named.
 DYNAMO = "1.6.1"
-#: Starts are given an hour: looks every ten seconds.
+#: Looks of a start-up probe, every ten seconds: an hour to fetch and load the weights, which is an assumption [1].
 _LOOKS = 360
 
 
@@ -341,7 +341,7 @@ def _dynamo_pod(image: str, words: Sequence[str]) -> Record:
 
 def _listening(instance: Instance, port: int | None = None) -> tuple[str, ...]:
     """The command line of an instance in a container."""
-    words = [f"{_FOLDER}/{word}" if word == CONFIG else word for word in instance_words(instance)]
+    words = [f"{_FOLDER}/{word}" if word == CONFIG else word for word in instance.words]
     return (*words, "--host", "0.0.0.0", "--port", str(port or instance.engine.launch.port))
 
 

@@ -16,7 +16,7 @@ from tests.cli.conftest import Command
 
 LLAMA = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "50 ms", "--ttft", "2 s")
 PINNED = (*LLAMA, "--tp", "2", "--dp", "1", "--pp", "1")
-VERSIONS = [(engine, version) for engine in ("vllm", "sglang") for version in starting.versions(engine)]
+VERSIONS = [(engine, version) for engine in ("vllm", "sglang", "trtllm") for version in starting.versions(engine)]
 COMMANDS = {"vllm": "vllm serve", "sglang": "sglang.launch_server", "trtllm": "trtllm-serve serve"}
 PROGRAMS = {engine: " ".join(starting.launch(engine).program) for engine in COMMANDS}
 
@@ -56,7 +56,8 @@ def _benchmark(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
 def test_every_recorded_version_reads_its_command(answer: Path, command: Command, engine: str, version: str) -> None:
-    text = command("launch", answer, "--to", engine, "--engine-version", version).out
+    weights = ("--model-id", "nvidia/Llama-3.1-70B-Instruct-FP8") if engine == "trtllm" else ()
+    text = command("launch", answer, "--to", engine, "--engine-version", version, *weights).out
     assert version in text.splitlines()[1]
     assert len(_parsed(text, engine, version)) > 6
 
@@ -108,6 +109,32 @@ def test_an_answer_and_the_same_options_start_the_same(answer: Path, command: Co
     assert _benchmark(saved) == _benchmark(asked)
 
 
+def test_what_the_scheduler_is_told_and_the_rent_count_without_a_file_too(command: Command) -> None:
+    told = ("--slots", "32", "--token-budget", "4096", "--rent", "node")
+    read = _parsed(command("launch", *PINNED, *told, "--to", "vllm").out, "vllm")
+    assert (read["--max-num-seqs"], read["--max-num-batched-tokens"]) == (32, 4096)
+
+
+def test_what_carries_the_most_traffic_can_be_started(command: Command, refused: Command, tmp_path: Path) -> None:
+    path, means = tmp_path / "most.json", ("--gpus", "8", "--ttft", "2 s", "--tpot", "50 ms")
+    asked = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--engine", "vllm", "--max-accelerators", "8", *means)
+    assert command("recommend", *asked, "--choices", "2", "-o", path).code == 0
+    choices = json.loads(path.read_text())["choices"]
+    for number, choice in enumerate(choices, 1):
+        text = command("launch", path, "--to", "vllm", "--choice", number).out
+        assert _parsed(text, "vllm")["--tensor-parallel-size"] == choice["layout"]["tp"]
+        each = choice["request_rate"] / choice["replicas"]
+        assert _benchmark(text)["--request-rate"] == pytest.approx(each, rel=1e-4)
+    assert "--choice 3: there are 2" in refused("launch", path, "--to", "vllm", "--choice", "3").err
+
+
+def test_a_machine_is_the_node_that_is_rented(command: Command) -> None:
+    asked = ("llama_3_70b", "h100_nvl", "--request-rate", "1", "--tp", "4", "--dp", "1", "--pp", "1", "--to", "vllm")
+    words = _started(command("launch", *asked).out, "vllm serve", "serve", "0", "0", "leader")
+    assert words[words.index("--nnodes") + 1] == "2"
+    assert "--nnodes" not in _started(command("launch", *asked, "--gpus-per-node", "8").out, "vllm serve", "serve")
+
+
 def test_ranks_of_a_mixture_are_counted_as_each_engine_does(command: Command) -> None:
     asked = ("deepseek_v3", "h200_sxm", "--request-rate", "2", "--tp", "1", "--dp", "8", "--pp", "1", "--ep", "8")
     vllm = _parsed(command("launch", *asked, "--to", "vllm").out, "vllm")
@@ -146,7 +173,7 @@ def test_speculation_has_the_longest_draft(command: Command, proposer: str, expe
     assert read["--speculative-num-draft-tokens"] == 6
 
 
-@pytest.mark.parametrize(("engine", "version"), [*VERSIONS, ("trtllm", "1.3.0rc3")])
+@pytest.mark.parametrize(("engine", "version"), VERSIONS)
 @pytest.mark.parametrize(
     "asked",
     [
@@ -160,6 +187,14 @@ def test_layouts_and_formats_are_read_by_every_version(
 ) -> None:
     text = command("launch", *asked, "--request-rate", "1", "--to", engine, "--engine-version", version).out
     assert _parsed(text, engine, version)
+
+
+@pytest.mark.parametrize(("version", "option"), [("1.1.0", "--extra_llm_api_options"), ("1.3.0rc25", "--config")])
+def test_the_file_of_an_instance_is_named_as_the_version_does(command: Command, version: str, option: str) -> None:
+    asked = ("llama_3_8b", "h100_sxm", "--tp", "1", "--dp", "1", "--pp", "1", "--to", "trtllm")
+    text = command("launch", *asked, "--engine-version", version).out
+    words = _started(text, PROGRAMS["trtllm"], "serve")
+    assert words[words.index(option) + 1] == "engine.yaml"
 
 
 @pytest.mark.parametrize("generator", ["aiperf", "guidellm"])
@@ -203,6 +238,20 @@ def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Comm
             ),
             "sglang.launch_server of sglang 0.5.3 has no --dcp-size",
         ),
+        (("llama_3_8b", "mi300x", "--to", "trtllm"), "is not known to run on AMD Instinct MI300X"),
+        (("llama_3_8b", "l4", "--weights", "nvfp4", "--to", "vllm"), "cannot make nvfp4 of that while it loads"),
+        (
+            ("llama_3_8b", "l4", "--weights", "nvfp4", "--model-id", "m", "--to", "trtllm"),
+            "kernels for weights in nvfp4",
+        ),
+        (
+            ("gpt_3", "h100_sxm", "--any-layout", "--to", "vllm"),
+            "has no huggingface_id; name its weights with --model-id",
+        ),
+        ((*PINNED, "--engine", "sglang", "--to", "vllm"), "--engine sglang contradicts --to vllm"),
+        ((*PINNED, "--model-id", "", "--to", "vllm"), "--model-id '': ORGANISATION/NAME, or a path is needed"),
+        ((*PINNED, "--image", "", "--to", "vllm"), "--image '': the name of a container image is needed"),
+        ((".", "--to", "vllm"), "give a saved answer (ANSWER.json), or a model and hardware"),
         ((*PINNED, "--max-model-len", "200000", "--to", "vllm"), "is made for at most 131072 tokens, got 200000"),
         ((*PINNED, "--arrival-scv", "2", "--bench", "aiperf", "--to", "vllm"), "the generator has 0 (constant) and 1"),
     ],
@@ -242,6 +291,12 @@ def test_a_file_that_is_no_json_is_refused(refused: Command, tmp_path: Path) -> 
     path = tmp_path / "answer.json"
     path.write_text("GPUs: 8")
     assert "no JSON, so no saved answer" in refused("launch", path, "--to", "vllm").err
+    path.write_text("{}")
+    assert "no saved answer that says what was asked" in refused("launch", path, "--to", "vllm").err
+    path.unlink()
+    path.mkdir()
+    assert "cannot be read: Is a directory" in refused("launch", path, "--to", "vllm").err
+    path.rmdir()
     path.write_text("[1, 2]")
     assert "no saved answer that says what was asked" in refused("launch", path, "--to", "vllm").err
 
@@ -254,7 +309,41 @@ def test_an_answer_that_was_cut_is_refused(refused: Command, answer: Path) -> No
     assert "not what recommend writes ('choices' is missing)" in message.replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("where", "change", "message"),
+    [
+        (("choices", 0), {"replicas": 0}, "not what recommend writes (0 instances)"),
+        (("choices", 0), {"replicas": "two"}, "not what recommend writes ('two' instances)"),
+        (("choices", 0), {"request_rate": None}, "not what recommend writes (float() argument"),
+        ((), {"choices": [3]}, "not what recommend writes ('int' object is not subscriptable)"),
+        ((), {"choices": []}, "--choice 1: there are 0"),
+        (("asked",), {"options": {"model": "llama_3_70b"}}, "not what recommend writes ('arrival_scv' is missing)"),
+        (("asked", "options"), {"isl": "long"}, "'long' is no length"),
+    ],
+)
+def test_an_answer_that_somebody_has_changed_is_refused(
+    refused: Command, answer: Path, tmp_path: Path, where: Sequence[Any], change: dict[str, Any], message: str
+) -> None:
+    record = json.loads(answer.read_text())
+    entry = record
+    for key in where:
+        entry = entry[key]
+    entry |= change
+    answer.write_text(json.dumps(record))
+    assert message in refused("launch", answer, "--to", "vllm", "-o", "launch.sh").err.replace("\n", " ")
+    assert not (tmp_path / "launch.sh").exists()
+
+
+def test_an_answer_without_an_option_is_refused(refused: Command, answer: Path) -> None:
+    record = json.loads(answer.read_text())
+    del record["asked"]["options"]["hardware"]
+    answer.write_text(json.dumps(record))
+    message = refused("launch", answer, "--to", "vllm").err.replace("\n", " ")
+    assert "not what recommend writes ('hardware' is missing)" in message
+
+
 def test_options_that_an_answer_has_settled_are_refused(refused: Command, answer: Path) -> None:
+    assert "h100_sxm contradicts" in refused("launch", answer, "h100_sxm", "--to", "vllm").err
     message = refused("launch", answer, "--to", "vllm", "--tp", "4").err
     assert "--tp contradicts" in message
     assert "leave it out, or ask again without the file" in message.replace("\n", " ")
@@ -265,6 +354,13 @@ def test_a_choice_that_is_not_there_is_refused(refused: Command, command: Comman
     command("frontier", "llama_3_8b", "h100_sxm", "--serving", "--max-accelerators", "1", "-o", path)
     assert "name one with --choice 1 to" in refused("launch", path, "--to", "vllm").err
     assert "--choice 999: there are" in refused("launch", path, "--to", "vllm", "--choice", "999").err
+
+
+def test_pools_without_a_fleet_are_told_how_to_ask_for_one(refused: Command, command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "pools.json"
+    command("disaggregate", "llama_3_8b", "h100_sxm", "--max-accelerators", "1", "-o", path)
+    message = refused("launch", path, "--to", "vllm").err.replace("\n", " ")
+    assert "no fleet was asked for; ask with --request-rate, --gpus or --budget" in message
 
 
 def test_a_frontier_of_decode_steps_starts_nothing(refused: Command, command: Command, tmp_path: Path) -> None:

@@ -172,3 +172,27 @@ def test_what_is_no_single_result_is_refused(refused: Command, answer: Path) -> 
     assert "no saved answer that says what was asked" in refused("validate", result, "--against", result).err.replace(
         "\n", " "
     )
+
+
+def test_options_that_the_answer_has_settled_are_refused(refused: Command, answer: Path) -> None:
+    message = refused("validate", _result(answer), "--against", answer, "--hardware", "h100_sxm").err
+    assert "--hardware contradicts" in message
+    assert "--choice names a deployment of an answer" in refused("validate", "--choice", "1").err
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"asked": 3}', '{"asked": {"program": "inference-econ"}}'])
+def test_what_is_no_answer_is_refused_and_nothing_is_written(
+    refused: Command, answer: Path, tmp_path: Path, text: str
+) -> None:
+    result = _result(answer)
+    answer.write_text(text)
+    message = refused("validate", result, "--against", answer, "-o", "held.json").err.replace("\n", " ")
+    assert "write one with 'inference-econ recommend" in message
+    assert not (tmp_path / "held.json").exists()
+
+
+def test_a_folder_is_neither_a_run_nor_an_answer(refused: Command, answer: Path, tmp_path: Path) -> None:
+    assert "Is a directory" in refused("validate", _result(answer), "--against", tmp_path).err
+    folder = tmp_path / "run.json"
+    folder.mkdir()
+    assert "Is a directory" in refused("validate", folder, "--against", answer).err

@@ -15,6 +15,8 @@ from inference_econ.serving import Service
 
 #: What an instance does: all of a request, or prompts only, or answers only.
 Role = Literal["both", "prefill", "decode"]
+#: The file that an instance of TensorRT-LLM reads.
+CONFIG = "engine.yaml"
 #: Options with their values: true for a flag, a list for several values, a mapping for JSON.
 Arguments = Mapping[str, Any]
 
@@ -172,8 +174,10 @@ class Instance:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The command line, program included."""
-        return (*self.engine.launch.program, *words(self.arguments))
+        """The command line, program and the file that it reads included."""
+        option = self.engine.first("--config", "--extra_llm_api_options")
+        reading = [option, CONFIG] if self.file and option is not None else []
+        return (*self.engine.launch.program, *words(self.arguments), *reading)
 
     def check(self) -> None:
         """Hold the command line and the file against what the engine's own parser reads.
@@ -184,7 +188,7 @@ class Instance:
             If it would refuse them.
         """
         options, command = self.engine.options, self.engine.launch.command
-        options.parse(command, words(self.arguments))
+        options.parse(command, self.words[len(self.engine.launch.program) :])
         if self.file:
             options.check_file(f"{command.partition(' ')[0]} config", dict(self.file))
 

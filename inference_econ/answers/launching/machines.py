@@ -8,17 +8,9 @@ from typing import Any
 
 from inference_econ.answers.launching.instance import Degrees, Instance, words
 from inference_econ.errors import InputError
-from inference_econ.inputs import HardwareSpec
 
-#: Accelerators of a machine where nothing else is said: of a tray of a rack, and of a server [1].
-_TRAY, _SERVER = 4, 8
 #: Ports that machines of an instance meet at [1].
 _MEETING, _DATA_PARALLEL = 29500, 13345
-
-
-def usual_size(hardware: HardwareSpec) -> int:
-    """Accelerators of a machine: trays of four where a link domain is a rack, else servers of eight [1]."""
-    return _TRAY if hardware.link_domain > _SERVER else _SERVER
 
 
 @dataclass(frozen=True, slots=True)

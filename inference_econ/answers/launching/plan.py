@@ -104,9 +104,15 @@ def engine(name: str, version: str | None = None, image: str | None = None) -> E
     Raises
     ------
     InputError
-        If nothing is recorded of it, or of the version.
+        If nothing is recorded of it, or of the version, or the image has no name.
     """
+    _check_named("--image", image, "the name of a container image")
     return Engine(name, starting.options(name, version), starting.launch(name), image)
+
+
+def _check_named(option: str, name: str | None, needed: str) -> None:
+    if name is not None and not name.strip():
+        raise InputError(f"{option} {name!r}: {needed} is needed; leave the option out for the usual")
 
 
 def weights(service: Service, named: str | None) -> Weights:
@@ -115,8 +121,9 @@ def weights(service: Service, named: str | None) -> Weights:
     Raises
     ------
     InputError
-        If nobody knows any.
+        If nobody knows any, or they are named by nothing.
     """
+    _check_named("--model-id", named, "ORGANISATION/NAME, or a path")
     if named is not None:
         return Weights(named, own=True)
     model = service.setup.model

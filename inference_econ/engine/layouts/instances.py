@@ -19,14 +19,25 @@ def machine(hardware: HardwareSpec) -> int:
     Examples
     --------
     >>> from inference_econ.inputs import catalog
-    >>> [machine(catalog.hardware(name)) for name in ("l40s", "h100_sxm", "gb200_nvl72")]
-    [8, 8, 72]
+    >>> [machine(catalog.hardware(name)) for name in ("l40s", "h100_nvl", "gb200_nvl72")]
+    [8, 2, 72]
     """
-    return max(hardware.link_domain, MACHINE)
+    return max(hardware.link_domain, node(hardware))
 
 
 def node(hardware: HardwareSpec) -> int:
-    """Chips that engines see as a node, and make stages of a pipeline of [1]: a machine, or a tray of a rack."""
+    """Chips that engines see as a node, and make stages of a pipeline of [1]: the whole machine as it is rented.
+
+    Where nobody was found to rent the chip it is a machine, or a tray of a rack.
+
+    Examples
+    --------
+    >>> from inference_econ.inputs import catalog
+    >>> [node(catalog.hardware(name)) for name in ("h100_sxm", "gh200_96", "gb200_nvl72", "h20_sxm")]
+    [8, 1, 4, 8]
+    """
+    if hardware.rented_as:
+        return hardware.rented_as[-1]
     return _TRAY if hardware.link_domain > MACHINE else MACHINE
 
 
