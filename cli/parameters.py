@@ -39,10 +39,12 @@ class Name(click.ParamType[str]):
         self.name = "NAME|PATH"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name itself, if it can be found."""
-        del param, ctx
-        catalog.locate(self.kind, value)
-        return value
+        """The catalogue's name of it, or the path; what it was taken for is said beside the answer."""
+        del param
+        name, remark = catalog.meaning(self.kind, value)
+        if remark and ctx is not None:
+            ctx.call_on_close(lambda: None if ctx.params.get("quiet") else click.echo(remark, err=True))
+        return name
 
 
 class Number(click.FloatRange):

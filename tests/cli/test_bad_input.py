@@ -25,11 +25,11 @@ def _what_if(change: str) -> list[str]:
     [
         # Unknown names.
         (["frontier", "llama_3_70", "h100_sxm"], r"unknown model 'llama_3_70'; did you mean llama_3_70b"),
-        (["frontier", "llama_3_70b", "h100"], r"unknown hardware 'h100'; did you mean"),
-        (["explain", "gpt4", "h100_sxm"], r"unknown model 'gpt4'; did you mean gpt_4"),
-        (["explain", "Llama-3-70B", "h100"], r"unknown model 'Llama-3-70B'; did you mean llama_3_70b"),
+        (["frontier", "llama_3_70b", "h200"], r"'h200' could be h200_nvl .* or h200_sxm .*; name one"),
+        (["explain", "gtp_4", "h100_sxm"], r"unknown model 'gtp_4'; did you mean gpt_4"),
+        (["explain", "Llama-3-71B", "h100"], r"unknown model 'Llama-3-71B'; did you mean llama_3_70b"),
         ([*FRONTIER, "--assumptions", "papr"], r"unknown assumptions 'papr'; did you mean paper"),
-        ([*FRONTIER, "--draft", "llama3"], r"unknown model 'llama3'"),
+        ([*FRONTIER, "--draft", "llama3"], r"'llama3' could be llama_3_2_3b .*; name one"),
         (["run", "paper/table_9"], r"unknown scenario 'paper/table_9'; did you mean paper/table_6"),
         (["table", "tables_1"], r"unknown scenario 'tables_1'; did you mean paper/table_1"),
         (["figure", "figure_11"], r"unknown scenario 'figure_11'; did you mean paper/figure_1"),
