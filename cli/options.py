@@ -14,7 +14,7 @@ import click
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Dtype
 
-from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, Name, Seconds
+from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, TPOT, TTFT, Name
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
@@ -218,8 +218,8 @@ burstiness = click.option(
 
 #: What users are promised; see :func:`targets`.
 promises = apply(
-    click.option("--ttft", type=Seconds(), help="Promise: time to first token, for example '500 ms' or 0.5."),
-    click.option("--tpot", type=Seconds(), help="Promise: time per output token, for example '30 ms'."),
+    click.option("--ttft", type=TTFT, help="Promise: time to first token, in milliseconds, or for example '2 s'."),
+    click.option("--tpot", type=TPOT, help="Promise: time per output token, in milliseconds, or for example '30 ms'."),
 )
 
 #: What an engine is told about its batches; see :func:`offer`.

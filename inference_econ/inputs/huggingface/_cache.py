@@ -7,7 +7,8 @@ from pathlib import Path
 
 from inference_econ.inputs.huggingface._file import CONFIG_NAME
 
-_IDENTITY = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+#: The hub's names have at most 96 characters.
+_IDENTITY = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}")
 
 
 def is_identity(text: str) -> bool:
