@@ -106,7 +106,7 @@ def frontier_title(front: Frontier) -> str:
     return (
         f"{setup.model.name} on {setup.hardware.name}: {formats_label(precision)}, activations "
         f"{precision.activations}, KV {precision.kv}, context {setup.context:g}{_drafted(front)}, "
-        f"${front.dollars_per_accelerator_hour:.4g} per GPU-hour"
+        f"{setup.price_label}"
     )
 
 
