@@ -157,7 +157,8 @@ def assumed(fronts: Mapping[str, Frontier]) -> list[str]:
         for instances in front.subjects([front.preferred()])
     ]
     started = startable_notes(front.setup for front in fronts.values())
-    return [f"Assumptions: {text}.", *started, *caveats.remarks(subjects)]
+    rates = dict.fromkeys(f"{front.setup.hardware.name} at {front.setup.price_label}" for front in fronts.values())
+    return [f"{'; '.join(rates)}. Assumptions: {text}.", *started, *caveats.remarks(subjects)]
 
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:

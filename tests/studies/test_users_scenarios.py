@@ -89,7 +89,9 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     table = scenario_table(result)
     assert table.columns == ("series", "speed", "MFU")
     assert len(table.rows) == 2
-    assert table.notes[0] == "Assumptions: profiles/hopper."
+    assert table.notes[0] == (
+        "NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour, on-demand, 2026-05. Assumptions: profiles/hopper."
+    )
     assert any("of measured TPOTs lie" in note for note in table.notes)
     # Of all points: intervals are no narrower than those of what the points have in common.
     (points,) = wide.frontier.subjects()
