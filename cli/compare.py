@@ -106,8 +106,11 @@ def _prices(price: prices.Prices, chips: Sequence[str]) -> float | dict[str, flo
     rates = prices.of_chips(price, chips)
     if rates is None:
         return None
-    dollars = {chip: listed.dollars(catalog.hardware(chip), prices.of_chip(rates, chip)) for chip in chips}
-    return {chip: rate for chip, rate in dollars.items() if rate is not None}
+    specs = {chip: catalog.hardware(chip) for chip in chips}
+    dollars = {chip: listed.dollars(spec, prices.of_chip(rates, chip)) for chip, spec in specs.items()}
+    # What a file has first is left to it, as a what-if may have changed that.
+    usual = {chip: listed.dollars(spec, None) if price is None else None for chip, spec in specs.items()}
+    return {chip: rate for chip, rate in dollars.items() if rate is not None and rate != usual[chip]}
 
 
 def _series(texts: tuple[str, ...]) -> dict[str, Settings]:

@@ -153,3 +153,12 @@ def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: list[
 def test_nothing_fits_at_all(refused: Command) -> None:
     outcome = refused("compare", "llama_3_405b", "--on", "h100_sxm", "--max-accelerators", 2, code=1)
     assert "llama_3_405b on h100_sxm: nothing fits: " in outcome.err
+
+
+def test_a_what_if_of_a_price_counts_beside_the_kind_of_the_first_chip(command: Command) -> None:
+    asked = ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "a100_sxm_40", "--max-accelerators", 2)
+    usual = " ".join(command(*asked).out.split())
+    assert "H100 SXM5 80GB at $2.95 per GPU-hour, on-demand, 2026-05; NVIDIA A100 SXM4 40GB at $3.05" in usual
+    what_if = "hardware.prices.0.dollars_per_accelerator_hour=2 USD/h"
+    changed = " ".join(command(*asked, "--set", what_if).out.split())
+    assert "H100 SXM5 80GB at $2 per GPU-hour, on-demand" in changed
