@@ -9,10 +9,12 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, proposals, show
+from . import options, prices, proposals, show
 from .parameters import POSITIVE, Name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from inference_econ.inputs import Settings
 
 
@@ -41,9 +43,7 @@ Examples:
 )
 @click.option("--engine", multiple=True, metavar="NAME[@VERSION]", help="Whose layouts, as in 'frontier'; repeatable.")
 @click.option("--any-layout", is_flag=True, help="A series of layouts that no engine can start, too: the bound.")
-@click.option(
-    "--price", "prices", multiple=True, metavar="[HARDWARE=]USD", help="Per accelerator and hour; repeatable by chip."
-)
+@prices.option
 @click.option(
     "--series",
     "listed",
@@ -66,7 +66,7 @@ Examples:
 @options.picture()
 @options.output
 def compare(
-    prices: tuple[str, ...], listed: tuple[str, ...], speeds: tuple[float, ...], output: options.Output, **choices: Any
+    price: prices.Prices, listed: tuple[str, ...], speeds: tuple[float, ...], output: options.Output, **choices: Any
 ) -> None:
     """Frontiers side by side: every combination of models, hardware, formats and presets, and further series.
 
@@ -77,7 +77,9 @@ def compare(
 
     settings = _settings(choices)
     with show.progress_bar(quiet=output.quiet) as progress:
-        result = compare(price=_prices(prices), series=_series(listed), progress=progress, **settings)
+        result = compare(
+            price=_prices(price, choices["hardware"]), series=_series(listed), progress=progress, **settings
+        )
     show.emit(ComparisonPage(result, sorted(set(speeds))), output)
 
 
@@ -94,26 +96,21 @@ def _settings(choices: options.Choices) -> dict[str, Any]:
     return {**others, "changes": checked_changes(options.what_ifs(choices))}
 
 
-def _prices(texts: tuple[str, ...]) -> float | dict[str, float] | None:
-    """``2.5`` for all hardware, or ``h100_sxm=2.5`` by chip."""
-    if not texts:
+def _prices(price: prices.Prices, chips: Sequence[str]) -> float | dict[str, float] | None:
+    """The price of all chips, or of each one that has a price of its own [USD/h]."""
+    from inference_econ.inputs import catalog
+    from inference_econ.inputs import prices as listed
+
+    if isinstance(price, (int, float)):
+        return float(price)
+    rates = prices.of_chips(price, chips)
+    if rates is None:
         return None
-    if len(texts) == 1 and "=" not in texts[0]:
-        return _number(texts[0], texts[0])
-    by_chip: dict[str, float] = {}
-    for text in texts:
-        name, sign, number = (part.strip() for part in text.rpartition("="))
-        if not sign or name in by_chip:
-            raise InputError(f"--price {text!r}: write one price for all, or HARDWARE=USD once for each chip")
-        by_chip[name] = _number(number, text)
-    return by_chip
-
-
-def _number(text: str, option: str) -> float:
-    try:
-        return POSITIVE.convert(text, None, None)
-    except click.BadParameter as error:
-        raise InputError(f"--price {option!r}: {error.message}") from error
+    specs = {chip: catalog.hardware(chip) for chip in chips}
+    dollars = {chip: listed.dollars(spec, prices.of_chip(rates, chip)) for chip, spec in specs.items()}
+    # What a file has first is left to it, as a what-if may have changed that.
+    usual = {chip: listed.dollars(spec, None) if price is None else None for chip, spec in specs.items()}
+    return {chip: rate for chip, rate in dollars.items() if rate is not None and rate != usual[chip]}
 
 
 def _series(texts: tuple[str, ...]) -> dict[str, Settings]:

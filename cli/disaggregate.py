@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inference_econ.errors import InputError
-
-from . import options, provenance, show
+from . import options, prices, provenance, show
 from .parameters import Name, Number
 
 if TYPE_CHECKING:
@@ -62,7 +60,8 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     from inference_econ.report.disaggregated import DisaggregatedPage
 
     options.check_sizes(choices)
-    _check(choices)
+    chips = tuple(chip for chip in (choices["hardware"], choices["decode_on"]) if chip is not None)
+    choices["price"] = prices.of_chips(choices["price"], tuple(dict.fromkeys(chips)))
     requests, terms, means = options.requests(choices), _terms(choices), options.given_means(choices)
     rate = options.request_rate(choices, requests)
     pools = _pools(choices, requests)
@@ -73,12 +72,6 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     elif rate is not None:
         fleet, together = fleets.smallest(pools, rate, terms), fleets.aggregated(pools, rate, terms)
     show.emit(DisaggregatedPage(comparison, fleet, together), output, provenance.asked())
-
-
-def _check(choices: options.Choices) -> None:
-    """Refuse what contradicts itself before anything is computed."""
-    if choices["decode_on"] is not None and choices["price"] is not None:
-        raise InputError("--price is for one kind of hardware; with --decode-on each file's own price is taken")
 
 
 def _terms(choices: options.Choices) -> Terms:
@@ -95,5 +88,5 @@ def _pools(choices: options.Choices, requests: Requests) -> Pools:
 
     decoding = None if choices["decode_on"] is None else options.setup(choices, choices["decode_on"])
     layer_by_layer = choices["transfer"] == "layers"
-    setup, space = options.setup(choices), options.space(choices)
+    setup, space = options.setup(choices, choices["hardware"]), options.space(choices)
     return pools(setup, requests, space, decode=decoding, layer_by_layer=layer_by_layer)

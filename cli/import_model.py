@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import click
 
 from inference_econ.errors import InputError
@@ -11,15 +14,15 @@ from .parameters import PLACE
 
 
 @click.command(name="import-model")
-@click.argument("path", type=click.Path())
+@click.argument("path", metavar="PATH|ORGANISATION/NAME")
 @click.option("-o", "--output", "target", type=PLACE, help="Write the model as a YAML file, to be used like any other.")
 @options.form("How to print the summary.")
 @click.option("--quiet", is_flag=True, help="No remarks.")
 def import_model(path: str, target: str | None, form: str, quiet: bool) -> None:
     """Read a Hugging Face config.json and show how its parameters are counted.
 
-    PATH is the file, or a folder that holds one; a hf_quant_config.json beside it is read too. What is not
-    understood is refused by name.
+    PATH is the file, or a folder that holds one; a hf_quant_config.json beside it is read too. ORGANISATION/NAME is
+    read from the Hugging Face cache of this machine. What is not understood is refused by name.
     """
     from inference_econ.inputs import huggingface, spec_text
     from inference_econ.report.files import write_text
@@ -27,9 +30,51 @@ def import_model(path: str, target: str | None, form: str, quiet: bool) -> None:
 
     if target is not None and not target.endswith((".yaml", ".yml")):
         raise InputError(f"{target}: a model is written as YAML; end the name in .yaml (the summary is printed)")
-    model = huggingface.import_config(path)
+    config = _config(path)
+    if str(config) != path:
+        show.remark(f"reading {config}", quiet=quiet)
+    model = huggingface.import_config(config)
     if target is not None:
         write_text(target, spec_text(model))
     show.emit(ImportedModelPage(model), options.Output(form, quiet=quiet))
     if target is not None:
         show.remark(f"wrote {target}", quiet=quiet)
+
+
+def _config(path: str) -> Path:
+    """The path itself, or what the cache has of a Hugging Face id.
+
+    Raises
+    ------
+    InputError
+        If it is an id that the cache does not have.
+    """
+    from inference_econ.inputs import huggingface
+
+    if not huggingface.is_identity(path) or Path(path).exists():
+        return Path(path)
+    cache = _cache()
+    config = huggingface.cached_config(path, cache)
+    if config is None:
+        raise InputError(
+            f"{path}: no such file, and {cache} has no config.json of a model with that id{_in_catalogue(path)}; give "
+            f"the config.json that is published beside its weights, or fetch it into the cache: hf download {path} "
+            "config.json"
+        )
+    return config
+
+
+def _cache() -> Path:
+    """The folder that the Hugging Face hub keeps downloads in, by the same environment variables."""
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    return Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
+
+
+def _in_catalogue(identity: str) -> str:
+    from inference_econ.errors import UnknownNameError
+    from inference_econ.inputs import catalog
+
+    try:
+        return f" (the catalogue has {catalog.meaning('models', identity).name}, which needs no import)"
+    except UnknownNameError:
+        return ""

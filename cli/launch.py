@@ -111,13 +111,12 @@ def _saved(choices: options.Choices) -> Answer:
 def _recommended(choices: options.Choices) -> Answer:
     """What recommend answers to the options, as its file would have it."""
     from inference_econ.answers.recommend import recommend
-    from inference_econ.inputs import catalog
     from inference_econ.report import answer_file
     from inference_econ.report.page import json_text
     from inference_econ.report.recommend import recommend_record
 
-    catalog.locate("models", choices["answer"])
-    named = {"model": choices["answer"], "hardware": choices["hardware"]}
+    model = Name("models").convert(choices["answer"], None, click.get_current_context())
+    named = {"model": model, "hardware": choices["hardware"]}
     asked = {name: value for name, value in choices.items() if name not in _WRITING} | named
     engine = asked.get("engine") or choices["to"]
     if engine.partition("@")[0] != choices["to"]:

@@ -14,7 +14,8 @@ import click
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Dtype
 
-from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, Name, Seconds
+from . import prices
+from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, TPOT, TTFT, Name
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
@@ -113,7 +114,7 @@ manner = apply(
     click.option("--weights", type=click.Choice(DTYPES), help="Number format of the weights; by default as published."),
     click.option("--activations", type=click.Choice(DTYPES), help="Of what operators exchange; by default 16-bit."),
     click.option("--kv", type=click.Choice(DTYPES), help="Of the KV cache; as activations by default."),
-    click.option("--price", type=POSITIVE, help="USD per accelerator and hour; by default the first of the file."),
+    prices.option,
     click.option(
         "--engine",
         metavar="NAME[@VERSION]",
@@ -218,8 +219,8 @@ burstiness = click.option(
 
 #: What users are promised; see :func:`targets`.
 promises = apply(
-    click.option("--ttft", type=Seconds(), help="Promise: time to first token, for example '500 ms' or 0.5."),
-    click.option("--tpot", type=Seconds(), help="Promise: time per output token, for example '30 ms'."),
+    click.option("--ttft", type=TTFT, help="Promise: time to first token, in milliseconds, or for example '2 s'."),
+    click.option("--tpot", type=TPOT, help="Promise: time per output token, in milliseconds, or for example '30 ms'."),
 )
 
 #: What an engine is told about its batches; see :func:`offer`.
@@ -305,10 +306,13 @@ def setup(choices: Choices, hardware: str | None = None) -> Setup:
     from inference_econ.engine import Setup
     from inference_econ.inputs import profiles
 
+    chip = hardware or choices["hardware"]
+    price = prices.of_chips(choices["price"], (chip,)) if hardware is None else choices["price"]
     resolved = Setup.of(
         choices["model"],
-        hardware or choices["hardware"],
-        **{name: choices[name] for name in ("weights", "activations", "kv", "price")},
+        chip,
+        **{name: choices[name] for name in ("weights", "activations", "kv")},
+        price=prices.of_chip(price, chip),
         assumptions=profiles.for_grid(choices["assumptions"], choices.get("grid", "whole")),
         changes=what_ifs(choices),
         engine=engine(choices),

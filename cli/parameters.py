@@ -39,10 +39,12 @@ class Name(click.ParamType[str]):
         self.name = "NAME|PATH"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name itself, if it can be found."""
-        del param, ctx
-        catalog.locate(self.kind, value)
-        return value
+        """The catalogue's name of it, or the path; what it was taken for is said beside the answer."""
+        del param
+        name, remark = catalog.meaning(self.kind, value)
+        if remark and ctx is not None:
+            ctx.call_on_close(lambda: None if ctx.params.get("quiet") else click.echo(remark, err=True))
+        return name
 
 
 class Number(click.FloatRange):
@@ -56,26 +58,79 @@ class Number(click.FloatRange):
         return number
 
 
-class Seconds(click.ParamType[float]):
-    """A positive time: a quantity such as ``30 ms``, or a bare number of seconds."""
+class Time(click.ParamType[float]):
+    """A positive time with its unit, such as ``60 s``."""
 
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Seconds."""
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            from inference_econ.errors import UnitError
-            from inference_econ.inputs import parse_quantity
+        if _bare(value) is not None:
+            self.fail(f"{value} has no unit, and could be seconds or minutes; write '{value} s'.", param, ctx)
+        return self._seconds(value, param, ctx)
 
-            try:
-                number = parse_quantity(value, "s")
-            except UnitError as error:
-                self.fail(f"{error}", param, ctx)
-        if not (math.isfinite(number) and number > 0):
+    def _seconds(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from inference_econ.errors import UnitError
+        from inference_econ.inputs import parse_quantity
+
+        try:
+            seconds = parse_quantity(value, "s")
+        except UnitError as error:
+            self.fail(f"{error}", param, ctx)
+        return self._positive(seconds, value, param, ctx)
+
+    def _positive(self, seconds: float, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if not (math.isfinite(seconds) and seconds > 0):
             self.fail(f"{value} is not a positive time; write for example '30 ms'.", param, ctx)
-        return number
+        return seconds
+
+
+class Latency(Time):
+    """A promised latency: milliseconds, as load generators have it, or a time with its unit.
+
+    Parameters
+    ----------
+    least_milliseconds : float
+        Bare numbers below were meant as seconds [ms].
+    most_seconds : float
+        Times beyond were meant as milliseconds [s].
+    """
+
+    name = "MS|TIME"
+
+    def __init__(self, least_milliseconds: float, most_seconds: float) -> None:
+        self.least_milliseconds, self.most_seconds = least_milliseconds, most_seconds
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds."""
+        milliseconds = _bare(value)
+        if milliseconds is None:
+            seconds = self._seconds(value, param, ctx)
+        else:
+            seconds = self._positive(milliseconds / 1e3, value, param, ctx)
+            if milliseconds < self.least_milliseconds:
+                self.fail(
+                    f"{value} would be {milliseconds:g} ms, as numbers without a unit are milliseconds; write "
+                    f"{1e3 * milliseconds:g} if {value} s is meant, or '{value} ms' if it is that.",
+                    param,
+                    ctx,
+                )
+        if seconds > self.most_seconds:
+            self.fail(
+                f"{value} would be {seconds:g} s, longer than what anybody is promised (at most "
+                f"{self.most_seconds:g} s); write the milliseconds, without a unit or as '30 ms', or leave it out.",
+                param,
+                ctx,
+            )
+        return seconds
+
+
+def _bare(value: Any) -> float | None:
+    """The number that a text without a unit is; None of texts with one."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
 
 
 class Rates(click.ParamType[tuple[float, ...]]):
@@ -102,3 +157,6 @@ POSITIVE = Number(min=0, min_open=True)
 NON_NEGATIVE = Number(min=0)
 PROBABILITY = Number(min=0, max=1)
 COUNT = click.IntRange(1)
+TIME = Time()
+TTFT = Latency(least_milliseconds=10, most_seconds=600)
+TPOT = Latency(least_milliseconds=1, most_seconds=2)

@@ -10,7 +10,7 @@ import click
 from inference_econ.errors import InputError
 
 from . import options, show
-from .parameters import COUNT, NON_NEGATIVE, POSITIVE, PROBABILITY, Seconds
+from .parameters import COUNT, NON_NEGATIVE, POSITIVE, PROBABILITY, TIME
 
 if TYPE_CHECKING:
     from inference_econ.answers.conversations import Conversation, Routing
@@ -27,8 +27,8 @@ _ISL, _HIT_RATE = 4000.0, 0.75
 @click.option("--turns", type=POSITIVE, help="Questions of a conversation, instead of --isl and --hit-rate.")
 @click.option("--user-tokens", type=POSITIVE, default=300, show_default=True, help="Of a question.")
 @click.option("--system-tokens", type=NON_NEGATIVE, default=0, show_default=True, help="Equal for all users.")
-@click.option("--think-time", type=Seconds(), default="60 s", show_default=True, help="Between two turns.")
-@click.option("--lifetime", type=Seconds(), default="10 min", show_default=True, help="Of an unused cache.")
+@click.option("--think-time", type=TIME, default="60 s", show_default=True, help="Between two turns.")
+@click.option("--lifetime", type=TIME, default="10 min", show_default=True, help="Of an unused cache.")
 @click.option("--replicas", type=COUNT, help="With --turns: instances behind a router [default: 1].")
 @click.option(
     "--routing",

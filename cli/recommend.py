@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inference_econ.errors import InputError
-
-from . import options, proposals, provenance, show
+from . import options, prices, proposals, provenance, show
 from .parameters import Name
 
 if TYPE_CHECKING:
@@ -38,10 +36,9 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     from inference_econ.report.recommend import RecommendationPage
 
     options.check_sizes(choices)
-    if further and choices["price"] is not None:
-        raise InputError("--price is for one kind of hardware; with --on each file's own price is taken")
     requests, targets, speculation = options.requests(choices), options.targets(choices), proposals.speculation(choices)
-    chips = dict.fromkeys((choices["hardware"], *further))
+    chips = tuple(dict.fromkeys((choices["hardware"], *further)))
+    choices["price"] = prices.of_chips(choices["price"], chips)
     means = options.given_means(choices)
     if means is not None:
         from . import most_traffic

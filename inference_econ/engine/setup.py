@@ -37,6 +37,7 @@ from inference_econ.inputs import (
     check_cache_dtype,
     engines_for,
     math_unit,
+    prices,
     profiles,
     split_changes,
 )
@@ -146,7 +147,7 @@ class Setup:
         activations: str | None = None,
         kv: str | None = None,
         assumptions: Assumptions | Name | None = None,
-        price: float | None = None,
+        price: float | str | None = None,
         context: float = 0.0,
         changes: Iterable[str] = (),
         engine: str | None = None,
@@ -163,8 +164,9 @@ class Setup:
         assumptions : Assumptions, name or path, optional
             Opinions; by default the profile of the chip's generation
             (:func:`inference_econ.inputs.profiles.assumed`).
-        price : float, optional
-            Of one accelerator [USD/h]; by default the first of its file.
+        price : float or str, optional
+            Of one accelerator [USD/h], or a kind (``on_demand``, ``spot``) of those that its file lists; by default the
+            first.
         context : float
             Tokens in the cache of each sequence, for what asks for single steps [tokens].
         changes : iterable of str
@@ -205,8 +207,7 @@ class Setup:
         # What is asked for is not what a family of chips is an exception from.
         names = [change.partition("=")[0].strip() for change in what_ifs["assumptions"]]
         opinions = opinions.without_exceptions([name for name in names if not name.startswith("per_family")])
-        if price is None and chip.prices:
-            price = chip.prices[0].dollars_per_accelerator_hour
+        rate = prices.dollars(chip, price)
         copies = opinions.experts.redundant
         if copies and not has_experts(served):
             raise InputError(
@@ -219,7 +220,7 @@ class Setup:
         # Where attention ranks idle, as in the published study, no engine is meant.
         asked = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
         engines = engines_for(served, chip, precision, asked)
-        return cls(served, chip, precision, context, opinions, price, engines=engines)
+        return cls(served, chip, precision, context, opinions, rate, engines=engines)
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
@@ -236,6 +237,13 @@ class Setup:
                 "hour)"
             )
         return self.price
+
+    @property
+    def price_label(self) -> str:
+        """The price in words, with its kind and date where it is one that the file lists."""
+        entry = prices.listed_as(self.hardware, self.price)
+        terms = "" if entry is None else f", {entry.kind}, {entry.date}"
+        return f"${self.dollars_per_accelerator_hour:.4g} per GPU-hour{terms}"
 
     @property
     def machines(self) -> tuple[int, ...]:

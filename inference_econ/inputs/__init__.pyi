@@ -3,8 +3,11 @@
 from . import catalog as catalog
 from . import counting as counting
 from . import huggingface as huggingface
+from . import names as names
+from . import prices as prices
 from . import profiles as profiles
 from . import schemas as schemas
+from . import spellings as spellings
 from . import starting as starting
 from . import units as units
 from ._base import SourcedSpec as SourcedSpec

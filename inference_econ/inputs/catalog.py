@@ -8,13 +8,20 @@ model, so is a published ``config.json`` or a folder that holds one.
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from inference_econ.errors import InputError, UnknownNameError
+from inference_econ.inputs.places import Kind as Kind
+from inference_econ.inputs.places import Meaning as Meaning
+from inference_econ.inputs.places import Part as Part
+from inference_econ.inputs.places import folder as folder
+from inference_econ.inputs.places import names as names
+from inference_econ.inputs.places import part_names as part_names
 from inference_econ.inputs.what_if import parsed_value
 
 if TYPE_CHECKING:
@@ -30,9 +37,6 @@ if TYPE_CHECKING:
     from inference_econ.inputs.speculating_runs import SpeculationFacts
     from inference_econ.inputs.tier import TierSpec
 
-Kind = Literal["hardware", "models", "scenarios", "assumptions", "engines"]
-#: Folders inside of ``assumptions`` whose files are parts of assumptions.
-Part = Literal["collectives", "kernels", "products", "scores", "tiers"]
 #: A name of the catalogue, or a path.
 Name = str | os.PathLike[str]
 SpecT = TypeVar("SpecT", bound="Spec")
@@ -52,43 +56,7 @@ _FILES: tuple[tuple[str, Part], ...] = (
     ("attention", "scores"),
 )
 _PACKAGE = Path(__file__).resolve().parents[1]
-
-
-@cache
-def folder(kind: Kind) -> Path:
-    """The folder that holds the files of one kind: in the installed package, or in a checkout.
-
-    Raises
-    ------
-    InputError
-        If neither has it.
-    """
-    below = {"assumptions": "scenarios/assumptions", "engines": "scenarios/engines"}.get(kind, kind)
-    installed, checkout = _PACKAGE / "_catalog" / below, _PACKAGE.parent / below
-    if installed.is_dir():
-        return installed
-    if checkout.is_dir() and (_PACKAGE.parent / "pyproject.toml").is_file():
-        return checkout
-    raise InputError(f"the folder {below!r} is missing: neither {installed} nor {checkout} (in a checkout) is there")
-
-
-@cache
-def names(kind: Kind) -> tuple[str, ...]:
-    """Every name of one kind that comes with the package, sorted."""
-    root = folder(kind)
-    found = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
-    hidden = {
-        "scenarios": ("assumptions/", "engines/", "measured/"),
-        "assumptions": tuple(f"{part}/" for part in get_args(Part)),
-        "engines": ("launch/", "options/"),
-    }.get(kind, ())
-    return tuple(sorted((name for name in found if not name.startswith(hidden)), key=lambda n: (n.count("/"), n)))
-
-
-@cache
-def part_names(part: Part) -> tuple[str, ...]:
-    """Every file of a folder inside of ``assumptions`` that assumptions, or commands, can name, sorted."""
-    return tuple(sorted(path.stem for path in (folder("assumptions") / part).glob("*.yaml")))
+_LOG = logging.getLogger(__name__)
 
 
 def tier(name: str) -> TierSpec:
@@ -112,33 +80,56 @@ def tier(name: str) -> TierSpec:
 
 
 def locate(kind: Kind, name: str) -> Path:
-    """The file behind a name or path.
+    """The file behind a name or path; see :func:`meaning` for errors."""
+    known = meaning(kind, name).name
+    return _own_file(kind, known) or folder(kind) / f"{known}.yaml"
+
+
+def meaning(kind: Kind, name: str) -> Meaning:
+    """What a text stands for: a path or a catalogue name itself, else what people call an entry.
 
     Raises
     ------
     UnknownNameError
-        With the nearest names.
+        With the nearest names, or with all that it could be.
     InputError
         If a path was given and there is no such file.
     """
     if not name.strip():
         raise InputError(f"the name of the {_SINGULAR[kind]} is empty; 'inference-econ {kind}' lists all")
+    known = names(kind)
+    if name not in known and f"profiles/{name}" in known:  # fitted presets go by their bare names too
+        return Meaning(f"profiles/{name}")
+    if name in known or _own_file(kind, name) is not None:
+        return Meaning(name)
+    from inference_econ.inputs.names import meant
+
+    called = meant(kind, name)
+    if called is None:
+        raise UnknownNameError(_unknown(kind, name, known))
+    return called
+
+
+def _own_file(kind: Kind, name: str) -> Path | None:
+    """The user's file that a path means; None of names.
+
+    Raises
+    ------
+    InputError
+        If it ends like a file and there is none.
+    """
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         if not _is_file(path):
             raise InputError(f"{name}: no such file")
         return path
-    known = names(kind)
-    for found in (name, f"profiles/{name}"):  # fitted presets go by their bare names too
-        if found in known:
-            return folder(kind) / f"{found}.yaml"
+    if name in names(kind):
+        return None
     if kind == "models" and (path.suffix == ".json" or _is_folder(path)):
         from inference_econ.inputs import huggingface
 
         return huggingface.find_config(path)
-    if _is_file(path):
-        return path
-    raise UnknownNameError(_unknown(kind, name, known))
+    return path if _is_file(path) else None
 
 
 def _is_file(path: Path) -> bool:
@@ -186,13 +177,11 @@ def measured_files() -> dict[str, Path]:
     return {path.stem: path for path in sorted((folder("scenarios") / "measured").glob("*.csv"))}
 
 
-@cache
 def measured_names() -> MeasuredNames:
     """How measurements write the names of what is in the catalogue."""
-    from inference_econ.inputs import _yaml
-    from inference_econ.inputs.measured_names import MeasuredNames
+    from inference_econ.inputs import names
 
-    return MeasuredNames.from_document(_yaml.read(folder("scenarios") / "measured" / "names.yaml"))
+    return names.measured_names()
 
 
 @cache
@@ -304,7 +293,9 @@ def _load(cls: type[SpecT], kind: Kind, asked: Name, changes: tuple[str, ...]) -
     """A shipped file is read once, and copied so that nobody changes it for others; a user's may have changed."""
     if not isinstance(asked, (str, os.PathLike)):
         raise InputError(f"{_SINGULAR[kind]}: a name, a path or a {cls.__name__} is needed, got {asked!r}")
-    name = os.fspath(asked)
+    name, remark = meaning(kind, os.fspath(asked))
+    if remark:
+        _LOG.warning(remark)
     if name in names(kind):
         return cast("SpecT", _shipped(cls, kind, name, changes).model_copy(deep=True))
     return _fresh(cls, kind, name, changes)

@@ -1,4 +1,4 @@
-"""How measurements write the names of models, chips and engines."""
+"""How people, and measurements, write the names of models, chips and engines."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ class MeasuredNames(Spec):
     """Catalogue name of a model to its other names."""
     hardware: dict[str, Spellings]
     """Catalogue name of a chip to its other names."""
+    plain_hardware: Spellings
+    """Catalogue names of chips that people mean where they leave the board open, though there are others."""
     within_source: dict[str, dict[str, str]]
     """Source to what a name of hardware means there, as a catalogue name."""
     checkpoints: dict[str, dict[str, str]]

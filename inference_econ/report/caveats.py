@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.engine import Instances, Interval, LeftOutErrors, Subject, error_spread, interval, outside
-from inference_econ.inputs import Assumptions, Calibration, Quantity, Range, Unlike, misfits_of
+from inference_econ.inputs import Assumptions, Calibration, Quantity, Range, Unlike, misfits_of, prices
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inference_econ.engine import Setup
 
 #: Probability of the intervals that are shown [1].
 LEVEL = 0.8
@@ -80,17 +82,37 @@ def remarks(subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tp
     -------
     list of str
         For each set of assumptions where measured values lie around its predictions, or that nobody knows; for each
-        question that is unlike the measurements, why.
+        question that is unlike the measurements, why; and which prices need a second look.
     """
     spreads: dict[str, list[str]] = {}
     reasons: dict[str, list[str]] = {}
+    setups = []
     for instances in subjects:
+        setups.append(instances.setup)
         spreads.setdefault(spread(instances, quantities), []).append(instances.label)
         for text in extrapolations(instances):
             reasons.setdefault(text, []).append(instances.label)
     # Where all have the same errors, they need not be listed.
     known = _labelled(spreads) if len(spreads) > 1 else list(spreads)
-    return [*known, *_labelled(reasons)]
+    return [*known, *_labelled(reasons), *price_remarks(setups)]
+
+
+def price_remarks(setups: Iterable[Setup]) -> list[str]:
+    """What a reader must know of listed prices: that they are of different kinds, that one is undated or estimated."""
+    listed = {setup.hardware.name: prices.listed_as(setup.hardware, setup.price) for setup in setups}
+    known = {chip: price for chip, price in listed.items() if price is not None}
+    doubtful = [
+        f"{chip} (${price.dollars_per_accelerator_hour:g}, {price.kind}, {price.date})"
+        for chip, price in known.items()
+        if price.date == "undated" or price.kind == "estimate"
+    ]
+    remarks = []
+    if len({price.kind for price in known.values()}) > 1:
+        kinds = ", ".join(f"{chip} {price.kind}" for chip, price in known.items())
+        remarks.append(f"Prices are of different kinds: {kinds}. --price takes one kind for all, or HARDWARE=USD.")
+    if doubtful:
+        remarks.append(f"Prices that are undated or estimates: {', '.join(doubtful)}. Give today's with --price.")
+    return remarks
 
 
 def misfits(instances: Instances) -> list[str]:

@@ -227,10 +227,7 @@ def _span(seconds: Array) -> str:
 
 def _assumed(compared: Comparison) -> str:
     pools = compared.pools
-    prices = " and ".join(
-        f"{pool.setup.hardware.name} at ${pool.setup.dollars_per_accelerator_hour:g} per GPU-hour"
-        for pool in pools.aggregated
-    )
+    prices = " and ".join(f"{pool.setup.hardware.name} at {pool.setup.price_label}" for pool in pools.aggregated)
     terms = compared.terms
     return (
         "$/M output tokens carry the whole bill, idle time included. Speeds and TTFTs are those that "

@@ -109,6 +109,7 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         *_fast_domain(explanation),
         *caveats.extrapolations(*explanation.subjects()),
         *startable_notes([setup]),
+        *caveats.price_remarks([setup]),
         *remarks(setup),
     )
 

@@ -106,7 +106,7 @@ def frontier_title(front: Frontier) -> str:
     return (
         f"{setup.model.name} on {setup.hardware.name}: {formats_label(precision)}, activations "
         f"{precision.activations}, KV {precision.kv}, context {setup.context:g}{_drafted(front)}, "
-        f"${front.dollars_per_accelerator_hour:.4g} per GPU-hour"
+        f"{setup.price_label}"
     )
 
 
@@ -157,7 +157,8 @@ def assumed(fronts: Mapping[str, Frontier]) -> list[str]:
         for instances in front.subjects([front.preferred()])
     ]
     started = startable_notes(front.setup for front in fronts.values())
-    return [f"Assumptions: {text}.", *started, *caveats.remarks(subjects)]
+    rates = dict.fromkeys(f"{front.setup.hardware.name} at {front.setup.price_label}" for front in fronts.values())
+    return [f"{'; '.join(rates)}. Assumptions: {text}.", *started, *caveats.remarks(subjects)]
 
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:

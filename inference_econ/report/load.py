@@ -92,7 +92,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     sheet = points[0].sheet
     setup, fleet = sheet.service.setup, fleet_label(sheet.service, sheet.replicas)
     notes = [
-        f"{fleet}, at ${setup.dollars_per_accelerator_hour:g} per GPU-hour: ${sheet.dollars_per_hour:,.2f} per hour, "
+        f"{fleet}, at {setup.price_label}: ${sheet.dollars_per_hour:,.2f} per hour, "
         f"idle or not. Assumptions: {setup.assumptions.name}.",
         *_saturation(points),
         *_unproven(points),

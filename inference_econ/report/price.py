@@ -64,8 +64,7 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     rows.append(tuple(total))
     setup = sheet.service.setup
     notes = [
-        f"{fleet_label(sheet.service, sheet.replicas)}, at ${setup.dollars_per_accelerator_hour:g} per GPU-hour. "
-        f"Assumptions: {setup.assumptions.name}.",
+        f"{fleet_label(sheet.service, sheet.replicas)}, at {setup.price_label}. Assumptions: {setup.assumptions.name}.",
         *load_notes(sheet.load, sheet.replicas),
         "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
         "the same proportion.",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from inference_econ.answers.recommend import Choice, Targets
 from inference_econ.answers.subjects import under_load
+from inference_econ.engine import Setup
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.service import SEEN, bounded_load, fleet_label, layout_of, service_record, service_title
@@ -93,13 +94,18 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     best, setups = choices[0], [choice.service.setup for choice in choices]
     notes = (
         f"The first is the cheapest. Binding: what one instance less would break. $/M output carries the whole bill. "
-        f"Assumptions: {assumptions_label(setups)}.",
+        f"{_prices(setups)}. Assumptions: {assumptions_label(setups)}.",
         *_played(choices),
         *startable_notes(setups),
         *caveats.remarks(under_load((choice.service, choice.load) for choice in choices), SEEN),
     )
     table = Table(service_title(best.service), columns, tuple(rows), notes)
     return with_engines(table, [layout_of(choice.service) for choice in choices], setups)
+
+
+def _prices(setups: Sequence[Setup]) -> str:
+    """What each kind of hardware costs."""
+    return "; ".join(dict.fromkeys(f"{setup.hardware.name} at {setup.price_label}" for setup in setups))
 
 
 def _played(choices: Sequence[Choice]) -> list[str]:

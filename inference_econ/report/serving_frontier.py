@@ -131,7 +131,7 @@ def service_frontier_title(front: ServiceFrontier) -> str:
     return (
         f"{setup.model.name} on {setup.hardware.name}: {requests.isl.mean:g} input tokens{cached}, "
         f"{requests.osl.mean:g} output tokens, weights {setup.precision.weights}, KV {setup.precision.kv}, "
-        f"${front.deployments.setup.dollars_per_accelerator_hour:.4g} per GPU-hour{proposer}"
+        f"{setup.price_label}{proposer}"
     )
 
 

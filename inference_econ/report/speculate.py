@@ -148,7 +148,7 @@ def _notes(speculated: Speculated) -> list[str]:
     notes.append(
         f"At equal numbers in flight. The batch is what a round works on; {_drafted(speculation)}. TPOT includes the "
         "prefill of others, by the proposer too. $/M output "
-        f"carries the whole bill, at ${speculated.dollars_per_accelerator_hour:g} per GPU-hour. Assumptions: "
+        f"carries the whole bill, at {setup.price_label}. Assumptions: "
         f"{setup.assumptions.name}."
     )
     if speculation.model is not None:

@@ -131,7 +131,7 @@ def test_experts_are_spread_as_far_as_they_and_the_chips_divide() -> None:
             "V100 SXM2 32GB has no peak for bf16 nor for a wider one of its kind; it has: fp32, fp16",
         ),
         ({"kv": "nvfp4"}, "H100 SXM5 80GB cannot hold a KV cache of nvfp4: it has no fp4 units; kv can be fp32, bf16"),
-        ({"model": "llama_3"}, "unknown model 'llama_3'; did you mean"),
+        ({"model": "llama_3"}, "'llama_3' could be llama_3_2_3b"),
     ],
 )
 def test_explain_refuses(changes: dict[str, object], message: str) -> None:

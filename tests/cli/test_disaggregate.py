@@ -73,7 +73,10 @@ def test_the_picture(command: Command, tmp_path: Path) -> None:
     [
         ((*APART, "--request-rate", 5, "--throughput", 9), "give either --request-rate or --throughput, not both"),
         ((*APART, "--request-rate", 5, "--accelerators", 9), "give only one of --request-rate, --gpus"),
-        ((*APART, "--decode-on", "h200_sxm", "--price", 3), "--price is for one kind of hardware; with --decode-on"),
+        (
+            (*APART, "--decode-on", "h200_sxm", "--price", 3),
+            "--price 3 is a price of one kind of hardware; write",
+        ),
         ((*APART, "--plot", "a.txt"), "a.txt: a picture's name must end in .svg, .png, .pdf"),
         ((*APART, "--ratios", "4:1,1:4"), "from 4:1 to 1:4 contradicts itself; write the smaller first: 1:4,4:1"),
         ((*APART, "--ratios", "many"), "'many' is no range of ratios of prefill to decode instances"),

@@ -7,6 +7,8 @@ import io
 import json
 from pathlib import Path
 
+import pytest
+
 import inference_econ as ie
 from tests.cli.conftest import Command
 
@@ -76,3 +78,57 @@ def test_every_model_argument_takes_a_configuration(command: Command) -> None:
     result = command("models", GPT_OSS, "--format", "json")
     assert json.loads(result.out)["total_parameters"] == 20_914_757_184
     assert command("models", str(FOLDER)).code == 2
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of the Hugging Face hub, as its environment variables say where."""
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "hub"
+
+
+def _download(cache: Path, commit: str, text: str) -> Path:
+    config = cache / "models--openai--gpt-oss-20b" / "snapshots" / commit / "config.json"
+    config.parent.mkdir(parents=True)
+    config.write_text(text, encoding="utf-8")
+    return config
+
+
+def test_an_id_is_read_from_the_cache_at_its_main_revision(command: Command, cache: Path) -> None:
+    config = _download(cache, "abc123", Path(GPT_OSS).read_text(encoding="utf-8"))
+    _download(cache, "def456", "{}")
+    main = config.parents[2] / "refs" / "main"
+    main.parent.mkdir()
+    main.write_text("abc123", encoding="utf-8")
+    result = command("import-model", "OpenAI/gpt-oss-20b")
+    assert (result.code, result.err) == (0, f"reading {config}\n")
+    assert "openai/gpt-oss-20b" in result.out
+    assert "20,914,757,184" in result.out
+    assert command("import-model", "openai/gpt-oss-20b", "--quiet").err == ""
+
+
+def test_the_cache_may_be_named_itself(
+    command: Command, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = _download(tmp_path / "elsewhere", "abc123", Path(GPT_OSS).read_text(encoding="utf-8"))
+    assert command("import-model", "openai/gpt-oss-20b").code == 2
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "elsewhere"))
+    assert command("import-model", "openai/gpt-oss-20b").err == f"reading {config}\n"
+    assert not cache.exists()
+
+
+def test_an_id_that_was_not_downloaded_says_which_file_to_give(refused: Command, cache: Path) -> None:
+    message = refused("import-model", "example/nothing").err
+    assert f"example/nothing: no such file, and {cache} has no config.json of a model with that id; give the" in message
+    assert "hf download example/nothing config.json" in message
+    assert "(the catalogue has qwen3_32b, which needs no import)" in refused("import-model", "Qwen/Qwen3-32B").err
+
+
+def test_a_path_wins_over_the_cache(command: Command, cache: Path, tmp_path: Path) -> None:
+    _download(cache, "abc123", "{}")
+    own = tmp_path / "openai" / "gpt-oss-20b"
+    own.mkdir(parents=True)
+    (own / "config.json").write_text(Path(GPT_OSS).read_text(encoding="utf-8"), encoding="utf-8")
+    result = command("import-model", "openai/gpt-oss-20b")
+    assert (result.code, result.err) == (0, "")

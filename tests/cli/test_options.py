@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, record
 
 SMALL = ("llama_3_8b", "h100_sxm", "--max-accelerators", 2)
 
@@ -41,6 +41,20 @@ LENGTHS = [
 
 PROMISES = [
     (["--ttft", "0"], r"'--ttft': 0 is not a positive time; write for example '30 ms'"),
+    (["--ttft", "nan"], r"'--ttft': nan is not a positive time"),
+    (
+        ["--ttft", "0.5"],
+        r"'--ttft': 0\.5 would be 0\.5 ms, as numbers without a unit are milliseconds; write 500 if 0\.5 s is "
+        r"meant, or '0\.5 ms' if it is that",
+    ),
+    (["--ttft", "2"], r"'--ttft': 2 would be 2 ms, .*; write 2000 if 2 s is meant, or '2 ms' if it is that"),
+    (["--tpot", "0.05"], r"'--tpot': 0\.05 would be 0\.05 ms, .*; write 50 if 0\.05 s is meant"),
+    (
+        ["--tpot", "25 s"],
+        r"'--tpot': 25 s would be 25 s, longer than what anybody is promised \(at most 2 s\); write the milliseconds",
+    ),
+    (["--tpot", "25000"], r"'--tpot': 25000 would be 25 s, longer than what anybody is promised \(at most 2 s\)"),
+    (["--ttft", "20 min"], r"'--ttft': 20 min would be 1200 s, longer than .* \(at most 600 s\)"),
     (["--tpot", "5 GB"], r"'--tpot': '5 GB' has the dimension \[data\], but s"),
     (["--tpot", "soon"], r"'--tpot': 'soon' is not a quantity"),
     (["--arrival-scv", "-1"], r"'--arrival-scv': -1.0 is not in the range x>=0"),
@@ -65,6 +79,14 @@ def test_bad_lengths_and_promises(refused: Command, name: str, arguments: list[s
 @pytest.mark.parametrize(("arguments", "message"), DEMAND)
 def test_bad_demands(refused: Command, name: str, arguments: list[str], message: str) -> None:
     assert re.search(message, refused(*COMMANDS[name], *arguments).err)
+
+
+def test_bare_latencies_are_milliseconds(command: Command) -> None:
+    promised = (*COMMANDS["recommend"], "--request-rate", 5)
+    options = record(command, *promised, "--ttft", 500, "--tpot", "25.5")["asked"]["options"]
+    assert (options["ttft"], options["tpot"]) == (0.5, 0.0255)
+    bare = command(*promised, "--ttft", 2000, "--tpot", 20).out
+    assert bare == command(*promised, "--ttft", "2 s", "--tpot", "20 ms").out
 
 
 @pytest.mark.parametrize("name", ["price", "recommend"])

@@ -98,3 +98,9 @@ def test_the_picture(command: Command, tmp_path: Path) -> None:
 )
 def test_bad_input(refused: Command, arguments: tuple[object, ...], message: str) -> None:
     assert message in refused(*arguments).err
+
+
+@pytest.mark.parametrize("option", ["--think-time", "--lifetime"])
+def test_waits_need_a_unit(refused: Command, option: str) -> None:
+    message = refused(*CACHE, "--turns", 6, option, 60).err
+    assert f"'{option}': 60 has no unit, and could be seconds or minutes; write '60 s'." in message

@@ -54,7 +54,8 @@ def test_help_and_wrong_names_load_nothing_heavy(arguments: list[str], code: int
     assert answer in process.stdout + process.stderr
     loaded = set(process.stderr.splitlines()[-1].split()[1:])
     assert "click" in loaded
-    assert loaded & HEAVY == set()
+    # Whether a name is another's title is known once the files are read.
+    assert loaded & HEAVY <= ({"pydantic", "yaml"} if "unknown" in answer else set())
 
 
 def test_reading_one_file_loads_no_arrays(tmp_path: Path) -> None:

@@ -89,7 +89,9 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     table = scenario_table(result)
     assert table.columns == ("series", "speed", "MFU")
     assert len(table.rows) == 2
-    assert table.notes[0] == "Assumptions: profiles/hopper."
+    assert table.notes[0] == (
+        "NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour, on-demand, 2026-05. Assumptions: profiles/hopper."
+    )
     assert any("of measured TPOTs lie" in note for note in table.notes)
     # Of all points: intervals are no narrower than those of what the points have in common.
     (points,) = wide.frontier.subjects()
@@ -290,7 +292,7 @@ def test_mistakes_in_a_scenario(write: Write, changes: list[tuple[str, str]], me
         ("hardware: h100_sxm, ", "", InputError, "a series needs hardware; name it in its settings or in 'common'"),
         ("llama_3_8b", "llama_3_9b", UnknownNameError, "unknown model 'llama_3_9b'; did you mean llama_3_8b"),
         ("h100_sxm", "missing.yaml", InputError, "missing.yaml: no such file"),
-        ("{weights: fp8}", "{draft: llama}", UnknownNameError, "unknown model 'llama'"),
+        ("{weights: fp8}", "{draft: llama}", UnknownNameError, "'llama' could be llama_2_70b"),
         ("{weights: fp8}", "{changes: [hbm=1]}", InputError, "'hbm=1': write hardware.FIELD=VALUE, model.FIELD=VALUE"),
         ("{weights: fp8}", "{changes: [chip.hbm=1]}", InputError, "'chip.hbm=1': write hardware.FIELD=VALUE, model"),
         (

@@ -4,55 +4,25 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
 from inference_econ.calibration.measurements._rows import UnusableRowError
-from inference_econ.inputs import catalog
+from inference_econ.inputs import catalog, names, spellings
+from inference_econ.inputs.spellings import EIGHT_BIT_FLOATS, format_in, plain, without_parentheses
 
-#: Endings of a model's name that leave its architecture alone.
-_ENDING = re.compile(
-    r"[-_ .]+(?:instruct|chat|base|it|hf|preview|thinking|dynamic|quantized|bf16|fp16|fp8|fp4|nvfp4|mxfp4|mxfp8|int4|"
-    r"int8|awq|gptq|kv|block|eagle3?|tensor|online|turbo|w\d+a\d+(?:kv\d+)?|\d{4}|v\d+(?:\.\d+)*|bnb|\dbit|gguf|mtp|"
-    r"w|a)$"
-)
-_PARENTHESES = re.compile(r"\([^)]*\)")
-#: Words of a chip's name that do not tell it from others.
-_NOISE = re.compile(
-    r"nvidia|amd|intel|google|aws|geforce|tesla|instinct|gpus?|tensor|core|superchip|accelerator|edition|hgx|dgxc?|oam|"
-    r"hbm2e?|hbm3e?|gddr\dx?|cloud|baseboard|slurm|nv|nvd|nb|cw|cr|tw|tg|oci"
-)
 _COUNT = re.compile(r"^\s*(\d{1,4})\s*[x*]\s*(?=[A-Za-z])|(?:\s|(?<=\d))[x*]\s*(\d{1,4})\s*$", re.IGNORECASE)
-_MEMORY = re.compile(r"^(\d+)g(?:b|ib)?$")
-_UNIT = re.compile(r"(\d) (gi?b)\b")
-_FORM = re.compile(r"^sxm\d$")
 #: A size that people give differs from what a program sees by this much at most (192 GB and 180 GiB of a B200).
 _MEMORY_TOLERANCE = 0.12
 
-#: Number formats by the texts that give them away, the most telling ones first.
-_FORMATS = (
-    ("nvfp4", ("nvfp4",)),
-    ("mxfp4", ("mxfp4",)),
-    ("mxfp8", ("mxfp8",)),
-    ("fp8_block", ("fp8_block", "fp8 block", "blockwise fp8")),
-    ("fp8", ("fp8", "e4m3", "float8")),
-    ("int8", ("int8", "w8a8", "w8a16", "8bit")),
-    ("int4", ("int4", "w4a", "awq", "gptq", "4bit", "bnb")),
-    ("fp4", ("fp4",)),
-    ("bf16", ("bf16", "bfloat16")),
-    ("fp16", ("fp16", "float16", "half")),
-    ("fp32", ("fp32", "float32")),
-)
 #: In names of checkpoints whose weights have another width than any known format.
 _OTHER_WIDTH = re.compile(r"\dbit|w\d+a\d+")
-_FOUR_BITS = frozenset({"fp4", "nvfp4", "mxfp4", "int4", "int4_g32", "int4_channel"})
 _SIXTEEN_BITS = {"fp16": "bf16", "bf16": "fp16"}
 #: Endings of files that hold a model.
 _MODEL_FILES = (".yaml", ".yml", ".json")
 #: Names that have less in common are not offered for each other [1].
 _ALIKE = 0.7
-_EIGHT_BIT_FLOATS = frozenset({"fp8", "fp8_block", "mxfp8"})
 
 
 def model_name(text: str) -> str:
@@ -65,13 +35,13 @@ def model_name(text: str) -> str:
     """
     if text in catalog.names("models") or _is_model_file(text):
         return text
-    for spelling in _model_spellings(text):
-        if spelling in _models():
-            return _models()[spelling]
+    for spelling in spellings.of_model(text):
+        if spelling in names.model_spellings():
+            return names.model_spellings()[spelling]
     if not text:
         raise UnusableRowError("no model is named")
     raise UnusableRowError(
-        f"{_unknown('model', text, _models())} (the path of a Hugging Face config.json works too; see "
+        f"{_unknown('model', text, names.model_spellings())} (the path of a Hugging Face config.json works too; see "
         "'inference-econ import-model')"
     )
 
@@ -92,11 +62,11 @@ def hardware_name(text: str, source: str = "") -> str:
         If there is none, or none with the memory that the text names.
     """
     for within, meant in catalog.measured_names().within_source.get(source, {}).items():
-        if _plain(within) == _plain(text):
+        if plain(within) == plain(text):
             return meant
     if text in catalog.names("hardware"):
         return text
-    for spelling in dict.fromkeys((text, _PARENTHESES.sub("", text))):
+    for spelling in dict.fromkeys((text, without_parentheses(text))):
         words, memory = _chip_words(spelling)
         if memory is not None and (exact := _chips().get(f"{words} {memory}")) is not None:
             return exact
@@ -121,8 +91,8 @@ def chip_count(text: str) -> int | None:
 def engine_name(text: str) -> tuple[str, str]:
     """Name and version of a serving engine; what is not known keeps its own first word."""
     lower = "" if text.lower().startswith("not stated") else text.lower()
-    for name, spellings in catalog.measured_names().engines.items():
-        for spelling in spellings:
+    for name, others in catalog.measured_names().engines.items():
+        for spelling in others:
             if spelling in lower:
                 version = re.search(r"v?(\d+(?:\.\w+)+)", lower[lower.index(spelling) + len(spelling) :])
                 return name, "" if version is None else version[1]
@@ -176,7 +146,7 @@ def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
         return checkpoint, None
     written = catalog.measured_names().formats.get(model, {}).get(written, written)
     native = _native(model)
-    if any(written in alike and native in alike for alike in (_FOUR_BITS, _EIGHT_BIT_FLOATS)):
+    if spellings.alike(written, native):
         return model, None
     return model, written
 
@@ -201,21 +171,21 @@ def cache_format(written: str | None, hardware: str) -> str | None:
     if written is None:
         return None
     units = _chip(hardware)[1]
-    if written in _EIGHT_BIT_FLOATS and "fp8" not in units and "int8" in units:
+    if written in EIGHT_BIT_FLOATS and "fp8" not in units and "int8" in units:
         return "int8"
     return _in_other_bits(written, hardware)
 
 
 def _written(text: str, model: str, hardware: str) -> str | None:
     """The number format that a text names; of alternatives the one for this model, or that the chip can compute in."""
-    alternatives = [part for part in text.lower().split("/") if _format_in(part) is not None]
+    alternatives = [part for part in text.lower().split("/") if format_in(part) is not None]
     if not alternatives:
         return format_name(text)
     vendor, units = _chip(hardware)
     family = model.split("_", maxsplit=1)[0]
     ours = [part for part in alternatives if family in part]
-    able = [part for part in alternatives if _format_in(part) in units]
-    dtype = _format_in((ours or able or alternatives)[0])
+    able = [part for part in alternatives if format_in(part) in units]
+    dtype = format_in((ours or able or alternatives)[0])
     if dtype == "fp4":
         return "mxfp4" if vendor == "AMD" else "nvfp4"
     return dtype
@@ -229,7 +199,7 @@ def format_name(text: str) -> str | None:
     UnusableRowError
         If it names no known format.
     """
-    dtype = _format_in(text.lower())
+    dtype = format_in(text.lower())
     if dtype is None and text and not text.lower().startswith(("auto", "native", "default")):
         raise UnusableRowError(f"unknown number format {text!r}")
     return dtype
@@ -251,18 +221,11 @@ def format_in_name(model: str) -> str:
     if _is_model_file(model):
         return ""
     bare = model.rsplit("/", 1)[-1].lower()
-    dtype = _format_in(bare)
+    dtype = format_in(bare)
     # A GGUF repository has files in many formats, whose blocks mix widths.
     if "gguf" in bare or (dtype is None and _OTHER_WIDTH.search(bare)):
         raise UnusableRowError(f"the number format of the weights of {model!r} is not known; give the nearest one")
     return dtype or ""
-
-
-def _format_in(text: str) -> str | None:
-    for name, spellings in _FORMATS:
-        if any(spelling in text for spelling in spellings):
-            return name
-    return None
 
 
 @cache
@@ -281,63 +244,21 @@ def _native(model: str) -> str:
 
 def _unknown(what: str, text: str, known: Mapping[str, str]) -> str:
     """What to say of a name that nobody knows: what it is like, and what can be done about it."""
-    near = difflib.get_close_matches(_plain(text.rsplit("/", 1)[-1]), known, n=5, cutoff=_ALIKE)
+    near = difflib.get_close_matches(plain(text.rsplit("/", 1)[-1]), known, n=5, cutoff=_ALIKE)
     names = " or ".join(list(dict.fromkeys(known[name] for name in near))[:2])
     return f"unknown {what} {text!r}" + (f"; nearest: {names}" if names else "")
 
 
-def _model_spellings(text: str) -> Iterator[str]:
-    """The text, then without owner and remarks, then without one ending after the other."""
-    yield _plain(text)
-    bare = _PARENTHESES.sub("", text).strip().lower()
-    yield _plain(bare)
-    bare = bare.rsplit("/", 1)[-1]
-    while True:
-        yield _plain(bare)
-        yield _plain(bare.removeprefix("meta-"))
-        shorter = _ENDING.sub("", bare)
-        if shorter == bare:
-            return
-        bare = shorter
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", text.lower())
-
-
 def _chip_words(text: str) -> tuple[str, str | None]:
     """The words that tell a chip from others, run together, and the size of its memory [GB]."""
-    words, memory = "", None
-    for word in re.split(r"[^a-z0-9]+", _UNIT.sub(r"\1\2", _COUNT.sub("", text).lower())):
-        size = _MEMORY.match(word)
-        if size is not None:
-            memory = size[1]
-        elif not _NOISE.fullmatch(word):
-            words += "sxm" if _FORM.match(word) else word
-    return words, memory
+    words, memory = spellings.of_chip(_COUNT.sub("", text))
+    return "".join(words), memory
 
 
 def _has_memory(name: str, gigabytes: str) -> bool:
     """Whether a chip has about that much memory, in units of 1e9 bytes or of 2^30."""
     real = catalog.hardware(name).hbm_bytes
     return any(abs(float(gigabytes) * unit / real - 1) <= _MEMORY_TOLERANCE for unit in (1e9, 2.0**30))
-
-
-@cache
-def _models() -> dict[str, str]:
-    """Plain spelling to catalogue name; the published study's own models are left out."""
-    names: dict[str, str] = {}
-    for name in catalog.names("models"):
-        if "/" in name:
-            continue
-        spec = catalog.model(name)
-        repository = spec.huggingface_id or ""
-        for spelling in (name, spec.name, repository, repository.rpartition("/")[2]):
-            if spelling:
-                names.setdefault(_plain(spelling), name)
-    for name, spellings in catalog.measured_names().models.items():
-        names.update({_plain(spelling): name for spelling in spellings})
-    return names
 
 
 @cache
@@ -349,8 +270,8 @@ def _chips() -> dict[str, str]:
             for spelling in (name, catalog.hardware(name).name):
                 words, memory = _chip_words(spelling)
                 names.setdefault(words if memory is None else f"{words} {memory}", name)
-    for name, spellings in catalog.measured_names().hardware.items():
-        for spelling in spellings:
+    for name, others in catalog.measured_names().hardware.items():
+        for spelling in others:
             words, memory = _chip_words(spelling)
             names[words if memory is None else f"{words} {memory}"] = name
     return names

@@ -1,0 +1,94 @@
+"""Prices on the command line: a number, a kind of those that files list, or either by chip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+
+from .parameters import POSITIVE
+
+#: USD per accelerator and hour, or a kind of price.
+Rate = float | str
+Prices = Rate | Mapping[str, Rate] | None
+
+
+def parsed(ctx: click.Context | None, param: click.Parameter | None, texts: Sequence[str]) -> Prices:
+    """What ``--price`` says: one rate for all, rates by chip, or nothing.
+
+    Raises
+    ------
+    BadParameter, InputError
+        If a text is no rate, or one for all stands beside another.
+    """
+    if len(texts) == 1 and "=" not in texts[0]:
+        return _rate(texts[0], param, ctx)
+    by_chip: dict[str, Rate] = {}
+    for text in texts:
+        name, sign, rate = (part.strip() for part in text.rpartition("="))
+        chip = catalog.meaning("hardware", name).name if sign else ""
+        if not chip or chip in by_chip:
+            raise click.BadParameter(
+                f"{text!r}: write one price for all, or HARDWARE=PRICE once for each chip.", param=param, ctx=ctx
+            )
+        by_chip[chip] = _rate(rate, param, ctx)
+    return by_chip or None
+
+
+def of_chip(price: Prices, chip: str) -> Rate | None:
+    """The rate of one chip; None for the default of its file."""
+    return price.get(chip) if isinstance(price, Mapping) else price
+
+
+def of_chips(price: Prices, chips: Sequence[str]) -> Prices:
+    """The rates of all chips of a question: one kind for all by default, where their files list one.
+
+    Raises
+    ------
+    InputError
+        If a number is to be the price of several chips, or a chip is named that is not asked about.
+    """
+    if isinstance(price, Mapping):
+        for chip in price:
+            if chip not in chips:
+                raise InputError(f"--price {chip}=...: {chip!r} is not among the hardware: {', '.join(chips)}")
+        return price
+    if len(chips) > 1 and isinstance(price, (int, float)):
+        pairs = " ".join(f"--price {chip}=USD" for chip in chips)
+        raise InputError(
+            f"--price {price:g} is a price of one kind of hardware; write {pairs}, or a kind of price for all, for "
+            "example --price on_demand"
+        )
+    return _common_kind(chips) if price is None and len(chips) > 1 else price
+
+
+def _common_kind(chips: Sequence[str]) -> str | None:
+    from inference_econ.inputs import prices
+
+    return prices.common_kind(catalog.hardware(chip) for chip in chips)
+
+
+def _rate(text: str, param: click.Parameter | None, ctx: click.Context | None) -> Rate:
+    try:
+        float(text)
+    except ValueError:
+        from inference_econ.inputs import prices
+
+        try:
+            return prices.checked_kind(text)
+        except InputError as error:
+            raise click.BadParameter(f"{error}.", param=param, ctx=ctx) from error
+    return POSITIVE.convert(text, param, ctx)
+
+
+option = click.option(
+    "--price",
+    multiple=True,
+    callback=parsed,
+    metavar="[HARDWARE=]USD|KIND",
+    help="USD per accelerator and hour, or a kind that files list: on_demand, reserved, spot, index; by chip where "
+    "there are several (repeat). By default the first of the file.",
+)

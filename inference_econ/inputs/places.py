@@ -1,0 +1,61 @@
+"""Where the files of the catalogue are, and what they are called."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from inference_econ.errors import InputError
+
+Kind = Literal["hardware", "models", "scenarios", "assumptions", "engines"]
+#: Folders inside of ``assumptions`` whose files are parts of assumptions.
+Part = Literal["collectives", "kernels", "products", "scores", "tiers"]
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class Meaning(NamedTuple):
+    """The entry of the catalogue that a text stands for."""
+
+    name: str
+    """Name in the catalogue."""
+    remark: str = ""
+    """What it was taken for, where that is not plain; empty otherwise."""
+
+
+@cache
+def folder(kind: Kind) -> Path:
+    """The folder that holds the files of one kind: in the installed package, or in a checkout.
+
+    Raises
+    ------
+    InputError
+        If neither has it.
+    """
+    below = {"assumptions": "scenarios/assumptions", "engines": "scenarios/engines"}.get(kind, kind)
+    installed, checkout = _PACKAGE / "_catalog" / below, _PACKAGE.parent / below
+    if installed.is_dir():
+        return installed
+    if checkout.is_dir() and (_PACKAGE.parent / "pyproject.toml").is_file():
+        return checkout
+    raise InputError(f"the folder {below!r} is missing: neither {installed} nor {checkout} (in a checkout) is there")
+
+
+@cache
+def names(kind: Kind) -> tuple[str, ...]:
+    """Every name of one kind that comes with the package, sorted."""
+    root = folder(kind)
+    found = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
+    hidden = {
+        "scenarios": ("assumptions/", "engines/", "measured/"),
+        "assumptions": tuple(f"{part}/" for part in get_args(Part)),
+        "engines": ("launch/", "options/"),
+    }.get(kind, ())
+    return tuple(sorted((name for name in found if not name.startswith(hidden)), key=lambda n: (n.count("/"), n)))
+
+
+@cache
+def part_names(part: Part) -> tuple[str, ...]:
+    """Every file of a folder inside of ``assumptions`` that assumptions, or commands, can name, sorted."""
+    return tuple(sorted(path.stem for path in (folder("assumptions") / part).glob("*.yaml")))
