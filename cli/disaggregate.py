@@ -9,7 +9,7 @@ import click
 from inference_econ.errors import InputError
 
 from . import options, provenance, show
-from .parameters import Name, Number
+from .parameters import COUNT, Name, Number
 
 if TYPE_CHECKING:
     from inference_econ.answers.disaggregated.pools import Pools
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 @options.subject
 @options.traffic
 @click.option("--decode-on", type=Name("hardware"), help="Decode on another kind of hardware.")
-@click.option(
-    "--gpus", "--accelerators", type=click.IntRange(1), help="The best fleet of so many chips instead of for a rate."
-)
+@click.option("--gpus", "--accelerators", type=COUNT, help="The best fleet of so many chips instead of for a rate.")
 @options.budget
 @click.option(
     "--transfer",

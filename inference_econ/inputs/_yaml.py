@@ -276,8 +276,11 @@ def assign(document: Document, path: Sequence[str], value: Value, origin: str) -
     Raises
     ------
     InputError
-        If the path leads through something that is no mapping or list, or beyond the end of a list.
+        If the path leads through something that is no mapping or list, or beyond the end of a list, or is longer than
+        files nest.
     """
+    if len(path) > _MAX_DEPTH:
+        raise InputError(f"{origin}: {len(path)} levels of names; specifications have {_MAX_DEPTH} at most")
     target: Value = document.data
     location: Location = ()
     for depth, name in enumerate(path):
