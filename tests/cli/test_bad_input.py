@@ -68,6 +68,12 @@ def _what_if(change: str) -> list[str]:
         (_what_if("model.blocks.7.layers=3"), r"the list has 1 entry, counted from 0; got '7'"),
         (_what_if("model." + "a." * 1000 + "a=1"), r"1001 levels of names; specifications have 24 at most"),
         # Dimensions and quantities.
+        (_what_if("model.hidden_size=1e300"), r"hidden_size must be <= 1e\+15, got 1e\+300"),
+        (_what_if("hardware.link_domain=10000000000"), r"link_domain must be <= 1e\+09, got 10000000000"),
+        (
+            _what_if("assumptions.chip.math_efficiency=1e-300"),
+            r"math_efficiency: 1e-300 cannot be meant; shares are from 1e-15 to 1",
+        ),
         (
             _what_if("hardware.hbm_bytes_per_second=6.7 TB"),
             r"'6.7 TB' has the dimension \[data\], but B/s .* is needed",
@@ -282,7 +288,7 @@ BANDWIDTH = "hbm_bytes_per_second: 3.35 TB/s"
         (b"\xff\xfe\x00\x01", r"bad\.yaml:1: not a text file in UTF-8"),
         (b"\x00\x01\x02", r"bad\.yaml:1: not valid YAML: "),
         ("a: !!python/object/apply:os.system [ls]\n", r"bad\.yaml:1: the tag .* is not accepted"),
-        ("a: " + 10_000_000 * "x", r"bad\.yaml: 10\.0 MB is too large for a specification; at most 1 MB is read"),
+        ("a: " + 10_000_000 * "x", r"bad\.yaml: 10\.0 MB is too large; at most 1 MB is read"),
         ("a: &a [x, x]\nb: [*a, *a]\n", r"bad\.yaml:2: aliases \(\*name\) are not accepted"),
         (500 * "[", r"bad\.yaml:1: nested deeper than 24 levels"),
         (_hardware((BANDWIDTH, "")), r"bad\.yaml:1: hbm_bytes_per_second is missing"),
