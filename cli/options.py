@@ -15,7 +15,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Dtype
 from inference_econ.report.files import ending_of
 
-from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, Name, Seconds
+from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, Name, Number, Seconds
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
@@ -237,7 +237,7 @@ lengths = apply(
 )
 
 burstiness = click.option(
-    "--arrival-scv", type=NON_NEGATIVE, default=1, help="Burstiness: 1 if Poisson (default), more if bursty."
+    "--arrival-scv", type=Number(min=0, max=1000), default=1, help="Burstiness: 1 if Poisson (default), more if bursty."
 )
 
 #: What users are promised; see :func:`targets`.

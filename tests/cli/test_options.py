@@ -43,7 +43,10 @@ PROMISES = [
     (["--ttft", "0"], r"'--ttft': 0 is not a positive time; write for example '30 ms'"),
     (["--tpot", "5 GB"], r"'--tpot': '5 GB' has the dimension \[data\], but s"),
     (["--tpot", "soon"], r"'--tpot': 'soon' is not a quantity"),
-    (["--arrival-scv", "-1"], r"'--arrival-scv': -1.0 is not in the range x>=0"),
+    *(
+        (["--arrival-scv", value], rf"'--arrival-scv': {value}\.0 is not in the range 0<=x<=1000")
+        for value in ("-1", "1001")
+    ),
 ]
 
 
