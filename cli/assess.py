@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from . import options, show
-from .parameters import COUNT, NON_NEGATIVE, POSITIVE
+from .parameters import COUNT, NON_NEGATIVE, POSITIVE, Number
 
 _EXAMPLES = """\b
 Examples:
@@ -22,10 +22,12 @@ _OBSERVED = ("tokens_per_second", "accelerators", "utilization", "batch", "throu
 @click.command(epilog=_EXAMPLES)
 @options.subject
 @options.domain
-@click.option("--tokens-per-second", type=float, required=True, help="Measured speed of one user.")
-@click.option("--utilization", type=float, help="Measured: useful arithmetic over the dense peak (MFU), 0.15 is 15 %.")
-@click.option("--batch", type=float, help="Or: sequences served at the same time.")
-@click.option("--throughput", type=float, help="Or: output tokens per second of the deployment.")
+@click.option("--tokens-per-second", type=Number(), required=True, help="Measured speed of one user.")
+@click.option(
+    "--utilization", type=Number(), help="Measured: useful arithmetic over the dense peak (MFU), 0.15 is 15 %."
+)
+@click.option("--batch", type=Number(), help="Or: sequences served at the same time.")
+@click.option("--throughput", type=Number(), help="Or: output tokens per second of the deployment.")
 @click.option("--gpus", "--accelerators", "accelerators", type=COUNT, required=True, help="Chips of the deployment.")
 @click.option("--tp", type=COUNT, help="Its accelerators that share attention; the best if not given.")
 @click.option("--dp", type=COUNT, help="Its groups of them in a pipeline stage.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options, prices, provenance, show
-from .parameters import Name, Number
+from .parameters import COUNT, Name, Number
 
 if TYPE_CHECKING:
     from inference_econ.answers.disaggregated.pools import Pools
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 @options.subject
 @options.traffic
 @click.option("--decode-on", type=Name("hardware"), help="Decode on another kind of hardware.")
-@click.option(
-    "--gpus", "--accelerators", type=click.IntRange(1), help="The best fleet of so many chips instead of for a rate."
-)
+@click.option("--gpus", "--accelerators", type=COUNT, help="The best fleet of so many chips instead of for a rate.")
 @options.budget
 @click.option(
     "--transfer",

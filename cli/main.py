@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 
 import click
 
@@ -72,6 +73,10 @@ for command in (
     app.add_command(command)
 
 
+#: What is said where numbers that are possible each, but not together, lead out of floating point.
+_BEYOND = "the numbers that were given are together too large or too small to calculate with; give others"
+
+
 def run() -> None:
     """Run the command line: exit code 2 for bad input, 1 if nothing fits, without tracebacks."""
     if sys.stdout is None or sys.stderr is None:
@@ -81,7 +86,10 @@ def run() -> None:
             # A terminal that cannot show a character gets a question mark, not a traceback.
             stream.reconfigure(errors="replace")
     try:
-        code = app(standalone_mode=False)
+        with warnings.catch_warnings():
+            # NumPy only warns of an overflow and goes on with infinity, which is no answer.
+            warnings.simplefilter("error", RuntimeWarning)
+            code = app(standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -94,6 +102,12 @@ def run() -> None:
     except NothingFitsError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)
+    except (ArithmeticError, RuntimeWarning) as error:
+        click.echo(f"Error: {_BEYOND} ({error})", err=True)
+        sys.exit(2)
+    except MemoryError:
+        click.echo("Error: this takes more memory than there is; ask for less", err=True)
+        sys.exit(2)
     except OSError as error:
         # Printing failed, for example on a full disk; a closed pipe is click's to handle.
         click.echo(f"Error: the output cannot be written: {error.strerror or error}", err=True)

@@ -13,9 +13,10 @@ import click
 
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Dtype
+from inference_econ.report.files import ending_of
 
 from . import prices
-from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, TPOT, TTFT, Name
+from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, TPOT, TTFT, Name, Number
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
@@ -59,8 +60,9 @@ class Output(NamedTuple):
     """Without progress bar, drawings of characters and remarks."""
 
 
-#: Forms of results, by how names of files end.
+#: Forms of results, by how names of files end; text may be of any form.
 _FORMS = {".csv": "csv", ".json": "json", ".md": "markdown"}
+_TEXT = ".txt"
 
 
 def _as_output(command: F) -> F:
@@ -71,11 +73,33 @@ def _as_output(command: F) -> F:
         *arguments: Any, form: str, quiet: bool, output: str | None = None, plot: str | None = None, **choices: Any
     ) -> Any:
         source = click.get_current_context().get_parameter_source("form")
-        if output is not None and source is click.core.ParameterSource.DEFAULT:
-            form = _FORMS.get(Path(output).suffix.lower(), form)
+        if output is not None:
+            form = _written_form(output, None if source is click.core.ParameterSource.DEFAULT else form)
+        if output is not None and plot is not None and Path(output).resolve() == Path(plot).resolve():
+            raise InputError(f"-o {output} and --plot {plot} are the same file; give two names")
         return command(*arguments, output=Output(form, output, plot, quiet), **choices)
 
     return cast("F", run)
+
+
+def _written_form(path: str, form: str | None) -> str:
+    """The form of a file: as its name ends, or as is asked for.
+
+    Raises
+    ------
+    InputError
+        If the name ends like another form, or like none and no form is asked for.
+    """
+    ending = ending_of(path)
+    by_name = _FORMS.get(ending)
+    if form is not None and by_name not in (None, form):
+        raise InputError(f"{path}: --format {form} contradicts {ending}, which is {by_name}; change one of them")
+    if form is None and by_name is None and ending not in ("", _TEXT):
+        raise InputError(
+            f"{path}: results are written as {', '.join(_FORMS)} and {_TEXT} (a table); end the name so, or give "
+            "--format"
+        )
+    return form or by_name or "table"
 
 
 def form(text: str, default: str | bool = True) -> Callable[[F], F]:
@@ -214,7 +238,7 @@ lengths = apply(
 )
 
 burstiness = click.option(
-    "--arrival-scv", type=NON_NEGATIVE, default=1, help="Burstiness: 1 if Poisson (default), more if bursty."
+    "--arrival-scv", type=Number(min=0, max=1000), default=1, help="Burstiness: 1 if Poisson (default), more if bursty."
 )
 
 #: What users are promised; see :func:`targets`.

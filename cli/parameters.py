@@ -10,6 +10,14 @@ import click
 from inference_econ.inputs import catalog
 from inference_econ.report.files import check_picture, check_place
 
+#: Numbers beyond these cannot be meant, and would overflow on the way to a result [1].
+_SMALLEST, _LARGEST = 1e-15, 1e15
+_BEYOND = f"cannot be meant; numbers from {_SMALLEST:g} to {_LARGEST:g} are possible."
+#: More chips, requests in flight or tokens of a step than anybody has; exact as floating-point numbers [1].
+_MOST = 1_000_000_000
+#: Digits of a number that a message repeats [1].
+_SHOWN = 20
+
 
 class Place(click.ParamType[str]):
     """A file to write: checked first, so that nothing is written if not all can be."""
@@ -48,14 +56,40 @@ class Name(click.ParamType[str]):
 
 
 class Number(click.FloatRange):
-    """A finite number in a range."""
+    """A finite number in a range, that results can be calculated with."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
+        if not _meant(number):
+            self.fail(f"{value} {_BEYOND}", param, ctx)
+        return number + 0.0  # without the sign of a zero
+
+
+class Count(click.IntRange):
+    """A whole number from 1."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number."""
+        number = int(super().convert(value, param, ctx))
+        if number > _MOST:
+            self.fail(f"{_shortened(str(value))} is too large; at most {_MOST:,} are possible.", param, ctx)
         return number
+
+
+def _meant(number: float) -> bool:
+    """Whether products and powers of a number stay far from the ends of floating point."""
+    return number == 0.0 or _SMALLEST <= abs(number) <= _LARGEST
+
+
+def _shortened(text: str) -> str:
+    """A long number by how it begins."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}.. ({len(text)} digits)"
 
 
 class Time(click.ParamType[float]):
@@ -82,6 +116,8 @@ class Time(click.ParamType[float]):
     def _positive(self, seconds: float, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if not (math.isfinite(seconds) and seconds > 0):
             self.fail(f"{value} is not a positive time; write for example '30 ms'.", param, ctx)
+        if not _meant(seconds):
+            self.fail(f"{value}: {seconds:g} s {_BEYOND}", param, ctx)
         return seconds
 
 
@@ -148,6 +184,9 @@ class Rates(click.ParamType[tuple[float, ...]]):
             rates = ()
         if not rates or not all(0 < rate < math.inf for rate in rates):
             self.fail(f"{value!r} is no list of positive request rates; write for example 1,2,5,10.", param, ctx)
+        for rate in rates:
+            if not _meant(rate):
+                self.fail(f"{rate:g} {_BEYOND}", param, ctx)
         return rates
 
 
@@ -156,7 +195,7 @@ PICTURE = Picture()
 POSITIVE = Number(min=0, min_open=True)
 NON_NEGATIVE = Number(min=0)
 PROBABILITY = Number(min=0, max=1)
-COUNT = click.IntRange(1)
+COUNT = Count()
 TIME = Time()
 TTFT = Latency(least_milliseconds=10, most_seconds=600)
 TPOT = Latency(least_milliseconds=1, most_seconds=2)

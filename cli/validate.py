@@ -14,7 +14,7 @@ from inference_econ.errors import InputError
 from inference_econ.report.files import check_place
 
 from . import held_run, options, saved_services, show
-from .parameters import PLACE
+from .parameters import COUNT, PLACE
 
 if TYPE_CHECKING:
     from inference_econ.calibration import Servers, Violation
@@ -93,7 +93,7 @@ With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md 
 @click.option(
     "--against", type=click.Path(), help="A saved answer that a single result of a load generator is held to."
 )
-@click.option("--choice", type=click.IntRange(1), help="With --against: which deployment of the answer.")
+@click.option("--choice", type=COUNT, help="With --against: which deployment of the answer.")
 @options.deployment
 @options.output
 def validate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import Acceptance
-from inference_econ.inputs import Requests
+from inference_econ.inputs import Requests, read_text
 from inference_econ.serving import Service, Steady, slots_of
 from inference_econ.serving.services import services
 
@@ -276,9 +277,7 @@ def _frame(path: Path | str) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, skipinitialspace=True)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        frame = pd.read_csv(io.StringIO(read_text(path)), dtype=str, keep_default_na=False, skipinitialspace=True)
     except pd.errors.EmptyDataError as error:
         raise InputError(f"{path}: the file is empty; needed are the columns {_TARGET} and {_DRAFT}") from error
     except (pd.errors.ParserError, UnicodeDecodeError) as error:

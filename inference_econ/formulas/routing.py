@@ -18,6 +18,8 @@ from inference_econ.formulas import prefix_cache
 
 #: Halvings and doublings in search of a lifetime [1].
 _STEPS = 200
+#: Each turn of a conversation is reckoned with by itself [1].
+_MOST_TURNS = 10_000
 
 
 def scattered_turns(
@@ -203,4 +205,6 @@ def _whole(count: float, replicas: float) -> tuple[int, int]:
     for name, value in (("turns", count), ("replicas", replicas)):
         if not (value >= 1 and float(value).is_integer()):
             raise InputError(f"{name} must be a whole number from 1 on before several replicas, got {value:g}")
+    if count > _MOST_TURNS:
+        raise InputError(f"turns must be at most {_MOST_TURNS:,} before several replicas, got {count:g}")
     return int(count), int(replicas)

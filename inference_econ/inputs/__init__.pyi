@@ -97,6 +97,7 @@ from .study_asks import LatentVariant as LatentVariant
 from .study_asks import LatentVariantsAsk as LatentVariantsAsk
 from .study_asks import RunaheadAsk as RunaheadAsk
 from .study_asks import WholeStep as WholeStep
+from .text_file import read_text as read_text
 from .tier import TierSpec as TierSpec
 from .traffic import Length as Length
 from .traffic import Requests as Requests

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from inference_econ.errors import UnitError
@@ -16,6 +16,8 @@ from inference_econ.inputs.units import EXAMPLES, looks_like_quantity, parse_qua
 
 #: Quantities beyond these are slips of the unit, and would overflow on the way to a result.
 _SMALLEST, _LARGEST = 1e-15, 1e24
+#: No number of heads, layers or tokens, and no dimension or number of parameters, is larger [1].
+_MOST, _LARGEST_SIZE = 1_000_000_000, 1e15
 
 
 def _quantity(unit: str) -> BeforeValidator:
@@ -32,16 +34,24 @@ def _quantity(unit: str) -> BeforeValidator:
     return BeforeValidator(read, json_schema_input_type=float | str)
 
 
+def _no_slip(share: float) -> float:
+    """A share that results can be divided by."""
+    if share < _SMALLEST:
+        problem = f"{share:g} cannot be meant; shares are from {_SMALLEST:g} to 1"
+        raise PydanticCustomError("quantity", "{problem}", {"problem": problem})
+    return share
+
+
 Bytes = Annotated[float, _quantity("B"), Field(gt=0)]
 BytesPerSecond = Annotated[float, _quantity("B/s"), Field(gt=0)]
 FlopsPerSecond = Annotated[float, _quantity("FLOP/s"), Field(gt=0)]
 Seconds = Annotated[float, _quantity("s"), Field(ge=0)]
 Watts = Annotated[float, _quantity("W"), Field(gt=0)]
 DollarsPerHour = Annotated[float, _quantity("USD/h"), Field(gt=0)]
-Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), AfterValidator(_no_slip)]
 #: A dimension or head count; the scaled variants of the published study are fractional.
-Size = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(gt=0)]
+Size = Annotated[int | float, Field(gt=0, le=_LARGEST_SIZE, allow_inf_nan=False)]
+Count = Annotated[int, Field(gt=0, le=_MOST)]
 
 
 class SourcedSpec(Spec):

@@ -17,6 +17,7 @@ from pathlib import Path
 import yaml
 
 from inference_econ.errors import InputError, SpecError
+from inference_econ.inputs.text_file import read_text
 
 #: Path of a value inside a document: keys and list indices.
 Location = tuple[str | int, ...]
@@ -66,20 +67,13 @@ def read(path: Path) -> Document:
     Raises
     ------
     InputError
-        If the file cannot be read or is larger than 1 MB.
+        If the file cannot be read, is no regular one or larger than 1 MB.
     SpecError
         If it is not YAML, repeats a key, uses an alias, nests too deep, or holds NaN or infinity.
     """
     origin = str(path)
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(
-                f"{origin}: {path.stat().st_size / 1e6:.1f} MB is too large for a specification; "
-                f"at most {_MAX_BYTES / 1e6:.0f} MB is read"
-            )
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{origin}: cannot be read: {error.strerror or error}") from error
+        text = read_text(path, _MAX_BYTES)
     except UnicodeDecodeError as error:
         raise SpecError([f"{origin}:1: not a text file in UTF-8 ({error.reason})"]) from error
     return parse(text, origin)
@@ -276,8 +270,11 @@ def assign(document: Document, path: Sequence[str], value: Value, origin: str) -
     Raises
     ------
     InputError
-        If the path leads through something that is no mapping or list, or beyond the end of a list.
+        If the path leads through something that is no mapping or list, or beyond the end of a list, or is longer than
+        files nest.
     """
+    if len(path) > _MAX_DEPTH:
+        raise InputError(f"{origin}: {len(path)} levels of names; specifications have {_MAX_DEPTH} at most")
     target: Value = document.data
     location: Location = ()
     for depth, name in enumerate(path):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import typing
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from inference_econ.errors import InputError, SpecError
+from inference_econ.errors import SpecError
 from inference_econ.inputs import _yaml
 from inference_econ.inputs._base import Count, Fraction, Spec
+from inference_econ.inputs.text_file import read_text
 
 Texts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
 Counts = Annotated[tuple[Count, ...], Field(strict=False)]
@@ -131,16 +133,13 @@ def read(path: Path) -> tuple[MeasuredRun, ...]:
         With every mistake, each with its line.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            reader = csv.DictReader(stream, strict=True)
-            rows, lines = [], {}
-            for number, cells in enumerate(reader):
-                lines["runs", number] = (str(path), reader.line_num)
-                if None in cells or None in cells.values():
-                    raise SpecError([f"{path}:{reader.line_num}: {len(reader.fieldnames or ())} cells are needed"])
-                rows.append({name: _value(name, text.strip()) for name, text in cells.items() if text.strip()})
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+        rows, lines = [], {}
+        for number, cells in enumerate(reader):
+            lines["runs", number] = (str(path), reader.line_num)
+            if None in cells or None in cells.values():
+                raise SpecError([f"{path}:{reader.line_num}: {len(reader.fieldnames or ())} cells are needed"])
+            rows.append({name: _value(name, text.strip()) for name, text in cells.items() if text.strip()})
     except (UnicodeDecodeError, csv.Error) as error:
         raise SpecError([f"{path}: not a CSV file in UTF-8 ({error})"]) from error
     data = typing.cast("dict[str, _yaml.Value]", {"runs": rows})

@@ -165,4 +165,4 @@ def percent(log_error: float, *, sign: bool = False) -> str:
     if log_error > _FAR:
         return "> 1000 %"
     value = 100 * math.expm1(log_error)
-    return f"{value:+.0f} %" if sign else f"{value:.0f} %"
+    return f"{value:+z.0f} %" if sign else f"{value:z.0f} %"

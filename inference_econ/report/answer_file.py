@@ -7,13 +7,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from inference_econ.answers.launching.benchmark import OfferedLoad
 from inference_econ.answers.launching.expected import Expected, Measure
 from inference_econ.answers.launching.instance import Role
 from inference_econ.errors import InputError
+from inference_econ.inputs import read_text
 
 Record = Mapping[str, Any]
 _LATENCIES: tuple[Measure, ...] = ("ttft", "tpot")
@@ -116,9 +116,7 @@ def read(path: str) -> Answer:
         If the file cannot be read, is no answer of this program, or one of another release.
     """
     try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        record = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: no JSON, so no saved answer; {_HOW}") from error
     return answer(record, path)
@@ -127,8 +125,8 @@ def read(path: str) -> Answer:
 def is_answer(path: str) -> bool:
     """Whether a file says that this program wrote it; not whether it can be used."""
     try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        record = json.loads(read_text(path))
+    except (InputError, OSError, ValueError, RecursionError):
         return False
     return isinstance(record, dict) and isinstance(record.get("asked"), dict)
 

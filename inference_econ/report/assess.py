@@ -242,7 +242,7 @@ def _better(gap: Gap, *, named: bool = False) -> str:
     by = [f", by {_deployment(point)}" if named else "" for point in (fast, cheap)]
     return (
         f"at this cost {fast.tokens_per_second_per_user:.1f} tokens/s ({gap.speed_factor:.2f} times as fast, "
-        f"{gap.speed_lost:+.1f}{by[0]}), at this speed ${dollars(cheap.dollars_per_million_output_tokens)} "
+        f"{gap.speed_lost:+z.1f}{by[0]}), at this speed ${dollars(cheap.dollars_per_million_output_tokens)} "
         f"({1 / gap.cost_factor:.2f} times the cost, ${dollars(gap.dollars_lost or 0.0)} less{by[1]})"
     )
 

@@ -186,7 +186,7 @@ def name_of(assumptions: Assumptions) -> str:
 
 def percent(interval: Interval) -> str:
     """An interval around 1 as percentages."""
-    return f"from {100 * (interval.low - 1):+.0f} % to {100 * (interval.high - 1):+.0f} %"
+    return f"from {100 * (interval.low - 1):+z.0f} % to {100 * (interval.high - 1):+z.0f} %"
 
 
 def extrapolations(instances: Instances) -> list[str]:

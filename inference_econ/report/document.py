@@ -217,7 +217,8 @@ def _compared(reports: Sequence[Servers]) -> Table:
         cells = [overall(report.counted(), quantity) for report in reports]
         if any(cell is not None for cell in cells):
             medians = (
-                "-" if cell is None or cell.median is None else f"{cell.median:.3f}, {cell.bias:+.3f}" for cell in cells
+                "-" if cell is None or cell.median is None else f"{cell.median:.3f}, {cell.bias:+z.3f}"
+                for cell in cells
             )
             rows.append((quantity.title, *medians))
     return Table("", ("median error, bias", *(report.assumptions for report in reports)), tuple(rows))

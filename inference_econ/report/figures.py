@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from inference_econ.report.files import check_picture, whole_file
+from inference_econ.report.files import check_picture, ending_of, whole_file
 from inference_econ.search import Frontier
 from inference_econ.studies.exhibits import Chart
 from inference_econ.studies.results import Curve
@@ -204,7 +204,7 @@ def save(figure: Figure, paths: Sequence[Path | str]) -> None:
     FigureCanvasAgg(figure)
     with rc_context(STYLE):
         for path in map(check_picture, paths):
-            undated = _UNDATED.get(path.suffix.lower())
+            undated = _UNDATED.get(ending_of(path))
             with whole_file(path) as temporary:
                 figure.savefig(temporary, dpi=130, metadata=undated)
 

@@ -14,6 +14,17 @@ from inference_econ.errors import InputError
 _PICTURES = (".svg", ".png", ".pdf")
 
 
+def ending_of(path: Path | str) -> str:
+    """How a name ends, in lower case; a name such as ``.csv`` or ``..csv`` is nothing but its ending.
+
+    Examples
+    --------
+    >>> ending_of("a/b.CSV"), ending_of(".csv"), ending_of("..csv"), ending_of("a")
+    ('.csv', '.csv', '.csv', '')
+    """
+    return Path(f"x{Path(path).name}").suffix.lower()
+
+
 @contextmanager
 def whole_file(path: Path | str) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its place when the block ends well.
@@ -32,14 +43,14 @@ def whole_file(path: Path | str) -> Iterator[Path]:
         with suppress(FileNotFoundError):
             wanted.stat()  # a circle of links shows here; a missing file may be made
         target = wanted.resolve()
-        if target.is_dir():
+        if target.is_dir() or str(path).endswith(os.sep):
             raise InputError(f"{wanted}: cannot be written: Is a directory")
         if wanted.exists() and not wanted.is_file():
             yield wanted
             return
         if target.exists() and not target.stat().st_mode & 0o222:
             raise InputError(f"{wanted}: cannot be written: the file is read-only")
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=ending_of(target), dir=target.parent)
         os.close(handle)
         umask = os.umask(0)
         os.umask(umask)
@@ -76,7 +87,7 @@ def check_picture(path: Path | str) -> Path:
         If the suffix is no picture's.
     """
     target = Path(path)
-    if target.suffix.lower() not in _PICTURES:
+    if ending_of(target) not in _PICTURES:
         raise InputError(f"{target}: a picture's name must end in {', '.join(_PICTURES)}")
     return target
 

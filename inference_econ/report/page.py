@@ -106,10 +106,19 @@ class Page(ABC):
 
 
 def csv_text(frame: pd.DataFrame) -> str:
-    """Rows as CSV text."""
-    return str(frame.to_csv(index=False, lineterminator="\n"))
+    """Rows as CSV text, without the sign of a zero."""
+    numbers = frame.select_dtypes("float").columns
+    return str(frame.assign(**{name: frame[name] + 0.0 for name in numbers}).to_csv(index=False, lineterminator="\n"))
 
 
 def json_text(record: object) -> str:
-    """Plain data as JSON text; NaN and infinity never appear in results."""
-    return json.dumps(record, indent=2, allow_nan=False) + "\n"
+    """Plain data as JSON text; NaN, infinity and a negative zero never appear in results."""
+    return json.dumps(_without_signed_zeros(record), indent=2, allow_nan=False) + "\n"
+
+
+def _without_signed_zeros(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _without_signed_zeros(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_signed_zeros(item) for item in value]
+    return value + 0.0 if isinstance(value, float) else value

@@ -136,7 +136,7 @@ def row_by_row(report: Servers) -> Table:
 def _compared(row: Row, quantity: Quantity) -> tuple[str, ...]:
     unit, factor = (" [ms]", 1e3) if quantity.field.endswith("_seconds") else ("", 1.0)
     measured, predicted, where = row.measured(quantity), row.predicted(quantity), row.interval(quantity.field)
-    off = "-" if not measured or predicted is None else f"{100 * (predicted / measured - 1):+.0f} %"
+    off = "-" if not measured or predicted is None else f"{100 * (predicted / measured - 1):+z.0f} %"
     ends = "-" if where is None else f"{number(factor * where.low)} to {number(factor * where.high)}"
     values = ("-" if value is None else number(factor * value) for value in (measured, predicted))
     return (quantity.title + unit, *values, off, ends)
@@ -352,7 +352,7 @@ def _reading(title: str, accuracy: Accuracy) -> str:
 def error_cells(accuracy: Accuracy) -> tuple[str, ...]:
     """Median, mean, ninth tenth and bias of some errors for people."""
     sizes = ("-" if value is None else f"{value:.3f}" for value in (accuracy.median, accuracy.mean, accuracy.p90))
-    return (*sizes, "-" if accuracy.bias is None else f"{accuracy.bias:+.3f}")
+    return (*sizes, "-" if accuracy.bias is None else f"{accuracy.bias:+z.3f}")
 
 
 def _numbers(accuracy: Accuracy) -> tuple[str, ...]:

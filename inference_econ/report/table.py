@@ -147,17 +147,17 @@ def assumptions_label(setups: Iterable[Setup]) -> str:
 
 def size(value: float) -> str:
     """Write a number of chips or sequences: whole if it is, three digits of a fraction."""
-    return f"{value:.0f}" if value == round(value) or value >= 1000 else f"{value:.3g}"
+    return f"{value:z.0f}" if value == round(value) or value >= 1000 else f"{value:z.3g}"
 
 
 def dollars(value: float) -> str:
     """Write an amount with three digits, and cents from ten dollars on."""
-    return f"{value:.2f}" if value >= 10 else f"{value:#.3g}"
+    return f"{value:.2f}" if value >= 10 else f"{value:z#.3g}"
 
 
 def amount(value: float) -> str:
     """Write a quantity with three digits, and whole from a hundred on."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:z.3g}"
 
 
 def spreadsheet_cell(value: object) -> str:
@@ -166,4 +166,4 @@ def spreadsheet_cell(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
+    return f"{value:z.10g}" if isinstance(value, float) else str(value)

@@ -262,7 +262,7 @@ def _listed(report: Report) -> Table:
         met += abs(difference) <= _MET
         stated, ours = (f"{_digits(value)} {point.unit}" for value in (point.measured, point.predicted))
         names = (point.assumptions,) if several else ()
-        rows.append((point.id, *names, point.series, stated, ours, f"{100 * difference:+.2f}", point.note))
+        rows.append((point.id, *names, point.series, stated, ours, f"{100 * difference:+z.2f}", point.note))
     names = ("assumptions",) if several else ()
     columns = ("row", *names, "what", "stated", "ours", "difference %", "remark")
     subjects = dict.fromkeys(point.subject for point in report.points)

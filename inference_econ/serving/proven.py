@@ -84,6 +84,8 @@ def seen(load: Loaded, trace: Trace) -> Loaded:
     Of a run at whose end many wait, the queue grows without end: it saturates the server, which completes what it
     completed. Otherwise all that comes is completed in the end.
     """
+    if not trace.requests_per_second:
+        return load  # it ended before any request that came in its window was answered, and tells nothing
     summary = trace.summary()
     ttft, tpot = (
         {statistic: summary[name][statistic].value for statistic in ("mean", *SHARES)} for name in ("ttft", "tpot")

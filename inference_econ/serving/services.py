@@ -276,7 +276,7 @@ def layouts(setup: Setup, grid: Grid) -> Plans:
             possible |= ~np.isin(codes, memory.LAYOUT)
         variants.append(plans.at(np.nonzero(possible)))
     size, batch, pp, ranks, ep = (
-        np.concatenate([np.asarray(getattr(plans, name), dtype=float) for plans in variants])
+        np.concatenate([np.zeros(0), *(np.asarray(getattr(plans, name), dtype=float) for plans in variants)])
         for name in ("accelerators", "batch", "pp", "attention_ranks", "ep")
     )
     order = np.lexsort((ep, ranks, pp, size))

@@ -230,4 +230,4 @@ def _agrees(ours: float, printed: str) -> tuple[bool, str]:
 
 def _off_by(ours: float, printed: str) -> str:
     """How much more than the printed value ours is, relative to it."""
-    return f"{100 * (ours / float(printed) - 1):+.1f} %" if float(printed) != 0.0 else ""
+    return f"{100 * (ours / float(printed) - 1):+z.1f} %" if float(printed) != 0.0 else ""

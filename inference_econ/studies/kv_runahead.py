@@ -180,7 +180,7 @@ def _summaries(columns: tuple[str, ...], rows: list[CellRow]) -> list[str]:
             if column in row.printed and not isinstance(value, str):
                 errors.setdefault(str(row.names[0]), []).append(100.0 * (value / float(row.printed[column]) - 1.0))
     texts = [
-        f"{label}: ours are {min(some):+.0f} to {max(some):+.0f} % off, {median(map(abs, some)):.0f} % in the median."
+        f"{label}: ours are {min(some):+z.0f} to {max(some):+z.0f} % off, {median(map(abs, some)):.0f} % in the median."
         for label, some in errors.items()
     ]
     sizes = [abs(error) for some in errors.values() for error in some]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
+from inference_econ.inputs import read_text
 from inference_econ.serving import Estimate
 
 #: Tokens that are expected less often than this share a cell of the chi-square test (Cochran, 1954) [1].
@@ -20,6 +22,8 @@ _FEWEST = 5.0
 #: Random numbers that are held at a time [1].
 _AT_ONCE = 4_000_000
 _MOST_TOKENS, _MOST_ROUNDS = 10_000, 100_000_000
+#: A line for each token of any vocabulary [B].
+_MAX_BYTES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +190,10 @@ def read(path: Path | str) -> tuple[Array, Array]:
         If the file cannot be read, lacks a column or lines, or has an entry that is no number.
     """
     try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.DictReader(stream, restval="", skipinitialspace=True)
-            names = tuple(reader.fieldnames or ())
-            lines = [(reader.line_num, cells) for cells in reader]
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        text = read_text(path, _MAX_BYTES, encoding="utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""), restval="", skipinitialspace=True)
+        names = tuple(reader.fieldnames or ())
+        lines = [(reader.line_num, cells) for cells in reader]
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: not a CSV file in UTF-8 ({error})") from error
     missing = [name for name in ("target", "draft") if name not in names]

@@ -57,7 +57,10 @@ PROMISES = [
     (["--ttft", "20 min"], r"'--ttft': 20 min would be 1200 s, longer than .* \(at most 600 s\)"),
     (["--tpot", "5 GB"], r"'--tpot': '5 GB' has the dimension \[data\], but s"),
     (["--tpot", "soon"], r"'--tpot': 'soon' is not a quantity"),
-    (["--arrival-scv", "-1"], r"'--arrival-scv': -1.0 is not in the range x>=0"),
+    *(
+        (["--arrival-scv", value], rf"'--arrival-scv': {value}\.0 is not in the range 0<=x<=1000")
+        for value in ("-1", "1001")
+    ),
 ]
 
 

@@ -39,6 +39,8 @@ def test_the_check_of_the_rule(command: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("speculate-check", "/dev/full"), "/dev/full: no regular file; pipes and devices are not read"),
+        (("speculate-check", "large.csv"), "large.csv: 11.0 MB is too large; at most 10 MB is read"),
         (("speculate-check", "none.csv"), "none.csv: cannot be read: No such file"),
         (("speculate-check", "sum.csv"), "sum.csv: the probabilities of target must sum to 1, got 0.9"),
         (("speculate-check", "sum.csv", "--vocabulary", "5"), "--vocabulary is for random distributions"),
@@ -47,4 +49,5 @@ def test_the_check_of_the_rule(command: Command, tmp_path: Path) -> None:
 )
 def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     (tmp_path / "sum.csv").write_text("target,draft\n0.5,0.5\n0.4,0.5\n", encoding="utf-8")
+    (tmp_path / "large.csv").write_bytes(11_000_000 * b"x")
     assert message in refused(*arguments).err

@@ -47,10 +47,31 @@ def test_the_name_of_the_file_decides_the_form(
     assert (tmp_path / f"result{suffix}").read_text(encoding="utf-8") == printed
 
 
-def test_a_form_that_is_given_counts_whatever_the_file_is_called(command: Command, tmp_path: Path) -> None:
-    for form in ("table", "json"):
-        assert command(*SUBJECT, "--format", form, "-o", "result.csv").code == 0
-        assert (tmp_path / "result.csv").read_text(encoding="utf-8") == command(*SUBJECT, "--format", form).out
+def test_a_name_that_is_nothing_but_an_ending(command: Command, tmp_path: Path) -> None:
+    printed = command(*SUBJECT, "--format", "csv").out
+    for name in (".csv", "..csv"):
+        assert command(*SUBJECT, "--quiet", "-o", name).code == 0
+        assert (tmp_path / name).read_text(encoding="utf-8") == printed
+    assert command(*SUBJECT, "--quiet", "--plot", ".svg").code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["..csv", ".csv", ".svg"]
+
+
+@pytest.mark.parametrize("other", ["a.svg", "./a.svg", "b/../a.svg"])
+def test_a_result_and_its_picture_need_two_names(refused: Command, tmp_path: Path, other: str) -> None:
+    (tmp_path / "b").mkdir()
+    outcome = refused(*SUBJECT, "--format", "json", "-o", "a.svg", "--plot", other)
+    assert f"-o a.svg and --plot {other} are the same file; give two names" in outcome.err
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+def test_a_form_that_is_given_must_not_contradict_the_name(command: Command, refused: Command, tmp_path: Path) -> None:
+    for name in ("result.pdf", "result"):
+        assert command(*SUBJECT, "--format", "json", "-o", name).code == 0
+        assert (tmp_path / name).read_text(encoding="utf-8") == command(*SUBJECT, "--format", "json").out
+    message = "result.csv: --format json contradicts .csv, which is csv; change one of them"
+    assert message in refused(*SUBJECT, "--format", "json", "-o", "result.csv").err
+    message = "a.pdf: results are written as .csv, .json, .md and .txt (a table); end the name so, or give --format"
+    assert message in refused(*SUBJECT, "-o", "a.pdf").err
     said = " ".join(command("frontier", "--help").out.split())
     assert "[default: (as the name after -o ends: .json, .csv, .md; else table)]" in said
 

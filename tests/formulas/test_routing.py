@@ -127,6 +127,7 @@ def test_limits() -> None:
     ("count", "replicas", "message"),
     [
         (3.5, 2, "turns must be a whole number from 1 on before several replicas, got 3.5"),
+        (1e9, 2, "turns must be at most 10,000 before several replicas, got 1e+09"),
         (3, 0, "replicas must be a whole number from 1 on before several replicas, got 0"),
     ],
 )

@@ -614,7 +614,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
         ie.model(str(tmp_path / "nowhere.json"))
     with pytest.raises(InputError, match=r"a folder without a config.json"):
         ie.model(str(tmp_path))
-    with pytest.raises(InputError, match=r"4.1 MB is too large for a configuration; 4 MB are read"):
+    with pytest.raises(InputError, match=r"4.1 MB is too large; at most 4 MB is read"):
         import_config(write(tmp_path, " " * 4_100_000))
     (tmp_path / "config.json").write_bytes(b"\xff\xfe")
     with pytest.raises(SpecError, match="not a text file in UTF-8"):

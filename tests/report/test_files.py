@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from inference_econ.errors import InputError
-from inference_econ.report.files import check_picture, whole_file, write_text
+from inference_econ.report.files import check_picture, ending_of, whole_file, write_text
 
 
 def test_a_file_appears_when_the_block_ends_well(tmp_path: Path) -> None:
@@ -115,7 +117,51 @@ def test_text_is_utf_8(tmp_path: Path) -> None:
     assert (tmp_path / "a.txt").read_bytes() == "µ³\n".encode()
 
 
-@pytest.mark.parametrize("name", ["a.gif", "a", "a.svg.txt", ".svg", "a.jpeg"])
+@pytest.mark.parametrize("name", ["a.gif", "a", "a.svg.txt", "a.jpeg"])
 def test_pictures_need_a_suffix_that_says_how(name: str) -> None:
     with pytest.raises(InputError, match=rf"{name}: a picture's name must end in \.svg, \.png, \.pdf"):
         check_picture(name)
+
+
+def test_names_that_are_nothing_but_an_ending(tmp_path: Path) -> None:
+    for name in (".csv", "..csv", "...csv"):
+        write_text(tmp_path / name, "new")
+        assert ending_of(name) == ".csv"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["...csv", "..csv", ".csv"]
+    with whole_file(tmp_path / ".svg") as temporary:
+        assert temporary.suffix == ".svg"
+    with pytest.raises(InputError, match="cannot be written: Is a directory"):
+        write_text(f"{tmp_path}/new/", "text")
+
+
+#: Children that write one after another, each killed at another moment; says how many files were neither old nor new.
+_KILLED = """
+import os, signal, sys, time
+from pathlib import Path
+from inference_econ.report.files import write_text
+
+target, torn = Path(sys.argv[1]), 0
+for kill in range(200):
+    child = os.fork()
+    if not child:
+        number = 0
+        while True:
+            number += 1
+            write_text(target, 200_000 * str(number % 10))
+    time.sleep(0.0002 * (kill % 50))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    text = target.read_text(encoding="utf-8")
+    torn += len(text) != 200_000 or len(set(text)) != 1
+print(torn)
+"""
+
+
+def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    write_text(target, 200_000 * "0")
+    ran = subprocess.run(
+        [sys.executable, "-c", _KILLED, str(target)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ran.stdout == "0\n"
+    assert len(set(target.read_text(encoding="utf-8"))) == 1

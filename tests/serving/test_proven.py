@@ -78,3 +78,11 @@ def test_a_queue_that_grows_saturates_the_server() -> None:
     assert load.completed_per_second < rate
     assert load.ttft_seconds["p50"] == math.inf
     assert load.tpot_seconds["p50"] < math.inf
+
+
+def test_a_run_in_which_nothing_was_answered_tells_nothing() -> None:
+    service = service_of(isl="8000", osl="50")
+    rate = 0.6 * service.most_requests_per_second
+    load, trace = loaded(service, rate), play.rehearse(service, rate, count=2000)
+    assert seen(load, trace).played
+    assert seen(load, replace(trace, requests_per_second=0.0)) is load

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 from inference_econ.calibration.measurements._speculation import resolved
 from inference_econ.calibration.measurements._tables import KINDS, Kind
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
+from inference_econ.inputs import catalog, read_text
 
 #: The shipped files that hold measurements of servers; the others are of kernels, collectives, prices and the like.
 SHIPPED = (
@@ -122,13 +123,11 @@ def _measurement(kind: Kind, dataset: str, number: int, line: int, cells: dict[s
 def _table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     """Column names, without space and in lower case, and the rows, each after the line on which it begins."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader, lines, ends = csv.reader(stream, strict=True), [], [0]
-            for line in reader:
-                lines.append(line)
-                ends.append(reader.line_num)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        text = read_text(path, encoding="utf-8-sig")
+        reader, lines, ends = csv.reader(io.StringIO(text, newline=""), strict=True), [], [0]
+        for line in reader:
+            lines.append(line)
+            ends.append(reader.line_num)
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: not a CSV file in UTF-8 ({error})") from error
     header = [column.strip().lower() for column in lines[0]] if lines else []

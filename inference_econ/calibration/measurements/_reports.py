@@ -21,6 +21,7 @@ from inference_econ.calibration.measurements._names import (
 from inference_econ.calibration.measurements._record import Load, Measurement, Skipped
 from inference_econ.calibration.measurements._rows import UnusableRowError, positive
 from inference_econ.errors import InputError
+from inference_econ.inputs import read_text
 
 Json = Mapping[str, Any]
 
@@ -100,9 +101,7 @@ def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | 
 
 def _runs(path: Path) -> list[Json]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        text = read_text(path, encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file in UTF-8 ({error.reason})") from error
     try:

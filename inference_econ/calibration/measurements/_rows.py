@@ -10,6 +10,8 @@ from collections.abc import Mapping
 _BLANK = frozenset({"", "-", "?", "n/a", "na", "nan", "none", "null", "unknown", "not recorded", "not stated"})
 #: Larger degrees and counts of accelerators are typing errors [1].
 _MOST = 1e6
+#: Nothing is measured beyond these, and errors of it would overflow, in any unit.
+_SMALLEST, _LARGEST = 1e-15, 1e15
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
@@ -82,6 +84,8 @@ def positive(text: str | float, name: str) -> float:
         raise UnusableRowError(f"{name} is no number: {text!r}") from None
     if not (math.isfinite(value) and value > 0):
         raise UnusableRowError(f"{name} must be positive and finite, got {value:g}")
+    if not _SMALLEST <= value <= _LARGEST:
+        raise UnusableRowError(f"{name} cannot be meant: numbers are from {_SMALLEST:g} to {_LARGEST:g}, got {value:g}")
     return value
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable
 from pathlib import Path
 
 from inference_econ.calibration.measurements import Row, UnusableRowError
 from inference_econ.errors import InputError
-from inference_econ.inputs import Assumptions, catalog
+from inference_econ.inputs import Assumptions, catalog, read_text
 
 
 class Line(Row):
@@ -58,12 +59,10 @@ def read(path: Path, columns: Iterable[str]) -> list[Line]:
     """
     needed = tuple(columns)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.DictReader(stream, restval="", strict=True)
-            header = reader.fieldnames or ()
-            lines = [(reader.line_num, cells) for cells in reader]
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        text = read_text(path, encoding="utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""), restval="", strict=True)
+        header = reader.fieldnames or ()
+        lines = [(reader.line_num, cells) for cells in reader]
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: not a CSV file in UTF-8 ({error})") from error
     if not header:

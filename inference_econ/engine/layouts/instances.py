@@ -11,6 +11,8 @@ from inference_econ.inputs import HardwareSpec
 
 #: Chips of a compute tray of a rack, which engines see as a node (NVIDIA GB200 NVL72: 18 trays of 4) [1].
 _TRAY = 4
+#: Numbers of machines of which every one is a size [1].
+_EVERY = 4096.0
 
 
 def machine(hardware: HardwareSpec) -> int:
@@ -66,8 +68,17 @@ def sizes(hardware: HardwareSpec, largest: float) -> Array:
     """
     whole = machine(hardware)
     inside = 2.0 ** np.arange(np.ceil(np.log2(whole)))
-    every = np.concatenate([inside, whole * np.arange(1.0, np.floor(largest / whole) + 1.0)])
+    every = np.concatenate([inside, whole * _counts(largest / whole)])
     return np.asarray(every[every <= largest])
+
+
+def _counts(most: float) -> Array:
+    """Numbers of machines up to the most [1]: every one, and beyond thousands eight in every doubling."""
+    few = np.arange(1.0, min(np.floor(most), _EVERY) + 1.0)
+    if most <= _EVERY:
+        return few
+    many = np.floor(2.0 ** np.arange(np.log2(_EVERY) + 0.125, np.log2(most), 0.125))
+    return np.concatenate([few, many, [np.floor(most)]])
 
 
 def sensible_stages(

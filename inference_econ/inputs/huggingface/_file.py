@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from inference_econ.errors import InputError, SpecError
+from inference_econ.inputs.text_file import read_text
 
 CONFIG_NAME = "config.json"
 QUANTISATION_NAME = "hf_quant_config.json"
@@ -56,13 +57,8 @@ def read_json(path: Path) -> dict[str, Any]:
         If it is no JSON object, repeats a key, or nests too deep.
     """
     try:
-        size = path.stat().st_size
-        if size > _MAX_BYTES:
-            limit = _MAX_BYTES / 1e6
-            raise InputError(f"{path}: {size / 1e6:.1f} MB is too large for a configuration; {limit:.0f} MB are read")
-        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=lambda pairs: _no_repeats(pairs, path))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        text = read_text(path, _MAX_BYTES)
+        data = json.loads(text, object_pairs_hook=lambda pairs: _no_repeats(pairs, path))
     except UnicodeDecodeError as error:
         raise SpecError([f"{path}:1: not a text file in UTF-8 ({error.reason})"]) from error
     except json.JSONDecodeError as error:

@@ -529,6 +529,8 @@ def test_every_name_in_the_table_leads_somewhere() -> None:
         ({"kv_dtype": "exl9"}, "unknown number format 'exl9'"),
         ({"value": "-3"}, "value must be positive and finite, got -3"),
         ({"value": "0"}, "value must be positive and finite, got 0"),
+        ({"value": "1e308"}, "value cannot be meant: numbers are from 1e-15 to 1e+15, got 1e+308"),
+        ({"value": "1e-308"}, "value cannot be meant: numbers are from 1e-15 to 1e+15, got 1e-308"),
         ({"value": "1e999"}, "value must be positive and finite, got inf"),
         ({"value": "fast"}, "value is no number: 'fast'"),
         ({"value": ""}, "value is blank"),
