@@ -98,7 +98,7 @@ def test_a_picture_shows_frontiers_and_the_point(command: Command, tmp_path: Pat
 def test_a_batch_that_does_not_fit_is_an_answer(command: Command) -> None:
     outcome = command(*SUBJECT, "--context", 8000, "--tokens-per-second", 30, "--batch", 512)
     assert outcome.code == 0
-    assert "A batch of 512 needs 1483 GB, and 8 GPUs have 609 GB: 178 sequences fit" in outcome.out
+    assert "A batch of 512 needs 1483 GB, and 8 GPUs have 608 GB: 178 sequences fit" in outcome.out
     assert "none is as cheap" in outcome.out
     assert "uncertain by" not in outcome.out
     assert "80 % of servers" not in outcome.out

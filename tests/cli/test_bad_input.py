@@ -162,7 +162,7 @@ def _what_if(change: str) -> list[str]:
         (["load", "llama_3_8b", "h100_sxm", "--rates", "1,1e300"], r"'--rates': 1e\+300 cannot be meant; numbers from"),
         (
             ["price", "llama_3_8b", "h100_sxm", "--ttft", "1e300"],
-            r"'--ttft': 1e300: 1e\+300 s cannot be meant; numbers",
+            r"'--ttft': 1e300: 1e\+297 s cannot be meant; numbers",
         ),
         ([*EXPLAIN, "--pp", "-1"], r"'--pp': -1 is not in the range x>=1"),
         # NaN and infinity.

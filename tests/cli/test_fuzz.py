@@ -14,7 +14,7 @@ from unittest import mock
 
 import click
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 main = importlib.import_module("inference_econ_cli.main")
@@ -61,7 +61,7 @@ def _values(parameter: click.Parameter) -> Sequence[str]:
         return WHOLE
     if isinstance(kind, click.FloatRange):
         return NUMBERS
-    return TIMES if isinstance(kind, parameters.Seconds) else WORDS
+    return TIMES if isinstance(kind, parameters.Time) else WORDS
 
 
 @st.composite
@@ -110,7 +110,15 @@ def check(line: Sequence[str]) -> None:
         assert err.count("Error: ") == 1, (line, err)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+# A command line that fails is shown as it is: to shorten it takes minutes.
+@settings(
+    max_examples=80,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 @given(command_lines())
 def test_every_command_line_is_answered_or_refused(line: list[str]) -> None:
     check(line)
