@@ -167,7 +167,7 @@ def test_versions_that_nobody_knows(version: str, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("vlm", "vllm"), ("SG-Lang", "sglang"), ("tensorrt_llm", "trtllm"), ("dynamo", "deepseek, sglang")],
+    [("vlm", "vllm"), ("SGLeng", "sglang"), ("tensorrt_llm", "trtllm"), ("dynamo", "deepseek, sglang")],
 )
 def test_an_unknown_engine_gets_the_nearest(name: str, near: str) -> None:
     message = rf"unknown engine '{name}'; (did you mean|known:) {near}.*'inference-econ engines' lists all"

@@ -65,7 +65,7 @@ def test_a_wrong_number_would_be_told(asked: LatentVariantsAsk) -> None:
     answer = latent_attention.compare(asked.replace(rows=(wrong,), whole_step=None))
     (cell,) = answer.tables[0].cells("item")
     assert not cell.match
-    assert cell.note == "ours is 81.92, -0.0 % of the printed value"
+    assert cell.note == "ours is 81.92, +0.0 % of the printed value"
 
 
 def test_times_are_those_of_the_arithmetic_and_traffic_of_one_layer(result: Result) -> None:
