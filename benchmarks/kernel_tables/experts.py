@@ -14,7 +14,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.kernel_tables.tables import FEWEST, MOST, MOVED, Array, Fitted, chips, newest, peak, read, solve
+from benchmarks.kernel_tables.tables import (
+    FEWEST,
+    MOST,
+    MOVED,
+    Array,
+    Fitted,
+    chips,
+    newest,
+    overlapped,
+    peak,
+    read,
+    solve,
+)
 from inference_econ.formulas.grouped_matmul import padded_share
 from inference_econ.inputs import BYTES_PER_ELEMENT, catalog
 
@@ -131,7 +143,7 @@ def _product_seconds(
     math, memory, overlap, extra_tokens, extra_elements, _ = constants
     padding = padded_share(tokens, width, depth, extra_tokens=extra_tokens, extra_elements=extra_elements)
     worked, read_seconds = compute / math * padding, weights / memory
-    return np.asarray(np.maximum(worked, read_seconds) + (1.0 - overlap) * np.minimum(worked, read_seconds))
+    return overlapped(worked, read_seconds, overlap)
 
 
 def deepgemm_products(name: str) -> Rows:

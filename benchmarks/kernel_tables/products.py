@@ -12,7 +12,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.kernel_tables.tables import FEWEST, MOST, MOVED, Array, Fitted, chips, newest, peak, read, solve
+from benchmarks.kernel_tables.tables import (
+    FEWEST,
+    MOST,
+    MOVED,
+    Array,
+    Fitted,
+    chips,
+    newest,
+    overlapped,
+    peak,
+    read,
+    solve,
+)
 from inference_econ.inputs import BYTES_PER_ELEMENT
 
 #: Formats of the tables, by those of the catalogue.
@@ -61,7 +73,7 @@ def predicted(constants: Sequence[float] | Array, rows: Mapping[str, Any] | pd.D
     """Seconds of a product; inputs and outputs move at the chip's sustained bandwidth."""
     math, memory, overlap = constants
     worked, moved = rows["compute"] / math, rows["weights"] / memory + rows["moved"] / MOVED
-    return np.asarray(np.maximum(worked, moved) + (1.0 - overlap) * np.minimum(worked, moved))
+    return overlapped(worked, moved, overlap)
 
 
 def fit(rows: pd.DataFrame) -> Fitted:

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from benchmarks.kernel_tables.tables import FEWEST, MOST, Array, Fitted, chips, newest, peak, read, solve
+from benchmarks.kernel_tables.tables import FEWEST, MOST, Array, Fitted, chips, newest, overlapped, peak, read, solve
 from inference_econ.formulas import attention as formulas
 from inference_econ.inputs import BYTES_PER_ELEMENT
 
@@ -102,11 +102,11 @@ def seconds(phase: Phase, constants: Sequence[float] | Array, rows: Rows) -> Arr
     """Seconds of the attention of one layer: of a decode step, or of one that reads prompts."""
     if phase == "decode":
         math, memory, overlap, extra = constants
-        padding = 1.0 + extra / rows["attended"]
-        worked, moved = padding * rows["compute"] / math, padding * rows["cached"] / memory
-        return np.asarray(np.maximum(worked, moved) + (1.0 - overlap) * np.minimum(worked, moved))
+        padding = formulas.padded_share(rows["attended"], extra_tokens=extra)
+        return overlapped(padding * rows["compute"] / math, padding * rows["cached"] / memory, overlap)
     math, tokens, elements = (*constants, 0.0)[:3]
-    return np.asarray(rows["compute"] / math * (1.0 + tokens / rows["attended"]) * (1.0 + elements / rows["width"]))
+    padding = formulas.padded_share(rows["attended"], rows["width"], extra_tokens=tokens, extra_elements=elements)
+    return np.asarray(rows["compute"] / math * padding)
 
 
 def _rows(family: str, kind: Kind, phase: Phase, dtype: str) -> pd.DataFrame:

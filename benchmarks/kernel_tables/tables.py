@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -100,6 +101,11 @@ def peak(chip: HardwareSpec, dtype: str) -> float:
     """The peak of the maths unit that engines run a format on [FLOP/s]."""
     setup = Setup.of("qwen3_30b_a3b", chip, weights=dtype, assumptions="deployable")
     return setup.peaks[setup.unit(dtype)]
+
+
+def overlapped(worked: Any, moved: Any, overlap: float) -> Array:
+    """Seconds of arithmetic and of memory, of which the shorter hides behind the longer by a share [s]."""
+    return np.asarray(np.maximum(worked, moved) + (1.0 - overlap) * np.minimum(worked, moved))
 
 
 def solve(

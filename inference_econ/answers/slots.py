@@ -11,9 +11,6 @@ from inference_econ.serving import Services, Steady
 from inference_econ.serving.services import services
 from inference_econ.serving.steady import steady
 
-#: Batches per layout, from one request to the limit in equal ratios [1].
-_BATCHES = 48
-
 
 def with_slots(layouts: Services, slots: int) -> Services:
     """The same layouts with a limit on the requests in flight of an instance; others wait, first come, first served.
@@ -45,13 +42,13 @@ def with_slots(layouts: Services, slots: int) -> Services:
         )
     most = np.minimum(layouts.slots, float(slots))
     setup, requests, speculation = layouts.setup, layouts.requests, layouts.speculation
-    wider = services(setup, requests, layouts.plans, most, batches=_BATCHES, speculation=speculation)
+    wider = services(setup, requests, layouts.plans, most, speculation=speculation)
 
     def states() -> Steady:
         # Those that are being read are in flight too, so that the largest batch is a little smaller.
         rows = zip(wider.slots, wider.states.concurrency, wider.states.batch, strict=True)
         batch = [np.exp(np.interp(np.log(limit), np.log(flight), np.log(each))) for limit, flight, each in rows]
-        shares = np.arange(_BATCHES) / (_BATCHES - 1.0)
+        shares = np.linspace(0.0, 1.0, wider.states.batch.shape[1])
         return steady(setup, layouts.plans.column(np.array(batch)[:, None] ** shares), requests, speculation)
 
     return replace(wider, steady=states)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ._types import Array
+
 
 def mean_attended(cached: float, new: float, limit: float = float("inf")) -> float:
     """Past tokens that a new token attends to, on average over the new tokens of a sequence.
@@ -229,3 +234,41 @@ def recurrence_flop(state_elements: float) -> float:
     600
     """
     return 6 * state_elements
+
+
+def padded_share(
+    attended: npt.ArrayLike, width: npt.ArrayLike = np.inf, *, extra_tokens: npt.ArrayLike, extra_elements: float = 0.0
+) -> Array:
+    """What kernels of attention take the time of, over what is needed.
+
+    Parameters
+    ----------
+    attended : array_like, shape (...)
+        Past tokens that a new token attends to on one chip, above 0 [tokens].
+    width : array_like, shape (...)
+        Elements of a head's keys or values; without effect if ``extra_elements`` is 0 [1].
+    extra_tokens : array_like, shape (...)
+        What a sequence, or a new token of a prompt, costs beside what it attends to: tiles that are not full, and the
+        beginning and end of each sum [tokens].
+    extra_elements : float
+        The same along a head's width [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        (1 + a0/a) (1 + x0/w), at least 1 [1].
+
+    Notes
+    -----
+    Time is linear in a + a0, as that of grouped products is in their tokens
+    (:func:`inference_econ.formulas.grouped_matmul.padded_share`). How well it describes kernels: docs/kernels.md.
+
+    Examples
+    --------
+    >>> float(padded_share(1000, extra_tokens=100))
+    1.1
+    >>> float(padded_share(1000, 128, extra_tokens=100, extra_elements=64))
+    1.6500000000000001
+    """
+    tokens = 1.0 + np.asarray(extra_tokens, dtype=float) / np.asarray(attended, dtype=float)
+    return np.asarray(tokens * (1.0 + extra_elements / np.asarray(width, dtype=float)))

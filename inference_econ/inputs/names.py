@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from inference_econ.errors import UnknownNameError
 from inference_econ.inputs import spellings
 from inference_econ.inputs.places import Kind, Meaning, folder, names
-from inference_econ.inputs.spellings import format_in, plain
+from inference_econ.inputs.spellings import format_in, has_other_width, plain
 
 if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Value
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _BOARD = re.compile(r"sxm|pcie|nvl|nvl72|\d+")
 #: Checkpoints that go with a model, or whose blocks mix widths: their names do not stand for the model.
 _OTHER_FILES = re.compile(r"eagle|draft|lora|gguf|medusa")
-#: In names of checkpoints whose weights have another width than any known format.
-_OTHER_WIDTH = re.compile(r"\dbit|w\d+a\d+")
 
 
 class _Entry(NamedTuple):
@@ -136,7 +134,7 @@ def _in_format(text: str, name: str) -> Meaning | None:
     """The entry for a checkpoint of a model in the format that its name says, if it says one."""
     bare = text.rsplit("/", 1)[-1].lower()
     written, native = format_in(bare), _entries("models")[name].format
-    if written is None and _OTHER_WIDTH.search(bare):
+    if written is None and has_other_width(bare):
         return None
     if written in (None, native) or spellings.alike(written, native):
         return Meaning(name, _remark("models", text, name))

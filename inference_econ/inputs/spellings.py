@@ -35,8 +35,21 @@ _FORMATS = (
     ("fp16", ("fp16", "float16", "half")),
     ("fp32", ("fp32", "float32")),
 )
+#: In names of checkpoints whose weights have a width of their own.
+_OTHER_WIDTH = re.compile(r"\dbit|w\d+a\d+")
 _FOUR_BITS = frozenset({"fp4", "nvfp4", "mxfp4", "int4", "int4_g32", "int4_channel"})
 EIGHT_BIT_FLOATS = frozenset({"fp8", "fp8_block", "mxfp8"})
+
+
+def has_other_width(bare: str) -> bool:
+    """Whether a checkpoint's name says a width of its weights; where that is no known format, none is meant.
+
+    Examples
+    --------
+    >>> has_other_width("qwen332b3bit"), has_other_width("qwen332b")
+    (True, False)
+    """
+    return _OTHER_WIDTH.search(bare) is not None
 
 
 def plain(text: str) -> str:

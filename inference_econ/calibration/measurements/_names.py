@@ -10,14 +10,12 @@ from pathlib import Path
 
 from inference_econ.calibration.measurements._rows import UnusableRowError
 from inference_econ.inputs import catalog, names, spellings
-from inference_econ.inputs.spellings import EIGHT_BIT_FLOATS, format_in, plain, without_parentheses
+from inference_econ.inputs.spellings import EIGHT_BIT_FLOATS, format_in, has_other_width, plain, without_parentheses
 
 _COUNT = re.compile(r"^\s*(\d{1,4})\s*[x*]\s*(?=[A-Za-z])|(?:\s|(?<=\d))[x*]\s*(\d{1,4})\s*$", re.IGNORECASE)
 #: A size that people give differs from what a program sees by this much at most (192 GB and 180 GiB of a B200).
 _MEMORY_TOLERANCE = 0.12
 
-#: In names of checkpoints whose weights have another width than any known format.
-_OTHER_WIDTH = re.compile(r"\dbit|w\d+a\d+")
 _SIXTEEN_BITS = {"fp16": "bf16", "bf16": "fp16"}
 #: Endings of files that hold a model.
 _MODEL_FILES = (".yaml", ".yml", ".json")
@@ -223,7 +221,7 @@ def format_in_name(model: str) -> str:
     bare = model.rsplit("/", 1)[-1].lower()
     dtype = format_in(bare)
     # A GGUF repository has files in many formats, whose blocks mix widths.
-    if "gguf" in bare or (dtype is None and _OTHER_WIDTH.search(bare)):
+    if "gguf" in bare or (dtype is None and has_other_width(bare)):
         raise UnusableRowError(f"the number format of the weights of {model!r} is not known; give the nearest one")
     return dtype or ""
 

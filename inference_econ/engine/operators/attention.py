@@ -304,8 +304,8 @@ class _Reach(NamedTuple):
     """What kernels of attention reach, and what they do over what is needed; nothing known by default."""
 
     rates: Rates | None = None
-    padding: float = 1.0
-    kv_padding: float = 1.0
+    padding: Array | float = 1.0
+    kv_padding: Array | float = 1.0
 
 
 def _reach_of_kernels(
@@ -321,11 +321,13 @@ def _reach_of_kernels(
         return _Reach()
     decode, prompts = kernel.decode, kernel.prompts
     if not table.plans.prefill:
-        padding = 1.0 + decode.extra_tokens * table.plans.dcp / attended
+        padding = formulas.padded_share(attended, extra_tokens=decode.extra_tokens * table.plans.dcp)
         return _Reach(Rates(decode.math_efficiency, decode.hbm_efficiency, decode.overlap), padding, padding)
     if width is None:
         return _Reach(Rates(decode.math_efficiency, decode.hbm_efficiency, decode.overlap))
-    padding = (1.0 + prompts.extra_tokens / attended) * (1.0 + prompts.extra_elements / width)
+    padding = formulas.padded_share(
+        attended, width, extra_tokens=prompts.extra_tokens, extra_elements=prompts.extra_elements
+    )
     return _Reach(Rates(prompts.math_efficiency, decode.hbm_efficiency, 1.0), padding)
 
 
