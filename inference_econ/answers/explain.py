@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from inference_econ._shown import Shown
 from inference_econ.engine import (
     Instances,
     OperatorCosts,
@@ -32,8 +33,8 @@ _MOST = 1e9
 _CONTEXT = 2000.0
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Shown):
     """One step of one deployment, taken apart.
 
     Attributes
