@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Options that say how a deployment is written, not which.
 _WRITING = (
     "answer", "hardware", "to", "form", "size", "version", "number", "model_id", "longest", "generator", "image",
-    "output", "quiet",
+    "output", "quiet", "why",
 )  # fmt: skip
 #: What a deployment can be written as.
 FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo")

@@ -58,6 +58,8 @@ class Output(NamedTuple):
     """File to draw to."""
     quiet: bool = False
     """Without progress bar, drawings of characters and remarks."""
+    why: bool = False
+    """With all that the numbers rest on below the tables."""
 
 
 #: Forms of results, by how names of files end; text may be of any form.
@@ -70,14 +72,20 @@ def _as_output(command: F) -> F:
 
     @functools.wraps(command)
     def run(
-        *arguments: Any, form: str, quiet: bool, output: str | None = None, plot: str | None = None, **choices: Any
+        *arguments: Any,
+        form: str,
+        quiet: bool,
+        why: bool,
+        output: str | None = None,
+        plot: str | None = None,
+        **choices: Any,
     ) -> Any:
         source = click.get_current_context().get_parameter_source("form")
         if output is not None:
             form = _written_form(output, None if source is click.core.ParameterSource.DEFAULT else form)
         if output is not None and plot is not None and Path(output).resolve() == Path(plot).resolve():
             raise InputError(f"-o {output} and --plot {plot} are the same file; give two names")
-        return command(*arguments, output=Output(form, output, plot, quiet), **choices)
+        return command(*arguments, output=Output(form, output, plot, quiet, why), **choices)
 
     return cast("F", run)
 
@@ -116,6 +124,7 @@ def picture(text: str = "Write a picture: .svg, .png or .pdf.") -> Callable[[F],
 output = apply(
     form("How to print the result.", "as the name after -o ends: .json, .csv, .md; else table"),
     click.option("-o", "--output", type=PLACE, help="Write the result to a file instead."),
+    click.option("--why", is_flag=True, help="Say below tables what the numbers rest on."),
     click.option("--quiet", is_flag=True, help="No progress bar, drawing or remarks."),
     _as_output,
 )

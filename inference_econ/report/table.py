@@ -45,13 +45,25 @@ class Table:
     rows : tuple of tuple of str
         One text per column.
     notes : tuple of str
-        Below the table.
+        Below the table: what a reader must know to use the answer, warnings above all; a short line or two.
+    why : tuple of str
+        What the numbers rest on: assumptions, intervals, definitions, who can start what. A terminal shows it when it
+        is asked for.
+    least : tuple of str
+        Columns that a narrow terminal may leave out, the least important first.
     """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
+    least: tuple[str, ...] = ()
+
+    @property
+    def every_note(self) -> tuple[str, ...]:
+        """All that is said below the table where there is room for it."""
+        return (*self.notes, *self.why)
 
     def frame(self) -> pd.DataFrame:
         """The table as a DataFrame of text."""

@@ -139,7 +139,7 @@ class ValidationPage(Page):
 
 
 def _with_notes(table: Table) -> list[str]:
-    return [table.markdown(), *(line for note in table.notes for line in (note, ""))]
+    return [table.markdown(), *(line for note in table.every_note for line in (note, ""))]
 
 
 def tables(report: Report) -> tuple[Table, ...]:

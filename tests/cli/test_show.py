@@ -90,20 +90,3 @@ def test_the_picture_is_no_part_of_the_result(command: Command, tmp_path: Path) 
     with_picture = command(*SUBJECT, "--format", "json", "--plot", "a.pdf")
     assert with_picture.out == command(*SUBJECT, "--format", "json").out
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
-
-
-def test_wide_tables_are_not_folded_in_files_and_lose_their_lines_in_narrow_terminals(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    subject = ("explain", "gpt_oss_120b", "h100_sxm", "--tp", 2, "--quiet", "--assumptions", "deployable")
-
-    def row() -> str:
-        return next(line for line in command(*subject).out.splitlines() if "attention (last 128)" in line)
-
-    assert len(row()) <= 118
-    monkeypatch.setenv("COLUMNS", "90")
-    assert len(row()) <= 90
-    assert "│" not in row()
-    assert row().split()[-2:] == ["launch", "0"]
-    monkeypatch.delenv("COLUMNS")
-    assert [cell.strip() for cell in row().split("│")][-3:] == ["launch", "0", ""]
