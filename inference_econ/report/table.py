@@ -14,6 +14,8 @@ from inference_econ.inputs import BYTES_PER_ELEMENT, Precision
 if TYPE_CHECKING:
     import pandas as pd
 
+#: From here on three digits are a whole number [1].
+_WHOLE = 99.95
 #: What each part of a step is called.
 PART_NAMES = {
     "compute": "arithmetic",
@@ -132,13 +134,18 @@ def formats_label(precision: Precision) -> str:
 
 
 def remarks(setup: Setup) -> list[str]:
-    """What a reader must know about the model, the formats and the what-ifs of a question."""
-    model, precision = setup.model, setup.precision
+    """On which units the formats of a question run, where that is not their own."""
     notes = []
-    for dtype, name in {precision.experts: "experts", precision.weights: "weights"}.items():
+    for dtype, name in {setup.precision.experts: "experts", setup.precision.weights: "weights"}.items():
         unit = setup.unit(dtype)
         if BYTES_PER_ELEMENT[unit] > 1.5 * BYTES_PER_ELEMENT[dtype]:
             notes.append(f"{dtype} {name} run on the {unit} units of this chip.")
+    return notes
+
+
+def warnings(setup: Setup) -> list[str]:
+    """What a reader must know about the model and the what-ifs of a question."""
+    model, notes = setup.model, []
     if model.max_context is not None and setup.context > model.max_context:
         notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
     changed = [used.source.where for used in setup_sources(setup) if used.source.kind == "what_if"]
@@ -163,13 +170,27 @@ def size(value: float) -> str:
 
 
 def dollars(value: float) -> str:
-    """Write an amount with three digits, and cents from ten dollars on."""
-    return f"{value:.2f}" if value >= 10 else f"{value:z#.3g}"
+    """Write an amount in dollars and cents, with three digits below ten cents.
+
+    Examples
+    --------
+    >>> dollars(1234.5), dollars(2.456), dollars(0.0213), dollars(0.0)
+    ('1,234.50', '2.46', '0.0213', '0.00')
+    """
+    return f"{value:,.2f}" if value >= 0.1 or value == 0 else f"{value:z#.3g}"
 
 
 def amount(value: float) -> str:
-    """Write a quantity with three digits, and whole from a hundred on."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:z.3g}"
+    """Write a quantity with three digits, and whole from a hundred on.
+
+    Examples
+    --------
+    >>> amount(1234.5), amount(99.97), amount(12.0), amount(0.456), amount(0.0)
+    ('1,234', '100', '12.0', '0.456', '0')
+    """
+    if value == 0:
+        return "0"
+    return f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:#.3g}"
 
 
 def spreadsheet_cell(value: object) -> str:

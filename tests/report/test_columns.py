@@ -21,7 +21,7 @@ def test_heads_are_wrapped_first_then_sentences() -> None:
     assert [column.width for column in fitted(TABLE, 58).columns] == [9, 6, 39]
     narrow = fitted(TABLE, 45)
     assert sum(column.width for column in narrow.columns) + 4 == 45
-    assert [column.width for column in narrow.columns] == [9, 6, 26]
+    assert [column.width for column in narrow.columns] == [11, 6, 24]
     assert not narrow.left_out
 
 
