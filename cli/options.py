@@ -16,6 +16,7 @@ from inference_econ.inputs import Dtype
 from inference_econ.report.files import ending_of
 
 from . import prices
+from .help import FORMAT
 from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, TPOT, TTFT, Name, Number
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ Choices = Mapping[str, Any]
 DEFAULT_ISL, DEFAULT_OSL = 2000, 500
 
 DTYPES: tuple[str, ...] = get_args(Dtype)
+#: An option that takes one of them; the help lists them once, below all options.
+number_format = functools.partial(click.option, type=click.Choice(DTYPES), metavar=FORMAT)
 
 
 def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -144,9 +147,9 @@ deployment = apply(
 
 #: How it is served: formats, price, assumptions and what-ifs.
 manner = apply(
-    click.option("--weights", type=click.Choice(DTYPES), help="Number format of the weights; by default as published."),
-    click.option("--activations", type=click.Choice(DTYPES), help="Of what operators exchange; by default 16-bit."),
-    click.option("--kv", type=click.Choice(DTYPES), help="Of the KV cache; as activations by default."),
+    number_format("--weights", help="Number format of the weights; by default as published."),
+    number_format("--activations", help="Of what operators exchange; by default 16-bit."),
+    number_format("--kv", help="Of the KV cache; as activations by default."),
     prices.option,
     click.option(
         "--engine",
