@@ -76,21 +76,48 @@ def _as_output(command: F) -> F:
     @functools.wraps(command)
     def run(
         *arguments: Any,
-        form: str,
+        form: str | None,
+        as_json: bool,
+        as_csv: bool,
         quiet: bool,
         why: bool,
         output: str | None = None,
         plot: str | None = None,
         **choices: Any,
     ) -> Any:
-        source = click.get_current_context().get_parameter_source("form")
+        chosen = _chosen_form(form, as_json=as_json, as_csv=as_csv)
         if output is not None:
-            form = _written_form(output, None if source is click.core.ParameterSource.DEFAULT else form)
+            chosen = _written_form(output, chosen)
         if output is not None and plot is not None and Path(output).resolve() == Path(plot).resolve():
             raise InputError(f"-o {output} and --plot {plot} are the same file; give two names")
-        return command(*arguments, output=Output(form, output, plot, quiet, why), **choices)
+        return command(*arguments, output=Output(chosen or "table", output, plot, quiet, why), **choices)
 
     return cast("F", run)
+
+
+def _as_form(command: F) -> F:
+    """A command that takes the form of what it prints."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, form: str | None, as_json: bool, as_csv: bool, **choices: Any) -> Any:
+        return command(*arguments, form=_chosen_form(form, as_json=as_json, as_csv=as_csv) or "table", **choices)
+
+    return cast("F", run)
+
+
+def _chosen_form(form: str | None, *, as_json: bool, as_csv: bool) -> str | None:
+    """The form that is asked for, in one of the ways to say it; None if none is.
+
+    Raises
+    ------
+    InputError
+        If several are.
+    """
+    named = {"--json": as_json, "--csv": as_csv, f"--format {form}": form is not None}
+    chosen = [option for option, wanted in named.items() if wanted]
+    if len(chosen) > 1:
+        raise InputError(f"give only one of {', '.join(chosen)}")
+    return chosen[0].removeprefix("--format ").removeprefix("--") if chosen else None
 
 
 def _written_form(path: str, form: str | None) -> str:
@@ -99,24 +126,32 @@ def _written_form(path: str, form: str | None) -> str:
     Raises
     ------
     InputError
-        If the name ends like another form, or like none and no form is asked for.
+        If the name ends like another form, or like none that is written.
     """
     ending = ending_of(path)
     by_name = _FORMS.get(ending)
     if form is not None and by_name not in (None, form):
         raise InputError(f"{path}: --format {form} contradicts {ending}, which is {by_name}; change one of them")
-    if form is None and by_name is None and ending not in ("", _TEXT):
+    if by_name is None and ending not in ("", _TEXT):
         raise InputError(
-            f"{path}: results are written as {', '.join(_FORMS)} and {_TEXT} (a table); end the name so, or give "
-            "--format"
+            f"{path}: results are written as {', '.join(_FORMS)} and {_TEXT} (a table), not {ending}; end the name so"
         )
     return form or by_name or "table"
 
 
-def form(text: str, default: str | bool = True) -> Callable[[F], F]:
-    """How a result is printed; ``default`` is what the help says of it if that is not always the table."""
+def _forms(text: str, default: str) -> Callable[[F], F]:
+    """The ways to say how a result is printed; ``default`` is what the help says of it without any."""
     forms = click.Choice(["table", "json", "csv", "markdown"])
-    return click.option("--format", "form", type=forms, default="table", show_default=default, help=text)
+    return apply(
+        click.option("--format", "form", type=forms, help=f"{text}  [default: {default}]"),
+        click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
+        click.option("--csv", "as_csv", is_flag=True, help="The same as --format csv."),
+    )
+
+
+def form(text: str) -> Callable[[F], F]:
+    """How a result is printed that has no file to be written to."""
+    return apply(_forms(text, "table"), _as_form)
 
 
 def picture(text: str = "Write a picture: .svg, .png or .pdf.") -> Callable[[F], F]:
@@ -125,7 +160,7 @@ def picture(text: str = "Write a picture: .svg, .png or .pdf.") -> Callable[[F],
 
 
 output = apply(
-    form("How to print the result.", "as the name after -o ends: .json, .csv, .md; else table"),
+    _forms("How to print the result.", "as the name after -o ends: .json, .csv, .md; else table"),
     click.option("-o", "--output", type=PLACE, help="Write the result to a file instead."),
     click.option("--why", is_flag=True, help="Say below tables what the numbers rest on."),
     click.option("--quiet", is_flag=True, help="No progress bar, drawing or remarks."),

@@ -53,7 +53,7 @@ def _is_path(text: str) -> bool:
 
 
 #: Options that say which run is held to which deployment, and how that is shown.
-_HELD = ("datasets", "against", "choice", "form", "output", "quiet", "why", "plot")
+_HELD = ("datasets", "against", "choice", "form", "as_json", "as_csv", "output", "quiet", "why", "plot")
 _LISTED = "\n".join(
     [
         *(f"  {name}: {description}" for name, description in validation.SERVERS.items()),
