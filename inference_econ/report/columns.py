@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 #: Between columns [characters].
 GAP = 2
 #: Cells that are longer may be wrapped between words [characters].
-_PROSE = 24
+_PROSE = 40
 #: Longest word in a column of numbers, such as "nothing fits" [characters].
 _WORD = 12
+#: Longer words, such as paths, may be wrapped behind a slash, a dot or an underscore [characters].
+_PATH = 24
+_PIECE = re.compile(r"[^/._]*[/._]+|[^/._]+")
 #: Behind a number that is marked.
 _MARK = " *"
 _ONE = r"[<>~]?[-+]?\$?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?%)?"
@@ -59,7 +62,7 @@ def fitted(table: Table, width: int) -> Fitted:
     while widths is None and (widths := _widths(columns, width, words=True)) is None and len(columns) > 1:
         left_out.append(columns.pop().head)
     widths = widths or _floors(columns, words=True)
-    shown = [column._replace(width=room) for column, room in zip(columns, widths, strict=True)]
+    shown = [_wrapped(column, room) for column, room in zip(columns, widths, strict=True)]
     return Fitted(shown, [head for head in table.columns if head in left_out])
 
 
@@ -122,7 +125,32 @@ def _floors(columns: Sequence[Column], *, words: bool) -> list[int]:
 
 
 def _longest_word(text: str) -> int:
-    return max(map(len, text.split()), default=0)
+    return max((len(piece) for piece, _ in _pieces(text)), default=0)
+
+
+def _pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """What a text may be wrapped between, and whether a space comes before it: words, and parts of long paths."""
+    for word in text.split():
+        parts = _PIECE.findall(word) if len(word) > _PATH else [word]
+        yield from ((part, index == 0) for index, part in enumerate(parts))
+
+
+def _wrapped(column: Column, width: int) -> Column:
+    """A column in a width, its long cells in several lines."""
+    cells = (cell if len(cell) <= width else _in_lines(cell, width) for cell in column.cells)
+    return column._replace(cells=tuple(cells), width=width)
+
+
+def _in_lines(text: str, width: int) -> str:
+    """A text in lines that are as full as can be."""
+    lines = [""]
+    for piece, apart in _pieces(text):
+        space = " " if apart and lines[-1] else ""
+        if len(lines[-1]) + len(space) + len(piece) <= width or not lines[-1]:
+            lines[-1] += space + piece
+        else:
+            lines.append(piece)
+    return "\n".join(lines)
 
 
 def _filled(floors: Sequence[int], wanted: Sequence[int], room: int) -> list[int]:
