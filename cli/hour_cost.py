@@ -11,7 +11,7 @@ from .help import Command, example
 from .parameters import NON_NEGATIVE, POSITIVE, PROBABILITY, Name, Number
 
 
-@click.command("hour-cost", cls=Command, epilog=example("inference-econ hour-cost h100_sxm --capital 30000"))
+@click.command("hour-cost", cls=Command, epilog=example("inference-econ hour-cost h100_sxm --purchase 30000"))
 @click.argument("hardware", type=Name("hardware"))
 @click.option("--purchase", type=POSITIVE, required=True, help="USD per accelerator, with host and network.")
 @click.option("--lifetime", type=POSITIVE, default=5, show_default=True, help="Years.")

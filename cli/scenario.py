@@ -24,7 +24,7 @@ def _page(name: str, *, quiet: bool) -> ScenarioPage:
         return ScenarioPage(scenario.run(name, progress=progress))
 
 
-@click.command(cls=Command, epilog=example("inference-econ run examples/gb200_or_h200 -o answer.json"))
+@click.command(cls=Command, epilog=example("inference-econ run examples/opening_question -o answer.json"))
 @click.argument("name", type=Name("scenarios"))
 @options.picture()
 @options.output
