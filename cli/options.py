@@ -85,11 +85,11 @@ def _as_output(command: F) -> F:
         plot: str | None = None,
         **choices: Any,
     ) -> Any:
+        if output is not None and plot is not None and Path(output).resolve() == Path(plot).resolve():
+            raise InputError(f"-o {output} and --plot {plot} are the same file; give two names")
         chosen = _chosen_form(form, as_json=as_json, as_csv=as_csv)
         if output is not None:
             chosen = _written_form(output, chosen)
-        if output is not None and plot is not None and Path(output).resolve() == Path(plot).resolve():
-            raise InputError(f"-o {output} and --plot {plot} are the same file; give two names")
         return command(*arguments, output=Output(chosen or "table", output, plot, quiet, why), **choices)
 
     return cast("F", run)
