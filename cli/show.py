@@ -145,6 +145,7 @@ def _table_text(table: Table, width: int) -> tuple[str, list[str]]:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table as RichTable
+    from rich.text import Text
 
     from inference_econ.report.columns import GAP, fitted
 
@@ -152,7 +153,7 @@ def _table_text(table: Table, width: int) -> tuple[str, list[str]]:
     shown = RichTable(box=SIMPLE_HEAD, header_style="bold", padding=(0, GAP - 1, 0, 0), show_edge=False, pad_edge=False)
     for column in columns:
         justify: Literal["left", "right"] = "right" if column.right else "left"
-        shown.add_column(column.head, justify=justify, width=column.width, overflow="fold")
+        shown.add_column(Text(column.head, justify=justify), width=column.width, overflow="fold")
     for row in zip(*(column.cells for column in columns), strict=True):
         shown.add_row(*row)
     console = Console(width=width, force_terminal=coloured(), no_color=not coloured(), highlight=False, markup=False)

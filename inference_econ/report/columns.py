@@ -136,7 +136,9 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _wrapped(column: Column, width: int) -> Column:
-    """A column in a width, its long cells in several lines."""
+    """A column in a width, its long cells in several lines, its numbers at the end of theirs."""
+    if column.right:
+        return column._replace(cells=tuple(cell.rjust(width) for cell in column.cells), width=width)
     cells = (cell if len(cell) <= width else _in_lines(cell, width) for cell in column.cells)
     return column._replace(cells=tuple(cells), width=width)
 

@@ -170,14 +170,8 @@ def size(value: float) -> str:
 
 
 def dollars(value: float) -> str:
-    """Write an amount in dollars and cents, with three digits below ten cents.
-
-    Examples
-    --------
-    >>> dollars(1234.5), dollars(2.456), dollars(0.0213), dollars(0.0)
-    ('1,234.50', '2.46', '0.0213', '0.00')
-    """
-    return f"{value:,.2f}" if value >= 0.1 or value == 0 else f"{value:z#.3g}"
+    """Write an amount with three digits, and cents from ten dollars on."""
+    return f"{value:.2f}" if value >= 10 else f"{value:z#.3g}"
 
 
 def amount(value: float) -> str:

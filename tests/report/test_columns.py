@@ -10,19 +10,28 @@ from inference_econ.report.table import Table
 TABLE = Table(
     "t",
     ("tokens/s per user", "layout", "why it is so"),
-    (("14.4 *", "tp8", "a sentence that is longer than any name"), ("115.2", "tp16", "short"), ("grows", "-", "")),
+    (
+        ("14.4 *", "tp8", "a sentence that is longer than any name can be, by far"),
+        ("115.2", "tp16", "short"),
+        ("grows", "-", ""),
+    ),
     least=("why it is so", "layout"),
 )
 
 
 def test_heads_are_wrapped_first_then_sentences() -> None:
-    natural = fitted(TABLE, 80)
-    assert [column.width for column in natural.columns] == [17, 6, 39]
-    assert [column.width for column in fitted(TABLE, 58).columns] == [9, 6, 39]
-    narrow = fitted(TABLE, 45)
-    assert sum(column.width for column in narrow.columns) + 4 == 45
-    assert [column.width for column in narrow.columns] == [11, 6, 24]
+    natural = fitted(TABLE, 81)
+    assert [column.width for column in natural.columns] == [17, 6, 54]
+    assert [column.width for column in fitted(TABLE, 73).columns] == [9, 6, 54]
+    narrow = fitted(TABLE, 60)
+    assert sum(column.width for column in narrow.columns) + 4 == 60
+    assert [column.width for column in narrow.columns] == [10, 6, 40]
     assert not narrow.left_out
+
+
+def test_long_paths_are_wrapped_behind_their_separators() -> None:
+    (column,) = fitted(Table("t", ("where",), (("see vllm/model_executor/layers/fused_moe.py, line 7",),)), 22).columns
+    assert column.cells == ("see vllm/model_\nexecutor/layers/fused_\nmoe.py, line 7",)
 
 
 def test_columns_go_from_the_least_important_on() -> None:
@@ -41,9 +50,9 @@ def test_what_is_of_no_importance_in_particular_goes_from_the_right() -> None:
 
 
 def test_numbers_with_a_mark_or_a_word_are_aligned_to_the_right() -> None:
-    speed, layout, reason = fitted(TABLE, 80).columns
+    speed, layout, reason = fitted(TABLE, 90).columns
     assert (speed.right, layout.right, reason.right) == (True, False, False)
-    assert speed.cells == ("14.4 *", "115.2  ", "grows  ")
+    assert speed.cells == ("           14.4 *", "          115.2  ", "          grows  ")
 
 
 @pytest.mark.parametrize(
