@@ -177,13 +177,17 @@ def assumed(fronts: Mapping[str, Frontier]) -> list[str]:
     ]
     text = next(iter(named.values())) if len(shown) == 1 else ", ".join(shown)
     started = startable_notes(front.setup for front in fronts.values())
-    rates = dict.fromkeys(f"{front.setup.hardware.name} at {front.setup.price_label}" for front in fronts.values())
-    return [f"{'; '.join(rates)}. Assumptions: {text}.", *started, *caveats.remarks(_preferred(fronts))]
+    return [f"Assumptions: {text}.", *started, *caveats.remarks(_preferred(fronts))]
 
 
 def warned(fronts: Mapping[str, Frontier]) -> list[str]:
-    """What a reader of some series must not miss."""
-    return [*nobody_starts(front.setup for front in fronts.values()), *caveats.warnings(_preferred(fronts))]
+    """What a reader of some series must not miss: prices first."""
+    rates = dict.fromkeys(f"{front.setup.hardware.name} at {front.setup.price_label}" for front in fronts.values())
+    return [
+        *([f"{'; '.join(rates)}."] if rates else []),
+        *nobody_starts(front.setup for front in fronts.values()),
+        *caveats.warnings(_preferred(fronts)),
+    ]
 
 
 def _preferred(fronts: Mapping[str, Frontier]) -> list[Instances]:

@@ -102,12 +102,12 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     best, setups = choices[0], [choice.service.setup for choice in choices]
     subjects = under_load((choice.service, choice.load) for choice in choices)
     notes = (
-        "The first is the cheapest; binding: what one instance less would break.",
+        f"The first is the cheapest; binding: what one instance less would break. {_prices(setups)}.",
         *nobody_starts(setups),
         *caveats.warnings(subjects),
     )
     why = (
-        f"$/M output carries the whole bill. {_prices(setups)}. Assumptions: {assumptions_label(setups)}.",
+        f"$/M output carries the whole bill. Assumptions: {assumptions_label(setups)}.",
         *_played(choices),
         *startable_notes(setups),
         *caveats.remarks(subjects, SEEN),

@@ -12,7 +12,9 @@ SMALL = ("llama_3_8b", "h100_sxm", "--max-accelerators", 2)
 
 
 def test_prices_add_up(command: Command) -> None:
-    found = record(command, "price", *SMALL, "--isl", 3000, "--cached", 2000, "--request-rate", 5, "--price", 2)
+    found = record(
+        command, "price", *SMALL, "--isl", 3000, "--cached", 2000, "--request-rate", 5, "--price", 2, "--why"
+    )
     assert found["request_rate"] == pytest.approx(5.0)
     hourly = found["tokens_per_hour"]
     assert hourly == pytest.approx({"input": 18e6, "cached_input": 36e6, "output": 9e6})
