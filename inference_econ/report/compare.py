@@ -58,10 +58,6 @@ class ComparisonPage(Page):
         """Every point of every series."""
         return comparison_frame(self.result)
 
-    def markdown(self) -> str:
-        """The table, and why series are missing."""
-        return super().markdown() + "".join(f"\n{label}: {reason}\n" for label, reason in self.result.missing.items())
-
     def draw(self, path: str) -> None:
         """Draw the frontiers."""
         from inference_econ.report import figures, scenario_figure
