@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from . import options, show
+from .help import Command
 from .parameters import COUNT, NON_NEGATIVE, POSITIVE, Number
 
 _EXAMPLES = """\b
@@ -19,7 +20,7 @@ Examples:
 _OBSERVED = ("tokens_per_second", "accelerators", "utilization", "batch", "throughput")
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command(cls=Command, epilog=_EXAMPLES)
 @options.subject
 @options.domain
 @click.option("--tokens-per-second", type=Number(), required=True, help="Measured speed of one user.")

@@ -10,11 +10,20 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import Kind
 
 from . import options, show
+from .help import Command, example
 from .parameters import PLACE, Name
+
+_EXAMPLES: dict[Kind, tuple[str, ...]] = {
+    "hardware": ("inference-econ hardware", "inference-econ hardware h100_sxm"),
+    "models": ("inference-econ models", "inference-econ models llama_3_70b"),
+    "scenarios": ("inference-econ scenarios", "inference-econ scenarios paper/table_4"),
+    "assumptions": ("inference-econ assumptions", "inference-econ assumptions deployable"),
+    "engines": ("inference-econ engines", "inference-econ engines vllm"),
+}
 
 
 def _command(kind: Kind, help_text: str) -> click.Command:
-    @click.command(name=kind, help=help_text)
+    @click.command(name=kind, cls=Command, help=help_text, epilog=example(*_EXAMPLES[kind]))
     @click.argument("name", type=Name(kind), required=False)
     @options.output
     def command(name: str | None, output: options.Output) -> None:
@@ -32,7 +41,7 @@ assumptions = _command("assumptions", "List the presets of assumptions, or show 
 engines = _command("engines", "List the serving engines, or show what one does by version, with its sources.")
 
 
-@click.command()
+@click.command(cls=Command, epilog=example("inference-econ schema hardware -o hardware.schema.json"))
 @click.argument("kind", type=click.Choice(["hardware", "model", "traffic", "assumptions", "scenario", "engine"]))
 @click.option("--page", is_flag=True, help="Of assumptions: a page for people, with the values of some presets.")
 @click.option("-o", "--output", "path", type=PLACE, help="Write it to a file instead.")

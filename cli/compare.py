@@ -10,6 +10,7 @@ import click
 from inference_econ.errors import InputError
 
 from . import options, prices, proposals, show
+from .help import Command
 from .parameters import POSITIVE, Name
 
 if TYPE_CHECKING:
@@ -29,12 +30,12 @@ Examples:
 """
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command(cls=Command, epilog=_EXAMPLES)
 @click.argument("models", nargs=-1, type=Name("models"), metavar="[MODEL]...")
 @click.option("--on", "--hardware", "hardware", multiple=True, type=Name("hardware"), help="Chip; repeatable.")
-@click.option("--weights", multiple=True, type=click.Choice(options.DTYPES), help="Format of the weights; repeatable.")
-@click.option("--activations", multiple=True, type=click.Choice(options.DTYPES), help="Of activations; repeatable.")
-@click.option("--kv", multiple=True, type=click.Choice(options.DTYPES), help="Of the KV cache; repeatable.")
+@options.number_format("--weights", multiple=True, help="Format of the weights; repeatable.")
+@options.number_format("--activations", multiple=True, help="Of activations; repeatable.")
+@options.number_format("--kv", multiple=True, help="Of the KV cache; repeatable.")
 @click.option(
     "--assumptions",
     multiple=True,

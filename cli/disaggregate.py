@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options, prices, provenance, show
+from .help import Command, example
 from .parameters import COUNT, Name, Number
 
 if TYPE_CHECKING:
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     from inference_econ.inputs import Requests
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    epilog=example("inference-econ disaggregate llama_3_70b h100_sxm --ttft 1000 --tpot 25 --request-rate 20"),
+)
 @options.subject
 @options.traffic
 @click.option("--decode-on", type=Name("hardware"), help="Decode on another kind of hardware.")

@@ -7,10 +7,14 @@ from typing import Any
 import click
 
 from . import options, show
+from .help import Command, example
 from .parameters import NON_NEGATIVE, POSITIVE
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    epilog=example("inference-econ explain llama_3_70b h100_sxm --tp 8 --batch 64 --weights fp8 --operators"),
+)
 @options.subject
 @options.domain
 @options.degrees

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options, proposals, serving_frontier, show
+from .help import Command, example
 
 if TYPE_CHECKING:
     from inference_econ.answers.any_layout import Saving
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from inference_econ.search import Frontier
 
 
-@click.command()
+@click.command(
+    cls=Command, epilog=example("inference-econ frontier llama_3_70b h100_sxm --weights fp8 --plot frontier.svg")
+)
 @options.subject
 @options.domain
 @options.workload

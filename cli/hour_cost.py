@@ -7,10 +7,11 @@ from typing import Any
 import click
 
 from . import options, show
+from .help import Command, example
 from .parameters import NON_NEGATIVE, POSITIVE, PROBABILITY, Name, Number
 
 
-@click.command("hour-cost")
+@click.command("hour-cost", cls=Command, epilog=example("inference-econ hour-cost h100_sxm --purchase 30000"))
 @click.argument("hardware", type=Name("hardware"))
 @click.option("--purchase", type=POSITIVE, required=True, help="USD per accelerator, with host and network.")
 @click.option("--lifetime", type=POSITIVE, default=5, show_default=True, help="Years.")

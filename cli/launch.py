@@ -10,6 +10,7 @@ import click
 from inference_econ.errors import InputError
 
 from . import options, proposals, saved_services, show
+from .help import Command, example
 from .parameters import COUNT, PLACE, Name
 
 if TYPE_CHECKING:
@@ -19,13 +20,19 @@ if TYPE_CHECKING:
 #: Options that say how a deployment is written, not which.
 _WRITING = (
     "answer", "hardware", "to", "form", "size", "version", "number", "model_id", "longest", "generator", "image",
-    "output", "quiet",
+    "output", "quiet", "why",
 )  # fmt: skip
 #: What a deployment can be written as.
 FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo")
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    epilog=example(
+        "inference-econ recommend llama_3_70b h100_sxm --request-rate 20 --ttft 500 -o answer.json",
+        "inference-econ launch answer.json --to vllm -o serve.sh",
+    ),
+)
 @click.argument("answer", metavar="ANSWER.json|MODEL")
 @click.argument("hardware", type=Name("hardware"), required=False)
 @click.option("--to", type=click.Choice(["vllm", "sglang", "trtllm"]), required=True, help="Engine.")

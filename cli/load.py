@@ -7,10 +7,13 @@ from typing import Any
 import click
 
 from . import options, proposals, show
+from .help import Command, example
 from .parameters import COUNT, Rates
 
 
-@click.command()
+@click.command(
+    cls=Command, epilog=example("inference-econ load llama_3_70b h100_sxm --tp 8 --rates 1,2,5 --ttft 500 --tpot 30")
+)
 @options.subject
 @options.lengths
 @options.burstiness

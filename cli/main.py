@@ -31,9 +31,14 @@ from . import (
     speculate,
     validate,
 )
+from .help import COMPLETION, Group
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=Group,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=COMPLETION,
+)
 @click.version_option(package_name="inference-econ", message="%(version)s")
 def app() -> None:
     """Predict what it costs, and how fast it goes, to serve language models.

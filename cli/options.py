@@ -6,17 +6,21 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Dtype
-from inference_econ.report.files import ending_of
 
 from . import prices
-from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, TPOT, TTFT, Name, Number
+from .help import FORMAT
+from .outputs import Output as Output
+from .outputs import apply as apply
+from .outputs import form as form
+from .outputs import output as output
+from .outputs import picture as picture
+from .parameters import COUNT, NON_NEGATIVE, POSITIVE, TPOT, TTFT, Name, Number
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
@@ -34,91 +38,9 @@ Choices = Mapping[str, Any]
 DEFAULT_ISL, DEFAULT_OSL = 2000, 500
 
 DTYPES: tuple[str, ...] = get_args(Dtype)
+#: An option that takes one of them; the help lists them once, below all options.
+number_format = functools.partial(click.option, type=click.Choice(DTYPES), metavar=FORMAT)
 
-
-def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator, listed in their order."""
-
-    def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-class Output(NamedTuple):
-    """Where an answer goes, and in which form."""
-
-    form: str
-    """``table``, ``json``, ``csv`` or ``markdown``."""
-    path: str | None = None
-    """File to write instead of printing."""
-    picture: str | None = None
-    """File to draw to."""
-    quiet: bool = False
-    """Without progress bar, drawings of characters and remarks."""
-
-
-#: Forms of results, by how names of files end; text may be of any form.
-_FORMS = {".csv": "csv", ".json": "json", ".md": "markdown"}
-_TEXT = ".txt"
-
-
-def _as_output(command: F) -> F:
-    """A command that takes its :class:`Output` in one piece; a file's name asks for a form, unless one is given."""
-
-    @functools.wraps(command)
-    def run(
-        *arguments: Any, form: str, quiet: bool, output: str | None = None, plot: str | None = None, **choices: Any
-    ) -> Any:
-        source = click.get_current_context().get_parameter_source("form")
-        if output is not None:
-            form = _written_form(output, None if source is click.core.ParameterSource.DEFAULT else form)
-        if output is not None and plot is not None and Path(output).resolve() == Path(plot).resolve():
-            raise InputError(f"-o {output} and --plot {plot} are the same file; give two names")
-        return command(*arguments, output=Output(form, output, plot, quiet), **choices)
-
-    return cast("F", run)
-
-
-def _written_form(path: str, form: str | None) -> str:
-    """The form of a file: as its name ends, or as is asked for.
-
-    Raises
-    ------
-    InputError
-        If the name ends like another form, or like none and no form is asked for.
-    """
-    ending = ending_of(path)
-    by_name = _FORMS.get(ending)
-    if form is not None and by_name not in (None, form):
-        raise InputError(f"{path}: --format {form} contradicts {ending}, which is {by_name}; change one of them")
-    if form is None and by_name is None and ending not in ("", _TEXT):
-        raise InputError(
-            f"{path}: results are written as {', '.join(_FORMS)} and {_TEXT} (a table); end the name so, or give "
-            "--format"
-        )
-    return form or by_name or "table"
-
-
-def form(text: str, default: str | bool = True) -> Callable[[F], F]:
-    """How a result is printed; ``default`` is what the help says of it if that is not always the table."""
-    forms = click.Choice(["table", "json", "csv", "markdown"])
-    return click.option("--format", "form", type=forms, default="table", show_default=default, help=text)
-
-
-def picture(text: str = "Write a picture: .svg, .png or .pdf.") -> Callable[[F], F]:
-    """A picture of the answer; its path becomes part of the :class:`Output`."""
-    return click.option("--plot", type=PICTURE, help=text)
-
-
-output = apply(
-    form("How to print the result.", "as the name after -o ends: .json, .csv, .md; else table"),
-    click.option("-o", "--output", type=PLACE, help="Write the result to a file instead."),
-    click.option("--quiet", is_flag=True, help="No progress bar, drawing or remarks."),
-    _as_output,
-)
 
 #: What the result files of load generators do not say of the server.
 deployment = apply(
@@ -135,9 +57,9 @@ deployment = apply(
 
 #: How it is served: formats, price, assumptions and what-ifs.
 manner = apply(
-    click.option("--weights", type=click.Choice(DTYPES), help="Number format of the weights; by default as published."),
-    click.option("--activations", type=click.Choice(DTYPES), help="Of what operators exchange; by default 16-bit."),
-    click.option("--kv", type=click.Choice(DTYPES), help="Of the KV cache; as activations by default."),
+    number_format("--weights", help="Number format of the weights; by default as published."),
+    number_format("--activations", help="Of what operators exchange; by default 16-bit."),
+    number_format("--kv", help="Of the KV cache; as activations by default."),
     prices.option,
     click.option(
         "--engine",

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from inference_econ.inputs import catalog
 from inference_econ.report.files import check_picture, check_place
@@ -46,6 +47,12 @@ class Name(click.ParamType[str]):
         self.kind: catalog.Kind = kind
         self.name = "NAME|PATH"
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Names that begin so, for the shell; files where none does."""
+        del ctx, param
+        names = [CompletionItem(name) for name in catalog.names(self.kind) if name.startswith(incomplete)]
+        return names or [CompletionItem(incomplete, type="file")]
+
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The catalogue's name of it, or the path; what it was taken for is said beside the answer."""
         del param
@@ -57,6 +64,10 @@ class Name(click.ParamType[str]):
 
 class Number(click.FloatRange):
     """A finite number in a range, that results can be calculated with."""
+
+    def _describe_range(self) -> str:
+        """Its limits in the help: without any, click writes ``x<=None``."""
+        return "" if self.min is None and self.max is None else super()._describe_range()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number."""

@@ -10,6 +10,7 @@ import click
 from inference_econ.errors import InputError
 
 from . import options, show
+from .help import Command, example
 from .parameters import COUNT, NON_NEGATIVE, POSITIVE, PROBABILITY, TIME
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _ISL, _HIT_RATE = 4000.0, 0.75
 
 
-@click.command()
+@click.command(cls=Command, epilog=example("inference-econ cache llama_3_70b h100_sxm --tp 8 --isl 4000"))
 @options.subject
 @click.option("--isl", type=POSITIVE, help="Prompt tokens [default: 4000].")
 @click.option("--hit-rate", type=PROBABILITY, help="Share of them that was seen before [default: 0.75].")

@@ -10,10 +10,11 @@ import click
 from inference_econ.errors import InputError
 
 from . import options, proposals, show
+from .help import Command, example
 from .parameters import COUNT
 
 
-@click.command()
+@click.command(cls=Command, epilog=example("inference-econ price llama_3_70b h100_sxm --request-rate 5 --weights fp8"))
 @options.subject
 @options.traffic
 @options.rent

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options, prices, proposals, provenance, show
+from .help import Command, example
 from .parameters import Name
 
 if TYPE_CHECKING:
     from inference_econ.answers.recommend import Choice
 
 
-@click.command()
+@click.command(
+    cls=Command, epilog=example("inference-econ recommend llama_3_70b h100_sxm --request-rate 20 --ttft 500 --tpot 30")
+)
 @options.subject
 @options.traffic
 @options.means

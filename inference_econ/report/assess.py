@@ -12,8 +12,8 @@ from inference_econ.report import caveats
 from inference_econ.report.frontier import frontier_title
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts, source_records
-from inference_econ.report.startable import startable_notes, with_engines
-from inference_econ.report.table import PART_NAMES, Table, dollars, layout_label, size
+from inference_econ.report.startable import nobody_starts, startable_notes, with_engines
+from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, size
 from inference_econ.search import Point
 from inference_econ.studies.exhibits import Chart, Line
 
@@ -55,7 +55,7 @@ def assessment_table(assessment: Assessment) -> Table:
     rows: list[tuple[str, ...]] = [
         (
             "measured",
-            f"{measured.tokens_per_second_per_user:.1f}",
+            amount(measured.tokens_per_second_per_user),
             dollars(measured.dollars_per_million_output_tokens),
             "",
             f"{measured.accelerators}",
@@ -76,7 +76,8 @@ def assessment_table(assessment: Assessment) -> Table:
             rows.append((f"{name}, equal {kind}", *_cells(point, ratio, bound=gap is assessment.ideal)))
             layouts.append({} if point is None or gap is assessment.ideal else point.layout)
     columns = ("deployment", "tokens/s", "$/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
-    table = Table(frontier_title(assessment.anywhere.frontier), columns, tuple(rows), findings(assessment))
+    title, least = frontier_title(assessment.anywhere.frontier), ("engine", "batch", "MFU %")
+    table = Table(title, columns, tuple(rows), verdict(assessment), reasons(assessment), least)
     return with_engines(table, layouts, [assessment.setup])
 
 
@@ -99,7 +100,7 @@ def _cells(point: Point | None, ratio: str, *, bound: bool = False) -> tuple[str
     if point is None:
         return ("-", "-", ratio, *("-" for _ in range(4)))
     return (
-        f"{point.tokens_per_second_per_user:.1f}",
+        amount(point.tokens_per_second_per_user),
         dollars(point.dollars_per_million_output_tokens),
         ratio,
         size(point.accelerators),
@@ -135,11 +136,27 @@ def step_table(assessment: Assessment) -> Table | None:
         "Share of the gap in time per token, with the same GPUs and batch, that one part closes by itself when it "
         "shrinks to what it is in the ideal step.",
     )
-    return Table(title, columns, tuple(rows), notes)
+    return Table(title, columns, tuple(rows), why=notes)
 
 
 def findings(assessment: Assessment) -> tuple[str, ...]:
     """The answer in sentences."""
+    return (*verdict(assessment), *reasons(assessment))
+
+
+def verdict(assessment: Assessment) -> tuple[str, ...]:
+    """How the point does, and what of it cannot be."""
+    return (
+        *_impossible(assessment),
+        _beside_frontier(assessment),
+        *_certain(assessment),
+        *nobody_starts([assessment.setup]),
+        *caveats.warnings(assessment.subjects()),
+    )
+
+
+def reasons(assessment: Assessment) -> tuple[str, ...]:
+    """What the verdict rests on, and what would close the gap."""
     measured = assessment.measured
     point = (
         f"Measured: {measured.tokens_per_second_per_user:g} tokens/s per user with a batch of "
@@ -147,14 +164,7 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
         f"all, {100 * measured.mfu:.1f} % of the peak, ${dollars(measured.dollars_per_million_output_tokens)} per "
         "million output tokens."
     )
-    said = [
-        point,
-        *_impossible(assessment),
-        _beside_frontier(assessment),
-        *_certain(assessment),
-        *_alike(assessment),
-        _beside_ideal(assessment),
-    ]
+    said = [point, *_alike(assessment), _beside_ideal(assessment)]
     said += [text for text in (_unexplained(assessment), _lever(assessment), _prompts(assessment)) if text]
     largest = assessment.anywhere.frontier.grid.accelerators[-1]
     said.append(f"Assumptions: {assessment.setup.assumptions.name}. Any size: deployments of up to {largest:g} GPUs.")

@@ -47,11 +47,18 @@ def listing(kind: Kind) -> list[dict[str, object]]:
     return [{"name": name, **_summary(_read(kind, name))} for name in catalog.names(kind)]
 
 
+#: Columns of listings that a narrow terminal does without.
+_LEAST = (
+    *("domain", "link GB/s", "layers", "published in", "pipeline", "overlap", "redundant experts", "inside", "date"),
+    *("exchange of wide groups", "8-bit TFLOP/s", "KV elements per token"),
+)
+
+
 def listing_table(kind: Kind, records: Sequence[Mapping[str, object]]) -> Table:
     """The same for people."""
     columns = tuple(records[0])
     rows = tuple(tuple(_text(record[column]) for column in columns) for record in records)
-    return Table(f"{len(records)} {kind}", columns, rows)
+    return Table(f"{len(records)} {kind}", columns, rows, least=_LEAST)
 
 
 def detail(kind: Kind, name: str) -> dict[str, object]:

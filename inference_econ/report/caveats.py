@@ -81,20 +81,43 @@ def remarks(subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tp
     Returns
     -------
     list of str
-        For each set of assumptions where measured values lie around its predictions, or that nobody knows; for each
-        question that is unlike the measurements, why; and which prices need a second look.
+        For each set of assumptions where measured values lie around its predictions, or that nobody knows; and for
+        each question that is unlike the measurements, why.
     """
     spreads: dict[str, list[str]] = {}
     reasons: dict[str, list[str]] = {}
-    setups = []
     for instances in subjects:
-        setups.append(instances.setup)
         spreads.setdefault(spread(instances, quantities), []).append(instances.label)
         for text in extrapolations(instances):
             reasons.setdefault(text, []).append(instances.label)
     # Where all have the same errors, they need not be listed.
     known = _labelled(spreads) if len(spreads) > 1 else list(spreads)
-    return [*known, *_labelled(reasons), *price_remarks(setups)]
+    return [*known, *_labelled(reasons)]
+
+
+def warnings(subjects: Iterable[Instances]) -> list[str]:
+    """What a reader must not miss, in short: servers like these that do worse, what is unlike them, doubtful prices."""
+    said: dict[str, list[str]] = {}
+    setups = []
+    for instances in subjects:
+        setups.append(instances.setup)
+        for text in (*_worse(instances), *_unlike(instances)):
+            said.setdefault(text, []).append(instances.label)
+    return [*_labelled(said), *price_remarks(setups)]
+
+
+def _worse(instances: Instances) -> list[str]:
+    """By how much measured servers like these are off, without the reason."""
+    return [text.rsplit(": ", 1)[0] + "." for text in misfits(instances)]
+
+
+def _unlike(instances: Instances) -> list[str]:
+    """That instances are unlike the measurements behind their assumptions, without the reasons."""
+    always, sometimes = outside_of(instances)
+    if not always and not sometimes:
+        return []
+    which = "" if always else " for some rows"
+    return [f"Unlike the servers that {instances.setup.assumptions.name} was fitted to: errors may be larger{which}."]
 
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.report import caveats
-from inference_econ.report.frontier import assumed, ends, frontier_record
+from inference_econ.report.frontier import assumed, ends, frontier_record, warned
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.scenario import curve_frame
 from inference_econ.report.startable import with_engines
-from inference_econ.report.table import Table, dollars, layout_label, size
+from inference_econ.report.table import Table, amount, dollars, layout_label, size
 from inference_econ.studies.results import Curve, Result
 
 if TYPE_CHECKING:
@@ -57,10 +57,6 @@ class ComparisonPage(Page):
     def frame(self) -> pd.DataFrame:
         """Every point of every series."""
         return comparison_frame(self.result)
-
-    def markdown(self) -> str:
-        """The table, and why series are missing."""
-        return super().markdown() + "".join(f"\n{label}: {reason}\n" for label, reason in self.result.missing.items())
 
     def draw(self, path: str) -> None:
         """Draw the frontiers."""
@@ -114,14 +110,15 @@ def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
             rows.append((label, *_row(curves[label], speeds)))
         else:
             rows.append((label, *("-" for _ in speeds), "nothing fits", *("-" for _ in range(5))))
-    notes = [
-        "Speeds in tokens/s per user, $ per million output tokens of the cheapest deployment at or above a speed; "
-        "best is the point that maximises speed^3 / cost."
-    ]
-    notes += [f"{label}: {reason}" for label, reason in result.missing.items()]
-    notes += assumed({curve.label: curve.frontier for curve in result.curves if curve.frontier is not None})
-    table = Table(_title(result), columns, tuple(rows), tuple(notes))
     fronts = {label: curve.frontier for label, curve in curves.items() if curve.frontier is not None}
+    notes = [
+        "$ per million output tokens at a speed in tokens/s per user; best: the point that maximises speed^3 / cost.",
+        *(f"{label}: {reason}" for label, reason in result.missing.items()),
+        *warned(fronts),
+    ]
+    why = ["$ at a speed: of the cheapest deployment that is as fast or faster.", *assumed(fronts)]
+    least = ("batch", "engine", "fastest", "GPUs", *(f"$ at {speed:g}" for speed in (*speeds[3:], *speeds[1:2])))
+    table = Table(_title(result), columns, tuple(rows), tuple(notes), tuple(why), least)
     shown = {label: front.preferred().layout for label, front in fronts.items()}
     setups = [front.setup for front in fronts.values()]
     return with_engines(table, [shown.get(label, {}) for label in _labels(result)], setups)
@@ -143,8 +140,8 @@ def _row(curve: Curve, speeds: Sequence[float]) -> tuple[str, ...]:
     best = curve.frontier.preferred()
     return (
         *("-" if cost is None else dollars(cost) for cost in costs),
-        f"{curve.tokens_per_second[-1]:.1f}",
-        f"{best.tokens_per_second_per_user:.1f}",
+        amount(float(curve.tokens_per_second[-1])),
+        amount(best.tokens_per_second_per_user),
         dollars(best.dollars_per_million_output_tokens),
         size(best.accelerators),
         layout_label(best.layout),

@@ -18,8 +18,8 @@ from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import comparison_record
 from inference_econ.report.page import Page
 from inference_econ.report.service import SEEN, cached_label, layout_of
-from inference_econ.report.startable import startable_notes, with_engines
-from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
+from inference_econ.report.startable import nobody_starts, startable_notes, with_engines
+from inference_econ.report.table import Table, amount, assumptions_label, dollars, layout_label
 from inference_econ.studies.results import Curve
 
 Array = npt.NDArray[np.float64]
@@ -80,17 +80,22 @@ def comparison_table(
     )  # fmt: skip
     speeds = common_speeds(compared, rows)
     lines = tuple(_row(compared, speed) for speed in speeds)
+    setups = [pool.setup for pool in (compared.pools.prefill, compared.pools.decode)]
     notes = (
         verdict(compared),
         *_promised_speed(compared),
+        *_fleet_notes(fleet, together),
+        *nobody_starts(setups),
+        *caveats.warnings(compared.subjects()),
+    )
+    why = (
         transfer_note(compared),
         _assumed(compared),
-        *_fleet_notes(fleet, together),
-        *startable_notes([compared.pools.prefill.setup, compared.pools.decode.setup]),
+        *startable_notes(setups),
         *caveats.remarks(compared.subjects(), SEEN),
     )
-    table = Table(_title(compared.pools), columns, lines, notes)
-    setups = [pool.setup for pool in (compared.pools.prefill, compared.pools.decode)]
+    least = ("engine", "its TTFT ms", "busy %", "P : D", "layout", "prefill", "decode")
+    table = Table(_title(compared.pools), columns, lines, notes, why, least)
     return with_engines(table, [_engines(compared, speed) for speed in speeds], setups, "decode")
 
 
@@ -130,7 +135,7 @@ def _engines(compared: Comparison, speed: float) -> dict[str, float | str]:
 
 
 def _milliseconds(seconds: float) -> str:
-    return f"{1e3 * seconds:.0f}"
+    return amount(1e3 * seconds)
 
 
 def common_speeds(compared: Comparison, most: int) -> list[float]:

@@ -14,8 +14,18 @@ from inference_econ.engine import Instances, layout_keys
 from inference_econ.report import caveats
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
-from inference_econ.report.startable import saving_note, startable_notes, with_engines, with_notes
-from inference_econ.report.table import PART_NAMES, Table, dollars, formats_label, layout_label, remarks, size
+from inference_econ.report.startable import nobody_starts, saving_note, startable_notes, with_engines, with_notes
+from inference_econ.report.table import (
+    PART_NAMES,
+    Table,
+    amount,
+    dollars,
+    formats_label,
+    layout_label,
+    remarks,
+    size,
+    warnings,
+)
 from inference_econ.search import Frontier, PlanTable, Point
 
 if TYPE_CHECKING:
@@ -84,18 +94,25 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
     for index, point in zip(shown, points, strict=True):
         lines.append(
             (
-                f"{point.tokens_per_second_per_user:.1f}{' *' if index == best else ''}",
+                f"{amount(point.tokens_per_second_per_user)}{' *' if index == best else ''}",
                 dollars(point.dollars_per_million_output_tokens),
                 size(point.accelerators),
                 layout_label(point.layout),
                 size(point.batch),
-                f"{100 * point.mfu:.1f}",
-                f"{100 * point.bandwidth_utilization:.1f}",
+                amount(100 * point.mfu),
+                amount(100 * point.bandwidth_utilization),
                 PART_NAMES[point.limited_by],
             )
         )
     columns = ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "MBU %", "mostly")
-    table = Table(frontier_title(front), columns, tuple(lines), frontier_notes(front, points))
+    table = Table(
+        frontier_title(front),
+        columns,
+        tuple(lines),
+        notes=frontier_notes(front, points),
+        why=frontier_why(front, points),
+        least=("MFU %", "MBU %", "mostly", "engine", "batch"),
+    )
     return with_engines(table, [point.layout for point in points], [front.setup])
 
 
@@ -115,11 +132,19 @@ def _drafted(front: Frontier) -> str:
 
 
 def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
-    """What a reader must know about the numbers."""
+    """What a reader must know to use the numbers."""
+    return (
+        f"{len(points)} of {len(front)} points; * maximises speed^3 / cost.",
+        *nobody_starts([front.setup]),
+        *caveats.warnings(front.subjects(points)),
+        *warnings(front.setup),
+    )
+
+
+def frontier_why(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
+    """What the numbers rest on."""
     setup = front.setup
-    notes = [
-        f"{len(points)} of {len(front)} points; * maximises speed^3 / cost. Assumptions: {setup.assumptions.name}."
-    ]
+    notes = [f"Assumptions: {setup.assumptions.name}."]
     if any(point.layout["dp"] != 1.0 for point in points):
         notes.append(
             "dp: groups of tp accelerators with sequences of their own; feed-forward blocks and experts are cut over "
@@ -151,14 +176,27 @@ def assumed(fronts: Mapping[str, Frontier]) -> list[str]:
         for name in dict.fromkeys(named.values())
     ]
     text = next(iter(named.values())) if len(shown) == 1 else ", ".join(shown)
-    subjects = [
+    started = startable_notes(front.setup for front in fronts.values())
+    return [f"Assumptions: {text}.", *started, *caveats.remarks(_preferred(fronts))]
+
+
+def warned(fronts: Mapping[str, Frontier]) -> list[str]:
+    """What a reader of some series must not miss: prices first."""
+    rates = dict.fromkeys(f"{front.setup.hardware.name} at {front.setup.price_label}" for front in fronts.values())
+    return [
+        *([f"{'; '.join(rates)}."] if rates else []),
+        *nobody_starts(front.setup for front in fronts.values()),
+        *caveats.warnings(_preferred(fronts)),
+    ]
+
+
+def _preferred(fronts: Mapping[str, Frontier]) -> list[Instances]:
+    """The preferred points of some series, with their labels if there are several."""
+    return [
         instances._replace(label=label if len(fronts) > 1 else "")
         for label, front in fronts.items()
         for instances in front.subjects([front.preferred()])
     ]
-    started = startable_notes(front.setup for front in fronts.values())
-    rates = dict.fromkeys(f"{front.setup.hardware.name} at {front.setup.price_label}" for front in fronts.values())
-    return [f"{'; '.join(rates)}. Assumptions: {text}.", *started, *caveats.remarks(subjects)]
 
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:

@@ -34,7 +34,7 @@ class HourCostPage(Page):
             f"{cost.ownership.utilisation:g} of all hours in use; the chip draws {cost.board_watts:g} W at work, its "
             f"host {cost.ownership.host_watts:g} W."
         )
-        return (Table(f"One hour of {cost.hardware.name}", ("part", "$", "share %"), tuple(rows), (note,)),)
+        return (Table(f"One hour of {cost.hardware.name}", ("part", "$", "share %"), tuple(rows), why=(note,)),)
 
     def record(self) -> object:
         """Dollars by cause."""

@@ -22,8 +22,8 @@ from inference_econ.report.service import (
     service_record,
     service_title,
 )
-from inference_econ.report.startable import startable_notes
-from inference_econ.report.table import Table, dollars
+from inference_econ.report.startable import nobody_starts, startable_notes
+from inference_econ.report.table import Table, amount, dollars
 from inference_econ.serving import Trace, is_unproven
 from inference_econ.studies.exhibits import Chart, Line
 
@@ -82,26 +82,29 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     rows = []
     for point in points:
         load = point.load
-        row = [f"{point.requests_per_second:.4g}", f"{100 * load.utilization:.0f}", f"{load.in_flight:.1f}"]
+        row = [f"{point.requests_per_second:.4g}", f"{100 * load.utilization:.0f}", amount(load.in_flight)]
         row += [_or_without_end(load.ttft_seconds[name]) for name in _PERCENTILES]
         row += [milliseconds(load.tpot_seconds[name]) for name in _PERCENTILES]
         if point.kept is not None and point.good_per_second is not None:
-            row += [f"{100 * point.kept:.1f}", f"{point.good_per_second:.3g}"]
+            row += [amount(100 * point.kept), amount(point.good_per_second)]
         row += [dollars(point.sheet.dollars_per_million_tokens), dollars(point.dollars_per_million_output_tokens)]
         rows.append(tuple(row))
     sheet = points[0].sheet
     setup, fleet = sheet.service.setup, fleet_label(sheet.service, sheet.replicas)
+    subjects = under_load((point.sheet.service, point.load) for point in points)
     notes = [
-        f"{fleet}, at {setup.price_label}: ${sheet.dollars_per_hour:,.2f} per hour, "
-        f"idle or not. Assumptions: {setup.assumptions.name}.",
+        f"{fleet}, at {setup.price_label}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not.",
         *_saturation(points),
-        *_unproven(points),
+        *nobody_starts([setup]),
+        *caveats.warnings(subjects),
     ]
+    why = [f"Assumptions: {setup.assumptions.name}.", *_unproven(points)]
     if promised:
-        notes.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
-    notes += startable_notes([setup])
-    notes += caveats.remarks(under_load((point.sheet.service, point.load) for point in points), SEEN)
-    return Table(service_title(sheet.service), tuple(columns), tuple(rows), tuple(notes))
+        why.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
+    why += startable_notes([setup])
+    why += caveats.remarks(subjects, SEEN)
+    least = ("in flight", "good/s", "$/M output", "TPOT p50 ms", "TTFT p50 ms")
+    return Table(service_title(sheet.service), tuple(columns), tuple(rows), tuple(notes), tuple(why), least)
 
 
 def _saturation(points: Sequence[LoadPoint]) -> list[str]:
@@ -153,7 +156,7 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
         load, trace = point.load, point.simulated
         assert trace is not None
         summary = trace.summary()
-        row = [f"{point.requests_per_second:.4g}", f"{load.in_flight:.1f}", f"{trace.in_flight:.1f}"]
+        row = [f"{point.requests_per_second:.4g}", amount(load.in_flight), amount(trace.in_flight)]
         for ours, simulated in ((load.ttft_seconds, summary["ttft"]), (load.tpot_seconds, summary["tpot"])):
             if math.isfinite(ours["mean"]):
                 mean, tail = simulated["mean"], simulated["p99"]
@@ -164,17 +167,17 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
         rows.append(tuple(row))
     first = points[0].simulated
     count = 0 if first is None else first.ttft.size
-    notes = [
+    why = [
         f"Simulated: {count} random requests per load and instance, one by one, with the same step times; ± is half "
         "of the 95 % confidence interval."
     ]
     if points[0].sheet.service.speculation is not None:
-        notes.append("Rounds of speculation are simulated as steps of one token each, so that first tokens come early.")
-    return Table("The same loads in the simulation (sim.): means and p99 in ms", columns, tuple(rows), tuple(notes))
+        why.append("Rounds of speculation are simulated as steps of one token each, so that first tokens come early.")
+    return Table("The same loads in the simulation (sim.): means and p99 in ms", columns, tuple(rows), why=tuple(why))
 
 
 def _shown(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.4g}"
+    return "" if math.isnan(value) else amount(value)
 
 
 def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str, object]:

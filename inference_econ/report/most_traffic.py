@@ -16,8 +16,8 @@ from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import fleet_record
 from inference_econ.report.page import Page
 from inference_econ.report.recommend import choice_record, targets_record
-from inference_econ.report.service import SEEN, layout_of, service_title
-from inference_econ.report.startable import startable_notes, with_engines
+from inference_econ.report.service import SEEN, layout_of, milliseconds, service_title
+from inference_econ.report.startable import nobody_starts, startable_notes, with_engines
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 from inference_econ.serving import Loaded
 
@@ -72,16 +72,25 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
         rows.append((apart.load.requests_per_second, _apart_row(apart, which), layout_of(services[-1])))
     rows.sort(key=lambda row: -row[0])
     on = "" if several else f" on {chips.pop()}"
-    notes = (
-        f"The most requests for {page.means.text}, {_within(page.targets)}; tokens/s and $/M are of output, and $/M "
-        f"carries the whole bill. Binding: what a little more would break{_pools_label(apart)}. "
-        f"Assumptions: {assumptions_label(service.setup for service in services)}.",
-        *startable_notes([service.setup for service in services]),
-        *caveats.remarks(under_load((choice.service, choice.load) for choice in page.choices), SEEN),
+    subjects, setups = (
+        under_load((choice.service, choice.load) for choice in page.choices),
+        [service.setup for service in services],
     )
+    notes = (
+        f"The most requests for {page.means.text}, {_within(page.targets)}; binding: what a little more would break.",
+        *nobody_starts(setups),
+        *caveats.warnings(subjects),
+    )
+    why = (
+        f"tokens/s and $/M are of output, and $/M carries the whole bill{_pools_label(apart)}. "
+        f"Assumptions: {assumptions_label(setups)}.",
+        *startable_notes(setups),
+        *caveats.remarks(subjects, SEEN),
+    )
+    least = ("engine", "tokens/s", "instances", "busy %", "rented", "$/M output")
     lines = tuple(row if several else row[1:] for _, row, _ in rows)
-    table = Table(f"{service_title(services[0])}{on}", columns, lines, notes)
-    return with_engines(table, [layout for _, _, layout in rows], [service.setup for service in services])
+    table = Table(f"{service_title(services[0])}{on}", columns, lines, notes, why, least)
+    return with_engines(table, [layout for _, _, layout in rows], setups)
 
 
 def _within(targets: Targets) -> str:
@@ -95,7 +104,9 @@ def _pools_label(apart: Fleet | None) -> str:
     """How a fleet of two pools is read, in words."""
     if apart is None:
         return ""
-    return f", of xPyD (x prefill and y decode instances, see 'disaggregate') the fuller pool: {fuller_pool(apart)}"
+    return (
+        f"; of xPyD (x prefill and y decode instances, see 'disaggregate') the fuller pool binds: {fuller_pool(apart)}"
+    )
 
 
 def _row(choice: Choice, which: str) -> tuple[str, ...]:
@@ -136,8 +147,8 @@ def _numbers(load: Loaded, replicas: int, answer: float, bill: float, which: str
         f"{bill:,.2f}",
         dollars(float(money.dollars_per_million(bill / 3600.0, requests * answer))),
         f"{100 * load.utilization:.0f}",
-        f"{1e3 * load.ttft_seconds[which]:.0f}",
-        f"{1e3 * load.tpot_seconds[which]:.1f}",
+        milliseconds(load.ttft_seconds[which]),
+        milliseconds(load.tpot_seconds[which]),
     )
 
 

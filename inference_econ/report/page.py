@@ -47,7 +47,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """What is said below all tables.
+    """What all tables rest on; a terminal shows it when it is asked for.
 
     Attributes
     ----------
@@ -78,8 +78,8 @@ class Page(ABC):
         return self.tables()[0].frame()
 
     def markdown(self) -> str:
-        """The answer as a Markdown text: the tables, unless there is more to say."""
-        return "\n".join(table.markdown() for table in self.tables())
+        """The answer as a Markdown text: the tables with all that is said below them, unless there is more to say."""
+        return "\n".join(table.markdown() + _listed(table.every_note) for table in self.tables())
 
     def blocks(self) -> Sequence[Block]:
         """The answer on a terminal: the tables, and what only a terminal shows between them."""
@@ -103,6 +103,11 @@ class Page(ABC):
             If the answer has no picture.
         """
         raise NotImplementedError(f"{type(self).__name__} has no picture: {path}")
+
+
+def _listed(lines: Sequence[str]) -> str:
+    """Sentences as a list in Markdown, below a table."""
+    return "\n" + "".join(f"- {line}\n" for line in lines) if lines else ""
 
 
 def csv_text(frame: pd.DataFrame) -> str:

@@ -14,7 +14,7 @@ from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import layout_of
-from inference_econ.report.startable import startable_notes
+from inference_econ.report.startable import nobody_starts, startable_notes
 from inference_econ.report.table import Table, amount, dollars, layout_label
 from inference_econ.studies.exhibits import Chart, Line
 
@@ -74,19 +74,23 @@ def offload_table(offloading: Offloading) -> Table:
         f"{offloading.requests_per_second:.3g} requests/s per instance. A prompt repeats "
         f"{offloading.prefix_tokens:,.0f} tokens ({offloading.bytes_per_prefix / 1e6:,.0f} MB of cache) before "
         f"{offloading.new_tokens:,.0f} new ones.",
+        *_routing(offloading),
+        *nobody_starts([service.setup]),
+        *caveats.warnings(offloading.subjects()),
+    ]
+    why = [
         "$/M tokens of reading: at most, if its chips wait for it; GB of HBM: what weights and running requests "
         "leave. Quicker from: tokens of prefix from which reading takes less time than computing. Busy: share of "
         "what the tier delivers, if all requests read from it.",
         f"In HBM a million tokens cost ${dollars(offloading.holding_dollars_per_million_hour)} per hour of the room "
         f"for caches: after {_time(offloading.keeping_seconds)} it would have been cheaper to compute the prefix "
         f"again. Assumptions: {service.setup.assumptions.name}.",
+        *([] if offloading.conversation is None else [_conversation(offloading.conversation)]),
+        *startable_notes([service.setup]),
+        *caveats.remarks(offloading.subjects(), ("ttft",)),
     ]
-    if offloading.conversation is not None:
-        notes.append(_conversation(offloading.conversation))
-        notes += _routing(offloading)
-    notes += startable_notes([service.setup])
-    notes += caveats.remarks(offloading.subjects(), ("ttft",))
-    return Table(_title(offloading), columns, tuple(rows), tuple(notes))
+    least = ("kept s", "needs GB", "GB/s", "busy %")
+    return Table(_title(offloading), columns, tuple(rows), tuple(notes), tuple(why), least)
 
 
 def _row(reading: Reading) -> tuple[str, ...]:

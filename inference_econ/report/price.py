@@ -10,7 +10,7 @@ from inference_econ.formulas import money
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.service import SEEN, bounded_load, fleet_label, load_notes, service_record, service_title
-from inference_econ.report.startable import startable_notes
+from inference_econ.report.startable import nobody_starts, startable_notes
 from inference_econ.report.table import Table, dollars
 from inference_econ.serving import Loaded, Service
 
@@ -64,16 +64,20 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     rows.append(tuple(total))
     setup = sheet.service.setup
     notes = [
-        f"{fleet_label(sheet.service, sheet.replicas)}, at {setup.price_label}. Assumptions: {setup.assumptions.name}.",
+        f"{fleet_label(sheet.service, sheet.replicas)}, at {setup.price_label}.",
         *load_notes(sheet.load, sheet.replicas),
+        *([] if api is None else [break_even(sheet, api)]),
+        *nobody_starts([setup]),
+        *caveats.warnings(sheet.subjects()),
+    ]
+    why = [
+        f"Assumptions: {setup.assumptions.name}.",
         "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
         "the same proportion.",
         *startable_notes([setup]),
         *caveats.remarks(sheet.subjects(), SEEN),
     ]
-    if api is not None:
-        notes.append(break_even(sheet, api))
-    return Table(service_title(sheet.service), columns, tuple(rows), tuple(notes))
+    return Table(service_title(sheet.service), columns, tuple(rows), tuple(notes), tuple(why), ("$/M when full",))
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:

@@ -11,8 +11,16 @@ from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
-from inference_econ.report.service import SEEN, bounded_load, fleet_label, layout_of, service_record, service_title
-from inference_econ.report.startable import startable_notes, with_engines, with_notes
+from inference_econ.report.service import (
+    SEEN,
+    bounded_load,
+    fleet_label,
+    layout_of,
+    milliseconds,
+    service_record,
+    service_title,
+)
+from inference_econ.report.startable import nobody_starts, startable_notes, with_engines, with_notes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 
 
@@ -86,20 +94,26 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
                 f"{choice.dollars_per_hour:,.2f}",
                 dollars(choice.dollars_per_million_output_tokens),
                 f"{100 * load.utilization:.0f}",
-                f"{1e3 * load.ttft_seconds[which]:.0f}",
-                f"{1e3 * load.tpot_seconds[which]:.1f}",
+                milliseconds(load.ttft_seconds[which]),
+                milliseconds(load.tpot_seconds[which]),
                 choice.binding,
             )
         )
     best, setups = choices[0], [choice.service.setup for choice in choices]
+    subjects = under_load((choice.service, choice.load) for choice in choices)
     notes = (
-        f"The first is the cheapest. Binding: what one instance less would break. $/M output carries the whole bill. "
-        f"{_prices(setups)}. Assumptions: {assumptions_label(setups)}.",
+        f"The first is the cheapest; binding: what one instance less would break. {_prices(setups)}.",
+        *nobody_starts(setups),
+        *caveats.warnings(subjects),
+    )
+    why = (
+        f"$/M output carries the whole bill. Assumptions: {assumptions_label(setups)}.",
         *_played(choices),
         *startable_notes(setups),
-        *caveats.remarks(under_load((choice.service, choice.load) for choice in choices), SEEN),
+        *caveats.remarks(subjects, SEEN),
     )
-    table = Table(service_title(best.service), columns, tuple(rows), notes)
+    least = ("$/M output", "engine", "instances", "busy %", "rented")
+    table = Table(service_title(best.service), columns, tuple(rows), notes, why, least)
     return with_engines(table, [layout_of(choice.service) for choice in choices], setups)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from inference_econ.engine import WholeLayouts
 from inference_econ.inputs import TableSpec
 from inference_econ.report import assess, caveats
-from inference_econ.report.frontier import assumed, ends
+from inference_econ.report.frontier import assumed, ends, warned
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.table import Table
@@ -76,9 +76,10 @@ def scenario_table(result: Result) -> Table:
     notes = _matches(cells(result))
     point = "fastest point" if shown.point == "fastest" else f"point that maximises speed^{shown.exponent:g} / cost"
     fronts = {curve.label: curve.frontier for curve in result.curves if curve.frontier is not None and _whole(curve)}
-    notes += assumed(fronts) if fronts else []
+    notes += warned(fronts) if fronts else []
+    why = assumed(fronts) if fronts else []
     title = f"{result.scenario.name}: the {point} of each series"
-    return Table(title, ("series", *(column.title for column in shown.columns)), tuple(lines), tuple(notes))
+    return Table(title, ("series", *(column.title for column in shown.columns)), tuple(lines), tuple(notes), tuple(why))
 
 
 def _whole(curve: Curve) -> bool:

@@ -9,7 +9,7 @@ from inference_econ.inputs import Quantity, Requests
 from inference_econ.report import caveats
 from inference_econ.report.record import HEAD, facts, finite_or_none
 from inference_econ.report.startable import started
-from inference_econ.report.table import layout_label
+from inference_econ.report.table import amount, layout_label
 from inference_econ.serving import SHARES, Loaded, Service
 
 #: What users see of a service.
@@ -115,5 +115,5 @@ def finite(values: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def milliseconds(seconds: float) -> str:
-    """A time with four digits, without a unit [ms]."""
-    return f"{1e3 * seconds:.4g}" if seconds < 10 else f"{1e3 * seconds:,.0f}"
+    """A time with three digits, whole from a hundred on, without a unit [ms]."""
+    return amount(1e3 * seconds)

@@ -14,8 +14,8 @@ from inference_econ.report import caveats
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import SERVED, cached_label, milliseconds
-from inference_econ.report.startable import saving_note, startable_notes, with_engines, with_notes
-from inference_econ.report.table import Table, dollars, layout_label, size
+from inference_econ.report.startable import nobody_starts, saving_note, startable_notes, with_engines, with_notes
+from inference_econ.report.table import Table, amount, dollars, layout_label, size
 from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
@@ -101,25 +101,30 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     columns = ["tokens/s per user", NAMES[y][0], "$/M output", "TTFT ms", "TPOT ms", "GPUs", "layout", "in flight"]
     lines = [
         (
-            f"{speed[index]:.1f}",
+            amount(float(speed[index])),
             dollars(float(metric[index])) if y == "cost" else f"{metric[index]:,.0f}",
             dollars(float(front.dollars_per_million_output_tokens[index])),
             milliseconds(float(front.ttft_seconds[index])),
             milliseconds(float(front.tpot_seconds[index])),
             size(float(front.plans.accelerators[index])),
             layout_label(layout_of(front, index)),
-            f"{front.concurrency[index]:.1f}",
+            amount(float(front.concurrency[index])),
         )
         for index in shown
     ]
     notes = (
-        f"{len(shown)} of {len(front)} points. Continuous batching with so many requests in flight all the time; the "
-        "prefill of others is in TTFT and TPOT, a queue is not: see 'inference-econ load'. Assumptions: "
-        f"{front.deployments.setup.assumptions.name}.",
+        f"{len(shown)} of {len(front)} points; prefill is counted, queues are not: see 'inference-econ load'.",
+        *nobody_starts([front.deployments.setup]),
+        *caveats.warnings(front.subjects(shown)),
+    )
+    why = (
+        "Continuous batching with so many requests in flight all the time; the prefill of others is in TTFT and TPOT. "
+        f"Assumptions: {front.deployments.setup.assumptions.name}.",
         *startable_notes([front.deployments.setup]),
         *caveats.remarks(front.subjects(shown), SERVED),
     )
-    table = Table(service_frontier_title(front), tuple(columns), tuple(lines), notes)
+    least = ("in flight", "engine", "TPOT ms", "$/M output")
+    table = Table(service_frontier_title(front), tuple(columns), tuple(lines), notes, why, least)
     return with_engines(table, [layout_of(front, index) for index in shown], [front.deployments.setup])
 
 

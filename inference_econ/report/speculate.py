@@ -14,8 +14,8 @@ from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import SEEN, finite, layout_of
-from inference_econ.report.startable import startable_notes, started
-from inference_econ.report.table import Table, dollars, layout_label
+from inference_econ.report.startable import nobody_starts, startable_notes, started
+from inference_econ.report.table import Table, amount, dollars, layout_label
 from inference_econ.studies.exhibits import Chart, Line
 
 #: Columns of latencies.
@@ -60,15 +60,16 @@ def speculation_table(speculated: Speculated) -> Table:
     columns = (
         [f"{value:.0f}" for value in shown.concurrency],
         [f"{value:.3g}" if value < 1000 else f"{value:.0f}" for value in fast.batch],
-        [f"{1e3 * value:.4g}" for value in plain.tpot_seconds],
-        [f"{1e3 * value:.4g}" for value in fast.tpot_seconds],
+        [amount(1e3 * value) for value in plain.tpot_seconds],
+        [amount(1e3 * value) for value in fast.tpot_seconds],
         [str(value) for value in shown.drafted],
         [f"{value:.2f}" for value in shown.tokens],
         [f"{value:.2f}" for value in shown.speedup],
         [dollars(value) for value in shown.dollars(plain)],
         [dollars(value) for value in shown.dollars(fast)],
     )
-    return Table(title(speculated), _COLUMNS, tuple(zip(*columns, strict=True)), tuple(_notes(speculated)))
+    rows, notes, why = tuple(zip(*columns, strict=True)), tuple(_notes(speculated)), tuple(_why(speculated))
+    return Table(title(speculated), _COLUMNS, rows, notes, why, ("batch", "tokens/round"))
 
 
 def title(speculated: Speculated) -> str:
@@ -135,8 +136,30 @@ def _speculation(speculated: Speculated) -> Speculation:
 
 
 def _notes(speculated: Speculated) -> list[str]:
+    """Whether it pays, and what a reader must not miss."""
+    return [
+        _verdict(speculated),
+        *_vocabularies(speculated),
+        *nobody_starts([speculated.plain.setup]),
+        *caveats.warnings(speculated.subjects()),
+    ]
+
+
+def _vocabularies(speculated: Speculated) -> list[str]:
+    """That the rule needs one vocabulary, where a draft model has another."""
+    draft, model = _speculation(speculated).model, speculated.plain.setup.model
+    if draft is None or abs(draft.vocab_size / model.vocab_size - 1.0) <= _OTHER_VOCABULARY:
+        return []
+    return [
+        f"The rule needs one vocabulary: {draft.name} has {draft.vocab_size:,} tokens, {model.name} "
+        f"{model.vocab_size:,}."
+    ]
+
+
+def _why(speculated: Speculated) -> list[str]:
+    """What the numbers rest on."""
     speculation, setup = _speculation(speculated), speculated.plain.setup
-    notes = [_verdict(speculated)]
+    notes = []
     if speculated.speculating.slots < speculated.plain.slots:
         beside, alone = speculated.speculating.slots, speculated.plain.slots
         notes.append(f"The proposer takes memory: {beside} requests fit beside it, {alone} without.")
@@ -151,13 +174,6 @@ def _notes(speculated: Speculated) -> list[str]:
         f"carries the whole bill, at {setup.price_label}. Assumptions: "
         f"{setup.assumptions.name}."
     )
-    if speculation.model is not None:
-        ratio = speculation.model.vocab_size / setup.model.vocab_size
-        if abs(ratio - 1.0) > _OTHER_VOCABULARY:
-            notes.append(
-                f"The rule needs one vocabulary: {speculation.model.name} has {speculation.model.vocab_size:,} tokens, "
-                f"{setup.model.name} {setup.model.vocab_size:,}."
-            )
     notes += startable_notes([speculated.plain.setup])
     return [*notes, *caveats.remarks(speculated.subjects(), SEEN)]
 

@@ -147,7 +147,7 @@ def test_the_table_has_evenly_spaced_points(y: str) -> None:
     assert speeds == sorted(speeds)
     assert speeds[0] == pytest.approx(front.tokens_per_second_per_user[0], abs=0.06)
     assert table.title.startswith("Llama 3.1 8B on NVIDIA H100 SXM5 80GB: 1000 input tokens, 200 output tokens")
-    assert f"of {len(front)} points" in table.notes[0]
+    assert f"of {len(front)} points" in table.every_note[0]
 
 
 def test_records_and_rows_hold_every_metric() -> None:

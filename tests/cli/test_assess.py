@@ -16,7 +16,7 @@ QUESTION = (*SUBJECT, "--context", 500, "--tokens-per-second", 70, "--utilizatio
 
 
 def test_the_question_that_the_study_opens_with(command: Command) -> None:
-    outcome = command(*QUESTION)
+    outcome = command(*QUESTION, "--why")
     assert outcome.code == 0, outcome.err
     for words in (
         "Llama 3.1 70B on NVIDIA H100",

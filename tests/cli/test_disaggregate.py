@@ -17,10 +17,10 @@ APART = ("disaggregate", "llama_3_8b", "h100_sxm", "--max-accelerators", 2, "--i
 
 
 def test_disaggregate_prints_both_frontiers_and_the_best_fleet(command: Command) -> None:
-    found = command(*APART, "--request-rate", 20, "--ttft", "200 ms", "--tpot", "20 ms")
+    found = command(*APART, "--request-rate", 20, "--ttft", "200 ms", "--tpot", "20 ms", "--why")
     assert found.code == 0, found
     for words in (
-        "$/M aggregated",
+        "aggregated",
         "With a TTFT of at most 200 ms (p90), Poisson arrivals, and nothing filled beyond 80 %: disaggregated",
         "At the promised TPOT of 20 ms (p90) disaggregated serving costs",
         "The cache of a prompt is 262 MB; it moves over the",

@@ -40,7 +40,7 @@ def test_a_recommendation_says_what_any_layout_saves(command: Command) -> None:
     assert isinstance(choices, list)
     assert isinstance(started, dict)
     assert started["dollars_per_hour"] >= choices[0]["dollars_per_hour"]
-    shown = " ".join(command(*words).out.split())
+    shown = " ".join(command(*words, "--why").out.split())
     assert "The cheapest that can be started is " in shown
     assert "an unrestricted layout is " in shown
 
@@ -58,7 +58,7 @@ def test_a_recommendation_says_what_any_layout_saves(command: Command) -> None:
     ],
 )
 def test_a_remark_says_who_is_asked(command: Command, subject: tuple[str, ...], remark: str) -> None:
-    shown = command("frontier", *subject, "--max-accelerators", 4)
+    shown = command("frontier", *subject, "--max-accelerators", 4, "--why")
     assert remark in " ".join(shown.out.split())
 
 

@@ -12,7 +12,7 @@ from tests.cli.conftest import Command, parsed
 
 
 def test_explain_prints_parts_a_bar_and_memory(command: Command) -> None:
-    outcome = command("explain", "llama_3_70b", "h100_sxm", "--tp", 8, "--batch", 32)
+    outcome = command("explain", "llama_3_70b", "h100_sxm", "--tp", 8, "--batch", 32, "--why")
     assert outcome.code == 0
     assert outcome.err == ""
     assert outcome.out.startswith("One decode step of Llama 3.1 70B on 8 x NVIDIA H100 SXM5 80GB\n")

@@ -22,7 +22,7 @@ def test_parts_add_up(command: Command) -> None:
 
 
 def test_terms_are_told(command: Command) -> None:
-    text = command(*BOUGHT, "--utilization", 0.5, "--board-watts", 350, "--host-watts", 100).out
+    text = command(*BOUGHT, "--utilization", 0.5, "--board-watts", 350, "--host-watts", 100, "--why").out
     assert "0.5 of all hours in use; the chip draws 350 W at work, its host 100 W." in text
 
 

@@ -17,7 +17,7 @@ CACHE = ("cache", "llama_3_8b", "h100_sxm", "--tp", 1, "--accelerators", 1)
 
 
 def test_cache_prints_every_tier(command: Command) -> None:
-    found = command(*CACHE, "--turns", 6, "--system-tokens", 500, "--lifetime", "5 min")
+    found = command(*CACHE, "--turns", 6, "--system-tokens", 500, "--lifetime", "5 min", "--why")
     assert found.code == 0, found
     for words in (
         "computing",

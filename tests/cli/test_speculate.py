@@ -23,7 +23,7 @@ MTP = ("speculate", "deepseek_v3_nvfp4", "b200", "--tp", "8", "--mtp")
 
 
 def test_a_draft_model_by_requests_in_flight(command: Command) -> None:
-    outcome = command(*DRAFTED)
+    outcome = command(*DRAFTED, "--why")
     assert (outcome.code, outcome.err) == (0, "")
     for words in (
         *("tp8", "draft model Llama 3.1 8B", "acceptance 0.8, at most 5 drafted", "speed-up", "drafted", "$/M plain"),
@@ -73,7 +73,7 @@ def test_rounds_of_one_length_are_slower_where_they_do_not_pay(command: Command)
     for slow, best in zip(fixed["rows"], free["rows"], strict=True):
         assert slow["speedup"] <= best["speedup"] * (1.0 + 1e-9)
         assert slow["concurrency"] == best["concurrency"]
-    text = " ".join(command(*low, "--draft-length", 4).out.split())
+    text = " ".join(command(*low, "--draft-length", 4, "--why").out.split())
     assert "4 drafted in every round, which gives 1.94 tokens" in text
     assert "every round has the same number of proposals, as engines run it" in text
     assert "Elsewhere it costs speed, 0." in text
@@ -119,7 +119,7 @@ def test_csv_and_markdown_to_a_file(command: Command) -> None:
     ],
 )
 def test_every_proposer(command: Command, arguments: tuple[str, ...], words: str) -> None:
-    outcome = command(*arguments)
+    outcome = command(*arguments, "--why")
     assert outcome.code == 0
     assert words in outcome.out.replace("\n", " ").replace("  ", " ")
 

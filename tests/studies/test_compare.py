@@ -109,7 +109,7 @@ def test_a_series_that_fits_nowhere_is_reported() -> None:
     table = compare.comparison_table(result, [20.0, 50.0])
     assert [row[0] for row in table.rows] == ["l4", "h100_sxm"]
     assert "nothing fits" in table.rows[0]
-    assert f"l4: {result.missing['l4']}" in table.notes
+    assert f"l4: {result.missing['l4']}" in table.every_note
     record = json.loads(json_text(compare.comparison_record(result, [20.0])))
     assert [one["label"] for one in record["series"]] == ["l4", "h100_sxm"]
     assert record["series"][0] == {"label": "l4", "points": [], "reason": result.missing["l4"]}

@@ -89,10 +89,9 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     table = scenario_table(result)
     assert table.columns == ("series", "speed", "MFU")
     assert len(table.rows) == 2
-    assert table.notes[0] == (
-        "NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour, on-demand, 2026-05. Assumptions: profiles/hopper."
-    )
-    assert any("of measured TPOTs lie" in note for note in table.notes)
+    assert table.notes[0] == "NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour, on-demand, 2026-05."
+    assert table.why[0] == "Assumptions: profiles/hopper."
+    assert any("of measured TPOTs lie" in note for note in table.every_note)
     # Of all points: intervals are no narrower than those of what the points have in common.
     (points,) = wide.frontier.subjects()
     spread = caveats.ends(points, caveats.STEP)["milliseconds"]
@@ -116,7 +115,7 @@ def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
         "sources:", "figure: {title: A}\nsources:"
     )
     result = run(write(text))
-    assert scenario_table(result).notes == ()
+    assert scenario_table(result).every_note == ()
     assert "low" not in csv_text(result_frame(result)).splitlines()[0]
     assert "low" not in str(result_record(result)["curves"])
 

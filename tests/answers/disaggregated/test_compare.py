@@ -301,7 +301,7 @@ def test_the_verdict_says_where_and_by_how_much() -> None:
     assert text.startswith(
         "With a TTFT of at most 200 ms (p90), arrivals of variation 4, and nothing filled beyond 70 %"
     )
-    notes = " ".join(disaggregated.comparison_table(promised).notes)
+    notes = " ".join(disaggregated.comparison_table(promised).every_note)
     assert "At the promised TPOT of 10 ms (p90) disaggregated serving costs $" in notes
 
 
