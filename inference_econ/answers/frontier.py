@@ -1,4 +1,4 @@
-"""What nothing beats in both speed and cost, and the fastest step of each instance."""
+"""What nothing beats in both speed and cost of decode steps alone, and the fastest step of each instance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST = 1e12
 _LARGEST_INSTANCE = 2.0**18
 
 
-def frontier(
+def decode_frontier(
     setup: Setup,
     traffic: Traffic,
     space: Space | None = None,
@@ -31,7 +31,7 @@ def frontier(
     sampling: Sampling | None = None,
     progress: Progress | None = None,
 ) -> Frontier:
-    """The cost-speed frontier of a model on a chip (``inference_econ.frontier``).
+    """The cost-speed frontier of decode steps alone, without prefill (``inference_econ.decode_frontier``).
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def frontier(
 
     Examples
     --------
-    >>> front = frontier(Setup.of("llama_3_8b", "h100_sxm"), Traffic(context=1000), Space(max_accelerators=2))
+    >>> front = decode_frontier(Setup.of("llama_3_8b", "h100_sxm"), Traffic(context=1000), Space(max_accelerators=2))
     >>> front.fastest().accelerators
     2.0
     """

@@ -1,6 +1,7 @@
 """What other packages may use; see ``__init__.py``."""
 
 from . import fastest as fastest
+from .choosable import Choosable as Choosable
 from .every_plan import PlanTable as PlanTable
 from .every_plan import candidates as candidates
 from .every_plan import common_problems as common_problems

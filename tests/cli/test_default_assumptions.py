@@ -23,7 +23,7 @@ MODEL = "falcon_7b"
 SMALL = ("--max-accelerators", 2)
 COMMANDS: dict[str, tuple[object, ...]] = {
     "frontier": SMALL,
-    "frontier --serving": SMALL,
+    "frontier --decode-only": SMALL,
     "explain": (),
     "price": SMALL,
     "recommend": SMALL,
@@ -258,9 +258,9 @@ def test_latencies_have_their_intervals(command: Command, name: str) -> None:
 
 
 def test_services_that_are_full_have_their_intervals(command: Command) -> None:
-    for point in first_record(command, *asked("frontier --serving", "h100_sxm"))["points"]:
+    for point in first_record(command, *asked("frontier", "h100_sxm"))["points"]:
         assert point["tpot_seconds_low"] <= point["tpot_seconds"] <= point["tpot_seconds_high"]
-    assert "tokens_per_second_per_user_low" in command(*asked("frontier --serving", "b200"), "--format", "csv").out
+    assert "tokens_per_second_per_user_low" in command(*asked("frontier", "b200"), "--format", "csv").out
 
 
 def test_compared_points_have_their_intervals(command: Command) -> None:

@@ -12,14 +12,16 @@ import inference_econ as ie
 from tests import asking
 from tests.cli.conftest import Command, parsed
 
-SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 4)
+SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 4, "--decode-only")
 
 
 def test_the_main_job_as_the_readme_shows_it(command: Command, tmp_path: Path) -> None:
-    outcome = command("frontier", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--plot", "frontier.svg")
+    outcome = command(
+        "frontier", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--decode-only", "--plot", "frontier.svg"
+    )
     assert outcome.code == 0
     title, *_ = outcome.out.splitlines()
-    assert title.startswith("Llama 3.1 70B on NVIDIA H100 SXM5 80GB: weights fp8")
+    assert title.startswith("Decode steps alone, no prefill: Llama 3.1 70B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour")
     for head in ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "mostly"):
         assert head in outcome.out
     assert "KV cache reads" in outcome.out

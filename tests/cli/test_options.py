@@ -18,7 +18,7 @@ COMMANDS = {
     "price": ("price", *SMALL),
     "recommend": ("recommend", *SMALL),
     "load": ("load", *ONE),
-    "frontier": ("frontier", *SMALL, "--serving"),
+    "frontier": ("frontier", *SMALL),
 }
 
 
@@ -105,7 +105,6 @@ def test_promises_that_nothing_keeps(refused: Command, name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_layouts_that_do_not_fit(refused: Command, name: str) -> None:
     head, model, hardware, *_ = COMMANDS[name]
-    serving = ("--serving",) if name == "frontier" else ()
     outcome = refused(head, "llama_3_70b", hardware, *serving, "--max-accelerators", 1, code=1)
     assert "alone need 2 accelerators (NVIDIA H100 SXM5 80GB); at most 1 are allowed" in outcome.err
     outcome = refused(head, model, hardware, *serving, "--tp", 3, "--dp", 1, "--pp", 1, code=1)
