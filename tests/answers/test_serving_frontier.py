@@ -15,13 +15,13 @@ from inference_econ.answers.serving_frontier import METRICS, ServiceFrontier, se
 from inference_econ.errors import InputError
 from inference_econ.report import caveats
 from inference_econ.report.page import csv_text
-from inference_econ.report.table import dollars
 from inference_econ.report.serving_frontier import (
     service_frontier_charts,
     service_frontier_frame,
     service_frontier_record,
     service_frontier_table,
 )
+from inference_econ.report.table import dollars
 from inference_econ.serving import Services
 from inference_econ.serving.steady import steady
 from tests import asking
@@ -103,10 +103,7 @@ def test_interference_of_prefill_is_in_the_speed() -> None:
     """Longer prompts slow users down at the same cost per token, though a step is nearly as long."""
     short, long = (offer_of(isl=isl, osl="500", most=2) for isl in ("100", "4000"))
     fronts = [service_frontier(offer) for offer in (short, long)]
-    at_cost = [
-        float(np.interp(1.0, front.dollars, front.tokens_per_second))
-        for front in fronts
-    ]
+    at_cost = [float(np.interp(1.0, front.dollars, front.tokens_per_second)) for front in fronts]
     assert at_cost[1] < 0.85 * at_cost[0]
 
 
@@ -151,7 +148,7 @@ def test_the_table_has_evenly_spaced_points(y: str) -> None:
     assert speeds == sorted(speeds)
     assert speeds[0] == pytest.approx(front.tokens_per_second[0], abs=0.06)
     assert table.title == (
-        "Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2 per GPU-hour; weights bf16, "
+        "Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB ($2 per GPU-hour); weights bf16, "
         "activations bf16, KV bf16; 1000 input tokens, 200 output tokens"
     )
     assert f"of {len(front)} points" in table.notes[0]
@@ -163,7 +160,7 @@ def test_records_and_rows_hold_every_metric() -> None:
     assert isinstance(points, list)
     assert len(points) == len(front)
     names = {
-        *("tokens_per_second", "ttft_seconds", "tpot_seconds", "dollars_per_million_tokens"),
+        *("tokens_per_second_per_user", "ttft_seconds", "tpot_seconds", "dollars_per_million_tokens"),
         *("dollars_per_million_output_tokens", "tokens_per_second_per_accelerator", "tokens_per_second_per_megawatt"),
         *("requests_per_second", "accelerators", "concurrency", "batch", "layout"),
     }
@@ -171,10 +168,10 @@ def test_records_and_rows_hold_every_metric() -> None:
     assert all(set(point) == names for point in points)
     rows = list(csv.DictReader(io.StringIO(csv_text(service_frontier_frame(front)))))
     assert len(rows) == len(front)
-    assert set(rows[0]) == names | {"engine"}
+    assert set(rows[0]) == names - {"layout"} | set(points[0]["layout"])
     assert {point["layout"]["engine"] for point in points} == {row["engine"] for row in rows}
     assert float(rows[3]["tpot_seconds"]) == pytest.approx(points[3]["tpot_seconds"])
-    assert rows[0]["layout"].startswith(("tp", "dp", "pp"))
+    assert float(rows[3]["tp"]) == points[3]["layout"]["tp"]
 
 
 def test_charts_show_the_metric_and_the_first_token() -> None:

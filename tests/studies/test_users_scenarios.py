@@ -23,7 +23,7 @@ SCENARIO = """\
 name: Mine
 ask:
   kind: frontier
-  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, max_accelerators: 4}
+  common: {model: llama_3_8b, hardware: h100_sxm, decode_only: true, isl: 100, osl: 20, max_accelerators: 4}
   series:
     - {label: 16 bits}
     - {label: 8 bits, settings: {weights: fp8}}
