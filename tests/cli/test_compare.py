@@ -12,7 +12,7 @@ import pytest
 
 import inference_econ as ie
 from tests import asking
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, record
 
 SUBJECT = ("compare", "llama_3_8b", "--on", "h100_sxm", "--max-accelerators", 2)
 
@@ -110,6 +110,18 @@ def test_a_series_that_fits_nowhere_is_a_row_with_the_reason(command: Command) -
     assert first["reason"].startswith("nothing fits: the weights of Llama 3.1 70B")
 
 
+def test_services_are_asked_for_as_in_frontier(command: Command) -> None:
+    asked = ("--cached", 1000, "--slots", 16, "--token-budget", 512, "--tpot", 9)
+    outcome = command(*SUBJECT, *asked, "--format", "json")
+    assert outcome.code == 0, outcome.err
+    (series,) = json.loads(outcome.out)["series"]
+    (again,) = (record(command, "frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 2, *asked),)
+    assert series["points"] == again["points"]
+    assert series["promises"] == again["promises"]
+    assert max(point["concurrency"] for point in series["points"]) <= 16 * (1 + 1e-9)
+    assert (series["cached"], series["promises"]["tpot_seconds"]) == (1000.0, pytest.approx(0.009))
+
+
 def test_markdown_goes_to_a_file(command: Command, tmp_path: Path) -> None:
     outcome = command(*SUBJECT, "--format", "markdown", "-o", "a.md")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "wrote a.md\n")
@@ -141,7 +153,13 @@ def test_markdown_goes_to_a_file(command: Command, tmp_path: Path) -> None:
         ([*SUBJECT, "--series", "a: chip.x=1"], "'chip.x=1': write hardware.FIELD=VALUE"),
         ([*SUBJECT, "--series", "a: tp=2", "--series", "a: tp=1"], "--series 'a: tp=1': the label 'a' is taken"),
         ([*SUBJECT, "--speed", "0"], "'--speed': 0.0 is not in the range x>0"),
-        ([*SUBJECT, "--context", "1", "--isl", "1"], "give either --context, or --isl and --osl, not both"),
+        ([*SUBJECT, "--decode-only", "--context", "1", "--isl", "1"], "give either --context, or --isl and --osl, not both"),
+        ([*SUBJECT, "--context", "1"], "--context is said of decode steps alone; add --decode-only"),
+        ([*SUBJECT, "--batch", "1"], "--batch is said of decode steps alone; add --decode-only"),
+        ([*SUBJECT, "--decode-only", "--ttft", "500"], "--ttft is said of services, and --decode-only counts"),
+        ([*SUBJECT, "--grid", "paper", "--slots", "5"], "--slots is said of services, and --grid paper counts"),
+        ([*SUBJECT, "--series", "a: batch=3"], "a: batch is said of decode steps alone, .*; add decode_only: true"),
+        ([*SUBJECT, "--series", "a: decode_only=true"], "some series count decode steps alone, others services"),
         ([*SUBJECT, "--plot", "a.gif"], r"a\.gif: a picture's name must end in"),
         (
             ["compare", "llama_3_8b", "--on", "h100_sxm", "--tp", "3"],
