@@ -118,7 +118,7 @@ def test_services_are_asked_for_as_in_frontier(command: Command) -> None:
     (again,) = (record(command, "frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 2, *asked),)
     assert series["points"] == again["points"]
     assert series["promises"] == again["promises"]
-    assert max(point["concurrency"] for point in series["points"]) <= 16 * (1 + 1e-9)
+    assert max(point["concurrency"] for point in series["points"]) <= 16 * (1 + 1e-6)
     assert (series["cached"], series["promises"]["tpot_seconds"]) == (1000.0, pytest.approx(0.009))
 
 
@@ -153,7 +153,7 @@ def test_markdown_goes_to_a_file(command: Command, tmp_path: Path) -> None:
         ([*SUBJECT, "--series", "a: chip.x=1"], "'chip.x=1': write hardware.FIELD=VALUE"),
         ([*SUBJECT, "--series", "a: tp=2", "--series", "a: tp=1"], "--series 'a: tp=1': the label 'a' is taken"),
         ([*SUBJECT, "--speed", "0"], "'--speed': 0.0 is not in the range x>0"),
-        ([*SUBJECT, "--decode-only", "--context", "1", "--isl", "1"], "give either --context, or --isl and --osl, not both"),
+        ([*SUBJECT, "--context", "1", "--isl", "1"], "give either --context, or --isl and --osl, not both"),
         ([*SUBJECT, "--context", "1"], "--context is said of decode steps alone; add --decode-only"),
         ([*SUBJECT, "--batch", "1"], "--batch is said of decode steps alone; add --decode-only"),
         ([*SUBJECT, "--decode-only", "--ttft", "500"], "--ttft is said of services, and --decode-only counts"),

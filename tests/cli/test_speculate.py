@@ -167,7 +167,7 @@ def test_price_and_recommend_with_speculation(command: Command) -> None:
     first = [json.loads(command(*promised, *more, "--format", "json").out) for more in ((), ("--eagle",))]
     costs = [record["choices"][0]["dollars_per_hour"] for record in first]
     assert costs[1] < costs[0]
-    assert "EAGLE head, acceptance 0.8" in command(*promised, "--eagle").out.replace("\n", " ")
+    assert "EAGLE head, acceptance 0.8" in " ".join(command(*promised, "--eagle").out.split())
 
 
 SMALL = ("speculate", "llama_3_8b", "h100_sxm")
