@@ -13,19 +13,11 @@ from inference_econ.answers.explain import Explanation
 from inference_econ.engine import MACHINE, OperatorCosts, Setup, StepCosts
 from inference_econ.inputs import Quantity
 from inference_econ.report import caveats
+from inference_econ.report.heading import heading
 from inference_econ.report.page import Bar, Block, Page
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.startable import nobody_starts, startable_notes, started
-from inference_econ.report.table import (
-    PART_NAMES,
-    Table,
-    amount,
-    dollars,
-    formats_label,
-    layout_label,
-    remarks,
-    warnings,
-)
+from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, warnings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,12 +71,27 @@ def explain_table(explanation: Explanation) -> Table:
     )
     rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
     return Table(
-        explanation.title,
+        explain_title(explanation),
         ("part", "ms", "share %"),
         rows,
         _explain_notes(explanation),
         _explain_why(explanation),
     )
+
+
+def explain_title(explanation: Explanation) -> str:
+    """What is counted, of what, at which context, in one line."""
+    phase = "decode" if explanation.prompt is None else "prefill"
+    counted = f"One {phase} step on {explanation.accelerators:g} GPU{'s' if explanation.accelerators > 1 else ''}"
+    return heading(counted, [explanation.setup], [_length(explanation)])
+
+
+def _length(explanation: Explanation) -> str:
+    """What is cached before the step, and what a prompt adds."""
+    setup = explanation.setup
+    shared = f" ({setup.shared_prefix:g} in common)" if setup.shared_prefix else ""
+    context = f"context {setup.context:g}{shared}"
+    return context if explanation.prompt is None else f"{explanation.prompt:g} prompt tokens after {context} cached"
 
 
 def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
@@ -97,17 +104,12 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         else f"${dollars(explanation.dollars)} per million {kind} tokens"
     )
     speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
-    length = f"context {setup.context:g}"
-    if setup.shared_prefix:
-        length += f" ({setup.shared_prefix:g} in common)"
     if explanation.prompt is not None:
         speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
-        length = f"{length} cached before"
     replicas = float(explanation.layout["dp"])
     each = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
     return (
-        f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{each}, "
-        f"{length}, {formats_label(setup.precision)}, KV {setup.precision.kv}.",
+        f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{each}.",
         f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         *nobody_starts([setup]),
         *caveats.warnings(explanation.subjects()),

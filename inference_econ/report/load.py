@@ -93,7 +93,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     setup, fleet = sheet.service.setup, fleet_label(sheet.service, sheet.replicas)
     subjects = under_load((point.sheet.service, point.load) for point in points)
     notes = [
-        f"{fleet}, at {setup.price_label}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not.",
+        f"{fleet}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not.",
         *_saturation(points),
         *nobody_starts([setup]),
         *caveats.warnings(subjects),
@@ -104,7 +104,8 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     why += startable_notes([setup])
     why += caveats.remarks(subjects, SEEN)
     least = ("in flight", "good/s", "$/M output", "TPOT p50 ms", "TTFT p50 ms")
-    return Table(service_title(sheet.service), tuple(columns), tuple(rows), tuple(notes), tuple(why), least)
+    title = service_title("A fleet under load", [sheet.service], promises=targets)
+    return Table(title, tuple(columns), tuple(rows), tuple(notes), tuple(why), least)
 
 
 def _saturation(points: Sequence[LoadPoint]) -> list[str]:

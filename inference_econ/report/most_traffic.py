@@ -15,7 +15,8 @@ from inference_econ.formulas import money
 from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import fleet_record
 from inference_econ.report.page import Page
-from inference_econ.report.recommend import choice_record, targets_record
+from inference_econ.report.recommend import choice_record
+from inference_econ.report.record import targets_record
 from inference_econ.report.service import SEEN, layout_of, milliseconds, service_title
 from inference_econ.report.startable import nobody_starts, startable_notes, with_engines
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
@@ -71,11 +72,8 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
     if apart is not None:
         rows.append((apart.load.requests_per_second, _apart_row(apart, which), layout_of(services[-1])))
     rows.sort(key=lambda row: -row[0])
-    on = "" if several else f" on {chips.pop()}"
-    subjects, setups = (
-        under_load((choice.service, choice.load) for choice in page.choices),
-        [service.setup for service in services],
-    )
+    subjects = under_load((choice.service, choice.load) for choice in page.choices)
+    setups = [service.setup for service in services]
     notes = (
         f"The most requests for {page.means.text}, {_within(page.targets)}; binding: what a little more would break.",
         *nobody_starts(setups),
@@ -88,8 +86,9 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
         *caveats.remarks(subjects, SEEN),
     )
     least = ("engine", "tokens/s", "instances", "busy %", "rented", "$/M output")
+    title = service_title(f"Most requests for {page.means.text}", services, promises=page.targets)
     lines = tuple(row if several else row[1:] for _, row, _ in rows)
-    table = Table(f"{service_title(services[0])}{on}", columns, lines, notes, why, least)
+    table = Table(title, columns, lines, notes, why, least)
     return with_engines(table, [layout for _, _, layout in rows], setups)
 
 

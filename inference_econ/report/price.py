@@ -64,7 +64,7 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     rows.append(tuple(total))
     setup = sheet.service.setup
     notes = [
-        f"{fleet_label(sheet.service, sheet.replicas)}, at {setup.price_label}.",
+        f"{fleet_label(sheet.service, sheet.replicas)}.",
         *load_notes(sheet.load, sheet.replicas),
         *([] if api is None else [break_even(sheet, api)]),
         *nobody_starts([setup]),
@@ -77,7 +77,9 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
         *startable_notes([setup]),
         *caveats.remarks(sheet.subjects(), SEEN),
     ]
-    return Table(service_title(sheet.service), columns, tuple(rows), tuple(notes), tuple(why), ("$/M when full",))
+    rate = sheet.load.requests_per_second * sheet.replicas
+    title = service_title("Prices of tokens", [sheet.service], rate=rate)
+    return Table(title, columns, tuple(rows), tuple(notes), tuple(why), ("$/M when full",))
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:

@@ -21,6 +21,7 @@ from inference_econ.report.serving_frontier import (
     service_frontier_record,
     service_frontier_table,
 )
+from inference_econ.report.table import dollars
 from inference_econ.serving import Services
 from inference_econ.serving.steady import steady
 from tests import asking
@@ -54,7 +55,7 @@ def test_no_state_of_any_layout_beats_a_point(name: str, data: st.DataObject) ->
     speed = 1.0 / states.tpot_seconds[row, column]
     each = states.requests_per_second[row, column] / front.deployments.plans.accelerators[row]
     output = each * front.deployments.requests.osl.mean
-    beaten = (front.tokens_per_second_per_user >= speed * (1 - 1e-12)) & (
+    beaten = (front.tokens_per_second >= speed * (1 - 1e-12)) & (
         front.tokens_per_second_per_accelerator >= output * (1 - 1e-12)
     )
     assert beaten.any()
@@ -64,7 +65,7 @@ def test_no_state_of_any_layout_beats_a_point(name: str, data: st.DataObject) ->
 def test_points_are_ordered_and_none_beats_another(name: str) -> None:
     front = front_of(name)
     assert len(front) > 20
-    assert (np.diff(front.tokens_per_second_per_user) > 0).all()
+    assert (np.diff(front.tokens_per_second) > 0).all()
     assert (np.diff(front.dollars_per_million_tokens) > 0).all()
     assert (np.diff(front.tokens_per_second_per_accelerator) < 0).all()
     megawatt = front.tokens_per_second_per_megawatt
@@ -88,12 +89,13 @@ def test_metrics_by_hand() -> None:
     """2 dollars an hour, 700 W, 1000 and 200 tokens."""
     front = front_of()
     chips, rate = front.plans.accelerators, front.requests_per_second
-    np.testing.assert_allclose(front.tokens_per_second_per_user, 1.0 / front.tpot_seconds)
+    np.testing.assert_allclose(front.tokens_per_second, 1.0 / front.tpot_seconds)
     np.testing.assert_allclose(front.tokens_per_second_per_accelerator, 200.0 * rate / chips)
-    np.testing.assert_allclose(front.dollars_per_million_output_tokens, 1e6 * 2.0 * chips / 3600.0 / (200.0 * rate))
+    np.testing.assert_allclose(front.dollars, 1e6 * 2.0 * chips / 3600.0 / (200.0 * rate))
     np.testing.assert_allclose(front.dollars_per_million_tokens, 1e6 * 2.0 * chips / 3600.0 / (1200.0 * rate))
     np.testing.assert_allclose(front.metric("power"), 200.0 * rate / chips / 700.0 * 1e6)
-    np.testing.assert_array_equal(front.metric("cost"), front.dollars_per_million_tokens)
+    np.testing.assert_array_equal(front.metric("cost"), front.dollars)
+    np.testing.assert_array_equal(front.metric("blended"), front.dollars_per_million_tokens)
     np.testing.assert_array_equal(front.metric("throughput"), front.tokens_per_second_per_accelerator)
 
 
@@ -101,10 +103,7 @@ def test_interference_of_prefill_is_in_the_speed() -> None:
     """Longer prompts slow users down at the same cost per token, though a step is nearly as long."""
     short, long = (offer_of(isl=isl, osl="500", most=2) for isl in ("100", "4000"))
     fronts = [service_frontier(offer) for offer in (short, long)]
-    at_cost = [
-        float(np.interp(1.0, front.dollars_per_million_output_tokens, front.tokens_per_second_per_user))
-        for front in fronts
-    ]
+    at_cost = [float(np.interp(1.0, front.dollars, front.tokens_per_second)) for front in fronts]
     assert at_cost[1] < 0.85 * at_cost[0]
 
 
@@ -112,7 +111,7 @@ def test_a_cheaper_chip_moves_costs_only() -> None:
     offer = OFFERS["dense"]()
     half = service_frontier(replace(offer, setup=replace(offer.setup, price=1.0)))
     front = service_frontier(offer)
-    np.testing.assert_array_equal(half.tokens_per_second_per_user, front.tokens_per_second_per_user)
+    np.testing.assert_array_equal(half.tokens_per_second, front.tokens_per_second)
     np.testing.assert_allclose(2.0 * half.dollars_per_million_tokens, front.dollars_per_million_tokens)
 
 
@@ -126,7 +125,7 @@ def test_power_needs_watts() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="y: got 'carbon'; allowed: cost, throughput, power"):
+    with pytest.raises(InputError, match="y: got 'carbon'; allowed: cost, blended, throughput, power"):
         front_of().metric("carbon")  # type: ignore[arg-type]
     one = asking.offer("llama_3_8b", "h100_sxm", OFFERS["dense"]().requests.replace(osl="1"), price=2.0)
     with pytest.raises(InputError, match="osl must be more than 1 token for a speed, got 1"):
@@ -140,14 +139,19 @@ def test_bad_input() -> None:
 def test_the_table_has_evenly_spaced_points(y: str) -> None:
     front = front_of()
     table = service_frontier_table(front, y)  # type: ignore[arg-type]
-    heads = {"cost": "$/M tokens", "throughput": "tok/s per GPU", "power": "tok/s per MW"}
-    assert table.columns[:3] == ("tokens/s per user", heads[y], "$/M output")
-    assert 10 <= len(table.rows) <= 14
-    speeds = [float(row[0]) for row in table.rows]
+    heads = {"cost": "TTFT ms", "blended": "$/M tokens in+out", "throughput": "tok/s per GPU", "power": "tok/s per MW"}
+    assert table.columns[:3] == ("tokens/s per user", "$/M output tokens", heads[y])
+    assert 10 <= len(table.rows) <= 15
+    speeds = [float(row[0].removesuffix(" *")) for row in table.rows]
+    (starred,) = (row for row in table.rows if row[0].endswith("*"))
+    assert starred[1] == dollars(front.preferred().dollars_per_million_output_tokens)
     assert speeds == sorted(speeds)
-    assert speeds[0] == pytest.approx(front.tokens_per_second_per_user[0], abs=0.06)
-    assert table.title.startswith("Llama 3.1 8B on NVIDIA H100 SXM5 80GB: 1000 input tokens, 200 output tokens")
-    assert f"of {len(front)} points" in table.every_note[0]
+    assert speeds[0] == pytest.approx(front.tokens_per_second[0], abs=0.06)
+    assert table.title == (
+        "Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB ($2 per GPU-hour); weights bf16, "
+        "activations bf16, KV bf16; 1000 input tokens, 200 output tokens"
+    )
+    assert f"of {len(front)} points" in table.notes[0]
 
 
 def test_records_and_rows_hold_every_metric() -> None:
@@ -164,10 +168,10 @@ def test_records_and_rows_hold_every_metric() -> None:
     assert all(set(point) == names for point in points)
     rows = list(csv.DictReader(io.StringIO(csv_text(service_frontier_frame(front)))))
     assert len(rows) == len(front)
-    assert set(rows[0]) == names | {"engine"}
+    assert set(rows[0]) == names - {"layout"} | set(points[0]["layout"])
     assert {point["layout"]["engine"] for point in points} == {row["engine"] for row in rows}
     assert float(rows[3]["tpot_seconds"]) == pytest.approx(points[3]["tpot_seconds"])
-    assert rows[0]["layout"].startswith(("tp", "dp", "pp"))
+    assert float(rows[3]["tp"]) == points[3]["layout"]["tp"]
 
 
 def test_charts_show_the_metric_and_the_first_token() -> None:
