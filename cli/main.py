@@ -26,6 +26,7 @@ from . import (
     prefix_cache,
     price,
     recommend,
+    renamed,
     sampling_rule,
     scenario,
     speculate,
@@ -91,7 +92,11 @@ def run() -> None:
             warnings.simplefilter("error", RuntimeWarning)
             code = app(standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        gone = renamed.no_such_option(error) if isinstance(error, click.NoSuchOption) else None
+        if gone is None:
+            error.show()
+        else:
+            click.echo(f"Error: {gone}", err=True)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)

@@ -1,0 +1,23 @@
+"""Options that are gone, and what to type in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from inference_econ.errors import InputError
+
+#: What is said of an option that is gone, by command ("" is every command) and by its name.
+RENAMED: Mapping[str, Mapping[str, str]] = {
+    "frontier": {
+        "--serving": "services are what 'frontier' shows now: leave it out; decode steps alone are --decode-only",
+    },
+}
+
+
+def no_such_option(error: click.NoSuchOption) -> InputError | None:
+    """The message for an option that is gone, with what to type; None for one that never was."""
+    command = "" if error.ctx is None else error.ctx.command.name or ""
+    told = {**RENAMED.get("", {}), **RENAMED.get(command, {})}.get(error.option_name)
+    return None if told is None else InputError(f"there is no {error.option_name} any more: {told}")
