@@ -29,7 +29,8 @@ def frontier(every_plan: bool, output: options.Output, **choices: Any) -> None:
     """Tokens/s per user against $ per million output tokens: what nothing beats in both.
 
     MODEL and HARDWARE are names (see 'inference-econ models' and 'inference-econ hardware') or paths to YAML files.
-    Degrees that are pinned (--tp ... --accelerators) need not be on the grid; all others are tried. With --serving the
+    Degrees and --batch that are given need not be on the grid. As soon as one of --tp, --pp and --dp is given, the
+    others are 1; --dp any tries all. With --serving the
     points are services: every layout in continuous batching, with the prefill of its requests.
     """
     if serving_frontier.wanted(choices, every_plan=every_plan):

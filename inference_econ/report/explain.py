@@ -85,6 +85,8 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     )
     speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
     length = f"context {setup.context:g}"
+    if setup.spread:
+        length += f" on average, of answers of {setup.spread:g}"
     if setup.shared_prefix:
         length += f" ({setup.shared_prefix:g} in common)"
     if explanation.prompt is not None:

@@ -8,13 +8,13 @@ from inference_econ._types import Progress
 from inference_econ.answers.assess import Assessment, assess
 from inference_econ.answers.frontier import frontier
 from inference_econ.answers.operating_point import Observation
-from inference_econ.engine import ACCEPTANCE, PROPOSERS, Pins, Setup, Space, Speculation
+from inference_econ.engine import ACCEPTANCE, PROPOSERS, Pins, Setup, Space, Speculation, instance_pins
 from inference_econ.errors import InputError
-from inference_econ.inputs import AssessAsk, Settings, Traffic, catalog, profiles
+from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, AssessAsk, Settings, Traffic, catalog, profiles
 from inference_econ.search import Frontier, Sampling
 
 #: What a scenario assumes where neither the caller nor its file says.
-DEFAULTS = Settings(grid="whole", pipeline=True, isl=2000, osl=500)
+DEFAULTS = Settings(grid="whole", pipeline=True, isl=DEFAULT_ISL, osl=DEFAULT_OSL)
 
 
 def with_defaults(settings: Settings) -> Settings:
@@ -70,14 +70,15 @@ def frontier_of(settings: Settings, *, progress: Progress | None = None) -> Fron
     traffic = Traffic(
         context=filled.context, isl=filled.isl, osl=filled.osl, max_tokens_per_second=filled.max_tokens_per_second
     )
-    space = Space(_pins(filled), filled.max_accelerators, filled.pipeline, filled.grid)
+    space = Space(_pins(filled), filled.max_instance_gpus, filled.pipeline, filled.grid)
     sampling = None if filled.sampling is None else Sampling(filled.sampling.points, filled.sampling.decades)
     speculation = speculation_of(filled)
     return frontier(setup_of(filled), traffic, space, speculation=speculation, sampling=sampling, progress=progress)
 
 
 def _pins(filled: Settings) -> Pins:
-    return Pins(filled.tp, filled.dp, filled.pp, filled.ep, filled.batch, filled.accelerators)
+    degrees = {name: getattr(filled, name) for name in ("tp", "pp", "dp", "ep")}
+    return instance_pins(degrees, filled.instance_gpus, batch=filled.batch)
 
 
 def speculation_of(settings: Settings) -> Speculation | None:
@@ -132,8 +133,7 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
         If a name or setting cannot be used.
     """
     filled = with_defaults(ask.common)
-    assert filled.accelerators is not None
     traffic = Traffic(context=filled.context, isl=filled.isl, osl=filled.osl)
     fullness = {name: getattr(ask, name) for name in ("utilization", "batch", "throughput")}
-    observed = Observation(ask.tokens_per_second, round(filled.accelerators), **fullness)
+    observed = Observation(ask.tokens_per_second, ask.gpus, **fullness)
     return assess(setup_of(filled), traffic, observed, _pins(filled), progress=progress)

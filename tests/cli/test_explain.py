@@ -20,7 +20,7 @@ def test_explain_prints_parts_a_bar_and_memory(command: Command) -> None:
         "weight reads",
         "all-reduce latency",
         "kernel launches",
-        "Layout tp8 (sglang, trtllm, vllm), batch 32, context 2000",
+        "Layout tp8 (sglang, trtllm, vllm), batch 32, context 2250 on average, of answers of 500",
         "Limited by weight reads",
         "tokens/s per user",
         "GB of KV cache",

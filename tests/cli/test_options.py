@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Command, record
 
-SMALL = ("llama_3_8b", "h100_sxm", "--max-accelerators", 2)
+SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2)
 
 
 ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1)
@@ -106,7 +106,7 @@ def test_promises_that_nothing_keeps(refused: Command, name: str) -> None:
 def test_layouts_that_do_not_fit(refused: Command, name: str) -> None:
     head, model, hardware, *_ = COMMANDS[name]
     serving = ("--serving",) if name == "frontier" else ()
-    outcome = refused(head, "llama_3_70b", hardware, *serving, "--max-accelerators", 1, code=1)
+    outcome = refused(head, "llama_3_70b", hardware, *serving, "--max-instance-gpus", 1, code=1)
     assert "alone need 2 accelerators (NVIDIA H100 SXM5 80GB); at most 1 are allowed" in outcome.err
     outcome = refused(head, model, hardware, *serving, "--tp", 3, "--dp", 1, "--pp", 1, code=1)
     assert "no layout of 3 to 3 accelerators divides heads, layers, experts and widths" in outcome.err

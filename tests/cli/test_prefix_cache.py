@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from .conftest import Command
 
-CACHE = ("cache", "llama_3_8b", "h100_sxm", "--tp", 1, "--accelerators", 1)
+CACHE = ("cache", "llama_3_8b", "h100_sxm", "--tp", 1)
 
 
 def test_cache_prints_every_tier(command: Command) -> None:
@@ -93,7 +93,7 @@ def test_the_picture(command: Command, tmp_path: Path) -> None:
         ((*CACHE, "--hit-rate", 1), "a hit rate of 1 leaves less than one new token"),
         ((*CACHE, "--hit-rate", 1.2), "1.2 is not in the range"),
         ((*CACHE, "--tier", "tape"), "unknown tier 'tape'; known: dram, ssd"),
-        (("cache", "llama_3_8b", "tpu_v5e"), "Google TPU v5e lists no link to its host"),
+        (("cache", "llama_3_8b", "tpu_v5e", "--tp", 2), "Google TPU v5e lists no link to its host"),
     ],
 )
 def test_bad_input(refused: Command, arguments: tuple[object, ...], message: str) -> None:

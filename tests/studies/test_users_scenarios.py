@@ -23,7 +23,7 @@ SCENARIO = """\
 name: Mine
 ask:
   kind: frontier
-  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, max_accelerators: 4}
+  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, max_instance_gpus: 4}
   series:
     - {label: 16 bits}
     - {label: 8 bits, settings: {weights: fp8}}
@@ -112,7 +112,7 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
 
 
 def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
-    text = _edited(SCENARIO, ("max_accelerators: 4}", "grid: paper}")).replace(
+    text = _edited(SCENARIO, ("max_instance_gpus: 4}", "grid: paper}")).replace(
         "sources:", "figure: {title: A}\nsources:"
     )
     result = run(write(text))
@@ -124,7 +124,7 @@ def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
 def test_series_may_speculate_in_every_way(write: Write) -> None:
     text = _edited(
         SCENARIO,
-        ("max_accelerators: 4}", "max_accelerators: 4, eagle: true, acceptance: [0.9, 0.7], draft_weights: fp8}"),
+        ("max_instance_gpus: 4}", "max_instance_gpus: 4, eagle: true, acceptance: [0.9, 0.7], draft_weights: fp8}"),
         ("{label: 8 bits, settings: {weights: fp8}}", "{label: n-grams, settings: {ngram: true, draft_weights: null}}"),
     )
     fronts = [curve.frontier for curve in run(write(text)).curves]
@@ -434,7 +434,8 @@ ASSESS = """\
 name: Mine
 ask:
   kind: assess
-  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, accelerators: 1, assumptions: deployable}
+  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, assumptions: deployable}
+  gpus: 1
   tokens_per_second: 50
   batch: 8
 sources:
@@ -470,8 +471,9 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     [
         ("  batch: 8\n", "", "give one of utilization, batch and throughput; given: none"),
         ("  batch: 8\n", "  batch: 8\n  throughput: 9\n", "given: batch, throughput"),
-        ("accelerators: 1", "accelerators: 1.5", "give the accelerators of the server, a whole number"),
-        (", accelerators: 1", "", "give the accelerators of the server, a whole number"),
+        ("gpus: 1", "gpus: 1.5", "gpus"),
+        ("  gpus: 1\n", "", "ask.gpus is missing"),
+        ("osl: 20", "osl: 20, accelerators: 1", "unknown key 'ask.common.accelerators'; it is now 'instance_gpus'"),
         ("isl: 100", "grid: whole, isl: 100", "common: grid cannot be said of a measured server"),
         ("tokens_per_second: 50", "tokens_per_second: 0", "tokens_per_second"),
     ],

@@ -1,0 +1,4 @@
+"""What every command, scenario and question takes where nothing is said."""
+
+#: Lengths of requests [tokens].
+DEFAULT_ISL, DEFAULT_OSL = 2000, 500
