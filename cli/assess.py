@@ -28,7 +28,7 @@ _OBSERVED = ("tokens_per_second", "accelerators", "utilization", "batch", "throu
 )
 @click.option("--batch", type=Number(), help="Or: sequences served at the same time.")
 @click.option("--throughput", type=Number(), help="Or: output tokens per second of the deployment.")
-@click.option("--gpus", "--accelerators", "accelerators", type=COUNT, required=True, help="Chips of the deployment.")
+@click.option("--gpus", "accelerators", type=COUNT, required=True, help="All chips of what was measured.")
 @click.option("--tp", type=COUNT, help="Its accelerators that share attention; the best if not given.")
 @click.option("--dp", type=COUNT, help="Its groups of them in a pipeline stage.")
 @click.option("--pp", type=COUNT, help="Its pipeline stages.")
