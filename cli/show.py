@@ -84,7 +84,7 @@ def remark(text: str, *, quiet: bool) -> None:
 
 def _terminal_text(blocks: Sequence[Block], *, quiet: bool) -> str:
     """Tables, drawings and remarks for the terminal; only tables if it is to be quiet."""
-    from inference_econ.report.page import Bar, Remarks, Sketch
+    from inference_econ.report.page import Bar, Headline, Remarks, Sketch
     from inference_econ.report.table import Table
 
     texts = []
@@ -92,6 +92,8 @@ def _terminal_text(blocks: Sequence[Block], *, quiet: bool) -> str:
         match block:
             case Table():
                 texts.append(_table_text(block, quiet=quiet))
+            case Headline():
+                texts.append("".join(f"{line}\n" for line in block.lines))
             case Sketch() if not quiet:
                 texts.append(_sketch_text(block))
             case Bar() if not quiet:

@@ -2,3 +2,5 @@
 
 #: Lengths of requests [tokens].
 DEFAULT_ISL, DEFAULT_OSL = 2000, 500
+#: Context of decode steps of such requests on average [tokens].
+MEAN_CONTEXT = DEFAULT_ISL + DEFAULT_OSL / 2

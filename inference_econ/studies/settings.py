@@ -5,12 +5,22 @@ from __future__ import annotations
 from functools import lru_cache
 
 from inference_econ._types import Progress
-from inference_econ.answers.assess import Assessment, assess
+from inference_econ.answers.assess import assess
+from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.frontier import frontier
-from inference_econ.answers.operating_point import Observation
+from inference_econ.answers.operating_point import Observation, instances_of
 from inference_econ.engine import ACCEPTANCE, PROPOSERS, Pins, Setup, Space, Speculation, instance_pins
 from inference_econ.errors import InputError
-from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, AssessAsk, Settings, Traffic, catalog, profiles
+from inference_econ.inputs import (
+    DEFAULT_ISL,
+    DEFAULT_OSL,
+    MEAN_CONTEXT,
+    AssessAsk,
+    Settings,
+    Traffic,
+    catalog,
+    profiles,
+)
 from inference_econ.search import Frontier, Sampling
 
 #: What a scenario assumes where neither the caller nor its file says.
@@ -132,8 +142,11 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
     InputError
         If a name or setting cannot be used.
     """
-    filled = with_defaults(ask.common)
-    traffic = Traffic(context=filled.context, isl=filled.isl, osl=filled.osl)
+    given, filled = ask.common, with_defaults(ask.common)
+    pins = _pins(filled)
+    lengths = given.isl is not None or given.osl is not None
+    context = filled.context if filled.context is not None or lengths else MEAN_CONTEXT
+    traffic = Traffic(isl=filled.isl, osl=filled.osl) if lengths else Traffic(context=context)
     fullness = {name: getattr(ask, name) for name in ("utilization", "batch", "throughput")}
-    observed = Observation(ask.tokens_per_second, ask.gpus, **fullness)
-    return assess(setup_of(filled), traffic, observed, _pins(filled), progress=progress)
+    observed = Observation(ask.tokens_per_second, ask.gpus, **fullness, instances=instances_of(ask.gpus, pins))
+    return assess(setup_of(filled), traffic, observed, pins, progress=progress)

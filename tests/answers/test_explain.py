@@ -257,9 +257,7 @@ def test_states_of_recurrent_layers_stand_apart_from_the_cache() -> None:
 
 def test_formats_of_groups_replicas_and_what_ifs_are_told() -> None:
     oss = explain.explain_table(asking.explain("gpt_oss_120b", "h100_sxm", tp=2, dp=4, batch=32)).notes
-    assert (
-        "batch 32 (8 for each of 4 replicas of attention), context 2250 on average, of answers of 500, weig" in oss[0]
-    )
+    assert "batch 32 (8 for each of 4 replicas of attention), context 2250 on average, of answers of 500, w" in oss[0]
     assert "weights bf16, experts mxfp4, KV " in oss[0]
     assert "mxfp4 experts run on the bf16 units of this chip." in oss
     plain = explain.explain_table(asking.explain("deepseek_v3", "h200_sxm", tp=8, batch=8)).notes
