@@ -97,3 +97,29 @@ def test_an_old_name_is_answered_with_the_new_one(
 def test_lengths_say_nothing_of_a_prefill_step(refused: Command) -> None:
     outcome = refused("explain", "llama_3_8b", "h100_sxm", "--prefill", 1000, "--osl", 100)
     assert "--osl says how long requests are that decode; --prefill reads so many tokens by itself" in outcome.err
+
+
+def test_which_layout_was_picked_is_said_with_the_rule(command: Command) -> None:
+    subject = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 4)
+    for name, asked, rule in (
+        ("load", ("--rates", 2), "tp1: the cheapest per token when full, of 3 layouts; --tp, --pp, --dp and --ep take"),
+        ("load", ("--rates", 2, "--tpot", 5), "when full that keeps the promises, of 3 layouts"),
+        ("load", ("--rates", 2, "--tpot", 1), "when full, as none keeps the promises, of 3 layouts"),
+        ("load", ("--rates", 2, "--tp", 2), "tp2: the only layout that is left open and fits."),
+        ("price", ("--request-rate", 2), "tp1: the cheapest fleet that serves this rate, of 3 layouts"),
+        ("price", ("--replicas", 2, "--tpot", 50), "fleet of 2 instances that serves this rate and keeps the promises"),
+        ("recommend", ("--request-rate", 2), "Of 3 layouts, each with the fewest instances that serve this rate and"),
+        ("launch", ("--request-rate", 2, "--to", "vllm"), "picked: the cheapest fleet of 'recommend', of 3 layouts;"),
+    ):
+        outcome = command(name, *subject, *asked)
+        assert rule in " ".join(outcome.out.split()), outcome
+    found = record(command, "load", *subject, "--rates", 2)
+    assert found["picked"] == {"rule": "the cheapest per token when full", "layouts": 3}
+
+
+def test_a_fleet_of_two_pools_says_by_which_rule_it_is_the_best(command: Command) -> None:
+    asked = ("disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 1)
+    cheapest = " ".join(command(*asked, "--request-rate", 4).out.split())
+    assert "It is the cheapest at this rate within the promises, of 1 pair of layouts in all ratios." in cheapest
+    most = " ".join(command(*asked, "--gpus", 4).out.split())
+    assert "It serves the most requests within the promises, of 1 pair " in most
