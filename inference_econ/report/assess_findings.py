@@ -61,7 +61,9 @@ def _beside_others(assessment: Assessment) -> str:
     gap, kind = assessment.anywhere, "decode steps" if assessment.requests is None else "services"
     if gap.verdict == "on":
         return f"ON THE FRONTIER of {kind} of any size, within {100 * NEAR:.0f} %."
-    return f"{gap.verdict.upper()} the frontier of {kind} of any size: {_in_short(gap)}.".replace("AHEAD", "AHEAD OF")
+    where = "BEHIND" if gap.verdict == "behind" else "AHEAD OF"
+    doubt = "; predictions are uncertain by more" if gap.certain is False else ""
+    return f"{where} the frontier of {kind} of any size: {_in_short(gap)}{doubt}."
 
 
 def _in_short(gap: Gap) -> str:
