@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @options.subject
 @options.traffic
 @click.option("--decode-on", type=Name("hardware"), help="Decode on another kind of hardware.")
-@click.option("--gpus", "--accelerators", type=COUNT, help="The best fleet of so many chips instead of for a rate.")
+@click.option("--gpus", type=COUNT, help="The best fleet of so many chips instead of for a rate.")
 @options.budget
 @click.option(
     "--transfer",

@@ -6,9 +6,11 @@ from typing import Any
 
 import click
 
+from inference_econ.errors import InputError
+
 from . import options, show
 from .help import Command, example
-from .parameters import NON_NEGATIVE, POSITIVE
+from .parameters import POSITIVE
 
 
 @click.command(
@@ -20,7 +22,7 @@ from .parameters import NON_NEGATIVE, POSITIVE
 @options.degrees
 @click.option("--batch", type=POSITIVE, default=1, show_default=True, help="Sequences decoded together.")
 @click.option("--cut", type=click.Choice(["1d", "2d"]), default="1d", show_default=True, help="How matrices are cut.")
-@click.option("--context", type=NON_NEGATIVE, help="Cached tokens per sequence [default: 2000; with --prefill 0].")
+@options.mean_lengths
 @options.shared_prefix
 @click.option("--prefill", type=POSITIVE, help="Explain a prefill step that reads so many prompt tokens.")
 @click.option(
@@ -31,16 +33,39 @@ from .parameters import NON_NEGATIVE, POSITIVE
 )
 @options.output
 def explain(operators: bool | None, prefill: float | None, output: options.Output, **choices: Any) -> None:
-    """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory."""
+    """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory.
+
+    A decode step sees the mean context of --isl and --osl, as in 'frontier', or --context; with --prefill nothing is
+    cached before but --context. MODEL and HARDWARE as in 'frontier'.
+    """
     from inference_econ.answers.explain import explain
     from inference_econ.report.explain import ExplanationPage
 
+    context, spread = _contexts(choices, prefill)
     explanation = explain(
         options.setup(choices),
         options.pins(choices),
-        context=choices["context"],
+        context=context,
         prompt=prefill,
         cut=choices["cut"],
         shared_prefix=choices["shared_prefix"],
+        spread=spread,
     )
     show.emit(ExplanationPage(explanation, operators), output)
+
+
+def _contexts(choices: options.Choices, prefill: float | None) -> tuple[float | None, float]:
+    """The context that the step sees, and how far contexts are spread around it [tokens].
+
+    Raises
+    ------
+    InputError
+        If lengths of requests are given for a prefill step.
+    """
+    if prefill is None:
+        traffic = options.mean_traffic(choices)
+        return traffic.mean_context, traffic.spread
+    stray = next((name for name in ("isl", "osl") if choices[name] is not None), None)
+    if stray is not None:
+        raise InputError(f"--{stray} says how long requests are that decode; --prefill reads so many tokens by itself")
+    return choices["context"], 0.0

@@ -22,6 +22,8 @@ _WRITING = (
     "answer", "hardware", "to", "form", "size", "version", "number", "model_id", "longest", "generator", "image",
     "output", "quiet", "why",
 )  # fmt: skip
+#: Where an answer comes from that no file holds.
+_HERE = "command line"
 #: What a deployment can be written as.
 FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo")
 
@@ -89,7 +91,16 @@ def _deployment(choices: options.Choices) -> Deployment:
     parts = [saved_services.part(saved, part) for part in chosen.parts]
     served = plan.weights(parts[0].service, choices["model_id"])
     made = plan.instances(runner, parts, served, choices["longest"])
-    return plan.Deployment(made, chosen.load, chosen.expected, choices["generator"])
+    return plan.Deployment(made, chosen.load, chosen.expected, choices["generator"], _pick(saved, choices["number"]))
+
+
+def _pick(saved: Answer, number: int | None) -> str:
+    """Which deployment of an answer it is, in words."""
+    if saved.origin != _HERE:
+        return f"choice {number or 1} of {saved.origin}"
+    which = "the cheapest fleet" if number in (None, 1) else f"the cheapest fleet but {number - 1}"
+    layouts = saved.record["layouts"]
+    return f"{which} of 'recommend', of {layouts} layouts; --tp, --pp, --dp and --ep or --choice take another"
 
 
 def _saved(choices: options.Choices) -> Answer:
@@ -136,5 +147,9 @@ def _recommended(choices: options.Choices) -> Answer:
     offered = options.offer(asked, requests, speculation=proposals.speculation(asked))
     rate = options.request_rate(asked, requests)
     deployments = recommend([offered], rate, targets, arrival_scv=asked["arrival_scv"])
-    record = {**answer_file.asked("recommend", asked), **recommend_record(deployments, targets)}
-    return answer_file.answer(json.loads(json_text(record)), "command line")
+    record = {
+        **answer_file.asked("recommend", asked),
+        **recommend_record(deployments, targets),
+        "layouts": len(offered),
+    }
+    return answer_file.answer(json.loads(json_text(record)), _HERE)

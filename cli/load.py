@@ -30,20 +30,21 @@ from .parameters import COUNT, Rates
 def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any) -> None:
     """Utilisation, TTFT, TPOT, goodput and dollars per million tokens of one fleet against the offered load.
 
-    Of layouts that are left open, the one that completes most per dollar is taken. With --ttft or --tpot, 'kept' is the
-    share of requests that keep both. MODEL and HARDWARE as in 'frontier'.
+    Of layouts that are left open, the one that completes most per dollar is taken, and named. With --ttft or --tpot,
+    'kept' is the share of requests that keep both. MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.load import sweep, usual_service
     from inference_econ.report.load import LoadPage
 
     layouts = options.offer(choices, options.requests(choices), speculation=proposals.speculation(choices))
     targets = options.targets(choices)
+    service, pick = usual_service(layouts, targets)
     with show.progress_bar(quiet=output.quiet) as progress:
         points = sweep(
-            usual_service(layouts, targets),
+            service,
             rates,
             targets=targets,
             progress=progress,
             **{name: choices[name] for name in ("replicas", "arrival_scv", "simulate")},
         )
-    show.emit(LoadPage(points, targets), output)
+    show.emit(LoadPage(points, targets, pick), output)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 import click
 
@@ -14,28 +14,37 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Dtype
 
 from . import prices
+from .decorators import Choices as Choices
+from .decorators import apply as apply
+from .degrees import degrees as degrees
+from .degrees import instance_gpus as instance_gpus
+from .degrees import largest as largest
+from .degrees import layout as layout
+from .degrees import open_degrees as open_degrees
+from .degrees import pins as pins
+from .degrees import pipeline as pipeline
+from .degrees import space as space
 from .help import FORMAT
+from .lengths import context_or_lengths as context_or_lengths
+from .lengths import lengths as lengths
+from .lengths import mean_lengths as mean_lengths
+from .lengths import mean_traffic as mean_traffic
+from .lengths import requests as requests
+from .lengths import shared_prefix as shared_prefix
 from .outputs import Output as Output
-from .outputs import apply as apply
 from .outputs import form as form
 from .outputs import output as output
 from .outputs import picture as picture
-from .parameters import COUNT, NON_NEGATIVE, POSITIVE, TPOT, TTFT, Name, Number
+from .parameters import COUNT, POSITIVE, TPOT, TTFT, Name, Number
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
     from inference_econ.answers.recommend import Targets
-    from inference_econ.engine import Pins, Setup, Space, Speculation
+    from inference_econ.engine import Setup, Speculation
     from inference_econ.inputs import Requests
     from inference_econ.serving import Services
 
-F = TypeVar("F", bound=Callable[..., Any])
 Answer = TypeVar("Answer")
-#: The options that a command was given, by their names in Python.
-Choices = Mapping[str, Any]
-
-#: Lengths of requests where none are given [tokens].
-DEFAULT_ISL, DEFAULT_OSL = 2000, 500
 
 DTYPES: tuple[str, ...] = get_args(Dtype)
 #: An option that takes one of them; the help lists them once, below all options.
@@ -95,20 +104,9 @@ domain = click.option(
     help="What-if: accelerators that share the fast link; the same as --set hardware.link_domain=N.",
 )
 
-redundant_experts = click.option(
-    "--redundant-experts",
-    type=click.IntRange(0, 100_000),
-    help="Copies of popular experts beside all of them; as few as ranks need by default.",
-)
-context_ranks = click.option("--dcp", type=COUNT, help="Attention ranks that split a sequence's cache by tokens [1].")
-
 #: Lengths, search and pinned degrees of a frontier.
 workload = apply(
-    click.option(
-        "--context", type=NON_NEGATIVE, help="With --decode-only: cached tokens per sequence, instead of --isl, --osl."
-    ),
-    click.option("--isl", type=NON_NEGATIVE, help="Input tokens of a request [default: 2000]."),
-    click.option("--osl", type=POSITIVE, help="Output tokens of a request [default: 500]."),
+    mean_lengths,
     click.option(
         "--grid",
         type=click.Choice(["whole", "paper"]),
@@ -116,49 +114,16 @@ workload = apply(
         show_default=True,
         help="Whole-number deployments, or the published study's logarithmic grid, of decode steps alone.",
     ),
-    click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Try pipeline parallelism."),
     click.option(
         "--max-throughput",
         "max_tokens_per_second",
         type=POSITIVE,
         help="With --decode-only: demand, total tokens/s that can be sold.",
     ),
-    click.option("--max-accelerators", type=POSITIVE, help="Largest instance [default: 64, or 4 x the smallest]."),
-    click.option("--tp", type=COUNT, help="Pin: accelerators that share attention."),
-    click.option("--dp", type=COUNT, help="Pin: groups of them in a pipeline stage."),
-    click.option("--pp", type=COUNT, help="Pin: pipeline stages."),
-    click.option("--ep", type=COUNT, help="Pin: expert-parallel ranks of a stage."),
-    redundant_experts,
-    context_ranks,
+    largest,
+    open_degrees,
     click.option("--batch", type=POSITIVE, help="Pin, with --decode-only: sequences decoded together by an instance."),
-    click.option("--accelerators", type=POSITIVE, help="Pin: size of an instance."),
-)
-
-#: One layout, for commands that look at a single deployment.
-degrees = apply(
-    click.option("--tp", type=COUNT, default=1, show_default=True, help="Accelerators that share attention."),
-    click.option("--dp", type=COUNT, default=1, show_default=True, help="Groups of them in a pipeline stage."),
-    click.option("--pp", type=COUNT, default=1, show_default=True, help="Pipeline stages."),
-    click.option("--ep", type=COUNT, help="Expert-parallel ranks of a stage; as many as possible by default."),
-    redundant_experts,
-    context_ranks,
-)
-
-shared_prefix = click.option(
-    "--shared-prefix",
-    type=NON_NEGATIVE,
-    default=0,
-    help="Tokens that all prompts begin with, held once and not per request.",
-)
-
-#: Requests of a service; see :func:`requests`.
-lengths = apply(
-    click.option(
-        "--isl", default="2000", show_default=True, help="Prompt tokens: 2000, uniform:800:1000, lognormal:2000:0.5."
-    ),
-    click.option("--osl", default="500", show_default=True, help="Output tokens, in the same forms."),
-    click.option("--cached", type=NON_NEGATIVE, default=0, help="Prompt tokens found in the prefix cache."),
-    shared_prefix,
+    click.option("--instance-gpus", type=POSITIVE, help="GPUs of one instance, in all layouts of that size."),
 )
 
 burstiness = click.option(
@@ -201,24 +166,6 @@ traffic = apply(
         "--percentile", type=click.Choice(["mean", "p50", "p90", "p99"]), default="p90", help="Of the promises [p90]."
     ),
 )
-
-#: Which instances a service may consist of.
-largest = apply(
-    click.option("--max-accelerators", type=POSITIVE, help="Largest instance [64, or 4 x the smallest]."),
-    click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Try pipeline parallelism."),
-)
-
-layout = apply(
-    click.option("--tp", type=COUNT, help="Accelerators that share attention; all are tried by default."),
-    click.option("--dp", type=COUNT, help="Groups of them in a pipeline stage."),
-    click.option("--pp", type=COUNT, help="Pipeline stages."),
-    click.option("--ep", type=COUNT, help="Expert-parallel ranks of a stage."),
-    redundant_experts,
-    context_ranks,
-    click.option("--accelerators", type=COUNT, help="Size of an instance."),
-    largest,
-)
-
 
 #: Options that say how large a fleet is.
 _SIZES = ("request_rate", "throughput", "gpus", "budget")
@@ -295,44 +242,6 @@ def among_startable(choices: Choices, answer: Callable[[Choices], Answer]) -> An
         return answer(asked) if setup(asked).engines else None
     except (InputError, NothingFitsError):
         return None
-
-
-def context_or_lengths(choices: Choices) -> dict[str, float]:
-    """The context that is given, or the lengths of requests [tokens].
-
-    Raises
-    ------
-    InputError
-        If both are given.
-    """
-    context, isl, osl = (choices[name] for name in ("context", "isl", "osl"))
-    if context is not None and (isl is not None or osl is not None):
-        raise InputError("give either --context, or --isl and --osl, not both")
-    if context is not None:
-        return {"context": context}
-    return {"isl": DEFAULT_ISL if isl is None else isl, "osl": DEFAULT_OSL if osl is None else osl}
-
-
-def pins(choices: Choices) -> Pins:
-    """The degrees that are fixed, as far as a command has options for them."""
-    from inference_econ.engine import Pins
-
-    return Pins(**{name: choices.get(name) for name in ("tp", "dp", "pp", "ep", "dcp", "batch", "accelerators")})
-
-
-def space(choices: Choices) -> Space:
-    """Which instances the options of a command allow."""
-    from inference_econ.engine import Space
-
-    return Space(pins(choices), choices["max_accelerators"], choices["pipeline"], choices.get("grid", "whole"))
-
-
-def requests(choices: Choices, **lengths: object) -> Requests:
-    """The requests of :data:`lengths`, or those of other lengths."""
-    from inference_econ.inputs import Requests
-
-    named = lengths or {name: choices[name] for name in ("isl", "osl", "cached", "shared_prefix")}
-    return Requests.build(named, origin="command line")
 
 
 def targets(choices: Choices) -> Targets:

@@ -5,27 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, cast
 
 import click
 
 from inference_econ.errors import InputError
 from inference_econ.report.files import ending_of
 
+from .decorators import F, apply
 from .parameters import PICTURE, PLACE
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator, listed in their order."""
-
-    def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
 
 
 class Output(NamedTuple):

@@ -93,6 +93,21 @@ class Count(click.IntRange):
         return number
 
 
+class Degree(click.ParamType[int | str]):
+    """A whole number from 1, or ``any`` for all that can be."""
+
+    name = "N|any"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """The number, or the word."""
+        if str(value).strip().lower() == "any":
+            return "any"
+        try:
+            return COUNT.convert(value, param, ctx)
+        except click.BadParameter as error:
+            self.fail(f"{error.message.rstrip('.')}; or write 'any' to try all.", param, ctx)
+
+
 def _meant(number: float) -> bool:
     """Whether products and powers of a number stay far from the ends of floating point."""
     return number == 0.0 or _SMALLEST <= abs(number) <= _LARGEST
@@ -207,6 +222,7 @@ POSITIVE = Number(min=0, min_open=True)
 NON_NEGATIVE = Number(min=0)
 PROBABILITY = Number(min=0, max=1)
 COUNT = Count()
+DEGREE = Degree()
 TIME = Time()
 TTFT = Latency(least_milliseconds=10, most_seconds=600)
 TPOT = Latency(least_milliseconds=1, most_seconds=2)

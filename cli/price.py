@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from inference_econ.errors import InputError
 from . import options, proposals, show
 from .help import Command, example
 from .parameters import COUNT
+
+if TYPE_CHECKING:
+    from inference_econ.answers.picks import Pick
 
 
 @click.command(cls=Command, epilog=example("inference-econ price llama_3_70b h100_sxm --request-rate 5 --weights fp8"))
@@ -45,7 +48,17 @@ def price(api_prices: str | None, output: options.Output, **choices: Any) -> Non
             arrival_scv=choices["arrival_scv"],
             progress=progress,
         )
-    show.emit(PricePage(sheet, _api_prices(api_prices)), output)
+    show.emit(PricePage(sheet, _api_prices(api_prices), _pick(choices, len(layouts))), output)
+
+
+def _pick(choices: options.Choices, layouts: int) -> Pick:
+    """How the layout was chosen."""
+    from inference_econ.answers.picks import Pick
+
+    some = "" if choices["replicas"] is None else f" of {choices['replicas']} instances"
+    promised = choices["ttft"] is not None or choices["tpot"] is not None
+    kept = " and keeps the promises" if promised else ""
+    return Pick(f"the cheapest fleet{some} that serves this rate{kept}", layouts)
 
 
 def _api_prices(text: str | None) -> dict[str, float] | None:

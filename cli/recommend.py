@@ -58,4 +58,6 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
             return recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=progress)
 
         deployments, started = answer(choices), options.among_startable(choices, answer)
-    show.emit(RecommendationPage(deployments, targets, started[0] if started else None), output, provenance.asked())
+    tried = sum(len(options.offer(choices, requests, chip, speculation)) for chip in chips)
+    page = RecommendationPage(deployments, targets, started[0] if started else None, tried)
+    show.emit(page, output, provenance.asked())

@@ -99,7 +99,7 @@ def _terminal_text(blocks: Sequence[Block], output: Output) -> str:
 
     A file has all columns, and all that is said of them.
     """
-    from inference_econ.report.page import Bar, Remarks, Sketch
+    from inference_econ.report.page import Bar, Headline, Remarks, Sketch
     from inference_econ.report.table import Table
 
     quiet, written = output.quiet, output.path is not None
@@ -113,6 +113,8 @@ def _terminal_text(blocks: Sequence[Block], output: Output) -> str:
                 left_out += without
                 notes = block.every_note if everything else block.notes
                 parts += [text, *(["\n".join(map(_wrapped, notes))] if notes and not quiet else [])]
+            case Headline():
+                parts.append("\n".join(map(_wrapped, block.lines)))
             case Sketch() if not quiet:
                 parts.append(_sketch_text(block))
             case Bar() if not quiet:

@@ -1,7 +1,7 @@
 """The public names, each once: type checkers read them here, and :mod:`lazy_loader` loads them on first use."""
 
-from .answers.assess import Assessment as Assessment
 from .answers.assess import assess as assess
+from .answers.assessment import Assessment as Assessment
 from .answers.explain import Explanation as Explanation
 from .answers.explain import explain as explain
 from .answers.frontier import best_step_seconds as best_step_seconds

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.recommend import Targets, promised_rates
 from inference_econ.errors import InputError
@@ -64,12 +65,15 @@ class LoadPoint:
         return self.sheet.dollars_per_million_output_tokens
 
 
-def usual_service(layouts: Services, targets: Targets) -> Service:
-    """The layout that completes most per dollar within some promises; without them if none keeps them."""
-    rates = promised_rates(layouts, targets)
+def usual_service(layouts: Services, targets: Targets) -> tuple[Service, Pick]:
+    """The layout that completes most per dollar within some promises (any, if none keeps them), and that rule."""
+    rates, kept = promised_rates(layouts, targets), ""
+    if min(targets.ttft_seconds, targets.tpot_seconds) < math.inf:
+        kept = " that keeps the promises" if rates.any() else ", as none keeps the promises"
     if not rates.any():
         rates = promised_rates(layouts, Targets())
-    return layouts.service(int(np.argmax(rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators))))
+    best = int(np.argmax(rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)))
+    return layouts.service(best), Pick(f"the cheapest per token when full{kept}", len(layouts))
 
 
 def sweep(

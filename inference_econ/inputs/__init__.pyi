@@ -45,6 +45,9 @@ from .collectives import Mesh as Mesh
 from .collectives import NcclTree as NcclTree
 from .collectives import ProtocolConstants as ProtocolConstants
 from .collectives import ProtocolName as ProtocolName
+from .defaults import DEFAULT_ISL as DEFAULT_ISL
+from .defaults import DEFAULT_OSL as DEFAULT_OSL
+from .defaults import MEAN_CONTEXT as MEAN_CONTEXT
 from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype

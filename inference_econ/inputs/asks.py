@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -20,6 +20,11 @@ Acceptance = Annotated[
     | Annotated[tuple[Probability, ...], Field(min_length=1, strict=False), Tag("several")],
     Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),
 ]
+#: A degree of an instance, or all that can be.
+Degree = Annotated[
+    Annotated[Count, Tag("number")] | Annotated[Literal["any"], Tag("word")],
+    Discriminator(lambda value: "word" if isinstance(value, str) else "number"),
+]
 GridName = Literal["paper", "whole"]
 #: A published number with its digits, ``"0.50"``.
 Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
@@ -33,6 +38,8 @@ PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)
 #: Settings that mean something for services only, and for decode steps alone only.
 SERVICES_ONLY = ("ttft", "tpot", "cached", "shared_prefix", "slots")
 DECODE_STEPS_ONLY = ("context", "batch", "max_tokens_per_second", "sampling")
+#: Settings that are gone, and what they are now.
+RENAMED = {"accelerators": "instance_gpus", "max_accelerators": "max_instance_gpus"}
 
 
 class SamplingSpec(Spec):
@@ -46,6 +53,8 @@ class SamplingSpec(Spec):
 
 class Settings(Spec):
     """How one series is computed; what is absent comes from the scenario's ``common`` settings."""
+
+    moved: ClassVar[Mapping[str, str]] = RENAMED
 
     model: str | None = None
     """Name or path of a model."""
@@ -90,20 +99,21 @@ class Settings(Spec):
     """The study's logarithmic grid, or whole numbers."""
     pipeline: bool | None = None
     """Try pipeline depths other than 1."""
-    max_accelerators: Positive | None = None
+    max_instance_gpus: Positive | None = None
     """Largest instance [1]."""
-    tp: Count | None = None
-    """Pinned: accelerators that share the attention weights [1]."""
-    dp: Count | None = None
+    tp: Degree | None = None
+    """Pinned: chips that share the attention weights [1]; beside one of the next two they are 1 if not given, and
+    ``any`` tries all."""
+    dp: Degree | None = None
     """Pinned: groups of them in a pipeline stage [1]."""
-    pp: Count | None = None
+    pp: Degree | None = None
     """Pinned: pipeline stages [1]."""
-    ep: Count | None = None
-    """Pinned: expert-parallel ranks of a stage [1]."""
+    ep: Degree | None = None
+    """Pinned: expert-parallel ranks of a stage [1]; the best by default."""
     batch: Positive | None = None
     """Pinned, for decode steps alone: sequences decoded together by an instance [1]."""
-    accelerators: Positive | None = None
-    """Pinned: size of an instance [1]."""
+    instance_gpus: Positive | None = None
+    """Pinned: chips of one instance [1]."""
     draft: str | None = None
     """Model that proposes tokens; of this and the three below, one."""
     mtp: bool | None = None
@@ -249,7 +259,7 @@ _NOT_OF_A_SERVER = (
     "decode_only",
     *SERVICES_ONLY,
     "pipeline",
-    "max_accelerators",
+    "max_instance_gpus",
     "max_tokens_per_second",
     "batch",
     *PROPOSERS,
@@ -267,7 +277,9 @@ class AssessAsk(Spec):
     kind: Literal["assess"]
     """Names this kind of question."""
     common: Settings
-    """What is served on what; ``accelerators``, and ``tp``, ``dp``, ``pp``, ``ep`` as far as they are known."""
+    """What is served on what; ``tp``, ``dp``, ``pp``, ``ep`` or ``instance_gpus`` as far as they are known."""
+    gpus: Count
+    """All chips of what was measured [1]."""
     tokens_per_second: Positive
     """Measured speed of one user [tokens/s]."""
     utilization: Positive | None = None
@@ -289,6 +301,4 @@ class AssessAsk(Spec):
         odd = [name for name in _NOT_OF_A_SERVER if getattr(self.common, name) is not None]
         if odd:
             raise ValueError(f"common: {', '.join(odd)} cannot be said of a measured server; leave it out")
-        if self.common.accelerators is None or self.common.accelerators % 1:
-            raise ValueError("common: give the accelerators of the server, a whole number")
         return self

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from inference_econ.inputs._base import SourcedSpec, Spec
-from inference_econ.inputs.asks import AssessAsk, FrontierAsk, PanelsAsk, Positive, Printed, SquareRootAsk, ToyAsk
+from inference_econ.inputs.asks import (
+    RENAMED,
+    AssessAsk,
+    FrontierAsk,
+    PanelsAsk,
+    Positive,
+    Printed,
+    SquareRootAsk,
+    ToyAsk,
+)
 from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
 
 ColumnKey = Literal[
@@ -84,6 +94,8 @@ class FigureSpec(Spec):
 
 class Scenario(SourcedSpec):
     """One question with the ways to show its answer."""
+
+    moved: ClassVar[Mapping[str, str]] = RENAMED
 
     ask: Ask
     """What is computed."""

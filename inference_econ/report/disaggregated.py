@@ -260,7 +260,7 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...
     ]
     notes = [
         f"Best fleet, {fleet.prefill_instances}P{fleet.decode_instances}D: {'; '.join(parts)}. "
-        f"{_rented(fleet)}${fleet.dollars_per_hour:,.2f} per hour, "
+        f"{_rule(fleet, together)} {_rented(fleet)}${fleet.dollars_per_hour:,.2f} per hour, "
         f"${dollars(fleet.dollars_per_million_output_tokens)} per million output tokens.",
         _load_note(fleet),
     ]
@@ -273,6 +273,14 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...
             f"${together.dollars_per_hour:,.2f} per hour."
         )
     return tuple(notes)
+
+
+def _rule(fleet: Fleet, together: Choice | None) -> str:
+    """What the fleet is the best in, and of how much."""
+    best = "serves the most requests" if together is None else "is the cheapest at this rate"
+    pools = fleet.pools
+    pairs = len(pools.prefill.accelerators) * len(pools.decode.accelerators)
+    return f"It {best} within the promises, of {pairs} pair{'' if pairs == 1 else 's'} of layouts in all ratios."
 
 
 def _rented(fleet: Fleet) -> str:

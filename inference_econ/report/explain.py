@@ -90,7 +90,8 @@ def _length(explanation: Explanation) -> str:
     """What is cached before the step, and what a prompt adds."""
     setup = explanation.setup
     shared = f" ({setup.shared_prefix:g} in common)" if setup.shared_prefix else ""
-    context = f"context {setup.context:g}{shared}"
+    spread = f" on average, of answers of {setup.spread:g}" if setup.spread else ""
+    context = f"context {setup.context:g}{spread}{shared}"
     return context if explanation.prompt is None else f"{explanation.prompt:g} prompt tokens after {context} cached"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.load import LoadPoint
+from inference_econ.answers.picks import Pick
 from inference_econ.answers.recommend import Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
@@ -19,10 +20,12 @@ from inference_econ.report.service import (
     finite,
     fleet_label,
     milliseconds,
+    pick_record,
+    picked,
     service_record,
     service_title,
 )
-from inference_econ.report.startable import nobody_starts, startable_notes
+from inference_econ.report.startable import nobody_starts, startable_notes, with_notes
 from inference_econ.report.table import Table, amount, dollars
 from inference_econ.serving import Trace, is_unproven
 from inference_econ.studies.exhibits import Chart, Line
@@ -43,20 +46,23 @@ class LoadPage(Page):
         One per load.
     targets : Targets
         What is promised.
+    pick : Pick or None
+        How the layout was chosen; None if it was given.
     """
 
     points: Sequence[LoadPoint]
     targets: Targets
+    pick: Pick | None = None
 
     def tables(self) -> Sequence[Table]:
         """One row per load; the same loads in the simulation, if they were played."""
-        loads = load_table(self.points, self.targets)
+        loads = with_notes(load_table(self.points, self.targets), picked(self.points[0].sheet.service, self.pick))
         played = [point for point in self.points if point.simulated is not None]
         return (loads, simulation_table(played)) if played else (loads,)
 
     def record(self) -> object:
         """The fleet and its loads."""
-        return load_sweep_record(self.points, self.targets)
+        return {**load_sweep_record(self.points, self.targets), **pick_record(self.pick)}
 
     def frame(self) -> pd.DataFrame:
         """Every load, unrounded."""

@@ -58,8 +58,21 @@ class Remarks:
     lines: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The answer in some lines above all tables, quiet or not.
+
+    Attributes
+    ----------
+    lines : sequence of str
+        One sentence or more each.
+    """
+
+    lines: Sequence[str]
+
+
 #: What a terminal shows one below the other; quiet ones show tables only.
-Block = Table | Sketch | Bar | Remarks
+Block = Table | Sketch | Bar | Remarks | Headline
 
 
 class Page(ABC):

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import KINDS, Sheet
 from inference_econ.formulas import money
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
-from inference_econ.report.service import SEEN, bounded_load, fleet_label, load_notes, service_record, service_title
-from inference_econ.report.startable import nobody_starts, startable_notes
+from inference_econ.report.service import (
+    SEEN,
+    bounded_load,
+    fleet_label,
+    load_notes,
+    pick_record,
+    picked,
+    service_record,
+    service_title,
+)
+from inference_econ.report.startable import nobody_starts, startable_notes, with_notes
 from inference_econ.report.table import Table, dollars
 from inference_econ.serving import Loaded, Service
 
@@ -28,18 +38,21 @@ class PricePage(Page):
         The answer.
     api : mapping of str to float or None
         What is charged, by kind of token [USD per 1e6 tokens].
+    pick : Pick or None
+        How the layout was chosen; None if it was given.
     """
 
     sheet: Sheet
     api: Mapping[str, float] | None = None
+    pick: Pick | None = None
 
     def tables(self) -> Sequence[Table]:
         """Costs by kind of token."""
-        return (price_table(self.sheet, self.api),)
+        return (with_notes(price_table(self.sheet, self.api), picked(self.sheet.service, self.pick)),)
 
     def record(self) -> object:
         """The deployment, its load and its costs."""
-        return price_record(self.sheet, self.api)
+        return {**price_record(self.sheet, self.api), **pick_record(self.pick)}
 
 
 def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:

@@ -35,15 +35,19 @@ class RecommendationPage(Page):
         The promises.
     startable : Choice or None
         Beside any layout, the cheapest that an engine can start.
+    layouts : int
+        Layouts that were tried; 0 if that is not known [1].
     """
 
     choices: Sequence[Choice]
     targets: Targets
     startable: Choice | None = None
+    layouts: int = 0
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
-        return (with_notes(recommend_table(self.choices, self.targets), _distance(self.choices[0], self.startable)),)
+        notes = [*_distance(self.choices[0], self.startable), *_rule(self.layouts)]
+        return (with_notes(recommend_table(self.choices, self.targets), notes),)
 
     def record(self) -> object:
         """The promises and every deployment."""
@@ -59,6 +63,16 @@ class RecommendationPage(Page):
                 "dollars_per_hour": self.startable.dollars_per_hour,
             },
         }
+
+
+def _rule(layouts: int) -> list[str]:
+    """By which rule the rows were chosen."""
+    if not layouts:
+        return []
+    return [
+        f"Of {layouts} layouts, each with the fewest instances that serve this rate and keep the promises, the "
+        "cheapest fleets; --tp, --pp, --dp and --ep take others."
+    ]
 
 
 def _distance(bound: Choice, startable: Choice | None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from inference_econ.answers.picks import Pick
 from inference_econ.answers.recommend import Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.inputs import Quantity
@@ -92,6 +93,21 @@ def fleet_label(service: Service, replicas: int) -> str:
     paid, layout = "" if rented == used else f" ({rented} rented)", layout_of(service)
     chips = f"{instances}{service.accelerators} x {service.setup.hardware.name}{paid}"
     return f"{chips}, {layout_label(layout)}{started(layout)}"
+
+
+def picked(service: Service, pick: Pick | None) -> list[str]:
+    """Which of the layouts that were left open was taken, by which rule, and how to take another."""
+    if pick is None:
+        return []
+    label = layout_label(layout_of(service))
+    if pick.layouts == 1:
+        return [f"{label}: the only layout that is left open and fits."]
+    return [f"{label}: {pick.rule}, of {pick.layouts} layouts; --tp, --pp, --dp and --ep take another."]
+
+
+def pick_record(pick: Pick | None) -> dict[str, object]:
+    """The same as plain data; nothing if nothing was left open."""
+    return {} if pick is None else {"picked": pick._asdict()}
 
 
 def service_title(

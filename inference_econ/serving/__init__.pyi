@@ -13,6 +13,7 @@ from .proven import served as served
 from .services import Service as Service
 from .services import Services as Services
 from .services import every_service as every_service
+from .services import layouts as layouts
 from .services import slots_of as slots_of
 from .simulation.events import Server as Server
 from .simulation.trace import Estimate as Estimate

@@ -105,6 +105,11 @@ class Steady:
 
         return self._each(between)
 
+    def of_each_at(self, concurrency: float) -> Steady:
+        """The states of each of n layouts with some requests in flight [1], see :meth:`at`; shape (n, 1)."""
+        first, *others = (self.take(index).at(concurrency) for index in range(len(self.batch)))
+        return replace(first._each(lambda *values: np.stack(values)[:, None], *others), prefill=self.prefill)
+
     def without_prompts(self, steps: float, taken_seconds: float = 0.0) -> Steady:
         """The same batches on an instance that decodes what others have read.
 

@@ -58,7 +58,7 @@ def compare(
 
     Examples
     --------
-    >>> result = compare("llama_3_8b", ["h100_sxm", "h200_sxm"], weights="fp8", max_accelerators=2)
+    >>> result = compare("llama_3_8b", ["h100_sxm", "h200_sxm"], weights="fp8", max_instance_gpus=2)
     >>> [curve.label for curve in result.curves]
     ['h100_sxm', 'h200_sxm']
     """

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.assess import Assessment
+from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import UsedSource
 from inference_econ.formulas import money

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from inference_econ._types import Progress
-from inference_econ.answers.sources import UsedSource, setup_sources, sources, spec_sources
+from inference_econ.answers.sources import UsedSource, priced_sources, setup_sources, sources, spec_sources
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import roofline
 from inference_econ.inputs import (
@@ -99,7 +99,7 @@ class _Run:
 
     def assessment(self, ask: AssessAsk) -> Result:
         assessment = assessment_of(ask, progress=self.progress)
-        return self._result([assessment], sources(assessment.anywhere.frontier))
+        return self._result([assessment], priced_sources(assessment.setup))
 
     def square_root_law(self, ask: SquareRootAsk) -> Result:
         parameters = np.array([float(model.parameters) for model in ask.measured])

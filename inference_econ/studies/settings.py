@@ -6,15 +6,19 @@ import math
 from functools import lru_cache
 
 from inference_econ._types import Progress
-from inference_econ.answers.assess import Assessment, assess
+from inference_econ.answers.assess import assess
+from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.frontier import decode_frontier
-from inference_econ.answers.operating_point import Observation
+from inference_econ.answers.operating_point import Observation, instances_of
 from inference_econ.answers.recommend import Targets
 from inference_econ.answers.serving_frontier import frontier
-from inference_econ.engine import ACCEPTANCE, PROPOSERS, Pins, Setup, Space, Speculation
+from inference_econ.engine import ACCEPTANCE, PROPOSERS, Pins, Setup, Space, Speculation, instance_pins
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
     DECODE_STEPS_ONLY,
+    DEFAULT_ISL,
+    DEFAULT_OSL,
+    MEAN_CONTEXT,
     SERVICES_ONLY,
     AssessAsk,
     Requests,
@@ -27,7 +31,7 @@ from inference_econ.search import Sampling
 from inference_econ.studies.results import AnyFrontier
 
 #: What a scenario assumes where neither the caller nor its file says.
-DEFAULTS = Settings(grid="whole", pipeline=True, isl=2000, osl=500)
+DEFAULTS = Settings(grid="whole", pipeline=True, isl=DEFAULT_ISL, osl=DEFAULT_OSL)
 
 
 def with_defaults(settings: Settings) -> Settings:
@@ -82,7 +86,7 @@ def frontier_of(settings: Settings) -> AnyFrontier:
     assert filled.grid is not None and filled.pipeline is not None
     _check_counted(filled)
     setup, speculation = setup_of(filled), speculation_of(filled)
-    space = Space(_pins(filled), filled.max_accelerators, filled.pipeline, filled.grid)
+    space = Space(_pins(filled), filled.max_instance_gpus, filled.pipeline, filled.grid)
     if not filled.counts_decode_steps:
         return frontier(
             setup, requests_of(filled), space, speculation=speculation, promises=promises_of(filled), slots=filled.slots
@@ -127,7 +131,8 @@ def _check_counted(filled: Settings) -> None:
 
 
 def _pins(filled: Settings) -> Pins:
-    return Pins(filled.tp, filled.dp, filled.pp, filled.ep, filled.batch, filled.accelerators)
+    degrees = {name: getattr(filled, name) for name in ("tp", "pp", "dp", "ep")}
+    return instance_pins(degrees, filled.instance_gpus, batch=filled.batch)
 
 
 def speculation_of(settings: Settings) -> Speculation | None:
@@ -181,9 +186,11 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
     InputError
         If a name or setting cannot be used.
     """
-    filled = with_defaults(ask.common)
-    assert filled.accelerators is not None
-    traffic = Traffic(context=filled.context, isl=filled.isl, osl=filled.osl)
+    given, filled = ask.common, with_defaults(ask.common)
+    pins = _pins(filled)
+    lengths = given.isl is not None or given.osl is not None
+    context = filled.context if filled.context is not None or lengths else MEAN_CONTEXT
+    traffic = Traffic(isl=filled.isl, osl=filled.osl) if lengths else Traffic(context=context)
     fullness = {name: getattr(ask, name) for name in ("utilization", "batch", "throughput")}
-    observed = Observation(ask.tokens_per_second, round(filled.accelerators), **fullness)
-    return assess(setup_of(filled), traffic, observed, _pins(filled), progress=progress)
+    observed = Observation(ask.tokens_per_second, ask.gpus, **fullness, instances=instances_of(ask.gpus, pins))
+    return assess(setup_of(filled), traffic, observed, pins, progress=progress)

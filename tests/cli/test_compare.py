@@ -14,7 +14,7 @@ import inference_econ as ie
 from tests import asking
 from tests.cli.conftest import Command, record
 
-SUBJECT = ("compare", "llama_3_8b", "--on", "h100_sxm", "--max-accelerators", 2)
+SUBJECT = ("compare", "llama_3_8b", "--on", "h100_sxm", "--max-instance-gpus", 2)
 
 
 def test_hardware_side_by_side_in_a_table_and_a_figure(command: Command, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_proposers_side_by_side(command: Command) -> None:
 
 def test_models_side_by_side(command: Command) -> None:
     outcome = command(
-        *("compare", "llama_3_8b", "qwen3_8b", "--on", "h100_sxm", "--max-accelerators", 2, "--format", "csv"),
+        *("compare", "llama_3_8b", "qwen3_8b", "--on", "h100_sxm", "--max-instance-gpus", 2, "--format", "csv"),
         "--decode-only",
     )
     rows = list(csv.DictReader(io.StringIO(outcome.out)))
@@ -98,7 +98,7 @@ def test_prices_speeds_pins_and_what_ifs(command: Command) -> None:
 
 
 def test_a_series_that_fits_nowhere_is_a_row_with_the_reason(command: Command) -> None:
-    asked = ("compare", "llama_3_70b", "--on", "l4", "--on", "h100_sxm", "--price", 1, "--max-accelerators", 4)
+    asked = ("compare", "llama_3_70b", "--on", "l4", "--on", "h100_sxm", "--price", 1, "--max-instance-gpus", 4)
     table = command(*asked)
     assert table.code == 0
     assert re.search(r"l4 +.*nothing", table.out)
@@ -115,7 +115,7 @@ def test_services_are_asked_for_as_in_frontier(command: Command) -> None:
     outcome = command(*SUBJECT, *asked, "--format", "json")
     assert outcome.code == 0, outcome.err
     (series,) = json.loads(outcome.out)["series"]
-    (again,) = (record(command, "frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 2, *asked),)
+    (again,) = (record(command, "frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, *asked),)
     assert series["points"] == again["points"]
     assert series["promises"] == again["promises"]
     assert max(point["concurrency"] for point in series["points"]) <= 16 * (1 + 1e-6)
@@ -174,12 +174,12 @@ def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: list[
 
 
 def test_nothing_fits_at_all(refused: Command) -> None:
-    outcome = refused("compare", "llama_3_405b", "--on", "h100_sxm", "--max-accelerators", 2, code=1)
+    outcome = refused("compare", "llama_3_405b", "--on", "h100_sxm", "--max-instance-gpus", 2, code=1)
     assert "llama_3_405b on h100_sxm: nothing fits: " in outcome.err
 
 
 def test_a_what_if_of_a_price_counts_beside_the_kind_of_the_first_chip(command: Command) -> None:
-    asked = ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "a100_sxm_40", "--max-accelerators", 2)
+    asked = ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "a100_sxm_40", "--max-instance-gpus", 2)
     usual = " ".join(command(*asked).out.split())
     assert "H100 SXM5 80GB ($2.95 per GPU-hour, on-demand, 2026-05) and NVIDIA A100 SXM4 40GB ($3.05" in usual
     what_if = "hardware.prices.0.dollars_per_accelerator_hour=2 USD/h"

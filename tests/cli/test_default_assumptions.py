@@ -20,7 +20,7 @@ from tests.cli.conftest import Command, record
 
 #: No server of it was measured, so that its intervals are the wide ones.
 MODEL = "falcon_7b"
-SMALL = ("--max-accelerators", 2)
+SMALL = ("--max-instance-gpus", 2)
 COMMANDS: dict[str, tuple[object, ...]] = {
     "frontier": SMALL,
     "frontier --decode-only": SMALL,
@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[object, ...]] = {
     "assess": ("--tokens-per-second", 40, "--batch", 16, "--gpus", 1),
     "disaggregate": SMALL,
     "speculate": ("--ngram",),
-    "cache": SMALL,
+    "cache": (),
 }
 #: Commands that say how far off they are.
 DOUBTED = tuple(name for name in COMMANDS if name != "cache")
@@ -277,6 +277,6 @@ def test_speculation_is_said_to_be_unmeasured(command: Command) -> None:
         command(*asked("speculate", "h100_sxm"), "--why").out.split()
     )
     drafted = command(
-        "frontier", "llama_3_70b", "h100_sxm", "--draft", "llama_3_8b", "--max-accelerators", 8, "--why"
+        "frontier", "llama_3_70b", "h100_sxm", "--draft", "llama_3_8b", "--max-instance-gpus", 8, "--why"
     ).out
     assert "its constants were fitted to no server that speculates" in " ".join(drafted.split())

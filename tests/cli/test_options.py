@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Command, record
 
-SMALL = ("llama_3_8b", "h100_sxm", "--max-accelerators", 2)
+SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2)
 
 
 ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1)
@@ -105,7 +105,7 @@ def test_promises_that_nothing_keeps(refused: Command, name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_layouts_that_do_not_fit(refused: Command, name: str) -> None:
     head, model, hardware, *_ = COMMANDS[name]
-    outcome = refused(head, "llama_3_70b", hardware, "--max-accelerators", 1, code=1)
+    outcome = refused(head, "llama_3_70b", hardware, "--max-instance-gpus", 1, code=1)
     assert "alone need 2 accelerators (NVIDIA H100 SXM5 80GB); at most 1 are allowed" in outcome.err
     outcome = refused(head, model, hardware, "--tp", 3, "--dp", 1, "--pp", 1)
     assert "Llama 3.1 8B cannot be laid out with tp=3: 32 query heads do not split" in outcome.err

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Command, record
 
-SMALL = ("llama_3_8b", "h100_sxm", "--max-accelerators", 2)
+SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2)
 
 
 def test_recommendations_keep_their_promises(command: Command) -> None:
@@ -78,7 +78,7 @@ def test_the_most_traffic_of_a_budget(command: Command) -> None:
 
 
 def test_chips_that_no_link_joins_serve_together_only(command: Command) -> None:
-    alone = ("--set", "hardware.nic_bytes_per_second_one_way=null", "--max-accelerators", 1)
+    alone = ("--set", "hardware.nic_bytes_per_second_one_way=null", "--max-instance-gpus", 1)
     found = record(command, "recommend", "llama_3_8b", "l40s", "--weights", "fp8", "--gpus", 2, *alone)
     assert found["disaggregated"] is None
     assert found["choices"][0]["replicas"] == 2

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Command, record
 
-SMALL = ("llama_3_8b", "h100_sxm", "--max-accelerators", 2)
+SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2)
 
 
 SERVING = ("frontier", *SMALL)

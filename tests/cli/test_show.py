@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import Command
 
-SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 4)
+SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 4)
 
 
 def test_quiet_leaves_the_drawing_and_remarks_out(command: Command) -> None:

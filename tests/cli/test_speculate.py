@@ -82,11 +82,11 @@ def test_rounds_of_one_length_are_slower_where_they_do_not_pay(command: Command)
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 1),
-        ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--max-accelerators", 1),
-        ("price", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--max-accelerators", 1),
-        ("load", "llama_3_8b", "h100_sxm", "--rates", 2, "--max-accelerators", 1),
-        ("frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--max-accelerators", 1),
+        ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 1),
+        ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--max-instance-gpus", 1),
+        ("price", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--max-instance-gpus", 1),
+        ("load", "llama_3_8b", "h100_sxm", "--rates", 2, "--max-instance-gpus", 1),
+        ("frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--max-instance-gpus", 1),
     ],
 )
 def test_every_question_takes_a_length(command: Command, arguments: tuple[object, ...]) -> None:

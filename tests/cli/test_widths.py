@@ -12,20 +12,20 @@ import pytest
 
 from tests.cli.conftest import Command
 
-SMALL = ("llama_3_8b", "h100_sxm", "--max-accelerators", 4)
+SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 4)
 WIDTHS = (80, 100, 140)
 _NEXT = "=== next ===\n"
 COMMANDS: Mapping[str, tuple[object, ...]] = {
     "frontier": ("frontier", *SMALL),
     "all plans": ("frontier", *SMALL, "--all"),
     "services": ("frontier", *SMALL, "--serving"),
-    "compare": ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "h200_sxm", "--max-accelerators", 2),
+    "compare": ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "h200_sxm", "--max-instance-gpus", 2),
     "recommend": ("recommend", *SMALL, "--request-rate", 20, "--ttft", 500, "--tpot", 30),
     "most traffic": ("recommend", *SMALL, "--gpus", 8, "--ttft", 500, "--tpot", 30),
     "price": ("price", *SMALL, "--request-rate", 5),
     "load": ("load", *SMALL, "--rates", "1,2,500", "--ttft", 500),
     "simulated": ("load", *SMALL, "--rates", "1", "--simulate"),
-    "disaggregate": ("disaggregate", "llama_3_8b", "h100_sxm", "--max-accelerators", 2, "--request-rate", 20),
+    "disaggregate": ("disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--request-rate", 20),
     "speculate": ("speculate", "llama_3_8b", "h100_sxm", "--eagle"),
     "cache": ("cache", "llama_3_8b", "h100_sxm", "--turns", 6),
     "assess": ("assess", "llama_3_8b", "h100_sxm", "--tokens-per-second", 50, "--batch", 32, "--gpus", 1),

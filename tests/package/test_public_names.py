@@ -45,7 +45,7 @@ cheapest: int = ie.recommend([layouts], 1.0, targets)[0].accelerators
 carried: float = ie.most_traffic([layouts], ie.Means(8), targets)[0].load.requests_per_second
 scenario: ie.Scenario = ie.scenario("paper/table_1")
 result: ie.Result = ie.run(scenario)
-result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_accelerators=1)
+result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_instance_gpus=1)
 names: tuple[str, ...] = ie.names("models")
 written: object = ie.reproduce(Path("figures"))
 errors: tuple[type[ie.InferenceEconError], ...] = (ie.InputError, ie.NothingFitsError, ie.SpecError)

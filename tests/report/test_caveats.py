@@ -11,7 +11,8 @@ import inference_econ as ie
 from inference_econ.engine import Instances, Setup
 from inference_econ.inputs import LEVELS, Calibration, ErrorSpread, Range, catalog
 from inference_econ.report import caveats
-from inference_econ.report.assess import assessment_record, findings
+from inference_econ.report.assess import assessment_record
+from inference_econ.report.assess_findings import findings
 from tests import asking
 
 #: Nine in ten within a factor of two, eight in ten from 0.8 to 1.25.

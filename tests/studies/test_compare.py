@@ -20,7 +20,7 @@ from inference_econ.report.table import dollars, layout_label
 from inference_econ.studies.scenario import run
 from tests import asking
 
-SMALL: dict[str, Any] = {"max_accelerators": 2, "weights": "fp8"}
+SMALL: dict[str, Any] = {"max_instance_gpus": 2, "weights": "fp8"}
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_further_series_take_what_is_common() -> None:
 
 
 def test_a_series_that_fits_nowhere_is_reported() -> None:
-    result = ie.compare("llama_3_70b", ["l4", "h100_sxm"], price=1.0, max_accelerators=4)
+    result = ie.compare("llama_3_70b", ["l4", "h100_sxm"], price=1.0, max_instance_gpus=4)
     assert [curve.label for curve in result.curves] == ["h100_sxm"]
     assert result.missing["l4"].startswith("nothing fits: the weights of Llama 3.1 70B (bf16)")
     table = compare.comparison_table(result, [20.0, 50.0])
@@ -127,7 +127,7 @@ def test_a_series_that_fits_nowhere_is_reported() -> None:
 
 def test_nothing_at_all_fits() -> None:
     with pytest.raises(NothingFitsError, match=r"(?s)^l4: nothing fits: .*\nrtx_4090: nothing fits: "):
-        ie.compare("llama_3_405b", ["l4", "rtx_4090"], price=1.0, max_accelerators=2)
+        ie.compare("llama_3_405b", ["l4", "rtx_4090"], price=1.0, max_instance_gpus=2)
 
 
 def test_the_table_has_costs_at_common_speeds_and_the_best_point() -> None:
@@ -221,7 +221,7 @@ def test_users_files_are_labelled_by_their_name(tmp_path: Path) -> None:
         ({"hardware": "h100_sx"}, InputError, "unknown hardware 'h100_sx'; did you mean h100_sxm"),
         ({"weights": "fp7"}, SpecError, "comparison: ask.common.weights: got 'fp7'; allowed: 'fp32'"),
         ({"batches": 3}, SpecError, "unknown key 'ask.common.batches'; did you mean 'batch'"),
-        ({"tp": 3, "max_accelerators": 4}, InputError, "cannot be laid out with tp=3: 32 query heads"),
+        ({"tp": 3, "max_instance_gpus": 4}, InputError, "cannot be laid out with tp=3: 32 query heads"),
         (
             {"series": {"llama_3_8b on h100_sxm": Settings(tp=2)}},
             SpecError,

@@ -24,7 +24,7 @@ SCENARIO = """\
 name: Mine
 ask:
   kind: frontier
-  common: {model: llama_3_8b, hardware: h100_sxm, decode_only: true, isl: 100, osl: 20, max_accelerators: 4}
+  common: {model: llama_3_8b, hardware: h100_sxm, decode_only: true, isl: 100, osl: 20, max_instance_gpus: 4}
   series:
     - {label: 16 bits}
     - {label: 8 bits, settings: {weights: fp8}}
@@ -138,8 +138,8 @@ def test_services_are_what_a_scenario_counts(write: Write) -> None:
 
 
 def test_promises_and_caches_of_a_scenario(write: Write) -> None:
-    asked = "max_accelerators: 4, ttft: 60 ms, tpot: 8 ms, cached: 50, slots: 9}"
-    text = _edited(SERVICES, ("max_accelerators: 4}", asked))
+    asked = "max_instance_gpus: 4, ttft: 60 ms, tpot: 8 ms, cached: 50, slots: 9}"
+    text = _edited(SERVICES, ("max_instance_gpus: 4}", asked))
     front = run(write(text)).curves[0].frontier
     assert isinstance(front, ServiceFrontier)
     assert front.ttft_seconds.max() <= 0.06
@@ -147,7 +147,7 @@ def test_promises_and_caches_of_a_scenario(write: Write) -> None:
     assert front.concurrency.max() <= 9.0 * (1 + 1e-6)
     assert front.requests.cached == 50
     assert "mean TTFT <= 60 ms and TPOT <= 8 ms" in scenario_table(run(write(text))).notes[0]
-    none = _edited(SERVICES, ("max_accelerators: 4}", "max_accelerators: 4, tpot: 0.1 ms}"))
+    none = _edited(SERVICES, ("max_instance_gpus: 4}", "max_instance_gpus: 4, tpot: 0.1 ms}"))
     with pytest.raises(NothingFitsError, match=r"nothing keeps a mean TPOT of 0.1 ms, .*; relax the promise"):
         run(write(none))
 
@@ -156,7 +156,11 @@ def test_promises_and_caches_of_a_scenario(write: Write) -> None:
     ("old", "new", "message"),
     [
         *(
-            ("max_accelerators: 4}", f"max_accelerators: 4, {name}: {value}}}", f"{name} is said of decode steps alone")
+            (
+                "max_instance_gpus: 4}",
+                f"max_instance_gpus: 4, {name}: {value}}}",
+                f"{name} is said of decode steps alone",
+            )
             for name, value in (("batch", 8), ("max_tokens_per_second", 5), ("sampling", "{points: 9, decades: 1}"))
         ),
         ("isl: 100, osl: 20", "context: 100", "context is said of decode steps alone, .*; add decode_only: true"),
@@ -164,11 +168,11 @@ def test_promises_and_caches_of_a_scenario(write: Write) -> None:
         ("{weights: fp8}", "{grid: paper}", "some series count decode steps alone, others services"),
         ("key: concurrency", "key: mfu", "the column 'mfu' is one of decode steps, .*; add decode_only: true"),
         *(
-            ("max_accelerators: 4}", f"decode_only: true, {name}: 1}}", f"{name} is said of services, and decode_only")
+            ("max_instance_gpus: 4}", f"decode_only: true, {name}: 1}}", f"{name} is said of services, and decode_only")
             for name in ("ttft", "tpot", "cached", "shared_prefix", "slots")
         ),
-        ("max_accelerators: 4}", "grid: paper, ttft: 1 s}", "ttft is said of services, and the study's grid counts"),
-        ("max_accelerators: 4}", "grid: paper, decode_only: false}", "grid: paper is that of the published study, of"),
+        ("max_instance_gpus: 4}", "grid: paper, ttft: 1 s}", "ttft is said of services, and the study's grid counts"),
+        ("max_instance_gpus: 4}", "grid: paper, decode_only: false}", "grid: paper is that of the published study, of"),
     ],
 )
 def test_settings_that_mean_nothing_for_what_is_counted(write: Write, old: str, new: str, message: str) -> None:
@@ -185,7 +189,7 @@ def test_a_column_of_services_is_none_of_decode_steps(write: Write) -> None:
 
 
 def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
-    text = _edited(SCENARIO, ("max_accelerators: 4}", "grid: paper}")).replace(
+    text = _edited(SCENARIO, ("max_instance_gpus: 4}", "grid: paper}")).replace(
         "sources:", "figure: {title: A}\nsources:"
     )
     result = run(write(text))
@@ -197,7 +201,7 @@ def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
 def test_series_may_speculate_in_every_way(write: Write) -> None:
     text = _edited(
         SCENARIO,
-        ("max_accelerators: 4}", "max_accelerators: 4, eagle: true, acceptance: [0.9, 0.7], draft_weights: fp8}"),
+        ("max_instance_gpus: 4}", "max_instance_gpus: 4, eagle: true, acceptance: [0.9, 0.7], draft_weights: fp8}"),
         ("{label: 8 bits, settings: {weights: fp8}}", "{label: n-grams, settings: {ngram: true, draft_weights: null}}"),
     )
     fronts = [curve.frontier for curve in run(write(text)).curves]
@@ -507,7 +511,8 @@ ASSESS = """\
 name: Mine
 ask:
   kind: assess
-  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, accelerators: 1, assumptions: deployable}
+  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, assumptions: deployable}
+  gpus: 1
   tokens_per_second: 50
   batch: 8
 sources:
@@ -543,8 +548,9 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     [
         ("  batch: 8\n", "", "give one of utilization, batch and throughput; given: none"),
         ("  batch: 8\n", "  batch: 8\n  throughput: 9\n", "given: batch, throughput"),
-        ("accelerators: 1", "accelerators: 1.5", "give the accelerators of the server, a whole number"),
-        (", accelerators: 1", "", "give the accelerators of the server, a whole number"),
+        ("gpus: 1", "gpus: 1.5", "gpus"),
+        ("  gpus: 1\n", "", "ask.gpus is missing"),
+        ("osl: 20", "osl: 20, accelerators: 1", "unknown key 'ask.common.accelerators'; it is now 'instance_gpus'"),
         ("isl: 100", "grid: whole, isl: 100", "common: grid cannot be said of a measured server"),
         ("tokens_per_second: 50", "tokens_per_second: 0", "tokens_per_second"),
     ],

@@ -97,8 +97,8 @@ def test_the_studys_grid_takes_a_size_and_a_batch() -> None:
             {"tp": 8, "dp": 1, "accelerators": 56},
             "with tp=8, dp=1, accelerators=56: no number of stages divides the 80 layers, the accelerators and the bat",
         ),
-        ({"tp": 4, "dp": 2, "pp": 1, "accelerators": 16}, r"accelerators=16 contradicts .*: tp x dp x pp is 8"),
-        ({"tp": 2, "accelerators": 9}, "accelerators=9 contradicts tp=2: a multiple of 2 is needed"),
+        ({"tp": 4, "dp": 2, "pp": 1, "accelerators": 16}, r"an instance of 16 contradicts .*: tp x dp x pp is 8"),
+        ({"tp": 2, "accelerators": 9}, "an instance of 9 contradicts tp=2: a multiple of 2 is needed"),
         ({"tp": 8, "pp": 16, "max_accelerators": 64}, "tp=8, pp=16: 128 accelerators are needed, and at most 64 are"),
         ({"accelerators": 65, "max_accelerators": 64}, "accelerators=65: 65 accelerators are needed, and at most 64"),
         ({"pp": 2, "pipeline": False}, "pp=2 contradicts 'no pipeline': leave one of them out"),
@@ -152,7 +152,7 @@ def test_scenarios_pin_too(tmp_path: Path) -> None:
         "  common: {model: llama_3_70b, hardware: h100_sxm, dp: 1, pp: 1}\n"
         "  series:\n"
         "    - {label: eight, settings: {tp: 8, batch: 100}}\n"
-        "    - {label: four, settings: {accelerators: 4}}\n"
+        "    - {label: four, settings: {tp: any, instance_gpus: 4}}\n"
         "sources: {ask: {ref: user, where: here, kind: assumed}}\n",
         encoding="utf-8",
     )
