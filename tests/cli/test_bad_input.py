@@ -135,7 +135,7 @@ def _what_if(change: str) -> list[str]:
         ),
         ([*FRONTIER, "--batch", "0"], r"'--batch': 0.0 is not in the range x>0"),
         ([*STEPS, "--batch", "1.5"], r"batch must be a whole number on a whole-number grid, got 1.5"),
-        ([*FRONTIER, "--instance-gpus", "nan"], r"'--accelerators': nan is not a finite number"),
+        ([*FRONTIER, "--instance-gpus", "nan"], r"'--instance-gpus': nan is not a finite number"),
         ([*FRONTIER, "--pp", "2", "--no-pipeline"], r"pp=2 contradicts 'no pipeline'"),
         ([*FRONTIER, "--grid", "paper", "--tp", "2"], r"tp cannot be pinned on the study's grid"),
         ([*FRONTIER, "--grid", "paper", "--all"], r"plans can be listed on the grid 'whole'"),

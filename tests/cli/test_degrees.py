@@ -32,7 +32,7 @@ def test_a_frontier_and_an_explanation_have_the_same_step(
     command: Command, model: str, chip: str, degrees: tuple[object, ...], batch: int
 ) -> None:
     asked = (model, chip, *degrees, "--batch", batch)
-    (point,) = record(command, "frontier", *asked)["points"]
+    (point,) = record(command, "frontier", "--decode-only", *asked)["points"]
     step = record(command, "explain", *asked)
     assert step["layout"] == point["layout"]
     assert step["context"] == 2250
@@ -42,7 +42,7 @@ def test_a_frontier_and_an_explanation_have_the_same_step(
 
 def test_lengths_mean_the_same_context_in_both(command: Command) -> None:
     asked = ("llama_3_8b", "h100_sxm", "--tp", 1, "--batch", 16, "--isl", 1000, "--osl", 3000)
-    (point,) = record(command, "frontier", *asked)["points"]
+    (point,) = record(command, "frontier", "--decode-only", *asked)["points"]
     step = record(command, "explain", *asked)
     assert step["context"] == 2500
     assert step["step_seconds"] == pytest.approx(1 / point["tokens_per_second_per_user"], rel=1e-12)
@@ -79,13 +79,13 @@ def test_a_degree_is_a_number_or_any(refused: Command, value: str) -> None:
     ("arguments", "message"),
     [
         (
-            (*SEARCHING["frontier"], "--max-instance-gpus", 8),
+            (*SEARCHING["frontier"], "--max-accelerators", 8),
             "any more: it is --max-instance-gpus",
         ),
-        ((*SEARCHING["load"], "--instance-gpus", 8), "it is --instance-gpus, the size of one instance"),
-        (("disaggregate", "llama_3_8b", "h100_sxm", "--instance-gpus", 8), "all chips of the fleet are --gpus"),
-        (("assess", "llama_3_8b", "h100_sxm", "--instance-gpus", 8), "all chips of what was measured are --gpus"),
-        (("cache", "llama_3_8b", "h100_sxm", "--instance-gpus", 8), "the degrees are the size of the instance: --tp 8"),
+        ((*SEARCHING["load"], "--accelerators", 8), "it is --instance-gpus, the size of one instance"),
+        (("disaggregate", "llama_3_8b", "h100_sxm", "--accelerators", 8), "all chips of the fleet are --gpus"),
+        (("assess", "llama_3_8b", "h100_sxm", "--accelerators", 8), "all chips of what was measured are --gpus"),
+        (("cache", "llama_3_8b", "h100_sxm", "--accelerators", 8), "the degrees are the size of the instance: --tp 8"),
     ],
 )
 def test_an_old_name_is_answered_with_the_new_one(
