@@ -83,7 +83,9 @@ from .misfits import Misfit as Misfit
 from .misfits import known_misfits as known_misfits
 from .misfits import misfits_of as misfits_of
 from .model import ModelSpec as ModelSpec
+from .ownership import Ownership as Ownership
 from .precision import Precision as Precision
+from .prices import HourPrice as HourPrice
 from .scenario import Scenario as Scenario
 from .scenario import TableSpec as TableSpec
 from .serving_engines import ANY_LAYOUT as ANY_LAYOUT
