@@ -12,9 +12,8 @@ from inference_econ.errors import InputError
 from inference_econ.inputs._base import Count, DollarsPerHour, Seconds, Size, Spec
 from inference_econ.inputs._yaml import scalar
 from inference_econ.inputs.dtype import Dtype
-from inference_econ.inputs.prices import checked
+from inference_econ.inputs.prices import checked, in_words
 from inference_econ.inputs.traffic import Tokens
-from inference_econ.inputs.units import looks_like_quantity
 
 Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -37,7 +36,7 @@ def _in_words(text: str) -> str:
 #: A price of an accelerator as a quantity, or in words.
 HourRate = Annotated[
     Annotated[DollarsPerHour, Tag("dollars")] | Annotated[str, AfterValidator(_in_words), Tag("words")],
-    Discriminator(lambda value: "words" if isinstance(value, str) and not looks_like_quantity(value) else "dollars"),
+    Discriminator(lambda value: "words" if isinstance(value, str) and in_words(value) else "dollars"),
 ]
 GridName = Literal["paper", "whole"]
 #: A published number with its digits, ``"0.50"``.

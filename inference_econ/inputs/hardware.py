@@ -36,7 +36,7 @@ class Price(Spec):
     where: str = Field(min_length=1)
     """Where inside the reference."""
     verified: bool = True
-    """Whether it was read in the reference; false of what is only said to stand there."""
+    """Whether it was read in the reference, or a transcription of it; false of what is only said to stand there."""
 
 
 class Purchase(Spec):

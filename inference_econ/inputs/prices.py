@@ -80,6 +80,11 @@ def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
     return min((price for price in listed(chip) if price.kind == kind), key=_rank, default=None)
 
 
+def in_words(text: str) -> bool:
+    """Whether text is meant as a kind of price, or as one of a node, and not as a quantity."""
+    return text.strip()[:1].isalpha() or is_amount(text.strip().lower())
+
+
 def is_amount(text: str) -> bool:
     """Whether checked text is so much money, per node or GPU, and not a kind."""
     return _PER.fullmatch(text) is not None

@@ -37,7 +37,7 @@ def test_a_price_is_a_number_a_kind_of_a_node_or_the_best_of_the_file(
         (
             "mi300x",
             "reserved",
-            "MI300X lists no price of the kind reserved; it lists on_demand; reserved is listed by a100_pcie_80, "
+            "MI300X 192GB lists no price of the kind reserved; it lists on_demand; reserved is listed by a100_pcie_80, "
             "a100_sxm_80, b200, h100_pcie, h100_sxm, h200_sxm, rtx_pro_6000; or give USD per hour",
         ),
         ("tpu_v7", "spot", "it lists none; spot is listed by"),
