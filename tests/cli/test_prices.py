@@ -41,11 +41,11 @@ _RATES = "--isl", 100, "--osl", 50, "--max-accelerators", 2
     [
         ("frontier", "llama_3_8b", "h100_sxm", *_RATES),
         ("explain", "llama_3_8b", "h100_sxm", "--batch", 8),
-        ("assess", "llama_3_8b", "h100_sxm", 40, "--accelerators", 1, "--batch", 8),
+        ("assess", "llama_3_8b", "h100_sxm", "--gpus", 1, "--tokens-per-second", 40, "--batch", 8),
         ("load", "llama_3_8b", "h100_sxm", "--accelerators", 1, "--rates", 1),
         ("price", "llama_3_8b", "h100_sxm", "--accelerators", 1),
         ("cache", "llama_3_8b", "h100_sxm", "--accelerators", 1),
-        ("speculate", "llama_3_8b", "h100_sxm", "--accelerators", 1, "--ngram"),
+        ("speculate", "llama_3_8b", "h100_sxm", "--ngram"),
     ],
 )
 def test_every_question_takes_a_price_by_node_under_the_name_that_people_have(
@@ -59,7 +59,7 @@ def test_chips_are_compared_by_a_kind_that_all_list_without_doubts(command: Comm
     # The on-demand price of GB300 is undated, so that both are compared by indices.
     text = " ".join(command("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "gb300_nvl72", *_RATES).out.split())
     assert "H100 SXM5 80GB at $2.35 per GPU-hour ($18.8 per node of 8), index, 2026-03" in text
-    assert "GB300 NVL72 (per GPU) at $12.32 per GPU-hour ($49.28 per node of 4), index, 2026-04" in text
+    assert "GB300 NVL72 279GB at $12.32 per GPU-hour ($49.28 per node of 4), index, 2026-04" in text
     assert "doubted" not in text
     assert "different kinds" not in text
 
