@@ -34,7 +34,22 @@ def _command(kind: Kind, help_text: str) -> click.Command:
     return command
 
 
-hardware = _command("hardware", "List the hardware, or show one chip with the source of every number.")
+@click.command()
+@click.argument("name", type=Name("hardware"), required=False)
+@click.option("--prices", is_flag=True, help="Every price that files list: kind, date, source.")
+@options.output
+def hardware(name: str | None, prices: bool, output: options.Output) -> None:
+    """List the hardware, or show one chip with the source of every number."""
+    from inference_econ.inputs import catalog
+    from inference_econ.report.catalog import EntryPage, ListingPage
+    from inference_econ.report.prices import PricesPage
+
+    if prices:
+        show.emit(PricesPage(catalog.names("hardware") if name is None else (name,)), output)
+    else:
+        show.emit(ListingPage("hardware") if name is None else EntryPage("hardware", name), output)
+
+
 models = _command("models", "List the models, or show one with its parameter count and sources.")
 scenarios = _command("scenarios", "List the scenarios, or show one.")
 assumptions = _command("assumptions", "List the presets of assumptions, or show one with its sources.")

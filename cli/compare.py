@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,8 +15,6 @@ from .help import Command
 from .parameters import POSITIVE, Name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from inference_econ.inputs import Settings
 
 
@@ -100,21 +99,15 @@ def _settings(choices: options.Choices) -> dict[str, Any]:
     return {**others, "changes": checked_changes(options.what_ifs(choices))}
 
 
-def _prices(price: prices.Prices, chips: Sequence[str]) -> float | dict[str, float] | None:
-    """The price of all chips, or of each one that has a price of its own [USD/h]."""
-    from inference_econ.inputs import catalog
-    from inference_econ.inputs import prices as listed
+def _prices(price: prices.Prices, chips: Sequence[str]) -> prices.Prices:
+    """The price of all chips, or of each one that has a price of its own.
 
-    if isinstance(price, (int, float)):
-        return float(price)
-    rates = prices.of_chips(price, chips)
-    if rates is None:
-        return None
-    specs = {chip: catalog.hardware(chip) for chip in chips}
-    dollars = {chip: listed.dollars(spec, prices.of_chip(rates, chip)) for chip, spec in specs.items()}
-    # What a file has first is left to it, as a what-if may have changed that.
-    usual = {chip: listed.dollars(spec, None) if price is None else None for chip, spec in specs.items()}
-    return {chip: rate for chip, rate in dollars.items() if rate is not None and rate != usual[chip]}
+    Raises
+    ------
+    InputError
+        If a chip is named that is not compared.
+    """
+    return prices.of_chips(price, chips) if isinstance(price, Mapping) else price
 
 
 def _series(texts: tuple[str, ...]) -> dict[str, Settings]:

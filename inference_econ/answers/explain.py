@@ -189,7 +189,9 @@ def explain(
     batch, dollars = float(deployment.batch[0]), None
     if served.price is not None:
         per_token = float(costs.seconds[0]) / (prompt or 1.0)
-        dollars = float(money.dollars_per_million_tokens(accelerators, per_token, batch, served.price))
+        dollars = float(
+            money.dollars_per_million_tokens(accelerators, per_token, batch, served.dollars_per_accelerator_hour)
+        )
     layout = served.layout_record(deployment, cut)
     rows = tuple(operator_costs(served, deployment, cut))
     held = served.memory_of_one_accelerator(deployment)

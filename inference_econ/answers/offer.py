@@ -54,7 +54,7 @@ def offer(
         setup,
         context=requests.mean_context,
         spread=requests.spread,
-        price=setup.dollars_per_accelerator_hour,
+        price=setup.hour_price,
         shared_prefix=requests.shared_prefix,
     )
     check_space(served, tried)

@@ -3,6 +3,7 @@
 from . import memory as memory
 from . import operator_costs as operator_costs
 from . import prefill as prefill
+from . import pricing as pricing
 from .cache import kv_bytes_per_sequence as kv_bytes_per_sequence
 from .collectives import Network as Network
 from .collectives import collective_floor as collective_floor

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
 
+from inference_econ.errors import InputError
 from inference_econ.inputs._base import Count, DollarsPerHour, Seconds, Size, Spec
 from inference_econ.inputs._yaml import scalar
 from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs.prices import checked, in_words
 from inference_econ.inputs.traffic import Tokens
 
 Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
@@ -24,6 +27,21 @@ Acceptance = Annotated[
 Degree = Annotated[
     Annotated[Count, Tag("number")] | Annotated[Literal["any"], Tag("word")],
     Discriminator(lambda value: "word" if isinstance(value, str) else "number"),
+]
+
+
+def _in_words(text: str) -> str:
+    """A price in words: a kind, or one of a node."""
+    try:
+        return checked(text)
+    except InputError as error:
+        raise PydanticCustomError("quantity", "{problem}", {"problem": str(error)}) from error
+
+
+#: A price of an accelerator as a quantity, or in words.
+HourRate = Annotated[
+    Annotated[DollarsPerHour, Tag("dollars")] | Annotated[str, AfterValidator(_in_words), Tag("words")],
+    Discriminator(lambda value: "words" if isinstance(value, str) and in_words(value) else "dollars"),
 ]
 GridName = Literal["paper", "whole"]
 #: A published number with its digits, ``"0.50"``.
@@ -79,8 +97,9 @@ class Settings(Spec):
     """Input sequence length [tokens]."""
     osl: Positive | None = None
     """Output sequence length [tokens]."""
-    price: DollarsPerHour | None = None
-    """Price of an accelerator [USD/h]; by default the first of its file."""
+    price: HourRate | None = None
+    """Price of an accelerator [USD/h], of a node (``23.60/node``) or a kind (``on_demand``, ``owned``); by default the
+    best of its file."""
     decode_only: bool | None = None
     """Count decode steps alone, without the prefill of requests; only so on the study's grid."""
     ttft: Annotated[Seconds, Field(gt=0)] | None = None

@@ -123,20 +123,16 @@ def _unlike(instances: Instances) -> list[str]:
 
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:
-    """What a reader must know of listed prices: that they are of different kinds, that one is undated or estimated."""
-    listed = {setup.hardware.name: prices.listed_as(setup.hardware, setup.price) for setup in setups}
-    known = {chip: price for chip, price in listed.items() if price is not None}
-    doubtful = [
-        f"{chip} (${price.dollars_per_accelerator_hour:g}, {price.kind}, {price.date})"
-        for chip, price in known.items()
-        if price.date == "undated" or price.kind == "estimate"
-    ]
+    """What a reader must know of listed prices: that they are of different kinds, and which of them can be doubted."""
+    known = {setup.hardware.name: setup.hour_price for setup in setups if setup.price is not None}
+    listed = {chip: price for chip, price in known.items() if price.kind != prices.GIVEN}
+    doubtful = [f"{chip} (${price.dollars:.4g}, {price.doubt})" for chip, price in listed.items() if price.doubt]
     remarks = []
-    if len({price.kind for price in known.values()}) > 1:
-        kinds = ", ".join(f"{chip} {price.kind}" for chip, price in known.items())
+    if len({price.kind for price in listed.values()}) > 1:
+        kinds = ", ".join(f"{chip} {price.kind}" for chip, price in listed.items())
         remarks.append(f"Prices are of different kinds: {kinds}. --price takes one kind for all, or HARDWARE=USD.")
     if doubtful:
-        remarks.append(f"Prices that are undated or estimates: {', '.join(doubtful)}. Give today's with --price.")
+        remarks.append(f"Prices that can be doubted: {', '.join(doubtful)}. Give today's with --price.")
     return remarks
 
 

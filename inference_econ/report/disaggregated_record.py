@@ -10,7 +10,7 @@ from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.recommend import Choice
 from inference_econ.report import caveats
-from inference_econ.report.record import facts
+from inference_econ.report.record import facts, price_record
 from inference_econ.report.service import SEEN, bounded_load, layout_of, load_record
 
 #: Of the columns of a point, its speed alone comes from one pool.
@@ -42,6 +42,7 @@ def comparison_record(
         "aggregated": [
             {
                 "hardware": pool.setup.hardware.name,
+                "price": price_record(pool.setup),
                 "dollars_per_accelerator_hour": pool.setup.dollars_per_accelerator_hour,
                 "points": [_point(pool, front, index) for index in range(len(front) - 1, -1, -1)],
             }

@@ -44,7 +44,7 @@ def heading(
     Returns
     -------
     str
-        ``Services, prefill included: Llama 3.1 8B on NVIDIA H100 ($2.95 per GPU-hour, ...); weights bf16, ...``
+        ``Services, prefill included: Llama 3.1 8B on NVIDIA H100 at $2.95 per GPU-hour ...; weights bf16, ...``
     """
     shown = list(setups)
     parts = (
@@ -74,7 +74,7 @@ def promises_label(promises: Targets) -> str:
 
 def _priced(setup: Setup) -> str:
     """A chip with its price, where it is known."""
-    return setup.hardware.name if setup.price is None else f"{setup.hardware.name} ({setup.price_label})"
+    return setup.hardware.name if setup.price is None else f"{setup.hardware.name} at {setup.price_label}"
 
 
 def _formats(setup: Setup) -> str:

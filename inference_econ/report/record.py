@@ -9,10 +9,10 @@ from dataclasses import asdict
 from inference_econ.answers.recommend import Targets
 from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup
-from inference_econ.inputs import Requests
+from inference_econ.inputs import HardwareSpec, Requests, prices
 
 #: What every record begins with.
-HEAD = ("model", "hardware", "assumptions")
+HEAD = ("model", "hardware", "assumptions", "price")
 
 
 def facts(setup: Setup, *names: str, requests: Requests | None = None, calibration: object = None) -> dict[str, object]:
@@ -35,6 +35,7 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
         "model": setup.model.name,
         "hardware": setup.hardware.name,
         "assumptions": setup.assumptions.name,
+        "price": price_record(setup),
         "weights": precision.weights,
         "expert_weights": precision.experts,
         "activations": precision.activations,
@@ -48,6 +49,30 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
         known |= {"isl": requests.isl.mean, "osl": requests.osl.mean, "cached": requests.cached}
         known |= {"shared_prefix": requests.shared_prefix}
     return {name: known[name] for name in names}
+
+
+def price_record(setup: Setup) -> dict[str, object] | None:
+    """What an accelerator costs and who says so; None where nobody does."""
+    if setup.price is None:
+        return None
+    price = setup.hour_price
+    return {
+        "usd_per_gpu_hour": price.dollars,
+        **node_record(setup.hardware, price.dollars),
+        "kind": price.kind,
+        "date": price.date,
+        "verified": price.verified,
+        "source": prices.GIVEN if price.kind == prices.GIVEN else f"{price.ref}: {price.where}",
+    }
+
+
+def node_record(chip: HardwareSpec, dollars_per_accelerator_hour: float) -> dict[str, float | int | None]:
+    """What a whole node costs by the hour, and how many accelerators it has; None where no file knows nodes."""
+    size = chip.rented_as[-1] if chip.rented_as else None
+    return {
+        "usd_per_node_hour": None if size is None else size * dollars_per_accelerator_hour,
+        "gpus_per_node": size,
+    }
 
 
 def finite_or_none(value: float) -> float | None:

@@ -190,7 +190,7 @@ def test_the_table_shows_every_part_and_their_sum() -> None:
     found = asking.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, context=2000, weights="nvfp4")
     table = explain.explain_table(found)
     assert table.title == (
-        "One decode step on 8 GPUs: Llama 3.1 70B on NVIDIA H100 SXM5 80GB ($2.95 per GPU-hour, on-demand, 2026-05); "
+        "One decode step on 8 GPUs: Llama 3.1 70B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour, on-demand, 2026-05); "
         "weights nvfp4, activations bf16, KV bf16; context 2000"
     )
     *parts, total = table.rows

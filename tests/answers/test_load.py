@@ -122,7 +122,8 @@ def test_the_table_says_what_is_saturated_and_kept() -> None:
     assert [row[3] for row in table.rows[-2:]] == ["grows", "grows"]
     text = "\n".join(table.every_note)
     assert (
-        "1 x NVIDIA H100 SXM5 80GB, tp1 (sglang, trtllm, vllm), at $2 per GPU-hour: $2.00 per hour, idle or not" in text
+        "1 x NVIDIA H100 SXM5 80GB, tp1 (sglang, trtllm, vllm), at $2 per GPU-hour ($16 per node of 8), "
+        "given: $2.00 per hour, idle or not" in text
     )
     assert "SATURATED at " in text
     assert "queues grow without end" in text

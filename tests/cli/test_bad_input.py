@@ -104,7 +104,7 @@ def _what_if(change: str) -> list[str]:
         ([*FRONTIER, "--price", "1e14"], r"the price must be a positive number of USD per hour, .*got 1e\+14"),
         (
             [*FRONTIER, "--price", "cheap"],
-            r"'--price': 'cheap' is neither a number of USD per hour nor a kind",
+            r"'--price': 'cheap' is no price: give USD per GPU-hour",
         ),
         ([*FRONTIER, "--context", "-1"], r"'--context': -1.0 is not in the range x>=0"),
         ([*STEPS, "--context", "1e15"], r"the context must be a number of tokens from 0 to 1e\+12, got 1e\+15"),

@@ -21,7 +21,7 @@ def test_hardware_side_by_side_in_a_table_and_a_figure(command: Command, tmp_pat
     outcome = command(*SUBJECT, "--on", "h200_sxm", "--weights", "fp8", "--plot", "compare.svg")
     assert outcome.code == 0, outcome.err
     said = " ".join(outcome.out.split())
-    assert said.startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB ($2.95 per GPU-hour, ")
+    assert said.startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour, ")
     assert "weights fp8, activations bf16, KV bf16; 2000 input tokens, 500 output tokens" in said
     assert "a queue is not in them: see 'inference-econ load'" in said
     for words in ("h100_sxm", "h200_sxm", "$ at ", "fastest", "layout", "in flight", "TTFT ms"):
@@ -138,10 +138,10 @@ def test_markdown_goes_to_a_file(command: Command, tmp_path: Path) -> None:
         ([*SUBJECT, "--on", "h100_sxm"], "hardware: h100_sxm is given twice"),
         (
             [*SUBJECT, "--price", "x"],
-            "'--price': 'x' is neither a number of USD per hour nor a kind",
+            "'--price': 'x' is no price: give USD per GPU-hour",
         ),
         ([*SUBJECT, "--price", "0"], "'--price': 0.0 is not in the range x>0"),
-        ([*SUBJECT, "--price", "h100_sxm=x"], "'--price': 'x' is neither a number"),
+        ([*SUBJECT, "--price", "h100_sxm=x"], "'--price': 'x' is no price"),
         ([*SUBJECT, "--price", "b200=2"], "--price b200=...: 'b200' is not among the hardware: h100_sxm"),
         ([*SUBJECT, "--price", "2", "--price", "3"], "'--price': '2': write one price for all, or HARDWARE=PRICE once"),
         ([*SUBJECT, "--series", "a b"], "--series 'a b': write 'LABEL: KEY=VALUE, KEY=VALUE', each key once"),
@@ -181,7 +181,8 @@ def test_nothing_fits_at_all(refused: Command) -> None:
 def test_a_what_if_of_a_price_counts_beside_the_kind_of_the_first_chip(command: Command) -> None:
     asked = ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "a100_sxm_40", "--max-instance-gpus", 2)
     usual = " ".join(command(*asked).out.split())
-    assert "H100 SXM5 80GB ($2.95 per GPU-hour, on-demand, 2026-05) and NVIDIA A100 SXM4 40GB ($3.05" in usual
+    assert "H100 SXM5 80GB at $2.95 per GPU-hour ($23.6 per node of 8), on-demand, 2026-05 and NVIDIA A100" in usual
+    assert "A100 SXM4 40GB at $1.99 per GPU-hour ($15.92 per node of 8), on-demand, 2026-09-20" in usual
     what_if = "hardware.prices.0.dollars_per_accelerator_hour=2 USD/h"
     changed = " ".join(command(*asked, "--set", what_if).out.split())
-    assert "H100 SXM5 80GB ($2 per GPU-hour, on-demand" in changed
+    assert "H100 SXM5 80GB at $2 per GPU-hour ($16 per node of 8), on-demand" in changed

@@ -21,7 +21,7 @@ def test_the_main_job_as_the_readme_shows_it(command: Command, tmp_path: Path) -
     )
     assert outcome.code == 0
     title, *_ = outcome.out.splitlines()
-    assert title.startswith("Decode steps alone, no prefill: Llama 3.1 70B on NVIDIA H100 SXM5 80GB ($2.95 per")
+    assert title.startswith("Decode steps alone, no prefill: Llama 3.1 70B on NVIDIA H100 SXM5 80GB at $2.95 per")
     for head in ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "mostly"):
         assert head in outcome.out
     assert "KV cache reads" in outcome.out

@@ -108,9 +108,11 @@ def test_fewer_chips_than_the_model_needs(refused: Command) -> None:
         (["--price", "b200=2"], r"--price b200=\.\.\.: 'b200' is not among the hardware: h100_sxm"),
         (
             ["--on", "h200_sxm", "--price", "index"],
-            r"H200 SXM5 141GB lists no price of the kind index; listed: ",
+            r"H200 .* lists no price of the kind index; it lists on_demand, reserved, spot; index is listed by ",
         ),
-        (["--price", "owned"], r"'inference-econ hour-cost HARDWARE --purchase USD' as the price"),
+        (["--on", "h200_sxm", "--price", "owned"], r"H200 .*'inference-econ hour-cost HARDWARE --purchase USD' with"),
+        (["--on", "h200_sxm", "--price", "20/node"], r"--price 20.0/node is a price of one kind of hardware; write"),
+        (["--price", "h100=20/rack"], r"'--price': '20/rack' is no price: give USD per GPU-hour"),
     ],
 )
 def test_bad_input_is_refused(refused: Command, arguments: list[str], message: str) -> None:
@@ -120,21 +122,41 @@ def test_bad_input_is_refused(refused: Command, arguments: list[str], message: s
 def test_prices_are_shown_with_their_kind_and_date(command: Command) -> None:
     asked = ("recommend", *SMALL, "--on", "h200_sxm", "--request-rate", 10, "--choices", 4)
     text = " ".join(command(*asked).out.split())
-    assert "NVIDIA H100 SXM5 80GB ($2.95 per GPU-hour, on-demand, 2026-05)" in text
-    assert "Prices that are undated or estimates: NVIDIA H200 SXM5 141GB ($3.5, on-demand, undated)." in text
+    assert "NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour ($23.6 per node of 8), on-demand, 2026-05" in text
+    assert "NVIDIA H200 SXM5 141GB at $3.99 per GPU-hour ($31.92 per node of 8), on-demand, 2026-08-26" in text
+    assert "doubted" not in text
     own = " ".join(command(*asked, "--price", "H100-SXM=2", "--price", "h200_sxm=2.25").out.split())
-    assert "NVIDIA H100 SXM5 80GB ($2 per GPU-hour" in own
-    assert "NVIDIA H200 SXM5 141GB ($2.25 per GPU-hour" in own
-    assert "undated" not in own
+    assert "NVIDIA H100 SXM5 80GB at $2 per GPU-hour" in own
+    assert "NVIDIA H200 SXM5 141GB at $2.25 per GPU-hour" in own
+    node = " ".join(command(*asked, "--price", "h100=24/node", "--price", "h200_sxm=on_demand").out.split())
+    assert "NVIDIA H100 SXM5 80GB at $3 per GPU-hour ($24 per node of 8), given" in node
+
+
+def test_prices_that_can_be_doubted_are_named_and_in_the_record(command: Command) -> None:
+    asked = ("recommend", *SMALL, "--on", "tpu_v6e", "--request-rate", 10, "--choices", 4)
+    text = " ".join(command(*asked).out.split())
+    assert "Prices that can be doubted: Google TPU v6e (Trillium) ($2.7, undated). Give today's with --price." in text
+    prices = {choice["hardware"]: choice["price"] for choice in record(command, *asked)["choices"]}
+    assert prices["NVIDIA H100 SXM5 80GB"] == {
+        "usd_per_gpu_hour": 2.95,
+        "usd_per_node_hour": pytest.approx(23.6),
+        "gpus_per_node": 8,
+        "kind": "on_demand",
+        "date": "2026-05",
+        "verified": True,
+        "source": "aimultiple2026gpu: H100, median posted on-demand price of 37 providers, page of 2026-05-20",
+    }
+    own = record(command, *asked, "--price", "h100=2", "--price", "tpu_v6e=1")["choices"][0]["price"]
+    assert (own["kind"], own["date"], own["verified"], own["source"]) == ("given", None, None, "given")
 
 
 def test_one_kind_of_price_for_all(command: Command) -> None:
     asked = ("recommend", *SMALL, "--request-rate", 5, "--choices", 4, "--weights", "bf16")
     usual = " ".join(command(*asked, "--on", "a100_sxm_40").out.split())
-    assert "A100 SXM4 40GB ($3.05 per GPU-hour, on-demand, undated" in usual
+    assert "A100 SXM4 40GB at $1.99 per GPU-hour ($15.92 per node of 8), on-demand, 2026-09-20" in usual
     index = " ".join(command(*asked, "--on", "a100_sxm_40", "--price", "index").out.split())
-    assert "A100 SXM4 40GB ($1.79 per GPU-hour, index, 2026-04" in index
-    assert "H100 SXM5 80GB ($2.35 per GPU-hour, index, 2026-03" in index
+    assert "A100 SXM4 40GB at $1.79 per GPU-hour ($14.32 per node of 8), index, 2026-04" in index
+    assert "H100 SXM5 80GB at $2.35 per GPU-hour ($18.8 per node of 8), index, 2026-03" in index
     assert "different kinds" not in index
     mixed = " ".join(command(*asked, "--on", "a100_sxm_40", "--price", "a100_sxm_40=index").out.split())
     assert "Prices are of different kinds: " in mixed

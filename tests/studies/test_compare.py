@@ -189,7 +189,7 @@ def test_the_record_has_the_points_of_every_series() -> None:
         assert [point["tokens_per_second_per_user"] for point in one["points"]] == curve.tokens_per_second.tolist()
         assert one["costs"] == [{"tokens_per_second_per_user": 50.0, "dollars": compare.cost_at(curve, 50.0)}]
         assert one["preferred"] in one["points"]
-    assert record["title"].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB ($2.95 per")
+    assert record["title"].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per")
     assert record["title"].endswith("weights fp8, activations bf16, KV bf16; 2000 input tokens, 500 output tokens")
     assert all(source["ref"] for source in record["sources"])
 

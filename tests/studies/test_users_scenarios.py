@@ -91,8 +91,8 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     assert table.columns == ("series", "speed", "MFU")
     assert len(table.rows) == 2
     assert table.notes[0] == (
-        "Decode steps alone, no prefill: Llama 3.1 8B on NVIDIA H100 SXM5 80GB ($2.95 per GPU-hour, on-demand, "
-        "2026-05); formats as in each series; context 110."
+        "Decode steps alone, no prefill: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour ($23.6 per node "
+        "of 8), on-demand, 2026-05; formats as in each series; context 110."
     )
     assert table.why[0] == "Assumptions: profiles/hopper."
     assert any("of measured TPOTs lie" in note for note in table.every_note)
@@ -125,7 +125,7 @@ def test_services_are_what_a_scenario_counts(write: Write) -> None:
     assert narrow.dollars.tolist() == service_frontier(layouts).dollars.tolist()
     table = scenario_table(result)
     assert table.columns == ("series", "speed", "flight")
-    assert table.notes[0].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB ($2.95")
+    assert table.notes[0].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95")
     assert table.notes[0].endswith("formats as in each series; 100 input tokens, 20 output tokens.")
     shown: Any = result_record(run(write(SERVICES.replace("sources:", "figure: {title: Mine}\nsources:"))))
     line = shown["curves"][0]
@@ -324,6 +324,7 @@ def test_progress_names_the_series(write: Write) -> None:
         ([("weights: fp8", "weights: fp7")], "mine.yaml:7: ask.series.1.settings.weights: got 'fp7'; allowed: 'fp32'"),
         ([("weights: fp8", "weight: fp8")], "unknown key 'ask.series.1.settings.weight'; did you mean 'weights'"),
         ([("weights: fp8", "price: 0")], "mine.yaml:7: ask.series.1.settings.price must be > 0, got 0"),
+        ([("weights: fp8", "price: cheap")], "mine.yaml:7: ask.series.1.settings.price: 'cheap' is no price: give USD"),
         ([("weights: fp8", "price: 2 USD")], "'2 USD' has the dimension .*, but USD/h .* is needed"),
         ([("weights: fp8", "acceptance: 1.5")], "ask.series.1.settings.acceptance must be <= 1, got 1.5"),
         ([("weights: fp8", "acceptance: [1, -1]")], "ask.series.1.settings.acceptance.1 must be >= 0, got -1"),
