@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import inference_econ as ie
 from inference_econ.answers.serving_frontier import METRICS, ServiceFrontier, service_frontier
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report import caveats
 from inference_econ.report.page import csv_text
 from inference_econ.report.serving_frontier import (
@@ -130,6 +132,82 @@ def test_bad_input() -> None:
     one = asking.offer("llama_3_8b", "h100_sxm", OFFERS["dense"]().requests.replace(osl="1"), price=2.0)
     with pytest.raises(InputError, match="osl must be more than 1 token for a speed, got 1"):
         service_frontier(one)
+
+
+SMALL = ("llama_3_8b", "h100_sxm")
+SPACE = ie.Space(max_accelerators=2)
+
+
+def test_the_public_name_asks_the_same() -> None:
+    setup = ie.Setup.of(*SMALL, weights="fp8")
+    front = ie.frontier(setup, ie.Traffic(isl=1000, osl=200), SPACE)
+    again = service_frontier(ie.offer(setup, ie.Requests.build({"isl": 1000, "osl": 200}, origin="test"), SPACE))
+    np.testing.assert_array_equal(front.dollars, again.dollars)
+    reused = ie.Requests.build({"isl": 1000, "osl": 200, "cached": 900}, origin="test")
+    cached = ie.frontier(setup, reused, SPACE, slots=8)
+    assert cached.dollars[0] > 0 and cached.concurrency.max() <= 8 * (1 + 1e-6)
+    with pytest.raises(InputError, match=r"a context is that of decode steps alone \(decode_frontier\)"):
+        ie.frontier(setup, ie.Traffic(context=1000), SPACE)
+    with pytest.raises(InputError, match=r"max_tokens_per_second is a demand for decode steps alone"):
+        ie.frontier(setup, ie.Traffic(isl=1000, osl=200, max_tokens_per_second=5), SPACE)
+
+
+def test_points_are_chosen_by_speed_and_preference() -> None:
+    front = front_of()
+    points = front.points()
+    assert [point.tokens_per_second_per_user for point in points] == front.tokens_per_second.tolist()
+    assert front.fastest() == points[-1] == front.point(-1)
+    speed = (points[3].tokens_per_second_per_user + points[4].tokens_per_second_per_user) / 2
+    assert front.cheapest(speed) == points[4]
+    assert front.cheapest() == points[0]
+    worth = [point.tokens_per_second_per_user**3 / point.dollars_per_million_output_tokens for point in points]
+    assert front.preferred(exponent=3) == points[int(np.argmax(worth))]
+    assert front.to_frame()["tp"].tolist() == [point.layout["tp"] for point in points]
+    with pytest.raises(InputError, match=r"no deployment reaches 1e\+06 tokens/s per user; the fastest has"):
+        front.cheapest(1e6)
+    with pytest.raises(IndexError):
+        front.point(len(points))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.02, 0.5), st.floats(0.002, 0.05))
+def test_promises_are_kept_and_nothing_that_keeps_them_is_cheaper(ttft: float, tpot: float) -> None:
+    offer, promises = OFFERS["dense"](), ie.Targets(ttft, tpot, "mean")
+    states, chips = offer.states, offer.plans.accelerators[:, None]
+    kept = (states.ttft_seconds <= ttft) & (states.tpot_seconds <= tpot)
+    if not kept.any():
+        with pytest.raises(NothingFitsError, match=r"^nothing keeps a mean TTFT of [\d.]+ ms and TPOT of [\d.]+ ms"):
+            service_frontier(offer, promises)
+        return
+    front = service_frontier(offer, promises)
+    assert front.promises == promises
+    assert (front.ttft_seconds <= ttft).all() and (front.tpot_seconds <= tpot).all()
+    cheapest = (chips / states.requests_per_second)[kept].min()
+    assert float(front.accelerators[0] / front.requests_per_second[0]) == pytest.approx(cheapest)
+
+
+@pytest.mark.parametrize(
+    ("ttft", "tpot", "relaxed"),
+    [
+        (0.001, 0.05, r"to a TTFT of ([\d.]+) ms at least"),
+        (0.5, 0.0001, r"to a TPOT of ([\d.]+) ms at least"),
+        (0.001, 0.0001, r"to a TTFT of ([\d.]+) ms and a TPOT of ([\d.]+) ms at least"),
+    ],
+)
+def test_what_would_have_to_be_promised_can_be(ttft: float, tpot: float, relaxed: str) -> None:
+    offer = OFFERS["dense"]()
+    with pytest.raises(NothingFitsError) as caught:
+        service_frontier(offer, ie.Targets(ttft, tpot, "mean"))
+    found = re.search(relaxed, str(caught.value))
+    assert found is not None, caught.value
+    told = [float(text) / 1e3 for text in found.groups()]
+    kept = (told[0], tpot) if "TPOT of" not in relaxed else (ttft, told[0]) if len(told) == 1 else (told[0], told[1])
+    assert len(service_frontier(offer, ie.Targets(*kept, "mean"))) >= 1
+
+
+def test_only_means_are_promised() -> None:
+    with pytest.raises(InputError, match=r"only means can be promised on it, got p90; give percentile='mean'"):
+        service_frontier(OFFERS["dense"](), ie.Targets(tpot_seconds=0.1))
 
 
 # Shown
