@@ -9,7 +9,7 @@ import click
 
 from inference_econ.errors import InputError
 
-from . import options, prices, proposals, show
+from . import counted, options, prices, proposals, show
 from .parameters import POSITIVE, Name
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ Examples:
 @options.domain
 @options.workload
 @proposals.proposer
+@counted.choices
 @options.picture()
 @options.output
 def compare(
@@ -70,6 +71,7 @@ def compare(
 ) -> None:
     """Frontiers side by side: every combination of models, hardware, formats and presets, and further series.
 
+    Points are services, whose bill includes the prefill of their requests; with --decode-only, decode steps alone.
     MODEL is a name (see 'inference-econ models') or a path; what is given several times is compared.
     """
     from inference_econ.report.compare import ComparisonPage
@@ -88,7 +90,8 @@ def _settings(choices: options.Choices) -> dict[str, Any]:
     from inference_econ.inputs import ANY_LAYOUT, checked_changes
 
     options.context_or_lengths(choices)
-    apart = ("domain", "any_layout")
+    steps = counted.decode_steps(choices)
+    apart = ("domain", "any_layout", "token_budget", *(() if steps else ("decode_only",)))
     others = {
         name: value for name, value in proposals.settings(choices).items() if name not in apart and value is not None
     }

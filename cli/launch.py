@@ -55,7 +55,7 @@ FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo
 def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     """What one types to start a deployment, and the run that holds it to account.
 
-    ANSWER.json is what 'recommend', 'frontier --serving' or 'disaggregate' wrote with -o; instead, MODEL and HARDWARE
+    ANSWER.json is what 'recommend', 'frontier' or 'disaggregate' wrote with -o; instead, MODEL and HARDWARE
     with the options of 'recommend'. Every command line is held against the options of the engine's own parser at
     --engine-version.
     """

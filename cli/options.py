@@ -180,9 +180,11 @@ redundant_experts = click.option(
 )
 context_ranks = click.option("--dcp", type=COUNT, help="Attention ranks that split a sequence's cache by tokens [1].")
 
-#: Lengths, search and pinned degrees of a frontier of decode steps.
+#: Lengths, search and pinned degrees of a frontier.
 workload = apply(
-    click.option("--context", type=NON_NEGATIVE, help="Cached tokens per sequence; instead of --isl and --osl."),
+    click.option(
+        "--context", type=NON_NEGATIVE, help="With --decode-only: cached tokens per sequence, instead of --isl, --osl."
+    ),
     click.option("--isl", type=NON_NEGATIVE, help="Input tokens of a request [default: 2000]."),
     click.option("--osl", type=POSITIVE, help="Output tokens of a request [default: 500]."),
     click.option(
@@ -190,14 +192,14 @@ workload = apply(
         type=click.Choice(["whole", "paper"]),
         default="whole",
         show_default=True,
-        help="Whole-number deployments, or the published study's logarithmic grid.",
+        help="Whole-number deployments, or the published study's logarithmic grid, of decode steps alone.",
     ),
     click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Try pipeline parallelism."),
     click.option(
         "--max-throughput",
         "max_tokens_per_second",
         type=POSITIVE,
-        help="Demand: total tokens/s that can be sold.",
+        help="With --decode-only: demand, total tokens/s that can be sold.",
     ),
     click.option("--max-accelerators", type=POSITIVE, help="Largest instance [default: 64, or 4 x the smallest]."),
     click.option("--tp", type=COUNT, help="Pin: accelerators that share attention."),
@@ -206,7 +208,7 @@ workload = apply(
     click.option("--ep", type=COUNT, help="Pin: expert-parallel ranks of a stage."),
     redundant_experts,
     context_ranks,
-    click.option("--batch", type=POSITIVE, help="Pin: sequences decoded together by an instance."),
+    click.option("--batch", type=POSITIVE, help="Pin, with --decode-only: sequences decoded together by an instance."),
     click.option("--accelerators", type=POSITIVE, help="Pin: size of an instance."),
 )
 

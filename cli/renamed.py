@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-import click
+from typing import TYPE_CHECKING
 
 from inference_econ.errors import InputError
+
+if TYPE_CHECKING:
+    import click
 
 #: What is said of an option that is gone, by command ("" is every command) and by its name.
 RENAMED: Mapping[str, Mapping[str, str]] = {
     "frontier": {
-        "--serving": "services are what 'frontier' shows now: leave it out; decode steps alone are --decode-only",
+        "--serving": "services are what 'frontier' shows; leave it out (decode steps alone: --decode-only)",
     },
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Progress
-from inference_econ.answers.frontier import frontier, make_grid
+from inference_econ.answers.frontier import decode_frontier, make_grid
 from inference_econ.answers.operating_point import Observation, OperatingPoint, operating_point
 from inference_econ.engine import (
     ContinuousLayouts,
@@ -278,7 +278,7 @@ def assess(
     setup = replace(setup, context=traffic.mean_context, spread=traffic.spread)
     bound = replace(setup, assumptions=catalog.assumptions("ideal"))
     measured = operating_point(setup, observed)
-    layout = frontier(setup, traffic.replace(max_tokens_per_second=None), Space(pins))
+    layout = decode_frontier(setup, traffic.replace(max_tokens_per_second=None), Space(pins))
     batches = _batches(measured, pins)
 
     def against(share: float, setting: Setup, grid: Grid) -> Gap:

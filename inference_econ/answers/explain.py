@@ -112,12 +112,6 @@ class Explanation:
         layouts = [recorded_key(self.layout)]
         return (Instances(self.setup, [self.accelerators], [self.batch], isl, layouts=layouts),)
 
-    @property
-    def title(self) -> str:
-        """Model and hardware in one line."""
-        phase = "decode" if self.prompt is None else "prefill"
-        return f"One {phase} step of {self.setup.model.name} on {self.accelerators:g} x {self.setup.hardware.name}"
-
 
 def explain(
     setup: Setup,

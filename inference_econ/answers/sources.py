@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import Setup
 from inference_econ.inputs import ModelSpec, Source, SourcedSpec, catalog
 from inference_econ.search import Frontier
@@ -36,7 +37,7 @@ class UsedSource:
         }
 
 
-def sources(front: Frontier) -> tuple[UsedSource, ...]:
+def sources(front: Frontier | ServiceFrontier) -> tuple[UsedSource, ...]:
     """Every source that a frontier rests on."""
     draft = None if front.speculation is None else front.speculation.model
     return priced_sources(front.setup, draft)

@@ -11,6 +11,8 @@ from . import spellings as spellings
 from . import starting as starting
 from . import units as units
 from ._base import SourcedSpec as SourcedSpec
+from .asks import DECODE_STEPS_ONLY as DECODE_STEPS_ONLY
+from .asks import SERVICES_ONLY as SERVICES_ONLY
 from .asks import AssessAsk as AssessAsk
 from .asks import FrontierAsk as FrontierAsk
 from .asks import GridName as GridName
@@ -84,6 +86,8 @@ from .misfits import known_misfits as known_misfits
 from .misfits import misfits_of as misfits_of
 from .model import ModelSpec as ModelSpec
 from .precision import Precision as Precision
+from .scenario import DECODE_COLUMNS as DECODE_COLUMNS
+from .scenario import SERVICE_COLUMNS as SERVICE_COLUMNS
 from .scenario import Scenario as Scenario
 from .scenario import TableSpec as TableSpec
 from .serving_engines import ANY_LAYOUT as ANY_LAYOUT

@@ -30,6 +30,11 @@ ProposerName = Literal["draft", "mtp", "eagle", "ngram"]
 PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)
 
 
+#: Settings that mean something for services only, and for decode steps alone only.
+SERVICES_ONLY = ("ttft", "tpot", "cached", "shared_prefix", "slots")
+DECODE_STEPS_ONLY = ("context", "batch", "max_tokens_per_second", "sampling")
+
+
 class SamplingSpec(Spec):
     """Keep only the points that a logarithmic scan of latency limits visits (the study: 1,000 over two decades)."""
 
@@ -60,15 +65,27 @@ class Settings(Spec):
     kv: Dtype | None = None
     """Number format of the cache."""
     context: Tokens | None = None
-    """Cached tokens per sequence [tokens]."""
+    """Cached tokens per sequence, for decode steps alone [tokens]."""
     isl: Tokens | None = None
     """Input sequence length [tokens]."""
     osl: Positive | None = None
     """Output sequence length [tokens]."""
     price: DollarsPerHour | None = None
     """Price of an accelerator [USD/h]; by default the first of its file."""
+    decode_only: bool | None = None
+    """Count decode steps alone, without the prefill of requests; only so on the study's grid."""
+    ttft: Annotated[Seconds, Field(gt=0)] | None = None
+    """Promise of services: mean time to first token, without a queue [s]."""
+    tpot: Annotated[Seconds, Field(gt=0)] | None = None
+    """Promise of services: mean time per output token [s]."""
+    cached: Tokens | None = None
+    """Of services: prompt tokens that are found in the prefix cache [tokens]."""
+    shared_prefix: Tokens | None = None
+    """Of services: tokens that all prompts begin with [tokens]."""
+    slots: Count | None = None
+    """Of services: requests in flight of an instance at most [1]."""
     max_tokens_per_second: Positive | None = None
-    """Demand [tokens/s]."""
+    """Demand, for decode steps alone [tokens/s]."""
     grid: GridName | None = None
     """The study's logarithmic grid, or whole numbers."""
     pipeline: bool | None = None
@@ -84,7 +101,7 @@ class Settings(Spec):
     ep: Count | None = None
     """Pinned: expert-parallel ranks of a stage [1]."""
     batch: Positive | None = None
-    """Pinned: sequences decoded together by an instance [1]."""
+    """Pinned, for decode steps alone: sequences decoded together by an instance [1]."""
     accelerators: Positive | None = None
     """Pinned: size of an instance [1]."""
     draft: str | None = None
@@ -105,7 +122,12 @@ class Settings(Spec):
     draft_length: Annotated[int, Field(ge=1, le=64)] | None = None
     """Proposals of every round, whether they pay or not [tokens]; instead of the longest draft."""
     sampling: SamplingSpec | None = None
-    """Scan of the frontier; exact if absent."""
+    """Scan of the frontier of decode steps; exact if absent."""
+
+    @property
+    def counts_decode_steps(self) -> bool:
+        """Decode steps alone: where that is asked for, and always on the published study's grid."""
+        return bool(self.decode_only) or self.grid == "paper"
 
     @model_validator(mode="after")
     def _one_way_to_give_lengths(self) -> Self:
@@ -224,6 +246,8 @@ class PanelsAsk(Spec):
 #: Settings that say nothing about a server that runs already.
 _NOT_OF_A_SERVER = (
     "grid",
+    "decode_only",
+    *SERVICES_ONLY,
     "pipeline",
     "max_accelerators",
     "max_tokens_per_second",

@@ -11,8 +11,18 @@ from inference_econ.inputs.asks import AssessAsk, FrontierAsk, PanelsAsk, Positi
 from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
 
 ColumnKey = Literal[
-    "tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch", "mfu", "milliseconds"
+    "tokens_per_second_per_user",
+    "dollars_per_million_output_tokens",
+    "accelerators",
+    "batch",
+    "mfu",
+    "milliseconds",
+    "concurrency",
+    "ttft_milliseconds",
 ]
+#: Columns that only services have, and those that only decode steps have.
+SERVICE_COLUMNS: tuple[ColumnKey, ...] = ("concurrency", "ttft_milliseconds")
+DECODE_COLUMNS: tuple[ColumnKey, ...] = ("mfu",)
 
 #: What a scenario may ask.
 Ask = Annotated[
@@ -101,7 +111,8 @@ class Scenario(SourcedSpec):
 
     @model_validator(mode="after")
     def _columns_are_known(self) -> Self:
-        toy = isinstance(self.ask, ToyAsk)
-        if toy and self.table is not None and any(column.key == "mfu" for column in self.table.columns):
-            raise ValueError("the toy model knows no MFU; leave the column 'mfu' out")
+        shown = self.table.columns if isinstance(self.ask, ToyAsk) and self.table is not None else ()
+        odd = [column.key for column in shown if column.key in (*SERVICE_COLUMNS, *DECODE_COLUMNS)]
+        if odd:
+            raise ValueError(f"the toy model knows no {odd[0]}; leave the column {odd[0]!r} out")
         return self

@@ -19,7 +19,7 @@ Record = Mapping[str, Any]
 _LATENCIES: tuple[Measure, ...] = ("ttft", "tpot")
 #: Commands whose answers say which deployment to start.
 COMMANDS = ("recommend", "frontier", "disaggregate")
-_HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontier --serving, or disaggregate)"
+_HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontier, or disaggregate)"
 
 
 def asked(command: str, options: Record) -> dict[str, object]:

@@ -59,7 +59,9 @@ LOAD: Follows = {
 #: Of a service that always has as many requests in flight.
 FULL: Follows = {
     "tokens_per_second_per_user": ("tpot", -1),
+    "milliseconds": ("tpot", 1),
     "ttft_seconds": ("ttft", 1),
+    "ttft_milliseconds": ("ttft", 1),
     "tpot_seconds": ("tpot", 1),
     "dollars_per_million_tokens": ("throughput", -1),
     "dollars_per_million_output_tokens": ("throughput", -1),

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.report import caveats
-from inference_econ.report.frontier import assumed, ends, frontier_record
+from inference_econ.report.curves import assumed, curve_ends, curve_record, curves_title
+from inference_econ.report.frontier import DECODED
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.scenario import curve_frame
+from inference_econ.report.service import milliseconds
+from inference_econ.report.serving_frontier import COUNTED
 from inference_econ.report.startable import with_engines
 from inference_econ.report.table import Table, dollars, layout_label, size
+from inference_econ.search import Point
 from inference_econ.studies.results import Curve, Result
 
 if TYPE_CHECKING:
@@ -98,30 +103,25 @@ def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
         [tokens/s per user]
     """
     curves = {curve.label: curve for curve in result.curves}
+    fronts = {label: curve.frontier for label, curve in curves.items() if curve.frontier is not None}
+    services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
+    last = ("in flight", "TTFT ms") if services else ("batch",)
     columns = (
-        "series",
-        *(f"$ at {speed:g}" for speed in speeds),
-        "fastest",
-        "best",
-        "$",
-        "GPUs",
-        "layout",
-        "batch",
-    )
+        "series", *(f"$ at {speed:g}" for speed in speeds), "fastest", "best", "$", "GPUs", "layout", *last,
+    )  # fmt: skip
     rows = []
     for label in _labels(result):
         if label in curves:
             rows.append((label, *_row(curves[label], speeds)))
         else:
-            rows.append((label, *("-" for _ in speeds), "nothing fits", *("-" for _ in range(5))))
+            rows.append((label, *("-" for _ in speeds), "nothing fits", *("-" for _ in (*range(4), *last))))
     notes = [
         "Speeds in tokens/s per user, $ per million output tokens of the cheapest deployment at or above a speed; "
-        "best is the point that maximises speed^3 / cost."
+        f"best is the point that maximises speed^3 / cost. {COUNTED if services else DECODED}"
     ]
     notes += [f"{label}: {reason}" for label, reason in result.missing.items()]
-    notes += assumed({curve.label: curve.frontier for curve in result.curves if curve.frontier is not None})
-    table = Table(_title(result), columns, tuple(rows), tuple(notes))
-    fronts = {label: curve.frontier for label, curve in curves.items() if curve.frontier is not None}
+    notes += assumed(fronts)
+    table = Table(curves_title([*fronts.values()]), columns, tuple(rows), tuple(notes))
     shown = {label: front.preferred().layout for label, front in fronts.items()}
     setups = [front.setup for front in fronts.values()]
     return with_engines(table, [shown.get(label, {}) for label in _labels(result)], setups)
@@ -130,11 +130,6 @@ def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
 def _labels(result: Result) -> list[str]:
     """The series in the order in which they were asked for."""
     return [series.label for series in getattr(result.scenario.ask, "series", ())]
-
-
-def _title(result: Result) -> str:
-    figure = result.scenario.figure
-    return figure.title if figure is not None else result.scenario.name
 
 
 def _row(curve: Curve, speeds: Sequence[float]) -> tuple[str, ...]:
@@ -148,8 +143,15 @@ def _row(curve: Curve, speeds: Sequence[float]) -> tuple[str, ...]:
         dollars(best.dollars_per_million_output_tokens),
         size(best.accelerators),
         layout_label(best.layout),
-        size(best.batch),
+        *_load_cells(best),
     )
+
+
+def _load_cells(best: ServicePoint | Point) -> tuple[str, ...]:
+    """How full the preferred point is, and how long users of a service wait there."""
+    if isinstance(best, ServicePoint):
+        return (f"{best.concurrency:.1f}", milliseconds(best.ttft_seconds))
+    return (size(best.batch),)
 
 
 def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, object]:
@@ -162,12 +164,13 @@ def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, obje
             continue
         front = curves[label].frontier
         assert front is not None
-        record = frontier_record(front)
+        record = curve_record(front)
         record.pop("sources")
         costs = [{"tokens_per_second_per_user": speed, "dollars": cost_at(curves[label], speed)} for speed in speeds]
-        best = caveats.bounded(front.preferred().record(), ends(front))
+        best = caveats.bounded(front.preferred().record(), curve_ends(front))
         series.append({"label": label, **record, "costs": costs, "preferred": best})
-    return {"title": _title(result), "series": series, "sources": source_records(result.sources)}
+    fronts = [curve.frontier for curve in result.curves if curve.frontier is not None]
+    return {"title": curves_title(fronts), "series": series, "sources": source_records(result.sources)}
 
 
 def comparison_frame(result: Result) -> pd.DataFrame:
@@ -184,4 +187,4 @@ def comparison_frame(result: Result) -> pd.DataFrame:
 def _bounded(curve: Curve) -> pd.DataFrame:
     """Points of a curve, and how far off they may be."""
     assert curve.frontier is not None
-    return caveats.bounded_frame(curve_frame(curve), ends(curve.frontier))
+    return caveats.bounded_frame(curve_frame(curve), curve_ends(curve.frontier))

@@ -16,8 +16,9 @@ from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.recommend import Choice
 from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import comparison_record
+from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.page import Page
-from inference_econ.report.service import SEEN, cached_label, layout_of
+from inference_econ.report.service import SEEN, layout_of
 from inference_econ.report.startable import startable_notes, with_engines
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 from inference_econ.studies.results import Curve
@@ -227,12 +228,11 @@ def _span(seconds: Array) -> str:
 
 def _assumed(compared: Comparison) -> str:
     pools = compared.pools
-    prices = " and ".join(f"{pool.setup.hardware.name} at {pool.setup.price_label}" for pool in pools.aggregated)
     terms = compared.terms
     return (
         "$/M output tokens carry the whole bill, idle time included. Speeds and TTFTs are those that "
         f"{_seen(terms.percentile)}, queues included; P : D are whole numbers of instances from {terms.ratios}, busy "
-        f"their shares. {prices}. Assumptions: {assumptions_label(pool.setup for pool in pools.aggregated)}."
+        f"their shares. Assumptions: {assumptions_label(pool.setup for pool in pools.aggregated)}."
     )
 
 
@@ -294,13 +294,8 @@ def _label(pool: Pool, index: int, *, kind: bool = False) -> str:
 
 
 def _title(pools: Pools) -> str:
-    requests, precision = pools.requests, pools.decode.setup.precision
-    cached = cached_label(requests)
-    chips = " and ".join(pool.setup.hardware.name for pool in pools.aggregated)
-    return (
-        f"{pools.decode.setup.model.name} on {chips}: {requests.isl.mean:g} input tokens{cached}, "
-        f"{requests.osl.mean:g} output tokens, weights {precision.weights}, KV {precision.kv}"
-    )
+    setups = [pool.setup for pool in pools.aggregated]
+    return heading("Prefill and decoding apart or together", setups, [lengths_label(pools.requests)])
 
 
 def curves(compared: Comparison) -> list[Curve]:

@@ -13,10 +13,11 @@ from inference_econ.answers.explain import Explanation
 from inference_econ.engine import MACHINE, OperatorCosts, Setup, StepCosts
 from inference_econ.inputs import Quantity
 from inference_econ.report import caveats
+from inference_econ.report.heading import heading
 from inference_econ.report.page import Bar, Block, Page
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.startable import startable_notes, started
-from inference_econ.report.table import PART_NAMES, Table, amount, dollars, formats_label, layout_label, remarks
+from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +70,22 @@ def explain_table(explanation: Explanation) -> Table:
         if seconds > 0
     )
     rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
-    return Table(explanation.title, ("part", "ms", "share %"), rows, _explain_notes(explanation))
+    return Table(explain_title(explanation), ("part", "ms", "share %"), rows, _explain_notes(explanation))
+
+
+def explain_title(explanation: Explanation) -> str:
+    """What is counted, of what, at which context, in one line."""
+    phase = "decode" if explanation.prompt is None else "prefill"
+    counted = f"One {phase} step on {explanation.accelerators:g} GPU{'s' if explanation.accelerators > 1 else ''}"
+    return heading(counted, [explanation.setup], [_length(explanation)])
+
+
+def _length(explanation: Explanation) -> str:
+    """What is cached before the step, and what a prompt adds."""
+    setup = explanation.setup
+    shared = f" ({setup.shared_prefix:g} in common)" if setup.shared_prefix else ""
+    context = f"context {setup.context:g}{shared}"
+    return context if explanation.prompt is None else f"{explanation.prompt:g} prompt tokens after {context} cached"
 
 
 def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
@@ -84,20 +100,15 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         else f"${dollars(explanation.dollars)} per million {kind} tokens"
     )
     speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
-    length = f"context {setup.context:g}"
-    if setup.shared_prefix:
-        length += f" ({setup.shared_prefix:g} in common)"
     if explanation.prompt is not None:
         speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
-        length = f"{length} cached before"
     replicas, depth = float(explanation.layout["dp"]), float(explanation.layout["pp"])
     fullest = math.ceil(setup.model.layers / depth)
     uneven = f"The fullest of {depth:g} stages has {fullest} of {setup.model.layers} layers: it sets the pace, so that "
     uneven += f"the others wait as if there were {fullest * depth:g}, and its memory is what counts."
     each = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
     return (
-        f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{each}, "
-        f"{length}, {formats_label(setup.precision)}, KV {setup.precision.kv}. "
+        f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{each}. "
         f"Assumptions: {setup.assumptions.name}.",
         f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "

@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.report.files import check_picture, ending_of, whole_file
 from inference_econ.search import Frontier
 from inference_econ.studies.exhibits import Chart
@@ -221,8 +222,13 @@ def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     axes.set_xlim(left=0)
     _dollar_axis(axes)
     axes.set_xlabel("tokens per second per user")
-    axes.set_ylabel("US dollars per million output tokens")
+    axes.set_ylabel(f"US dollars per million output tokens{_included(curves)}")
     axes.set_title(title)
+
+
+def _included(curves: Sequence[Curve]) -> str:
+    """What the cost of services includes; of decode steps, the study's among them, nothing is said."""
+    return ", prefill included" if any(isinstance(curve.frontier, ServiceFrontier) for curve in curves) else ""
 
 
 def _dollar_axis(axes: Axes) -> None:

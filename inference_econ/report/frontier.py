@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,18 @@ from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.sources import sources
 from inference_econ.engine import Instances, layout_keys
 from inference_econ.report import caveats
+from inference_econ.report.heading import DECODE_STEPS, heading
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
 from inference_econ.report.startable import saving_note, startable_notes, with_engines, with_notes
-from inference_econ.report.table import PART_NAMES, Table, dollars, formats_label, layout_label, remarks, size
+from inference_econ.report.table import PART_NAMES, Table, dollars, layout_label, remarks, size
 from inference_econ.search import Frontier, PlanTable, Point
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: What a point is, in words.
+DECODED = "The bill is that of decode steps alone; prefill is not in it."
 
 
 @dataclass(frozen=True)
@@ -100,25 +104,26 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
 
 
 def frontier_title(front: Frontier) -> str:
-    """Model, hardware and formats in one line."""
-    setup = front.setup
-    precision = setup.precision
-    return (
-        f"{setup.model.name} on {setup.hardware.name}: {formats_label(precision)}, activations "
-        f"{precision.activations}, KV {precision.kv}, context {setup.context:g}{_drafted(front)}, "
-        f"{setup.price_label}"
+    """What is counted, of what, at which context, in one line."""
+    return frontiers_title([front])
+
+
+def frontiers_title(fronts: Sequence[Frontier]) -> str:
+    """The same of several that are compared."""
+    return heading(
+        DECODE_STEPS,
+        [front.setup for front in fronts],
+        [f"context {front.setup.context:g}" for front in fronts],
+        speculations=[front.speculation for front in fronts],
     )
-
-
-def _drafted(front: Frontier) -> str:
-    return "" if front.speculation is None else f", {front.speculation.label}"
 
 
 def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
     """What a reader must know about the numbers."""
     setup = front.setup
     notes = [
-        f"{len(points)} of {len(front)} points; * maximises speed^3 / cost. Assumptions: {setup.assumptions.name}."
+        f"{len(points)} of {len(front)} points; * maximises speed^3 / cost. {DECODED} Assumptions: "
+        f"{setup.assumptions.name}."
     ]
     if any(point.layout["dp"] != 1.0 for point in points):
         notes.append(
@@ -141,24 +146,6 @@ def _listed(front: Frontier, plans: PlanTable | None) -> Instances:
     sizes, batches = plans.plans.accelerators.tolist(), plans.plans.batch.tolist()
     layouts = layout_keys(plans.plans, front.setup.assumptions.layout)
     return points._replace(accelerators=sizes, concurrency=batches, layouts=layouts)
-
-
-def assumed(fronts: Mapping[str, Frontier]) -> list[str]:
-    """The assumptions of some series, and how far off their preferred points may be."""
-    named = {label: front.setup.assumptions.name for label, front in fronts.items()}
-    shown = [
-        f"{name} ({', '.join(label for label, other in named.items() if other == name)})"
-        for name in dict.fromkeys(named.values())
-    ]
-    text = next(iter(named.values())) if len(shown) == 1 else ", ".join(shown)
-    subjects = [
-        instances._replace(label=label if len(fronts) > 1 else "")
-        for label, front in fronts.items()
-        for instances in front.subjects([front.preferred()])
-    ]
-    started = startable_notes(front.setup for front in fronts.values())
-    rates = dict.fromkeys(f"{front.setup.hardware.name} at {front.setup.price_label}" for front in fronts.values())
-    return [f"{'; '.join(rates)}. Assumptions: {text}.", *started, *caveats.remarks(subjects)]
 
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:

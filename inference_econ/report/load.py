@@ -92,8 +92,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     sheet = points[0].sheet
     setup, fleet = sheet.service.setup, fleet_label(sheet.service, sheet.replicas)
     notes = [
-        f"{fleet}, at {setup.price_label}: ${sheet.dollars_per_hour:,.2f} per hour, "
-        f"idle or not. Assumptions: {setup.assumptions.name}.",
+        f"{fleet}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not. Assumptions: {setup.assumptions.name}.",
         *_saturation(points),
         *_unproven(points),
     ]
@@ -101,7 +100,8 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         notes.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
     notes += startable_notes([setup])
     notes += caveats.remarks(under_load((point.sheet.service, point.load) for point in points), SEEN)
-    return Table(service_title(sheet.service), tuple(columns), tuple(rows), tuple(notes))
+    title = service_title("A fleet under load", [sheet.service], promises=targets)
+    return Table(title, tuple(columns), tuple(rows), tuple(notes))
 
 
 def _saturation(points: Sequence[LoadPoint]) -> list[str]:

@@ -15,7 +15,8 @@ from inference_econ.formulas import money
 from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import fleet_record
 from inference_econ.report.page import Page
-from inference_econ.report.recommend import choice_record, targets_record
+from inference_econ.report.recommend import choice_record
+from inference_econ.report.record import targets_record
 from inference_econ.report.service import SEEN, layout_of, service_title
 from inference_econ.report.startable import startable_notes, with_engines
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
@@ -71,7 +72,6 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
     if apart is not None:
         rows.append((apart.load.requests_per_second, _apart_row(apart, which), layout_of(services[-1])))
     rows.sort(key=lambda row: -row[0])
-    on = "" if several else f" on {chips.pop()}"
     notes = (
         f"The most requests for {page.means.text}, {_within(page.targets)}; tokens/s and $/M are of output, and $/M "
         f"carries the whole bill. Binding: what a little more would break{_pools_label(apart)}. "
@@ -79,8 +79,9 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
         *startable_notes([service.setup for service in services]),
         *caveats.remarks(under_load((choice.service, choice.load) for choice in page.choices), SEEN),
     )
+    title = service_title(f"Most requests for {page.means.text}", services, promises=page.targets)
     lines = tuple(row if several else row[1:] for _, row, _ in rows)
-    table = Table(f"{service_title(services[0])}{on}", columns, lines, notes)
+    table = Table(title, columns, lines, notes)
     return with_engines(table, [layout for _, _, layout in rows], [service.setup for service in services])
 
 

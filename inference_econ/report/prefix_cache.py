@@ -11,6 +11,7 @@ import numpy as np
 from inference_econ.answers.conversations import Conversation, Routing, reuse
 from inference_econ.answers.prefix_cache import HBM, Offloading, Reading, curve
 from inference_econ.report import caveats
+from inference_econ.report.heading import heading
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import layout_of
@@ -136,11 +137,7 @@ def _routing(offloading: Offloading) -> list[str]:
 
 
 def _title(offloading: Offloading) -> str:
-    setup = offloading.service.setup
-    return (
-        f"{setup.model.name} on {setup.hardware.name}: prefix cache, weights {setup.precision.weights}, "
-        f"KV {setup.precision.kv}"
-    )
+    return heading("Prefix cache", [offloading.service.setup], [])
 
 
 def _ms(seconds: float) -> str:

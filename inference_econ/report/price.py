@@ -64,7 +64,7 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     rows.append(tuple(total))
     setup = sheet.service.setup
     notes = [
-        f"{fleet_label(sheet.service, sheet.replicas)}, at {setup.price_label}. Assumptions: {setup.assumptions.name}.",
+        f"{fleet_label(sheet.service, sheet.replicas)}. Assumptions: {setup.assumptions.name}.",
         *load_notes(sheet.load, sheet.replicas),
         "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
         "the same proportion.",
@@ -73,7 +73,8 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     ]
     if api is not None:
         notes.append(break_even(sheet, api))
-    return Table(service_title(sheet.service), columns, tuple(rows), tuple(notes))
+    rate = sheet.load.requests_per_second * sheet.replicas
+    return Table(service_title("Prices of tokens", [sheet.service], rate=rate), columns, tuple(rows), tuple(notes))
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference_econ.answers.recommend import Choice, Targets
 from inference_econ.answers.subjects import under_load
-from inference_econ.engine import Setup
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
+from inference_econ.report.record import targets_record
 from inference_econ.report.service import SEEN, bounded_load, fleet_label, layout_of, service_record, service_title
 from inference_econ.report.startable import startable_notes, with_engines, with_notes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
@@ -91,21 +90,19 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
                 choice.binding,
             )
         )
-    best, setups = choices[0], [choice.service.setup for choice in choices]
+    services = [choice.service for choice in choices]
+    best, setups = choices[0], [service.setup for service in services]
+    rate = best.load.requests_per_second * best.replicas
     notes = (
         f"The first is the cheapest. Binding: what one instance less would break. $/M output carries the whole bill. "
-        f"{_prices(setups)}. Assumptions: {assumptions_label(setups)}.",
+        f"Assumptions: {assumptions_label(setups)}.",
         *_played(choices),
         *startable_notes(setups),
         *caveats.remarks(under_load((choice.service, choice.load) for choice in choices), SEEN),
     )
-    table = Table(service_title(best.service), columns, tuple(rows), notes)
+    title = service_title("Cheapest deployments", services, rate=rate, promises=targets)
+    table = Table(title, columns, tuple(rows), notes)
     return with_engines(table, [layout_of(choice.service) for choice in choices], setups)
-
-
-def _prices(setups: Sequence[Setup]) -> str:
-    """What each kind of hardware costs."""
-    return "; ".join(dict.fromkeys(f"{setup.hardware.name} at {setup.price_label}" for setup in setups))
 
 
 def _played(choices: Sequence[Choice]) -> list[str]:
@@ -120,15 +117,6 @@ def _played(choices: Sequence[Choice]) -> list[str]:
 def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, object]:
     """Choices as plain data."""
     return {"targets": targets_record(targets), "choices": [choice_record(choice) for choice in choices]}
-
-
-def targets_record(targets: Targets) -> dict[str, object]:
-    """Promises as plain data; null where there is none."""
-    return {
-        "ttft_seconds": None if math.isinf(targets.ttft_seconds) else targets.ttft_seconds,
-        "tpot_seconds": None if math.isinf(targets.tpot_seconds) else targets.tpot_seconds,
-        "percentile": targets.percentile,
-    }
 
 
 def choice_record(choice: Choice) -> dict[str, object]:

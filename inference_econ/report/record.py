@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from inference_econ.answers.recommend import Targets
 from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup
 from inference_econ.inputs import Requests
@@ -57,3 +58,12 @@ def finite_or_none(value: float) -> float | None:
 def source_records(used: Sequence[UsedSource]) -> list[dict[str, str]]:
     """Sources as plain data."""
     return [source.record() for source in used]
+
+
+def targets_record(targets: Targets) -> dict[str, object]:
+    """Promises as plain data; null where there is none."""
+    return {
+        "ttft_seconds": finite_or_none(targets.ttft_seconds),
+        "tpot_seconds": finite_or_none(targets.tpot_seconds),
+        "percentile": targets.percentile,
+    }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from inference_econ.answers.recommend import Targets
 from inference_econ.answers.subjects import under_load
-from inference_econ.inputs import Quantity, Requests
+from inference_econ.inputs import Quantity
 from inference_econ.report import caveats
+from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.record import HEAD, facts, finite_or_none
 from inference_econ.report.startable import started
 from inference_econ.report.table import layout_label
@@ -92,20 +94,17 @@ def fleet_label(service: Service, replicas: int) -> str:
     return f"{chips}, {layout_label(layout)}{started(layout)}"
 
 
-def cached_label(requests: Requests) -> str:
-    """What of a prompt is in the cache, and in common with all others, in words; nothing if nothing is."""
-    cached = f", {requests.cached:g} of it cached" if requests.cached else ""
-    return f"{cached}, {requests.shared_prefix:g} in common" if requests.shared_prefix else cached
-
-
-def service_title(service: Service) -> str:
-    """Model, lengths and formats in one line."""
-    requests, precision = service.requests, service.setup.precision
-    cached = cached_label(requests)
-    proposer = "" if service.speculation is None else f"; {service.speculation.label}"
-    return (
-        f"{service.setup.model.name}: {requests.isl.mean:g} input tokens{cached}, {requests.osl.mean:g} output "
-        f"tokens, weights {precision.weights}, KV {precision.kv}{proposer}"
+def service_title(
+    counted: str, services: Sequence[Service], *, rate: float | None = None, promises: Targets | None = None
+) -> str:
+    """The heading of what is said of some services for the same requests; see :func:`.heading.heading`."""
+    return heading(
+        counted,
+        [service.setup for service in services],
+        [lengths_label(services[0].requests)],
+        rate=rate,
+        promises=() if promises is None else (promises,),
+        speculations=[service.speculation for service in services],
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from inference_econ.answers.speculate import Speculated
 from inference_econ.engine import Speculation
 from inference_econ.report import caveats
+from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.page import Page
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import SEEN, finite, layout_of
@@ -72,13 +73,15 @@ def speculation_table(speculated: Speculated) -> Table:
 
 
 def title(speculated: Speculated) -> str:
-    """Model, layout and lengths in one line."""
+    """What is counted, of which model, layout and lengths, in one line."""
     setup, requests = speculated.plain.setup, speculated.plain.requests
     layout = layout_of(speculated.plain)
-    return (
-        f"{setup.model.name} ({setup.precision.weights}) on {speculated.plain.accelerators} x "
-        f"{setup.hardware.name}, {layout_label(layout)}{started(layout)}: {requests.isl.mean:g} input and "
-        f"{requests.osl.mean:g} output tokens, with {_speculation(speculated).label}"
+    where = f"{speculated.plain.accelerators} GPUs, {layout_label(layout)}{started(layout)}"
+    return heading(
+        f"With speculation and without, {where}",
+        [setup],
+        [lengths_label(requests)],
+        speculations=[_speculation(speculated)],
     )
 
 
@@ -148,7 +151,7 @@ def _notes(speculated: Speculated) -> list[str]:
     notes.append(
         f"At equal numbers in flight. The batch is what a round works on; {_drafted(speculation)}. TPOT includes the "
         "prefill of others, by the proposer too. $/M output "
-        f"carries the whole bill, at {setup.price_label}. Assumptions: "
+        f"carries the whole bill. Assumptions: "
         f"{setup.assumptions.name}."
     )
     if speculation.model is not None:

@@ -182,7 +182,10 @@ def test_where_the_workspace_leaves_no_room_it_is_to_blame() -> None:
 def test_the_table_shows_every_part_and_their_sum() -> None:
     found = asking.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, context=2000, weights="nvfp4")
     table = explain.explain_table(found)
-    assert table.title == "One decode step of Llama 3.1 70B on 8 x NVIDIA H100 SXM5 80GB"
+    assert table.title == (
+        "One decode step on 8 GPUs: Llama 3.1 70B on NVIDIA H100 SXM5 80GB ($2.95 per GPU-hour, on-demand, 2026-05); "
+        "weights nvfp4, activations bf16, KV bf16; context 2000"
+    )
     *parts, total = table.rows
     assert total == ("step", f"{1e3 * found.seconds:.3f}", "100.0")
     milliseconds = [float(row[1]) for row in parts]
@@ -191,7 +194,7 @@ def test_the_table_shows_every_part_and_their_sum() -> None:
     assert sum(milliseconds) == pytest.approx(1e3 * found.seconds, abs=0.0005 * len(parts) + 1e-9)
     assert sum(float(row[2]) for row in parts) == pytest.approx(100, abs=0.05 * len(parts) + 1e-9)
     assert table.notes[-1] == "nvfp4 weights run on the bf16 units of this chip."
-    assert "Layout tp8 (vllm), batch 32, context 2000, weights nvfp4" in table.notes[0]
+    assert "Layout tp8 (vllm), batch 32." in table.notes[0]
     assert table.notes[-2] == "Layouts are those that vllm 0.33.0 can start."
     assert "GB of weights and 21.0 GB of KV cache of " in table.notes[2]
 
@@ -249,12 +252,13 @@ def test_states_of_recurrent_layers_stand_apart_from_the_cache() -> None:
 
 
 def test_formats_of_groups_replicas_and_what_ifs_are_told() -> None:
-    oss = explain.explain_table(asking.explain("gpt_oss_120b", "h100_sxm", tp=2, dp=4, batch=32)).notes
-    assert "batch 32 (8 for each of 4 replicas of attention), context 2000, weights bf16, experts mxfp4, KV " in oss[0]
-    assert "mxfp4 experts run on the bf16 units of this chip." in oss
-    plain = explain.explain_table(asking.explain("deepseek_v3", "h200_sxm", tp=8, batch=8)).notes
-    assert "weights fp8_block, embeddings bf16, KV bf16" in plain[0]
-    assert not any("units of this chip" in note for note in plain)
+    oss = explain.explain_table(asking.explain("gpt_oss_120b", "h100_sxm", tp=2, dp=4, batch=32))
+    assert "; weights bf16, experts mxfp4, activations bf16, KV bf16; context 2000" in oss.title
+    assert "batch 32 (8 for each of 4 replicas of attention)" in oss.notes[0]
+    assert "mxfp4 experts run on the bf16 units of this chip." in oss.notes
+    plain = explain.explain_table(asking.explain("deepseek_v3", "h200_sxm", tp=8, batch=8))
+    assert "weights fp8_block, embeddings bf16, activations bf16, KV bf16" in plain.title
+    assert not any("units of this chip" in note for note in plain.notes)
     longer = explain.explain_table(asking.explain("llama_2_7b", "h100_sxm", tp=1, context=9000)).notes
     assert "The model was made for 4,096 tokens of context at most." in longer
 

@@ -23,7 +23,7 @@ MODEL = "falcon_7b"
 SMALL = ("--max-accelerators", 2)
 COMMANDS: dict[str, tuple[object, ...]] = {
     "frontier": SMALL,
-    "frontier --serving": SMALL,
+    "frontier --decode-only": SMALL,
     "explain": (),
     "price": SMALL,
     "recommend": SMALL,
@@ -221,7 +221,7 @@ def test_lengths_are_told_by_their_names(command: Command) -> None:
     assert [any(reason.startswith(f"{name} of ") for reason in reasons) for name in ("isl", "osl", "context")] == [
         True, True, False,
     ]  # fmt: skip
-    reasons = _outside(first_record(command, *words, "--context", 100000))
+    reasons = _outside(first_record(command, *words, "--decode-only", "--context", 100000))
     assert [reason.split(" of ")[0] for reason in reasons if reason.startswith(("isl", "osl", "context"))] == [
         "context"
     ]
@@ -230,7 +230,7 @@ def test_lengths_are_told_by_their_names(command: Command) -> None:
 
 
 def test_points_have_their_intervals(command: Command) -> None:
-    words = asked("frontier", "h100_sxm")
+    words = asked("frontier --decode-only", "h100_sxm")
     found = first_record(command, *words)
     around = likely(found, "tpot")
     for point in found["points"]:
@@ -242,7 +242,8 @@ def test_points_have_their_intervals(command: Command) -> None:
         speed = float(line["tokens_per_second_per_user"])
         assert float(line["tokens_per_second_per_user_low"]) == pytest.approx(speed / around.high)
         assert float(line["tokens_per_second_per_user_high"]) == pytest.approx(speed / around.low)
-    unknown = list(csv.DictReader(io.StringIO(command(*asked("frontier", "tpu_v6e"), "--format", "csv").out)))
+    unmeasured = command(*asked("frontier --decode-only", "tpu_v6e"), "--format", "csv")
+    unknown = list(csv.DictReader(io.StringIO(unmeasured.out)))
     assert {line["tokens_per_second_per_user_low"] for line in unknown} == {""}
     assert {*unknown[0], "engine"} == {*lines[0]}  # no engine is known for it
 
@@ -258,9 +259,9 @@ def test_latencies_have_their_intervals(command: Command, name: str) -> None:
 
 
 def test_services_that_are_full_have_their_intervals(command: Command) -> None:
-    for point in first_record(command, *asked("frontier --serving", "h100_sxm"))["points"]:
+    for point in first_record(command, *asked("frontier", "h100_sxm"))["points"]:
         assert point["tpot_seconds_low"] <= point["tpot_seconds"] <= point["tpot_seconds_high"]
-    assert "tokens_per_second_per_user_low" in command(*asked("frontier --serving", "b200"), "--format", "csv").out
+    assert "tokens_per_second_per_user_low" in command(*asked("frontier", "b200"), "--format", "csv").out
 
 
 def test_compared_points_have_their_intervals(command: Command) -> None:

@@ -79,7 +79,7 @@ def test_the_study_means_no_engine(command: Command) -> None:
         (("recommend", "llama_3_70b", "h100_sxm", "--tp", 2, "--dp", 2), "Nearest that can be: tp=4, dp=1, pp=1"),
         (("explain", "llama_3_70b", "h100_sxm", "--tp", 2, "--dp", 2), "Nearest that can be: tp=4, dp=1, pp=1"),
         (("explain", "llama_3_70b", "h100_sxm", "--tp", 4, "--cut", "2d"), "matrices are cut in one dimension"),
-        (("frontier", "llama_3_70b", "h100_sxm", "--serving", "--dp", 2), "dp must be 1"),
+        (("frontier", "llama_3_70b", "h100_sxm", "--dp", 2), "dp must be 1"),
     ],
 )
 def test_what_cannot_be_started_is_refused(command: Command, arguments: tuple[object, ...], message: str) -> None:

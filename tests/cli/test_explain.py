@@ -15,12 +15,12 @@ def test_explain_prints_parts_a_bar_and_memory(command: Command) -> None:
     outcome = command("explain", "llama_3_70b", "h100_sxm", "--tp", 8, "--batch", 32)
     assert outcome.code == 0
     assert outcome.err == ""
-    assert outcome.out.startswith("One decode step of Llama 3.1 70B on 8 x NVIDIA H100 SXM5 80GB\n")
+    assert outcome.out.startswith("One decode step on 8 GPUs: Llama 3.1 70B on NVIDIA H100 SXM5 80GB ($2.95 per")
     for words in (
         "weight reads",
         "all-reduce latency",
         "kernel launches",
-        "Layout tp8 (sglang, trtllm, vllm), batch 32, context 2000",
+        "Layout tp8 (sglang, trtllm, vllm), batch 32.",
         "Limited by weight reads",
         "tokens/s per user",
         "GB of KV cache",

@@ -18,7 +18,7 @@ COMMANDS = {
     "price": ("price", *SMALL),
     "recommend": ("recommend", *SMALL),
     "load": ("load", *ONE),
-    "frontier": ("frontier", *SMALL, "--serving"),
+    "frontier": ("frontier", *SMALL),
 }
 
 
@@ -105,11 +105,10 @@ def test_promises_that_nothing_keeps(refused: Command, name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_layouts_that_do_not_fit(refused: Command, name: str) -> None:
     head, model, hardware, *_ = COMMANDS[name]
-    serving = ("--serving",) if name == "frontier" else ()
-    outcome = refused(head, "llama_3_70b", hardware, *serving, "--max-accelerators", 1, code=1)
+    outcome = refused(head, "llama_3_70b", hardware, "--max-accelerators", 1, code=1)
     assert "alone need 2 accelerators (NVIDIA H100 SXM5 80GB); at most 1 are allowed" in outcome.err
-    outcome = refused(head, model, hardware, *serving, "--tp", 3, "--dp", 1, "--pp", 1, code=1)
-    assert "no layout of 3 to 3 accelerators divides heads, layers, experts and widths" in outcome.err
+    outcome = refused(head, model, hardware, "--tp", 3, "--dp", 1, "--pp", 1)
+    assert "Llama 3.1 8B cannot be laid out with tp=3: 32 query heads do not split" in outcome.err
 
 
 @pytest.mark.parametrize("name", COMMANDS)

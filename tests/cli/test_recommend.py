@@ -120,21 +120,21 @@ def test_bad_input_is_refused(refused: Command, arguments: list[str], message: s
 def test_prices_are_shown_with_their_kind_and_date(command: Command) -> None:
     asked = ("recommend", *SMALL, "--on", "h200_sxm", "--request-rate", 10, "--choices", 4)
     text = " ".join(command(*asked).out.split())
-    assert "NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour, on-demand, 2026-05" in text
+    assert "NVIDIA H100 SXM5 80GB ($2.95 per GPU-hour, on-demand, 2026-05)" in text
     assert "Prices that are undated or estimates: NVIDIA H200 SXM5 141GB ($3.5, on-demand, undated)." in text
     own = " ".join(command(*asked, "--price", "H100-SXM=2", "--price", "h200_sxm=2.25").out.split())
-    assert "NVIDIA H100 SXM5 80GB at $2 per GPU-hour" in own
-    assert "NVIDIA H200 SXM5 141GB at $2.25 per GPU-hour" in own
+    assert "NVIDIA H100 SXM5 80GB ($2 per GPU-hour" in own
+    assert "NVIDIA H200 SXM5 141GB ($2.25 per GPU-hour" in own
     assert "undated" not in own
 
 
 def test_one_kind_of_price_for_all(command: Command) -> None:
     asked = ("recommend", *SMALL, "--request-rate", 5, "--choices", 4, "--weights", "bf16")
     usual = " ".join(command(*asked, "--on", "a100_sxm_40").out.split())
-    assert "A100 SXM4 40GB at $3.05 per GPU-hour, on-demand, undated" in usual
+    assert "A100 SXM4 40GB ($3.05 per GPU-hour, on-demand, undated" in usual
     index = " ".join(command(*asked, "--on", "a100_sxm_40", "--price", "index").out.split())
-    assert "A100 SXM4 40GB at $1.79 per GPU-hour, index, 2026-04" in index
-    assert "H100 SXM5 80GB at $2.35 per GPU-hour, index, 2026-03" in index
+    assert "A100 SXM4 40GB ($1.79 per GPU-hour, index, 2026-04" in index
+    assert "H100 SXM5 80GB ($2.35 per GPU-hour, index, 2026-03" in index
     assert "different kinds" not in index
     mixed = " ".join(command(*asked, "--on", "a100_sxm_40", "--price", "a100_sxm_40=index").out.split())
     assert "Prices are of different kinds: " in mixed

@@ -82,11 +82,11 @@ def test_rounds_of_one_length_are_slower_where_they_do_not_pay(command: Command)
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("frontier", "llama_3_8b", "h100_sxm", "--serving", "--max-accelerators", 1),
+        ("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 1),
         ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--max-accelerators", 1),
         ("price", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--max-accelerators", 1),
         ("load", "llama_3_8b", "h100_sxm", "--rates", 2, "--max-accelerators", 1),
-        ("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 1),
+        ("frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--max-accelerators", 1),
     ],
 )
 def test_every_question_takes_a_length(command: Command, arguments: tuple[object, ...]) -> None:
@@ -167,7 +167,7 @@ def test_price_and_recommend_with_speculation(command: Command) -> None:
     first = [json.loads(command(*promised, *more, "--format", "json").out) for more in ((), ("--eagle",))]
     costs = [record["choices"][0]["dollars_per_hour"] for record in first]
     assert costs[1] < costs[0]
-    assert "EAGLE head, acceptance 0.8" in command(*promised, "--eagle").out.replace("\n", " ")
+    assert "EAGLE head, acceptance 0.8" in " ".join(command(*promised, "--eagle").out.split())
 
 
 SMALL = ("speculate", "llama_3_8b", "h100_sxm")

@@ -26,7 +26,7 @@ source: ie.Source = ie.Source(ref="user", where="here", kind="assumed")
 assumed: ie.Assumptions = ie.assumptions("deployable")
 space: ie.Space = ie.Space(ie.Pins(tp=1), max_accelerators=2)
 traffic: ie.Traffic = ie.Traffic(isl=100, osl=10)
-front: ie.Frontier = ie.frontier(
+front: ie.Frontier = ie.decode_frontier(
     setup,
     traffic,
     space,
@@ -34,6 +34,10 @@ front: ie.Frontier = ie.frontier(
     sampling=ie.Sampling(10, 1.0),
 )
 point: ie.Point = front.fastest()
+promised: ie.Targets = ie.Targets(tpot_seconds=0.1, percentile="mean")
+served: ie.ServiceFrontier = ie.frontier(setup, traffic, space, promises=promised)
+waits: float = served.cheapest(tokens_per_second=50).ttft_seconds
+best: ie.ServicePoint = served.preferred(exponent=3)
 step: ie.Explanation = ie.explain(setup, ie.Pins(tp=1), context=10.0)
 verdict: ie.Assessment = ie.assess(setup, traffic, ie.Observation(50.0, 1, batch=8.0))
 seconds: float = float(ie.best_step_seconds(setup, 1, 1))

@@ -15,6 +15,7 @@ from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import Settings, catalog
 from inference_econ.report import compare, figures, scenario_figure
 from inference_econ.report.page import csv_text, json_text
+from inference_econ.report.service import milliseconds
 from inference_econ.report.table import dollars, layout_label
 from inference_econ.studies.scenario import run
 from tests import asking
@@ -52,6 +53,7 @@ def test_a_series_is_the_frontier_of_its_settings() -> None:
         isl=100,
         osl=50,
         changes=("assumptions.host.launch=0 us",),
+        decode_only=True,
         **SMALL,
     )
     for curve, chip in zip(result.curves, ("h100_sxm", "h200_sxm"), strict=True):
@@ -89,6 +91,7 @@ def test_further_series_take_what_is_common() -> None:
             "fast HBM": Settings(changes=("hardware.hbm_bytes_per_second=6.7 TB/s",)),
             "pinned": Settings(tp=2, batch=100, price=1.0),
         },
+        decode_only=True,
         **SMALL,
     )
     base, fast, pinned = result.curves
@@ -105,7 +108,7 @@ def test_further_series_take_what_is_common() -> None:
 def test_a_series_that_fits_nowhere_is_reported() -> None:
     result = ie.compare("llama_3_70b", ["l4", "h100_sxm"], price=1.0, max_accelerators=4)
     assert [curve.label for curve in result.curves] == ["h100_sxm"]
-    assert result.missing["l4"].startswith("nothing fits: Llama 3.1 70B (bf16)")
+    assert result.missing["l4"].startswith("nothing fits: the weights of Llama 3.1 70B (bf16)")
     table = compare.comparison_table(result, [20.0, 50.0])
     assert [row[0] for row in table.rows] == ["l4", "h100_sxm"]
     assert "nothing fits" in table.rows[0]
@@ -118,7 +121,7 @@ def test_a_series_that_fits_nowhere_is_reported() -> None:
     assert rows[-1]["reason"] == result.missing["l4"]
     assert {row["reason"] for row in rows[:-1]} == {""}
     # A scenario that is run as such stops where it did.
-    with pytest.raises(NothingFitsError, match=r"nothing fits: Llama 3\.1 70B"):
+    with pytest.raises(NothingFitsError, match=r"nothing fits: the weights of Llama 3\.1 70B"):
         run(result.scenario)
 
 
@@ -149,12 +152,34 @@ def test_the_table_has_costs_at_common_speeds_and_the_best_point() -> None:
                 assert text == dollars(cost)
         assert row[len(speeds) + 1] == "-"  # nobody is that fast
         best = curve.frontier.preferred()
-        assert row[-3:] == (layout_label(best.layout), "all", f"{best.batch:g}")
+        assert isinstance(best, ie.ServicePoint)
+        assert row[-4:-2] == (layout_label(best.layout), "all")
+        assert row[-2:] == (f"{best.concurrency:.1f}", milliseconds(best.ttft_seconds))
 
 
 def test_a_single_point_has_a_speed_to_show() -> None:
-    result = ie.compare("llama_3_8b", "h100_sxm", tp=1, dp=1, pp=1, batch=7)
+    result = ie.compare("llama_3_8b", "h100_sxm", tp=1, dp=1, pp=1, batch=7, decode_only=True)
     assert compare.common_speeds(result.curves) == [float(result.curves[0].tokens_per_second[0])]
+
+
+def test_decode_steps_have_a_batch_and_no_wait() -> None:
+    result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], decode_only=True, **SMALL)
+    table = compare.comparison_table(result, [50.0])
+    assert table.title.startswith("Decode steps alone, no prefill: Llama 3.1 8B on NVIDIA H100 SXM5 80GB")
+    assert table.columns[-2:] == ("engine", "batch")
+    assert "prefill is not in it" in table.notes[0]
+    (best, _) = (curve.frontier.preferred() for curve in result.curves if curve.frontier is not None)
+    assert table.rows[0][-1] == f"{best.batch:g}"
+
+
+def test_promises_of_a_comparison() -> None:
+    chips = ["h100_sxm", "l4"]
+    result = ie.compare("llama_3_8b", chips, price=1.0, tpot=0.01, **SMALL)
+    assert [curve.label for curve in result.curves] == ["h100_sxm"]
+    assert result.missing["l4"].startswith("nothing keeps a mean TPOT of 10 ms")
+    table = compare.comparison_table(result, [120.0])
+    assert "; mean TPOT <= 10 ms" in table.title
+    assert any(note.startswith("l4: nothing keeps a mean TPOT of 10 ms") for note in table.notes)
 
 
 def test_the_record_has_the_points_of_every_series() -> None:
@@ -164,7 +189,8 @@ def test_the_record_has_the_points_of_every_series() -> None:
         assert [point["tokens_per_second_per_user"] for point in one["points"]] == curve.tokens_per_second.tolist()
         assert one["costs"] == [{"tokens_per_second_per_user": 50.0, "dollars": compare.cost_at(curve, 50.0)}]
         assert one["preferred"] in one["points"]
-    assert record["title"] == "llama_3_8b, fp8"
+    assert record["title"].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB ($2.95 per")
+    assert record["title"].endswith("weights fp8, activations bf16, KV bf16; 2000 input tokens, 500 output tokens")
     assert all(source["ref"] for source in record["sources"])
 
 
