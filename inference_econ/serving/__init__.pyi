@@ -3,6 +3,7 @@
 from . import services as services
 from . import steady as steady
 from .load import SHARES as SHARES
+from .load import STATISTICS as STATISTICS
 from .load import Loaded as Loaded
 from .load import check_rate as check_rate
 from .load import kept_share as kept_share

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from inference_econ.serving.load import SHARES, Loaded, loaded
+from inference_econ.serving.load import STATISTICS, Loaded, loaded
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import play
 from inference_econ.serving.simulation.events import Server
@@ -87,8 +87,9 @@ def seen(load: Loaded, trace: Trace) -> Loaded:
     if not trace.requests_per_second:
         return load  # it ended before any request that came in its window was answered, and tells nothing
     summary = trace.summary()
-    ttft, tpot = (
-        {statistic: summary[name][statistic].value for statistic in ("mean", *SHARES)} for name in ("ttft", "tpot")
+    ttft, tpot, e2e, each = (
+        {statistic: summary[name][statistic].value for statistic in STATISTICS}
+        for name in ("ttft", "tpot", "e2e", "e2e_per_output_token")
     )
     same = replace(
         load,
@@ -96,14 +97,19 @@ def seen(load: Loaded, trace: Trace) -> Loaded:
         waiting=float(trace.in_flight_shares[-1]),
         ttft_seconds=ttft,
         tpot_seconds=tpot,
+        e2e_seconds=e2e,
+        e2e_seconds_per_output_token=each,
         played=True,
     )
     if trace.backlog <= _BACKLOG * trace.ttft.size:
         return same
+    endless = dict.fromkeys(STATISTICS, np.inf)
     return replace(
         same,
         saturated=True,
         utilization=max(load.requests_per_second / trace.requests_per_second, 1.0),
         completed_per_second=min(trace.requests_per_second, load.requests_per_second),
-        ttft_seconds=dict.fromkeys(ttft, np.inf),
+        ttft_seconds=endless,
+        e2e_seconds=endless,
+        e2e_seconds_per_output_token=endless,
     )
