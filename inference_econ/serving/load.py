@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import queueing
-from inference_econ.serving.first_tokens import Drawn, in_shared_steps, in_turn
+from inference_econ.serving.drawn import Drawn, in_shared_steps, in_turn, per_token
 from inference_econ.serving.lengths import levels
 from inference_econ.serving.prompts import several_fit
 from inference_econ.serving.services import Service
@@ -23,6 +23,8 @@ SHARES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 STATISTICS = ("mean", *SHARES)
 #: Requests that stand for all [1].
 _DRAWN = 4_000
+#: Longer than no wait at all [1].
+_SOONEST = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Loaded:
         Time to first token, per output token after it, and to the last one: ``mean``, ``p50``, ``p90``, ``p99`` [s].
     e2e_seconds_per_output_token : dict of str to float
         The last over the tokens of the answer, the same statistics [s]; one over its percentiles is the
-        "E2E normalized interactivity" of InferenceX.
+        "E2E normalized interactivity" of InferenceX. Of pools that prefill and decode apart the means alone are known.
     played : bool
         It is what requests saw in the simulation; otherwise it follows from closed forms.
     """
@@ -60,8 +62,8 @@ class Loaded:
     waiting: float
     ttft_seconds: Mapping[str, float]
     tpot_seconds: Mapping[str, float]
-    e2e_seconds: Mapping[str, float]
-    e2e_seconds_per_output_token: Mapping[str, float]
+    e2e_seconds: Mapping[str, float] = field(default_factory=dict)
+    e2e_seconds_per_output_token: Mapping[str, float] = field(default_factory=dict)
     played: bool = False
 
 
@@ -95,10 +97,7 @@ def loaded(service: Service, requests_per_second: float, *, arrival_scv: float =
     comes osl - 1 times that after the first.
     """
     queue, state = occupancy(service, requests_per_second, arrival_scv)
-    first = last = each = dict.fromkeys(STATISTICS, np.inf)
-    if not queue.saturated:
-        seen = _seen(service, queue, state, arrival_scv)
-        first, last, each = (_statistics(times) for times in (seen.ttft, seen.e2e, seen.e2e / seen.output_tokens))
+    seen = _seen(service, queue, state, arrival_scv)
     return Loaded(
         requests_per_second,
         bool(queue.saturated),
@@ -106,10 +105,10 @@ def loaded(service: Service, requests_per_second: float, *, arrival_scv: float =
         min(requests_per_second, service.most_requests_per_second),
         float(queue.in_flight),
         float(queue.waiting),
-        first,
-        summary(state.tpot_seconds, queue.work),
-        last,
-        each,
+        _statistics(seen.ttft),
+        _statistics(seen.tpot),
+        _statistics(seen.e2e),
+        _statistics(seen.e2e / seen.output_tokens),
     )
 
 
@@ -154,12 +153,9 @@ def kept_share(
         if not value > 0:
             raise InputError(f"a promised {name} must be positive, got {value:g} s")
     queue, state = occupancy(service, requests_per_second, arrival_scv)
-    by_tokens = float(queue.work[state.tpot_seconds <= tpot_seconds].sum())
-    if queue.saturated:
-        return by_tokens if math.isinf(min(ttft_seconds, e2e_seconds)) else 0.0
     seen = _seen(service, queue, state, arrival_scv)
     kept = (seen.ttft <= ttft_seconds) & (seen.tpot <= tpot_seconds) & (seen.e2e <= e2e_seconds)
-    return min(float(kept.mean()), by_tokens, 1.0)
+    return float(kept.mean())
 
 
 def check_rate(requests_per_second: float) -> None:
@@ -213,7 +209,7 @@ class _Seen(NamedTuple):
 
 
 def _seen(service: Service, queue: queueing.Load, state: Steady, arrival_scv: float) -> _Seen:
-    """What requests see that find a slot, and those that wait for one."""
+    """What requests see that find a slot, and those that wait for one; without end where the queue grows."""
     drawn = Drawn(service.requests, _DRAWN)
     # Who finds n in flight makes it n + 1; who finds all slots taken waits, and starts with all of them taken.
     free, chance = queue.probabilities[:-1], float(queue.waiting)
@@ -221,9 +217,11 @@ def _seen(service: Service, queue: queueing.Load, state: Steady, arrival_scv: fl
     place = np.searchsorted(below, levels(_DRAWN))
     found = state.among(np.minimum(place, state.batch.size - 1))
     patience = np.where(place < below.size, 0.0, -np.log1p(-drawn.shares("patience")))
-    ttft = _first_tokens(service, found, drawn, arrival_scv) + float(queue.wait_scale) * patience
+    ttft = _first_tokens(service, found, drawn, arrival_scv)
+    ttft = ttft + np.where(patience > 0.0, float(queue.wait_scale) * np.maximum(patience, _SOONEST), 0.0)
     answers = drawn.answers()
-    return _Seen(ttft, found.tpot_seconds, ttft + np.maximum(answers - 1.0, 0.0) * found.tpot_seconds, answers)
+    tpot = per_token(found, drawn)
+    return _Seen(ttft, tpot, ttft + np.maximum(answers - 1.0, 0.0) * tpot, answers)
 
 
 def _first_tokens(service: Service, found: Steady, drawn: Drawn, arrival_scv: float) -> Array:
@@ -242,10 +240,10 @@ def _first_tokens(service: Service, found: Steady, drawn: Drawn, arrival_scv: fl
 
 def _statistics(times: Array) -> dict[str, float]:
     """Mean and percentiles (:data:`SHARES`) of times that are equally likely [s]."""
-    return {
-        "mean": float(times.mean()),
-        **dict(zip(SHARES, np.quantile(times, list(SHARES.values())).tolist(), strict=True)),
-    }
+    if np.isinf(times).any():
+        return dict.fromkeys(STATISTICS, math.inf)
+    quantiles = np.quantile(times, list(SHARES.values())).tolist()
+    return {"mean": float(times.mean()), **dict(zip(SHARES, quantiles, strict=True))}
 
 
 def summary(values: Array, weights: Array) -> dict[str, float]:

@@ -69,13 +69,18 @@ def served(service: Service, arrival_scv: float = 1.0) -> Callable[[float], Load
         if not is_unproven(service, load):
             return load
         if not known:
-            count = min(round(_REQUESTS + _PER_FLIGHT * load.in_flight), _MOST_REQUESTS)
+            count = requests_of_a_run(load)
             known.append((count, play.server(service, play.prompts(service, count))))
         count, simulated = known[0]
         trace = play.rehearse(service, requests_per_second, arrival_scv=arrival_scv, count=count, simulated=simulated)
         return seen(load, trace)
 
     return at
+
+
+def requests_of_a_run(load: Loaded) -> int:
+    """Requests that are played, more where more are in flight [1]."""
+    return min(round(_REQUESTS + _PER_FLIGHT * load.in_flight), _MOST_REQUESTS)
 
 
 def seen(load: Loaded, trace: Trace) -> Loaded:

@@ -1,4 +1,4 @@
-"""How times to first token vary among requests that find a server in the same state."""
+"""How times vary among requests that find a server in the same state."""
 
 from __future__ import annotations
 
@@ -56,17 +56,21 @@ class Drawn:
         """All tokens of some numbers of other prompts over those of a mean one, shape (count,) [1]."""
         if self.requests.isl.scv == 0.0:
             return prompts
+        from scipy.special import ndtri
+
         usual = float(self.prompts().mean())
-        return self._sum(prompts, lambda place: new_tokens(self.requests, self.shares(which, place)) / usual)
+        total = self._sum(prompts, lambda place: new_tokens(self.requests, self.shares(which, place)) / usual)
+        # Of many, the sum is nearly normally distributed.
+        further = np.sqrt(np.maximum(prompts - _ONE_BY_ONE, 0.0) * self.requests.isl.scv)
+        return np.asarray(np.maximum(total + further * ndtri(self.shares(which, _ONE_BY_ONE)), 0.0))
 
     def found(self, which: str, place: int = 0) -> Array:
         """Tokens of a prompt over those of a mean one that is found at a random time: of long ones more often [1]."""
         if self.requests.isl.scv == 0.0:
             return np.ones(self.count)
         tokens = np.sort(self.prompts())
-        return np.asarray(tokens[np.searchsorted(np.cumsum(tokens), self.shares(which, place) * tokens.sum())]) / (
-            tokens.mean()
-        )
+        found = np.searchsorted(np.cumsum(tokens), self.shares(which, place) * tokens.sum())
+        return np.asarray(tokens[found] / tokens.mean())
 
     def left(self, prompts: Array) -> Array:
         """What is left of some numbers of prompts, each found at a random time, over a mean one, shape (count,) [1]."""
@@ -142,6 +146,23 @@ def in_turn(found: Steady, drawn: Drawn, bursts: float) -> Array:
     mean = busy / (1.0 - busy) * (1.0 + drawn.requests.isl.scv) / 2.0
     waits = _with_mean(drawn.left(ahead), mean, bursts * found.queue_seconds)
     return np.asarray(waits + 2.0 * found.running_seconds * drawn.shares("rest"))
+
+
+def per_token(found: Steady, drawn: Drawn) -> Array:
+    """Mean time between two tokens of each request, shape (count,) [s]; see :func:`in_shared_steps`.
+
+    Notes
+    -----
+    Decode steps are those of the state that a request finds. Prompts that make them longer come while it decodes: their
+    number is Poisson-distributed, and a short answer may meet none or several.
+    """
+    share, steps = np.minimum(found.prefill_share, _BUSIEST), np.maximum(drawn.answers() - 1.0, 1.0)
+    expected = np.maximum(found.requests_per_second * steps * found.tpot_seconds, _LEAST)
+    met = drawn.work(_poisson(drawn.shares("met"), expected), "met lengths")
+    # Alone in the house nobody is met.
+    return np.asarray(
+        found.tpot_seconds * (1.0 + share * np.clip(found.batch - 1.0, 0.0, 1.0) * (met / expected - 1.0))
+    )
 
 
 def _with_mean(times: Array, mean: Array, wanted: Array) -> Array:
