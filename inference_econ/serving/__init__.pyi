@@ -2,6 +2,8 @@
 
 from . import services as services
 from . import steady as steady
+from .lengths import new_tokens as new_tokens
+from .lengths import quantiles as quantiles
 from .load import SHARES as SHARES
 from .load import STATISTICS as STATISTICS
 from .load import Loaded as Loaded

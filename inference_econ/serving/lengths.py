@@ -55,6 +55,15 @@ def new_tokens(requests: Requests, shares: Array) -> Array:
     return np.asarray(np.maximum(quantiles(requests.isl, shares) - requests.cached, 1.0))
 
 
+def captured_ends(setup: Setup, longest: float) -> list[float]:
+    """The longest prompt whose steps are captured in graphs, and the shortest one whose are not [tokens].
+
+    None of those beyond the longest prompt: time leaps between the two.
+    """
+    captured = setup.assumptions.host.captured_tokens if setup.assumptions.host.cuda_graphs else 0.0
+    return [captured, captured + 1.0] if 1.0 <= captured < longest - 1.0 else []
+
+
 @dataclass(frozen=True, slots=True)
 class PromptTimes:
     """Time to read a prompt by itself, by its length.
@@ -86,7 +95,8 @@ class PromptTimes:
             tokens = np.array([requests.new_tokens])
             return cls(tokens, usual.seconds[..., None], (usual.chip_share * usual.seconds)[..., None], chunk, usual)
         likely = new_tokens(requests, levels(_AVERAGED))
-        tokens = np.unique(np.append(np.geomspace(likely[0], likely[-1], _ASKED), requests.new_tokens))
+        steps = [some for some in captured_ends(setup, likely[-1]) if some > likely[0]]
+        tokens = np.unique([*np.geomspace(likely[0], likely[-1], _ASKED), requests.new_tokens, *steps])
         asked = [read_prompt(setup, plans, float(some), requests.cached, speculation) for some in tokens]
         seconds = np.stack([prompt.seconds for prompt in asked], axis=-1)
         chips = np.stack([prompt.chip_share * prompt.seconds for prompt in asked], axis=-1)
@@ -123,10 +133,20 @@ class PromptTimes:
         """
         if self.tokens.size == 1:
             return np.zeros(tokens.size)
+        alone, chips = (_along(self.tokens, known, tokens)[0] for known in (self.seconds, self.chip_seconds))
+        return self._beyond(alone, chips, tokens, beside, self.mean.take(0))
+
+    def of_length(self, tokens: float, beside: Array) -> Array:
+        """The same of prompts of one length in states of several layouts, shape (n, k) [s]."""
+        if self.tokens.size == 1:
+            return np.zeros(beside.shape)
+        at = np.array([tokens])
+        alone, chips = (_along(self.tokens, known, at)[..., 0] for known in (self.seconds, self.chip_seconds))
+        return self._beyond(alone, chips, at, beside, self.mean)
+
+    def _beyond(self, alone: Array, chips: Array, tokens: Array, beside: Array, mean: Prefill) -> Array:
         chunks = np.ceil(tokens / self.chunk) if self.chunk else np.ones(tokens.size)
-        alone, chips = (_along(self.tokens, times, tokens)[0] for times in (self.seconds, self.chip_seconds))
-        mean, working = self.mean.seconds[0], self.mean.chip_share[0] * self.mean.seconds[0]
-        average = np.maximum(mean, working + self.mean.chunks * beside)
+        average = np.maximum(mean.seconds, mean.chip_share * mean.seconds + mean.chunks * beside)
         return np.asarray(np.maximum(alone, chips + chunks * beside) - average)
 
 

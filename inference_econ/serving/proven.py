@@ -16,11 +16,14 @@ from inference_econ.serving.simulation import play
 from inference_econ.serving.simulation.events import Server
 from inference_econ.serving.simulation.trace import Trace
 
-#: Share of the time that prompts may take, with as many requests in flight as there are on average, where steps carry
-#: prompts beside decoding, and where decoding waits for them [1].
-MIXED, PAUSED = 0.4, 0.3
+#: Share of the time that prompts may take, with as many requests in flight as there are on average [1].
+PROMPTS = 0.4
+#: Time that one prompt may take, over that of an answer by itself: longer ones come too seldom for an average [1].
+SINGLE = 0.1
 #: Squared coefficient of variation of lengths, of prompts or of answers, beyond which no load is proven [1].
-VARIATION = 0.15
+VARIATION = 0.5
+#: Share of what an instance completes beyond which no load is proven [1].
+FILLED = 0.8
 #: Share of the requests that may wait at the end of a run for a server that keeps up [1].
 _BACKLOG = 0.05
 #: Requests of a run: so many, and so many times those in flight, at most.
@@ -28,7 +31,7 @@ _REQUESTS, _PER_FLIGHT, _MOST_REQUESTS = 3_000, 8, 12_000
 
 
 def is_unproven(service: Service, load: Loaded) -> bool:
-    """Whether closed forms may be off by more than 5 % at a load that they say the instance completes.
+    """Whether closed forms may be off by more than 10 % at a load that they say the instance completes.
 
     Parameters
     ----------
@@ -37,13 +40,20 @@ def is_unproven(service: Service, load: Loaded) -> bool:
     load : Loaded
         From :func:`inference_econ.serving.load.loaded`. One that saturates the instance is never played: what it
         completes is that of full slots, and its queue has no steady state.
+
+    Returns
+    -------
+    bool
+        Of the median, the 90th or the 99th percentile of TTFT, TPOT or request latency.
     """
-    if load.saturated or service.requests.decode_steps <= 0.0:
+    steps = service.requests.decode_steps
+    if load.saturated or steps <= 0.0:
         return False
-    if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION:
+    if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION or load.utilization > FILLED * (1.0 + 1e-9):
         return True
-    limit = MIXED if service.setup.assumptions.serving.prefill_chunk else PAUSED
-    return float(service.at(max(load.in_flight, 1.0)).prefill_share) > limit
+    state = service.at(max(load.in_flight, 1.0))
+    single = float(state.prefill_share / state.requests_per_second) / (steps * float(service.states.tpot_seconds[0]))
+    return float(state.prefill_share) > PROMPTS or single > SINGLE
 
 
 def served(service: Service, arrival_scv: float = 1.0) -> Callable[[float], Loaded]:
