@@ -68,6 +68,14 @@ class Targets:
         times = {**self.every, name: seconds}
         return Targets(times["ttft"], times["tpot"], self.percentile, times["e2e"])
 
+    def like(self, ours: Loaded, seen: Loaded) -> Targets:
+        """Promises about the first of two accounts of a load that are kept where these are kept of the second."""
+        times = {}
+        for name, seconds in self.every.items():
+            first, second = (getattr(load, f"{name}_seconds")[self.percentile] for load in (ours, seen))
+            times[name] = seconds * (first / second) if 0.0 < second < math.inf else seconds
+        return Targets(times["ttft"], times["tpot"], self.percentile, times["e2e"])
+
     @property
     def text(self) -> str:
         """The promises in words."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -211,27 +211,50 @@ def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, target
 def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
     """A choice with as many instances as its load needs where it is played, at least those of closed forms.
 
-    None if these cost more than the limit. Instances are added in growing steps, and taken away again by halves, to
-    about one in :data:`_FINEST`: a dozen plays at most for three times as many.
+    None if these cost more than the limit. Numbers of instances are told apart as finely as one in :data:`_FINEST`.
     """
     service, fewest = choice.service, choice.replicas
-    load = served(service, arrival_scv)
-
-    @cache
-    def shared(replicas: int) -> Loaded:
-        return load(rate / replicas)
-
-    grain, low, high = -(-fewest // _FINEST), fewest, fewest
+    play, grain = served(service, arrival_scv), -(-fewest // _FINEST)
+    tried = range(fewest, _MOST_MORE * (fewest + 1) + 1, grain)
 
     def bill(replicas: int) -> float:
         return float(service.setup.dollars_per_hour(replicas, service.accelerators))
 
-    while targets.broken(shared(high)) is not None:
-        if bill(high) > limit or high > _MOST_MORE * fewest + _MOST_MORE:
-            return None
-        low, high = high + 1, high + max(2 * (high - fewest), grain)
-    tried = range(low, high, grain)
-    place = bisect_left(tried, True, key=lambda replicas: targets.broken(shared(replicas)) is None)
-    needed = tried[place] if place < len(tried) else high
-    binding = choice.binding if needed == fewest else targets.broken(shared(max(needed - grain, fewest))) or "capacity"
+    @cache
+    def shared(replicas: int) -> Loaded:
+        return play(rate / replicas)
+
+    def kept(place: int) -> bool:
+        return targets.broken(shared(tried[place])) is None
+
+    def likely(place: int) -> bool:
+        """As closed forms have it, with what is promised as much shorter as they were off with the fewest instances."""
+        closed = loaded(service, rate / tried[place], arrival_scv=arrival_scv)
+        return targets.like(choice.load, shared(fewest)).broken(closed) is None
+
+    affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)
+    # Most that are dearer than others show it with as many instances as they could be.
+    if not affordable or (limit < math.inf and not kept(affordable - 1)):
+        return None
+    guess = 0 if kept(0) else bisect_left(range(1, affordable), True, key=likely) + 1
+    place = _first(kept, min(guess, affordable - 1), affordable)
+    if place is None:
+        return None
+    needed = tried[place]
+    binding = choice.binding if not place else targets.broken(shared(tried[place - 1])) or "capacity"
     return replace(choice, replicas=needed, load=shared(needed), dollars_per_hour=bill(needed), binding=binding)
+
+
+def _first(kept: Callable[[int], bool], guess: int, count: int) -> int | None:
+    """The first of so many places that is kept, as all after it are, from where it may be; None if none is."""
+    low, high, step = -1, count, 1
+    if kept(guess):
+        high = guess
+        while low < (place := max(high - step, 0)) < high:
+            low, high, step = (low, place, 2 * step) if kept(place) else (place, high, step)
+    else:
+        low = guess
+        while low < (place := min(low + step, count - 1)) < high:
+            low, high, step = (low, place, step) if kept(place) else (place, high, 2 * step)
+    found = low + 1 + bisect_left(range(low + 1, high), True, key=kept)
+    return found if found < count else None

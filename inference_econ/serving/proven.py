@@ -5,8 +5,8 @@ The limits are read off the player: see "Streams of requests" in docs/closed_loo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -56,36 +56,46 @@ def is_unproven(service: Service, load: Loaded) -> bool:
     return float(state.prefill_share) > PROMPTS or single > SINGLE
 
 
-def served(service: Service, arrival_scv: float = 1.0) -> Callable[[float], Loaded]:
+@dataclass(frozen=True)
+class Served:
     """A service under steady streams of requests: by closed forms where they are proven, else played.
 
-    Parameters
+    What the player asks the engine for is asked once for all rates. The same rates have the same loads: random numbers
+    are the same.
+
+    Attributes
     ----------
     service : Service
         One instance.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
-
-    Returns
-    -------
-    callable
-        From arrivals at this instance [1/s] to its load, the same for the same rates: random numbers are. What the
-        player asks the engine for is asked once for all rates. Raises as :func:`inference_econ.serving.load.loaded`.
     """
-    known: list[tuple[int, Server]] = []
 
-    def at(requests_per_second: float) -> Loaded:
-        load = loaded(service, requests_per_second, arrival_scv=arrival_scv)
-        if not is_unproven(service, load):
+    service: Service
+    arrival_scv: float = 1.0
+
+    @cached_property
+    def _simulated(self) -> Server:
+        return play.server(self.service, play.prompts(self.service, _MOST_REQUESTS))
+
+    def __call__(self, requests_per_second: float) -> Loaded:
+        """Its load at some arrivals at this instance [1/s]; raises as :func:`inference_econ.serving.load.loaded`."""
+        load = loaded(self.service, requests_per_second, arrival_scv=self.arrival_scv)
+        if not is_unproven(self.service, load):
             return load
-        if not known:
-            count = requests_of_a_run(load)
-            known.append((count, play.server(service, play.prompts(service, count))))
-        count, simulated = known[0]
-        trace = play.rehearse(service, requests_per_second, arrival_scv=arrival_scv, count=count, simulated=simulated)
+        trace = play.rehearse(
+            self.service,
+            requests_per_second,
+            arrival_scv=self.arrival_scv,
+            count=requests_of_a_run(load),
+            simulated=self._simulated,
+        )
         return seen(load, trace)
 
-    return at
+
+def served(service: Service, arrival_scv: float = 1.0) -> Served:
+    """A service under steady streams of requests; see :class:`Served`."""
+    return Served(service, arrival_scv)
 
 
 def requests_of_a_run(load: Loaded) -> int:
@@ -101,11 +111,7 @@ def seen(load: Loaded, trace: Trace) -> Loaded:
     """
     if not trace.requests_per_second:
         return load  # it ended before any request that came in its window was answered, and tells nothing
-    summary = trace.summary()
-    ttft, tpot, e2e, each = (
-        {statistic: summary[name][statistic].value for statistic in STATISTICS}
-        for name in ("ttft", "tpot", "e2e", "e2e_per_output_token")
-    )
+    ttft, tpot, e2e, each = (trace.percentiles(name) for name in ("ttft", "tpot", "e2e", "e2e_per_output_token"))
     same = replace(
         load,
         in_flight=trace.in_flight,

@@ -81,16 +81,26 @@ class Trace:
         """From arrival to the last token over the tokens of the answer, shape (n,) [s]."""
         return self.e2e / self.output_tokens
 
+    def percentiles(self, name: str) -> dict[str, float]:
+        """Mean and percentiles of one of these times, without their confidence [s]."""
+        values = getattr(self, name)
+        known = values[~np.isnan(values)]
+        return {key: statistic(known) if known.size else math.nan for key, statistic in _statistics().items()}
+
     def summary(self) -> dict[str, dict[str, Estimate]]:
         """Mean and percentiles of all times, each with 95 % confidence [s]."""
-        statistics: dict[str, Callable[[Array], float]] = {
-            "mean": lambda values: float(np.mean(values)),
-            **{f"p{share}": lambda values, q=share: float(np.percentile(values, q)) for share in (50, 90, 99)},  # type: ignore[misc]
-        }
         return {
-            name: {key: estimate(getattr(self, name), statistic) for key, statistic in statistics.items()}
+            name: {key: estimate(getattr(self, name), statistic) for key, statistic in _statistics().items()}
             for name in ("wait", "ttft", "tpot", "e2e", "e2e_per_output_token")
         }
+
+
+def _statistics() -> dict[str, Callable[[Array], float]]:
+    """Mean and percentiles of values."""
+    return {
+        "mean": lambda values: float(np.mean(values)),
+        **{f"p{share}": lambda values, q=share: float(np.percentile(values, q)) for share in (50, 90, 99)},  # type: ignore[misc]
+    }
 
 
 def estimate(values: Array, statistic: Callable[[Array], float]) -> Estimate:
