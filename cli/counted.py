@@ -22,7 +22,7 @@ choices = options.apply(
     options.scheduler,
 )
 #: Options that mean something for services only.
-_SERVICES_ONLY = ("y", "cached", "shared_prefix", "slots", "token_budget", "ttft", "tpot")
+_SERVICES_ONLY = ("y", "cached", "shared_prefix", "slots", "token_budget", "ttft", "tpot", "e2e")
 #: Options that mean something for decode steps alone only, and how they are typed.
 _DECODE_ONLY = {
     "every_plan": "--all",

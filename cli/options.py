@@ -35,11 +35,11 @@ from .outputs import Output as Output
 from .outputs import form as form
 from .outputs import output as output
 from .outputs import picture as picture
-from .parameters import COUNT, POSITIVE, TPOT, TTFT, Name, Number
+from .parameters import COUNT, E2E, POSITIVE, TPOT, TTFT, Name, Number
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
-    from inference_econ.answers.recommend import Targets
+    from inference_econ.answers.promises import Targets
     from inference_econ.engine import Setup, Speculation
     from inference_econ.inputs import Requests
     from inference_econ.serving import Services
@@ -134,6 +134,7 @@ burstiness = click.option(
 promises = apply(
     click.option("--ttft", type=TTFT, help="Promise: time to first token, in milliseconds, or for example '2 s'."),
     click.option("--tpot", type=TPOT, help="Promise: time per output token, in milliseconds, or for example '30 ms'."),
+    click.option("--e2e", type=E2E, help="Promise: time to the last token, in milliseconds, or for example '10 s'."),
 )
 
 #: What an engine is told about its batches; see :func:`offer`.
@@ -246,10 +247,11 @@ def among_startable(choices: Choices, answer: Callable[[Choices], Answer]) -> An
 
 def targets(choices: Choices) -> Targets:
     """The promises of :data:`promises`; what is not given is not promised."""
-    from inference_econ.answers.recommend import Targets
+    from inference_econ.answers.promises import Targets
 
     percentile = {"percentile": choices["percentile"]} if "percentile" in choices else {}
-    return Targets(choices["ttft"] or math.inf, choices["tpot"] or math.inf, **percentile)
+    ttft, tpot, e2e = (choices[name] or math.inf for name in ("ttft", "tpot", "e2e"))
+    return Targets(ttft, tpot, e2e_seconds=e2e, **percentile)
 
 
 def request_rate(choices: Choices, requests: Requests) -> float | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import Sheet, sheet
-from inference_econ.answers.recommend import Targets, promised_rates
+from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.errors import InputError
 from inference_econ.serving import Loaded, Service, Services, Trace, is_unproven, kept_share
 from inference_econ.serving.simulation import play
@@ -30,7 +30,7 @@ class LoadPoint:
     sheet : Sheet
         The load of an instance, the bill and what tokens cost.
     kept : float or None
-        Share of what is completed that keeps both promises [1]; None if nothing is promised.
+        Share of what is completed that keeps all promises [1]; None if nothing is promised.
     simulated : Trace or None
         The same load of one instance in the simulation, if it was played.
     """
@@ -56,7 +56,7 @@ class LoadPoint:
 
     @property
     def good_per_second(self) -> float | None:
-        """Requests that keep both promises [1/s]."""
+        """Requests that keep all promises [1/s]."""
         return None if self.kept is None else self.kept * self.completed_per_second
 
     @property
@@ -125,7 +125,7 @@ def sweep(
     if wrong:
         raise InputError(f"request rates must be positive, got {wrong[0]:g}")
     promised = Targets() if targets is None else targets
-    anything = min(promised.ttft_seconds, promised.tpot_seconds) < math.inf
+    anything = bool(promised.given)
     points = []
     for index, rate in enumerate(requests_per_second):
         if progress is not None:
@@ -138,6 +138,7 @@ def sweep(
                 each,
                 ttft_seconds=promised.ttft_seconds,
                 tpot_seconds=promised.tpot_seconds,
+                e2e_seconds=promised.e2e_seconds,
                 arrival_scv=arrival_scv,
             )
         bill = sheet(service, rate, replicas=replicas, arrival_scv=arrival_scv)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.answers.recommend import Targets
+from inference_econ.answers.promises import Targets
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
+from inference_econ.inputs import Requests
 from inference_econ.serving import Steady
 
 
@@ -31,24 +33,29 @@ def check_mean(promises: Targets | None) -> Targets:
     return promises
 
 
-def kept_states(states: Steady, promises: Targets) -> npt.NDArray[np.bool_]:
-    """Which states keep the promises as a mean, shape (n, k)."""
-    return (states.ttft_seconds <= promises.ttft_seconds) & (states.tpot_seconds <= promises.tpot_seconds)
+def means(states: Steady, requests: Requests) -> dict[str, npt.NDArray[np.float64]]:
+    """Mean TTFT, TPOT and time to the last token of states, by name as in promises; shape (n, k) each [s]."""
+    ttft, tpot = states.ttft_seconds, states.tpot_seconds
+    return {"ttft": ttft, "tpot": tpot, "e2e": ttft + requests.decode_steps * tpot}
 
 
-def why_none_is_kept(setup: Setup, states: Steady, promises: Targets) -> str:
+def kept_states(seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> npt.NDArray[np.bool_]:
+    """Which states keep the promises as a mean, shape (n, k); what is seen is that of :func:`means`."""
+    return np.asarray(np.logical_and.reduce([seen[name] <= limit for name, limit in promises.every.items()]))
+
+
+def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> str:
     """What is promised and kept by no state, and the least that can be promised instead."""
-    ttft, tpot = states.ttft_seconds.ravel(), states.tpot_seconds.ravel()
-    limits = {"TTFT": promises.ttft_seconds, "TPOT": promises.tpot_seconds}
-    said = " and ".join(f"{name} of {1e3 * value:.4g} ms" for name, value in limits.items() if math.isfinite(value))
-    least = [
-        f"a {name} of {_upwards(values[others].min())} ms"
-        for name, values, others in (("TTFT", ttft, tpot <= limits["TPOT"]), ("TPOT", tpot, ttft <= limits["TTFT"]))
-        if others.any() and math.isfinite(limits[name])
-    ]
+    said = " and ".join(f"{name.upper()} of {1e3 * value:.4g} ms" for name, value in promises.given.items())
+    least = []
+    for name in promises.given:
+        others = kept_states(seen, promises.relaxed(name, math.inf))
+        if others.any():
+            least.append(f"a {name.upper()} of {_upwards(seen[name][others].min())} ms")
     if not least:
-        both = np.lexsort((tpot, ttft))[0]
-        least = [f"a TTFT of {_upwards(ttft[both])} ms and a TPOT of {_upwards(tpot[both])} ms"]
+        first = np.lexsort([seen[name].ravel() for name in reversed(promises.given)])[0]
+        every = (f"a {name.upper()} of {_upwards(seen[name].ravel()[first])} ms" for name in promises.given)
+        least = [" and ".join(every)]
     return (
         f"nothing keeps a mean {said}, not even without a queue: {setup.model.name} ({setup.precision.weights}) on "
         f"{setup.hardware.name}; relax the promise to {' or to '.join(least)} at least"

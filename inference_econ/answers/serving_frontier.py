@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.answers.offer import offer
-from inference_econ.answers.promised import check_mean, kept_states, why_none_is_kept
-from inference_econ.answers.recommend import Targets
+from inference_econ.answers.promised import check_mean, kept_states, means, why_none_is_kept
+from inference_econ.answers.promises import Targets
 from inference_econ.answers.slots import with_slots
 from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, recorded_key
 from inference_econ.errors import InputError, NothingFitsError
@@ -40,8 +40,8 @@ class ServicePoint:
     ----------
     tokens_per_second_per_user : float
         One over the TPOT, prefill of others included [tokens/s].
-    ttft_seconds, tpot_seconds : float
-        Means, without a queue [s].
+    ttft_seconds, tpot_seconds, e2e_seconds, e2e_seconds_per_output_token : float
+        Means, without a queue; to the last token, and that over the number of output tokens [s].
     dollars_per_million_output_tokens : float
         The whole bill over output tokens [USD per 1e6 tokens].
     dollars_per_million_tokens : float
@@ -59,6 +59,8 @@ class ServicePoint:
     tokens_per_second_per_user: float
     ttft_seconds: float
     tpot_seconds: float
+    e2e_seconds: float
+    e2e_seconds_per_output_token: float
     dollars_per_million_output_tokens: float
     dollars_per_million_tokens: float
     tokens_per_second_per_accelerator: float
@@ -140,6 +142,16 @@ class ServiceFrontier(Choosable[ServicePoint]):
         return self.tokens_per_second, self.dollars
 
     @property
+    def e2e_seconds(self) -> Array:
+        """Time to the last token, a mean [s]."""
+        return self.ttft_seconds + self.deployments.requests.decode_steps * self.tpot_seconds
+
+    @property
+    def e2e_seconds_per_output_token(self) -> Array:
+        """The mean time to the last token over the mean number of output tokens [s]."""
+        return self.e2e_seconds / self.deployments.requests.osl.mean
+
+    @property
     def output_tokens_per_second(self) -> Array:
         """Of an instance [tokens/s]."""
         return self.requests_per_second * self.requests.osl.mean
@@ -218,6 +230,8 @@ class ServiceFrontier(Choosable[ServicePoint]):
             "tokens_per_second_per_user": self.tokens_per_second,
             "ttft_seconds": self.ttft_seconds,
             "tpot_seconds": self.tpot_seconds,
+            "e2e_seconds": self.e2e_seconds,
+            "e2e_seconds_per_output_token": self.e2e_seconds_per_output_token,
             "dollars_per_million_output_tokens": self.dollars,
             "dollars_per_million_tokens": self.dollars_per_million_tokens,
             "tokens_per_second_per_accelerator": self.tokens_per_second_per_accelerator,
@@ -350,9 +364,10 @@ def service_frontier(layouts: Services, promises: Targets | None = None) -> Serv
         raise InputError(f"osl must be more than 1 token for a speed, got {layouts.requests.osl.mean:g}")
     promised = check_mean(promises)
     states = layouts.states
-    kept = kept_states(states, promised)
+    seen = means(states, layouts.requests)
+    kept = kept_states(seen, promised)
     if not kept.any():
-        raise NothingFitsError(why_none_is_kept(layouts.setup, states, promised))
+        raise NothingFitsError(why_none_is_kept(layouts.setup, seen, promised))
     chips = layouts.plans.accelerators[:, None] / states.requests_per_second
     among = np.flatnonzero(kept.ravel())
     best = among[pareto.undominated(states.tpot_seconds.ravel()[among], chips.ravel()[among])[::-1]]

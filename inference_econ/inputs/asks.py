@@ -54,7 +54,7 @@ PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)
 
 
 #: Settings that mean something for services only, and for decode steps alone only.
-SERVICES_ONLY = ("ttft", "tpot", "cached", "shared_prefix", "slots")
+SERVICES_ONLY = ("ttft", "tpot", "e2e", "cached", "shared_prefix", "slots")
 DECODE_STEPS_ONLY = ("context", "batch", "max_tokens_per_second", "sampling")
 #: Settings that are gone, and what they are now.
 RENAMED = {"accelerators": "instance_gpus", "max_accelerators": "max_instance_gpus"}
@@ -106,6 +106,8 @@ class Settings(Spec):
     """Promise of services: mean time to first token, without a queue [s]."""
     tpot: Annotated[Seconds, Field(gt=0)] | None = None
     """Promise of services: mean time per output token [s]."""
+    e2e: Annotated[Seconds, Field(gt=0)] | None = None
+    """Promise of services: mean time to the last token [s]."""
     cached: Tokens | None = None
     """Of services: prompt tokens that are found in the prefix cache [tokens]."""
     shared_prefix: Tokens | None = None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
-from inference_econ.answers.recommend import Targets
+from inference_econ.answers.promises import Targets
 from inference_econ.engine import Setup, Speculation
 from inference_econ.inputs import Requests
 from inference_econ.report.table import formats_label
@@ -67,8 +66,7 @@ def lengths_label(requests: Requests) -> str:
 
 def promises_label(promises: Targets) -> str:
     """What is promised, of which requests; nothing if nothing is."""
-    named = (("TTFT", promises.ttft_seconds), ("TPOT", promises.tpot_seconds))
-    kept = [f"{name} <= {1e3 * value:.4g} ms" for name, value in named if math.isfinite(value)]
+    kept = [f"{name.upper()} <= {1e3 * value:.4g} ms" for name, value in promises.given.items()]
     return f"{promises.percentile} {' and '.join(kept)}" if kept else ""
 
 

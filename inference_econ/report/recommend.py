@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference_econ.answers.recommend import Choice, Targets
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import Choice
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
@@ -92,7 +93,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     partly = any(choice.rented != choice.accelerators for choice in choices)
     columns = (
         "hardware", "GPUs", *(("rented",) if partly else ()), "instances", "layout", "$ per hour", "$/M output",
-        "busy %", f"TTFT {which} ms", f"TPOT {which} ms", "binding",
+        "busy %", f"TTFT {which} ms", f"TPOT {which} ms", f"E2E {which} s", "binding",
     )  # fmt: skip
     rows = []
     for choice in choices:
@@ -109,6 +110,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
                 f"{100 * load.utilization:.0f}",
                 milliseconds(load.ttft_seconds[which]),
                 milliseconds(load.tpot_seconds[which]),
+                f"{load.e2e_seconds[which]:.3g}",
                 choice.binding,
             )
         )
@@ -139,7 +141,7 @@ def _played(choices: Sequence[Choice]) -> list[str]:
     if not rows:
         return []
     which = "Loads" if len(rows) == len(choices) else f"Row{'s' if len(rows) > 1 else ''} {', '.join(rows)}"
-    return [f"{which}: played request by request, as closed forms are not within 5 % there."]
+    return [f"{which}: played request by request, as closed forms are not within 10 % there."]
 
 
 def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, object]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from inference_econ.answers.recommend import Targets
+from inference_econ.answers.promises import Targets
 from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup
 from inference_econ.inputs import HardwareSpec, Requests, prices
@@ -88,7 +88,6 @@ def source_records(used: Sequence[UsedSource]) -> list[dict[str, str]]:
 def targets_record(targets: Targets) -> dict[str, object]:
     """Promises as plain data; null where there is none."""
     return {
-        "ttft_seconds": finite_or_none(targets.ttft_seconds),
-        "tpot_seconds": finite_or_none(targets.tpot_seconds),
+        **{f"{name}_seconds": finite_or_none(seconds) for name, seconds in targets.every.items()},
         "percentile": targets.percentile,
     }

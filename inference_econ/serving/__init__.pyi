@@ -2,7 +2,10 @@
 
 from . import services as services
 from . import steady as steady
+from .lengths import new_tokens as new_tokens
+from .lengths import quantiles as quantiles
 from .load import SHARES as SHARES
+from .load import STATISTICS as STATISTICS
 from .load import Loaded as Loaded
 from .load import check_rate as check_rate
 from .load import kept_share as kept_share

@@ -10,7 +10,7 @@ from inference_econ.answers.assess import assess
 from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.frontier import decode_frontier
 from inference_econ.answers.operating_point import Observation, instances_of
-from inference_econ.answers.recommend import Targets
+from inference_econ.answers.promises import Targets
 from inference_econ.answers.serving_frontier import frontier
 from inference_econ.engine import ACCEPTANCE, PROPOSERS, Pins, Setup, Space, Speculation, instance_pins
 from inference_econ.errors import InputError
@@ -106,7 +106,8 @@ def requests_of(filled: Settings) -> Requests:
 
 def promises_of(filled: Settings) -> Targets:
     """What is promised to users of a service, as a mean."""
-    return Targets(filled.ttft or math.inf, filled.tpot or math.inf, "mean")
+    ttft, tpot, e2e = (seconds or math.inf for seconds in (filled.ttft, filled.tpot, filled.e2e))
+    return Targets(ttft, tpot, "mean", e2e)
 
 
 def _check_counted(filled: Settings) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from inference_econ.answers.load import SHARES, LoadPoint, sweep, usual_service
 from inference_econ.answers.price import sheet
-from inference_econ.answers.recommend import Targets
+from inference_econ.answers.promises import Targets
 from inference_econ.errors import InputError
 from inference_econ.report.load import load_charts, load_frame, load_sweep_record, load_table, simulation_table
 from inference_econ.report.page import csv_text

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.answers.recommend import Choice, Targets, natural_rate, promised_rates, recommend
+from inference_econ.answers.promises import Targets, promised_rates
+from inference_econ.answers.recommend import Choice, natural_rate, recommend
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.serving import Services, loaded, served
 from tests.offered import offer_of

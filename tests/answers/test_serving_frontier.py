@@ -226,8 +226,8 @@ def test_the_table_has_evenly_spaced_points(y: str) -> None:
     assert speeds == sorted(speeds)
     assert speeds[0] == pytest.approx(front.tokens_per_second[0], abs=0.06)
     assert table.title == (
-        "Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2 per GPU-hour ($16 per node of 8), given; weights bf16, "
-        "activations bf16, KV bf16; 1000 input tokens, 200 output tokens"
+        "Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2 per GPU-hour ($16 per node of 8), "
+        "given; weights bf16, activations bf16, KV bf16; 1000 input tokens, 200 output tokens"
     )
     assert f"of {len(front)} points" in table.notes[0]
 
