@@ -30,17 +30,14 @@ def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any
     Of layouts that are left open, the one that completes most per dollar is taken. With --ttft or --tpot, 'kept' is the
     share of requests that keep both. MODEL and HARDWARE as in 'frontier'.
     """
+    from inference_econ.answers.burstiness import burstiness
     from inference_econ.answers.load import sweep, usual_service
     from inference_econ.report.load import LoadPage
 
     layouts = options.offer(choices, options.requests(choices), speculation=proposals.speculation(choices))
-    targets = options.targets(choices)
+    targets, stream = options.targets(choices), {name: choices[name] for name in ("replicas", "arrival_scv")}
+    service = usual_service(layouts, targets)
     with show.progress_bar(quiet=output.quiet) as progress:
-        points = sweep(
-            usual_service(layouts, targets),
-            rates,
-            targets=targets,
-            progress=progress,
-            **{name: choices[name] for name in ("replicas", "arrival_scv", "simulate")},
-        )
-    show.emit(LoadPage(points, targets), output)
+        points = sweep(service, rates, targets=targets, progress=progress, simulate=choices["simulate"], **stream)
+        bursts = burstiness(service, **stream)
+    show.emit(LoadPage(points, targets, bursts), output)

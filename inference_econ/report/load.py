@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from inference_econ.answers.burstiness import Burstiness
 from inference_econ.answers.load import LoadPoint
 from inference_econ.answers.recommend import Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
+from inference_econ.report.burstiness import burstiness_note, burstiness_record
 from inference_econ.report.page import Page
 from inference_econ.report.record import finite_or_none
 from inference_econ.report.service import (
@@ -22,7 +24,7 @@ from inference_econ.report.service import (
     service_record,
     service_title,
 )
-from inference_econ.report.startable import startable_notes
+from inference_econ.report.startable import startable_notes, with_notes
 from inference_econ.report.table import Table, dollars
 from inference_econ.serving import Trace, is_unproven
 from inference_econ.studies.exhibits import Chart, Line
@@ -43,20 +45,24 @@ class LoadPage(Page):
         One per load.
     targets : Targets
         What is promised.
+    bursts : Burstiness
+        The fleet under arrivals as assumed and under others.
     """
 
     points: Sequence[LoadPoint]
     targets: Targets
+    bursts: Burstiness
 
     def tables(self) -> Sequence[Table]:
         """One row per load; the same loads in the simulation, if they were played."""
-        loads = load_table(self.points, self.targets)
+        loads = with_notes(load_table(self.points, self.targets), [burstiness_note(self.bursts)])
         played = [point for point in self.points if point.simulated is not None]
         return (loads, simulation_table(played)) if played else (loads,)
 
     def record(self) -> object:
         """The fleet and its loads."""
-        return load_sweep_record(self.points, self.targets)
+        record = load_sweep_record(self.points, self.targets)
+        return {**record, "arrival_scv": self.bursts.assumed_scv, "burstiness": burstiness_record(self.bursts)}
 
     def frame(self) -> pd.DataFrame:
         """Every load, unrounded."""

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inference_econ.answers.burstiness import Burstiness
 from inference_econ.answers.recommend import Choice, Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
 from inference_econ.report import caveats
+from inference_econ.report.burstiness import burstiness_record, promises_note
 from inference_econ.report.page import Page
 from inference_econ.report.service import SEEN, bounded_load, fleet_label, layout_of, service_record, service_title
 from inference_econ.report.startable import startable_notes, with_engines, with_notes
@@ -28,19 +30,27 @@ class RecommendationPage(Page):
         The promises.
     startable : Choice or None
         Beside any layout, the cheapest that an engine can start.
+    bursts : Burstiness or None
+        The cheapest under arrivals as assumed and under others.
     """
 
     choices: Sequence[Choice]
     targets: Targets
     startable: Choice | None = None
+    bursts: Burstiness | None = None
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
-        return (with_notes(recommend_table(self.choices, self.targets), _distance(self.choices[0], self.startable)),)
+        notes = _distance(self.choices[0], self.startable)
+        if self.bursts is not None:
+            notes.append(promises_note(self.bursts, self.targets))
+        return (with_notes(recommend_table(self.choices, self.targets), notes),)
 
     def record(self) -> object:
         """The promises and every deployment."""
         record = recommend_record(self.choices, self.targets)
+        if self.bursts is not None:
+            record["burstiness"] = burstiness_record(self.bursts)
         if self.startable is None:
             return record
         service = self.startable.service

@@ -25,6 +25,8 @@ VARIATION = 0.15
 _BACKLOG = 0.05
 #: Requests of a run: so many, and so many times those in flight, at most.
 _REQUESTS, _PER_FLIGHT, _MOST_REQUESTS = 3_000, 8, 12_000
+#: So many times as many at most where arrivals come in crowds, of which there are fewer than of requests [1].
+_MOST_CROWDS = 4.0
 
 
 def is_unproven(service: Service, load: Loaded) -> bool:
@@ -59,17 +61,43 @@ def served(service: Service, arrival_scv: float = 1.0) -> Callable[[float], Load
     Returns
     -------
     callable
+        From arrivals at this instance [1/s] to its load; see :func:`played`.
+    """
+    by_playing = played(service, arrival_scv)
+
+    def at(requests_per_second: float) -> Loaded:
+        load = loaded(service, requests_per_second, arrival_scv=arrival_scv)
+        return by_playing(requests_per_second) if is_unproven(service, load) else load
+
+    return at
+
+
+def played(service: Service, arrival_scv: float = 1.0) -> Callable[[float], Loaded]:
+    """A service under steady streams of requests, each played request by request.
+
+    Parameters
+    ----------
+    service : Service
+        One instance.
+    arrival_scv : float
+        See :func:`inference_econ.serving.load.loaded` [1].
+
+    Returns
+    -------
+    callable
         From arrivals at this instance [1/s] to its load, the same for the same rates: random numbers are. What the
-        player asks the engine for is asked once for all rates. Raises as :func:`inference_econ.serving.load.loaded`.
+        player asks the engine for is asked once for all rates. Loads that saturate the instance, and answers of one
+        token, are left to closed forms. Raises as :func:`inference_econ.serving.load.loaded`.
     """
     known: list[tuple[int, Server]] = []
 
     def at(requests_per_second: float) -> Loaded:
         load = loaded(service, requests_per_second, arrival_scv=arrival_scv)
-        if not is_unproven(service, load):
+        if load.saturated or service.requests.decode_steps <= 0.0:
             return load
         if not known:
-            count = min(round(_REQUESTS + _PER_FLIGHT * load.in_flight), _MOST_REQUESTS)
+            several = min(_REQUESTS + _PER_FLIGHT * load.in_flight, _MOST_REQUESTS)
+            count = round(several * min(max(arrival_scv, 1.0), _MOST_CROWDS))
             known.append((count, play.server(service, play.prompts(service, count))))
         count, simulated = known[0]
         trace = play.rehearse(service, requests_per_second, arrival_scv=arrival_scv, count=count, simulated=simulated)
