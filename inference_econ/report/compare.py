@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,13 +10,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.report import caveats
-from inference_econ.report.frontier import assumed, ends, frontier_record
+from inference_econ.inputs import catalog
+from inference_econ.report import bands, caveats
+from inference_econ.report.frontier import (
+    PREFILL_TOO,
+    assumed,
+    curve_line,
+    ends,
+    frontier_record,
+    lengths_of,
+    speed_cost_chart,
+)
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.scenario import curve_frame
 from inference_econ.report.startable import with_engines
-from inference_econ.report.table import Table, dollars, layout_label, size
+from inference_econ.report.table import Table, dollars, formats_label, layout_label, size
+from inference_econ.search import Frontier
+from inference_econ.studies.exhibits import Chart
 from inference_econ.studies.results import Curve, Result
 
 if TYPE_CHECKING:
@@ -24,6 +36,8 @@ if TYPE_CHECKING:
 #: Speeds that a table shows, times powers of ten [tokens/s].
 _ROUND = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 _MOST_SPEEDS = 5
+#: Chips whose prices have a line of the title each.
+_PRICE_LINES = 2
 
 
 @dataclass(frozen=True)
@@ -64,9 +78,9 @@ class ComparisonPage(Page):
 
     def draw(self, path: str) -> None:
         """Draw the frontiers."""
-        from inference_econ.report import figures, scenario_figure
+        from inference_econ.report import figures
 
-        figures.save(scenario_figure.draw(self.result), [path])
+        figures.draw_chart(comparison_chart(self.result), path)
 
 
 def common_speeds(curves: Sequence[Curve]) -> list[float]:
@@ -150,6 +164,45 @@ def _row(curve: Curve, speeds: Sequence[float]) -> tuple[str, ...]:
         layout_label(best.layout),
         size(best.batch),
     )
+
+
+def comparison_chart(result: Result) -> Chart:
+    """The frontiers to be drawn, where measured values lie, and measured servers like them."""
+    from inference_econ.report.measured_points import Drawn, measured_lines
+
+    fronts = {_readable(curve.label): curve.frontier for curve in result.curves if curve.frontier is not None}
+    shown = bands.are_shown(len(fronts))
+    lines = [curve_line(label, front, band=shown) for label, front in fronts.items()]
+    drawn = [
+        Drawn(label, front.setup, lengths)
+        for label, front in fronts.items()
+        if shown and (lengths := lengths_of(front)) is not None
+    ]
+    lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, PREFILL_TOO)
+    return speed_cost_chart(picture_title(list(fronts.values())), lines, [front.setup for front in fronts.values()])
+
+
+def _readable(label: str) -> str:
+    """The label of a series, with titles in the place of names in the catalogue."""
+    return "".join(map(_titled, re.split("(, | on )", label)))
+
+
+def _titled(part: str) -> str:
+    if part in catalog.names("hardware"):
+        return catalog.hardware(part).name
+    return catalog.model(part).name if part in catalog.names("models") else part
+
+
+def picture_title(fronts: Sequence[Frontier]) -> str:
+    """The question, and what the series are about: models, formats, context, prices."""
+    setups = [front.setup for front in fronts]
+    models = " or ".join(dict.fromkeys(setup.model.name for setup in setups))
+    formats = dict.fromkeys(f"{formats_label(setup.precision)}, KV {setup.precision.kv}" for setup in setups)
+    contexts = " or ".join(dict.fromkeys(f"{setup.context:g}" for setup in setups))
+    prices = list(dict.fromkeys(f"{setup.hardware.name} at {setup.price_label}" for setup in setups))
+    listed = ("\n" if len(prices) <= _PRICE_LINES else "; ").join(prices)
+    question = f"What does decoding cost at each speed? {models}, without prefill"
+    return f"{question}\n{' or '.join(formats)}, context {contexts}\n{listed}"
 
 
 def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, object]:

@@ -16,10 +16,12 @@ from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.recommend import Choice
 from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import comparison_record
+from inference_econ.report.frontier import speed_cost_chart
 from inference_econ.report.page import Page
 from inference_econ.report.service import SEEN, cached_label, layout_of
 from inference_econ.report.startable import startable_notes, with_engines
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
+from inference_econ.studies.exhibits import Chart, Line
 from inference_econ.studies.results import Curve
 
 Array = npt.NDArray[np.float64]
@@ -55,7 +57,7 @@ class DisaggregatedPage(Page):
         """Draw the frontiers."""
         from inference_econ.report import figures
 
-        figures.draw_curves(curves(self.compared), path, _title(self.compared.pools))
+        figures.draw_chart(comparison_chart(self.compared), path)
 
 
 def comparison_table(
@@ -301,6 +303,15 @@ def _title(pools: Pools) -> str:
         f"{pools.decode.setup.model.name} on {chips}: {requests.isl.mean:g} input tokens{cached}, "
         f"{requests.osl.mean:g} output tokens, weights {precision.weights}, KV {precision.kv}"
     )
+
+
+def comparison_chart(compared: Comparison) -> Chart:
+    """Both kinds of frontiers to be drawn."""
+    setups = (compared.pools.prefill.setup, compared.pools.decode.setup)
+    prices = "; ".join(dict.fromkeys(f"{setup.hardware.name} at {setup.price_label}" for setup in setups))
+    title = f"Prompts and answers on the same chips, or on pools of their own?\n{_title(compared.pools)}\n{prices}"
+    lines = [Line(curve.label, curve.tokens_per_second.tolist(), curve.dollars.tolist()) for curve in curves(compared)]
+    return speed_cost_chart(title, lines, setups)
 
 
 def curves(compared: Comparison) -> list[Curve]:

@@ -10,16 +10,21 @@ import numpy as np
 
 from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.sources import sources
-from inference_econ.engine import Instances, layout_keys
-from inference_econ.report import caveats
+from inference_econ.engine import Instances, Setup, layout_keys
+from inference_econ.report import bands, caveats
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
 from inference_econ.report.startable import saving_note, startable_notes, with_engines, with_notes
 from inference_econ.report.table import PART_NAMES, Table, dollars, formats_label, layout_label, remarks, size
 from inference_econ.search import Frontier, PlanTable, Point
+from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+#: What measured servers are billed for, and decode steps are not.
+PREFILL_TOO = ", with prefill"
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class FrontierPage(Page):
         """Draw the frontier."""
         from inference_econ.report import figures
 
-        figures.draw_frontier(self.front, path, frontier_title(self.front))
+        figures.draw_chart(frontier_chart(self.front), path)
 
 
 def frontier_table(front: Frontier, rows: int = 14) -> Table:
@@ -112,6 +117,55 @@ def frontier_title(front: Frontier) -> str:
 
 def _drafted(front: Frontier) -> str:
     return "" if front.speculation is None else f", {front.speculation.label}"
+
+
+def frontier_chart(front: Frontier) -> Chart:
+    """A frontier to be drawn: its preferred point, where measured values lie, and measured servers like it."""
+    from inference_econ.report.measured_points import Drawn, measured_lines
+
+    best, lengths = front.preferred(), lengths_of(front)
+    lines = [
+        curve_line("decode steps that nothing beats", front),
+        Line(
+            "largest speed³ / cost",
+            [best.tokens_per_second_per_user],
+            [best.dollars_per_million_output_tokens],
+            points=True,
+        ),
+    ]
+    if lengths is not None:
+        drawn = [Drawn(lines[0].label, front.setup, lengths)]
+        lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, PREFILL_TOO)
+    title = f"What does decoding cost at each speed? Without prefill.\n{frontier_title(front)}"
+    return speed_cost_chart(title, lines, [front.setup])
+
+
+def lengths_of(front: Frontier) -> tuple[float, float] | None:
+    """Input and output tokens of requests that measured servers can be held against; None without such."""
+    traffic = front.traffic
+    if traffic is None or traffic.isl is None or traffic.osl is None or front.speculation is not None:
+        return None
+    return traffic.isl, traffic.osl
+
+
+def curve_line(label: str, front: Frontier, *, band: bool = True) -> Line:
+    """The points of a frontier as a line, and where measured values lie."""
+    speed, cost = front.tokens_per_second, front.dollars
+    around = bands.around_curve(speed, cost, ends(front), "dollars_per_million_output_tokens") if band else None
+    return Line(label, speed.tolist(), cost.tolist(), band=around)
+
+
+def speed_cost_chart(title: str, lines: Sequence[Line], setups: Sequence[Setup]) -> Chart:
+    """Lines of cost against speed: further right and down is better."""
+    return Chart(
+        title,
+        "tokens per second per user",
+        "US dollars per million output tokens",
+        tuple(lines),
+        logarithmic="y",
+        bands=bands.bands_label(setups),
+        from_zero=True,
+    )
 
 
 def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
-from inference_econ.report import caveats
+from inference_econ.report import bands, caveats
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.service import SERVED, cached_label, milliseconds
@@ -20,6 +20,9 @@ from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inference_econ.calibration.alike import MeasuredServer
+    from inference_econ.report.measured_points import Drawn
 
 #: What a metric is called: in a table, and on an axis.
 NAMES: dict[Metric, tuple[str, str]] = {
@@ -69,7 +72,9 @@ class ServingFrontierPage(Page):
         """Draw what is held against speed, and the time to first token."""
         from inference_econ.report import figures
 
-        figures.draw_charts(service_frontier_charts(self.front, self.y), path, service_frontier_title(self.front))
+        question = "What do services cost at each speed?" if self.y == "cost" else "What do chips give at each speed?"
+        title = f"{question}\n{service_frontier_title(self.front)}"
+        figures.draw_charts(service_frontier_charts(self.front, self.y), path, title)
 
 
 def layout_of(front: ServiceFrontier, index: int) -> dict[str, float | str]:
@@ -166,16 +171,59 @@ def service_frontier_frame(front: ServiceFrontier) -> pd.DataFrame:
     return frame.assign(engine=[layout["engine"] for layout in layouts]) if "engine" in layouts[0] else frame
 
 
+#: What is above the chart of a metric.
+_HEADS: dict[Metric, str] = {
+    "cost": "Cost of input and output tokens together",
+    "throughput": "Output tokens of a GPU",
+    "power": "Output tokens of a megawatt",
+}
+#: Columns of the metrics.
+_COLUMNS: dict[Metric, str] = {
+    "cost": "dollars_per_million_tokens",
+    "throughput": "tokens_per_second_per_accelerator",
+    "power": "tokens_per_second_per_megawatt",
+}
+
+
 def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
-    """What is held against speed, and the time to first token of the same points."""
-    speed, metric = front.tokens_per_second_per_user.tolist(), front.metric(y)
-    label = NAMES[y][1]
-    if y == "power":
-        metric, label = metric / 1e3, f"thousand {label}"
-    line = Line("frontier", speed, metric.tolist())
-    waits = Line("time to first token of its points", speed, (1e3 * front.ttft_seconds).tolist(), points=True)
-    x_label = "tokens per second per user"
+    """What is held against speed, the time to first token of the same points, and measured servers like them."""
+    from inference_econ.report.measured_points import Drawn, measured_lines
+
+    (instances,), setup, requests = front.subjects(), front.deployments.setup, front.deployments.requests
+    factors = caveats.ends(instances, caveats.FULL)
+    speed, metric = front.tokens_per_second_per_user, front.metric(y)
+    unit = 1e3 if y == "power" else 1.0
+    label = f"thousand {NAMES[y][1]}" if y == "power" else NAMES[y][1].partition(",")[0]
+    band = bands.around_curve(speed, metric / unit, factors, _COLUMNS[y], cost=y == "cost")
+    line = Line("services that nothing beats", speed.tolist(), (metric / unit).tolist(), band=band)
+    drawn = Drawn(line.label, setup, (requests.isl.mean, requests.osl.mean))
+    alike = [drawn] if front.deployments.speculation is None and not requests.cached else []
+
+    def measured(_: Drawn, server: MeasuredServer) -> float:
+        return measured_metric(front, y, server) / unit
+
+    ttft = (1e3 * front.ttft_seconds).tolist()
+    waits = Line("TTFT of its points", speed.tolist(), ttft, points=True)
+    x_label, said = "tokens per second per user", bands.bands_label([setup])
     return [
-        Chart(label, x_label, label, (line,), "y" if y == "cost" else ""),
-        Chart("time to first token", x_label, "milliseconds", (waits,), "y"),
+        Chart(
+            _HEADS[y],
+            x_label,
+            label,
+            (line, *measured_lines(alike, measured)),
+            "y" if y == "cost" else "",
+            bands=said,
+            from_zero=True,
+        ),
+        Chart("Time to first token", x_label, "milliseconds", (waits,), "y", from_zero=True),
     ]
+
+
+def measured_metric(front: ServiceFrontier, y: Metric, server: MeasuredServer) -> float:
+    """What a measured server has of a metric, at the price and the watts of a frontier.
+
+    Tokens per second of a chip are in proportion to those of a megawatt, and to those of a dollar.
+    """
+    more = server.tokens_per_second_per_accelerator / float(front.tokens_per_second_per_accelerator[0])
+    first = float(front.metric(y)[0])
+    return first / more if y == "cost" else first * more

@@ -23,7 +23,7 @@ def test_hardware_side_by_side_in_a_table_and_a_figure(command: Command, tmp_pat
     assert outcome.out.startswith("llama_3_8b, fp8\n")
     for words in ("h100_sxm", "h200_sxm", "$ at ", "fastest", "layout"):
         assert words in outcome.out
-    assert "h200_sxm" in (tmp_path / "compare.svg").read_text(encoding="utf-8")
+    assert "NVIDIA H200 SXM5 141GB" in (tmp_path / "compare.svg").read_text(encoding="utf-8")
     assert outcome.err == "wrote compare.svg\n"
 
 
