@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from . import options, show
-from .parameters import NON_NEGATIVE, POSITIVE
+from .parameters import NON_NEGATIVE, PICTURE, POSITIVE
 
 
 @click.command()
@@ -25,12 +25,17 @@ from .parameters import NON_NEGATIVE, POSITIVE
     help="Show the operator table, and what takes the memory of an accelerator. [default: operators; for csv the parts "
     "of the step]",
 )
+@options.picture("Write a picture of the parts of the step, a waterfall: .svg, .png or .pdf.")
+@click.option("--roofline", type=PICTURE, help="Write a picture of its operators on the roofline of the chip.")
 @options.output
-def explain(operators: bool | None, prefill: float | None, output: options.Output, **choices: Any) -> None:
+def explain(
+    operators: bool | None, prefill: float | None, roofline: str | None, output: options.Output, **choices: Any
+) -> None:
     """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory."""
     from inference_econ.answers.explain import explain
     from inference_econ.report.explain import ExplanationPage
 
+    options.check_apart({"-o": output.path, "--plot": output.picture, "--roofline": roofline})
     explanation = explain(
         options.setup(choices),
         options.pins(choices),
@@ -39,4 +44,8 @@ def explain(operators: bool | None, prefill: float | None, output: options.Outpu
         cut=choices["cut"],
         shared_prefix=choices["shared_prefix"],
     )
-    show.emit(ExplanationPage(explanation, operators), output)
+    page = ExplanationPage(explanation, operators)
+    show.emit(page, output)
+    if roofline is not None:
+        page.draw_roofline(roofline)
+        show.remark(f"wrote {roofline}", quiet=output.quiet)

@@ -75,11 +75,27 @@ def _as_output(command: F) -> F:
         source = click.get_current_context().get_parameter_source("form")
         if output is not None:
             form = _written_form(output, None if source is click.core.ParameterSource.DEFAULT else form)
-        if output is not None and plot is not None and Path(output).resolve() == Path(plot).resolve():
-            raise InputError(f"-o {output} and --plot {plot} are the same file; give two names")
+        check_apart({"-o": output, "--plot": plot})
         return command(*arguments, output=Output(form, output, plot, quiet), **choices)
 
     return cast("F", run)
+
+
+def check_apart(paths: Mapping[str, str | None]) -> None:
+    """Refuse two files to write that are the same.
+
+    Parameters
+    ----------
+    paths : mapping of str to str or None
+        By option, as far as they are given.
+    """
+    first: dict[Path, str] = {}
+    for option, path in paths.items():
+        if path is None:
+            continue
+        other = first.setdefault(Path(path).resolve(), f"{option} {path}")
+        if other != f"{option} {path}":
+            raise InputError(f"{other} and {option} {path} are the same file; give two names")
 
 
 def _written_form(path: str, form: str | None) -> str:

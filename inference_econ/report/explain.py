@@ -12,7 +12,7 @@ import numpy as np
 from inference_econ.answers.explain import Explanation
 from inference_econ.engine import MACHINE, OperatorCosts, Setup, StepCosts
 from inference_econ.inputs import Quantity
-from inference_econ.report import caveats
+from inference_econ.report import caveats, step_pictures
 from inference_econ.report.page import Bar, Block, Page
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.startable import startable_notes, started
@@ -56,6 +56,19 @@ class ExplanationPage(Page):
         """The tables, with a bar of the parts below the first."""
         parts, *others = self.tables()
         return parts, Bar(named_parts(self.explanation)), *others
+
+    def draw(self, path: str) -> None:
+        """Draw the parts of the step on their way to the total."""
+        from inference_econ.report import step_figures
+
+        fall = step_pictures.step_waterfall(self.explanation, named_parts(self.explanation))
+        step_figures.draw_waterfall(fall, path)
+
+    def draw_roofline(self, path: str) -> None:
+        """Draw the operators of the step on the roofline of its chip."""
+        from inference_econ.report import step_figures
+
+        step_figures.draw_roofline(step_pictures.roofline(self.explanation), path)
 
 
 def explain_table(explanation: Explanation) -> Table:

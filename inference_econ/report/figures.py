@@ -76,8 +76,8 @@ def draw_chart(chart: Chart, path: Path | str) -> None:
 def chart_figure(chart: Chart, title: str) -> Figure:
     """One chart under a title and over its legend, which no corner of it need be empty for."""
     figure = Figure(figsize=(7.6, 5.4), layout="constrained")
-    figure.suptitle(_wrapped(title, _TITLE_WIDTH), fontsize=_TITLE_SIZE)
-    _legend(figure, _chart(figure.add_subplot(), replace(chart, title=""), _coloured([chart])))
+    title_above(figure, title)
+    legend_below(figure, _chart(figure.add_subplot(), replace(chart, title=""), _coloured([chart])))
     return figure
 
 
@@ -120,8 +120,13 @@ def charts_figure(charts: Sequence[Chart], title: str) -> Figure:
         drawn |= _chart(axes, chart, labels)
         if same:
             axes.label_outer()
-    _legend(figure, drawn)
+    legend_below(figure, drawn)
     return figure
+
+
+def title_above(figure: Figure, title: str) -> None:
+    """A title over the whole width of a single chart."""
+    figure.suptitle(_wrapped(title, _TITLE_WIDTH), fontsize=_TITLE_SIZE)
 
 
 def _wrapped(title: str, width: int) -> str:
@@ -129,7 +134,7 @@ def _wrapped(title: str, width: int) -> str:
     return "\n".join(textwrap.fill(line, width) for line in title.splitlines())
 
 
-def _legend(figure: Figure, drawn: Mapping[str, Any]) -> None:
+def legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
     """What was drawn, below the axes, in as many columns as the figure is wide enough for."""
     texts = [textwrap.fill(label, _LEGEND_WIDTH) for label in drawn]
     longest = max(len(line) for text in texts for line in text.splitlines())

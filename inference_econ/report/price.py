@@ -11,6 +11,7 @@ from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.service import SEEN, bounded_load, fleet_label, load_notes, service_record, service_title
 from inference_econ.report.startable import startable_notes
+from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.report.table import Table, dollars
 from inference_econ.serving import Loaded, Service
 
@@ -40,6 +41,12 @@ class PricePage(Page):
     def record(self) -> object:
         """The deployment, its load and its costs."""
         return price_record(self.sheet, self.api)
+
+    def draw(self, path: str) -> None:
+        """Draw how the bill of an hour is shared."""
+        from inference_econ.report import step_figures
+
+        step_figures.draw_waterfall(price_waterfall(self.sheet), path)
 
 
 def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
@@ -74,6 +81,20 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     if api is not None:
         notes.append(break_even(sheet, api))
     return Table(service_title(sheet.service), columns, tuple(rows), tuple(notes))
+
+
+def price_waterfall(sheet: Sheet) -> Waterfall:
+    """The bill of an hour by kinds of tokens, to be drawn."""
+    setup, rate = sheet.service.setup, sheet.load.completed_per_second * sheet.replicas
+    named = {KIND_NAMES[kind]: kind for kind in KINDS}
+    bill = {name: sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6 for name, kind in named.items()}
+    title = (
+        f"Which tokens does the bill of an hour go to?\n{service_title(sheet.service)}, {rate:.4g} requests/s\n"
+        f"{fleet_label(sheet.service, sheet.replicas)}, at {setup.price_label}"
+    )
+    bars = waterfall_bars(bill, lambda name, cost: f"${dollars(cost)}, ${dollars(sheet.average[named[name]])}/M")
+    text = f"${dollars(sheet.dollars_per_hour)}, ${dollars(sheet.dollars_per_million_tokens)}/M"
+    return Waterfall(title, "US dollars per hour", bars, "all tokens", text)
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
