@@ -404,7 +404,7 @@ def assessment_chart(assessment: Assessment) -> Chart:
     speed, cost = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
     point = Line(f"measured: {speed:g} tokens/s, ${dollars(cost)}", [speed], [cost], points=True)
     return Chart(
-        frontier_title(assessment.anywhere.frontier),
+        f"How far is this server from what could be?\n{frontier_title(assessment.anywhere.frontier)}",
         "tokens per second per user",
         "US dollars per million output tokens",
         (*lines, point),

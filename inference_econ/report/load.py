@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inference_econ.answers.burstiness import Burstiness, under
+from inference_econ.answers.burstiness import POISSON, Burstiness, under
 from inference_econ.answers.load import LoadPoint
 from inference_econ.answers.recommend import Targets
 from inference_econ.answers.subjects import under_load
@@ -74,7 +74,9 @@ class LoadPage(Page):
         """Draw latencies and cost against the load."""
         from inference_econ.report import figures
 
-        charts = load_charts(self.points, self.bursts, other_loads(self.points, self.bursts))
+        first, second = self.bursts.assumed_scv, self.bursts.other_scv
+        assumed, others = (loads_under(self.points, scv, first) for scv in (first, second))
+        charts = load_charts(self.points, self.bursts, assumed, others)
         figures.draw_charts(charts, path, picture_title(self.points))
 
 
@@ -254,13 +256,21 @@ def picture_title(points: Sequence[LoadPoint]) -> str:
     return f"What do users wait, and tokens cost, as traffic grows?\n{service_title(sheet.service)}\n{fleet}"
 
 
-def other_loads(points: Sequence[LoadPoint], bursts: Burstiness) -> list[Loaded]:
-    """The same loads of an instance under other arrivals; played, so that it takes a second or two."""
-    other = under(points[0].sheet.service, bursts.other_scv)
-    return [other(point.load.requests_per_second) for point in points]
+def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:
+    """An instance under the loads of some points with other arrivals, or as they are.
+
+    Bursts are played, as assumed ones too, so that it takes a second or two; see
+    :func:`inference_econ.answers.burstiness.under`.
+    """
+    if arrival_scv == assumed_scv == POISSON:
+        return [_counted(point) for point in points]
+    load = under(points[0].sheet.service, arrival_scv)
+    return [load(point.load.requests_per_second) for point in points]
 
 
-def load_charts(points: Sequence[LoadPoint], bursts: Burstiness, others: Sequence[Loaded]) -> list[Chart]:
+def load_charts(
+    points: Sequence[LoadPoint], bursts: Burstiness, assumed: Sequence[Loaded], others: Sequence[Loaded]
+) -> list[Chart]:
     """TTFT, TPOT and cost against the load, the former under two kinds of arrivals.
 
     Parameters
@@ -269,14 +279,14 @@ def load_charts(points: Sequence[LoadPoint], bursts: Burstiness, others: Sequenc
         The fleet under some loads.
     bursts : Burstiness
         Which arrivals are assumed, and which others are shown.
-    others : sequence of Loaded
-        An instance under the same loads with those.
+    assumed, others : sequence of Loaded
+        An instance under the same loads with both.
     """
     rates = [point.requests_per_second for point in points]
-    sheet, loads = points[0].sheet, [_counted(point) for point in points]
+    sheet = points[0].sheet
     most = sheet.replicas * sheet.service.most_requests_per_second
     mark = {f"completes {most:.4g} requests/s at most": most}
-    (instances,) = under_load((sheet.service, load) for load in loads)
+    (instances,) = under_load((sheet.service, load) for load in assumed)
     around = caveats.ends(instances, caveats.LOAD)
     costs = (
         Line("$/M of all tokens", rates, [point.sheet.dollars_per_million_tokens for point in points]),
@@ -286,7 +296,7 @@ def load_charts(points: Sequence[LoadPoint], bursts: Burstiness, others: Sequenc
     latencies = [
         Chart(title, x_label, y_label, (*lines, *_latencies(rates, others, bursts.other_scv, name)), "y", mark, said)
         for name, title in (("ttft_seconds", "Time to first token"), ("tpot_seconds", "Time per output token"))
-        for lines in [_latencies(rates, loads, bursts.assumed_scv, name, around[name])]
+        for lines in [_latencies(rates, assumed, bursts.assumed_scv, name, around[name])]
         for said in [f"{bands.bands_label([sheet.service.setup])}, around p90"]
     ]
     return [*latencies, Chart("Cost", x_label, "US dollars per million tokens", costs, "y", mark)]

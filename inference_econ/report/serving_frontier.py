@@ -193,7 +193,7 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
     factors = caveats.ends(instances, caveats.FULL)
     speed, metric = front.tokens_per_second_per_user, front.metric(y)
     unit = 1e3 if y == "power" else 1.0
-    label = f"thousand {NAMES[y][1]}" if y == "power" else NAMES[y][1].partition(",")[0]
+    label = "thousand output tokens/s per MW" if y == "power" else NAMES[y][1].partition(",")[0]
     band = bands.around_curve(speed, metric / unit, factors, _COLUMNS[y], cost=y == "cost")
     line = Line("services that nothing beats", speed.tolist(), (metric / unit).tolist(), band=band)
     drawn = Drawn(line.label, setup, (requests.isl.mean, requests.osl.mean))
@@ -211,7 +211,7 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
             x_label,
             label,
             (line, *measured_lines(alike, measured)),
-            "y" if y == "cost" else "",
+            "y",
             bands=said,
             from_zero=True,
         ),

@@ -21,7 +21,7 @@ from inference_econ.report.load import (
     load_frame,
     load_sweep_record,
     load_table,
-    other_loads,
+    loads_under,
     simulation_table,
 )
 from inference_econ.report.page import csv_text
@@ -189,8 +189,8 @@ def test_csv_is_flat_and_unrounded() -> None:
 
 def test_charts_of_latencies_and_cost() -> None:
     shown, bursts = points(), burstiness(service_of())
-    others = other_loads(shown, bursts)
-    first, each, cost = load_charts(shown, bursts, others)
+    assumed, others = (loads_under(shown, scv, 1.0) for scv in (1.0, 10.0))
+    first, each, cost = load_charts(shown, bursts, assumed, others)
     poisson, crowds = "Poisson (--arrival-scv 1)", "bursty (--arrival-scv 10)"
     labels = [f"{which}, {kind}" for kind in (poisson, crowds) for which in ("p50", "p90")]
     assert [line.label for line in first.lines] == [line.label for line in each.lines] == labels
@@ -212,9 +212,16 @@ def test_charts_of_latencies_and_cost() -> None:
 def test_the_band_of_a_load_is_around_p90() -> None:
     service = service_of(preset="profiles/hopper")
     shown, bursts = sweep(service, [1.0, 2.0]), burstiness(service)
-    chart = load_charts(shown, bursts, [point.load for point in shown])[0]
+    loads = [point.load for point in shown]
+    chart = load_charts(shown, bursts, loads, loads)[0]
     assert [line.band is not None for line in chart.lines] == [False, True, False, False]
     band = chart.lines[1].band
     assert band is not None
     assert band.y[0] < chart.lines[1].y[0] < band.other_y[0]
     assert chart.bands == "80 % of measured values (profiles/hopper), around p90"
+
+
+def test_bursts_that_are_assumed_are_played_for_a_picture() -> None:
+    shown = points()[:2]
+    assert [load.played for load in loads_under(shown, 4.0, 4.0)] == [True, True]
+    assert loads_under(shown, 1.0, 4.0) == loads_under(shown, 1.0, 1.0) == [point.load for point in shown]
