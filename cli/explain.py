@@ -10,7 +10,7 @@ from inference_econ.errors import InputError
 
 from . import options, show
 from .help import Command, example
-from .parameters import POSITIVE
+from .parameters import PICTURE, POSITIVE
 
 
 @click.command(
@@ -31,8 +31,12 @@ from .parameters import POSITIVE
     help="Show the operator table, and what takes the memory of an accelerator. [default: operators; for csv the parts "
     "of the step]",
 )
+@options.picture("Write a picture of the parts of the step, a waterfall: .svg, .png or .pdf.")
+@click.option("--roofline", type=PICTURE, help="Write a picture of its operators on the roofline of the chip.")
 @options.output
-def explain(operators: bool | None, prefill: float | None, output: options.Output, **choices: Any) -> None:
+def explain(
+    operators: bool | None, prefill: float | None, roofline: str | None, output: options.Output, **choices: Any
+) -> None:
     """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory.
 
     A decode step sees the mean context of --isl and --osl, as in 'frontier', or --context; with --prefill nothing is
@@ -41,6 +45,7 @@ def explain(operators: bool | None, prefill: float | None, output: options.Outpu
     from inference_econ.answers.explain import explain
     from inference_econ.report.explain import ExplanationPage
 
+    options.check_apart({"-o": output.path, "--plot": output.picture, "--roofline": roofline})
     context, spread = _contexts(choices, prefill)
     explanation = explain(
         options.setup(choices),
@@ -51,7 +56,11 @@ def explain(operators: bool | None, prefill: float | None, output: options.Outpu
         shared_prefix=choices["shared_prefix"],
         spread=spread,
     )
-    show.emit(ExplanationPage(explanation, operators), output)
+    page = ExplanationPage(explanation, operators)
+    show.emit(page, output)
+    if roofline is not None:
+        page.draw_roofline(roofline)
+        show.remark(f"wrote {roofline}", quiet=output.quiet)
 
 
 def _contexts(choices: options.Choices, prefill: float | None) -> tuple[float | None, float]:

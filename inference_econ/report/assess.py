@@ -264,7 +264,7 @@ def assessment_chart(assessment: Assessment) -> Chart:
     speed, cost = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
     point = Line(f"measured: {speed:g} tokens/s, ${dollars(cost)}", [speed], [cost], points=True)
     return Chart(
-        _title(assessment),
+        f"How far is this server from what could be?\n{_title(assessment)}",
         "tokens per second per user",
         "US dollars per million output tokens",
         (*lines, point),

@@ -37,8 +37,10 @@ WITHOUT: Mapping[Unlike, str] = {
 
 #: Columns that follow from a quantity, and the power of it that they are proportional to [1].
 Follows = Mapping[str, tuple[Quantity, int]]
+#: From a value to where measured ones probably lie; None where nobody knows [1].
+Factors = tuple[float | None, float | None]
 #: Factors of columns [1].
-Ends = Mapping[str, tuple[float | None, float | None]]
+Ends = Mapping[str, Factors]
 #: Of a decode step with its batch.
 STEP: Follows = {
     "tokens_per_second_per_user": ("tpot", -1),
@@ -274,7 +276,7 @@ def calibration_record(instances: Instances, quantities: Sequence[Quantity] = ("
 
 def ends(instances: Instances, follows: Follows) -> Ends:
     """Factors from columns to where measured values probably lie [1]; None where nobody knows."""
-    factors: dict[str, tuple[float | None, float | None]] = {}
+    factors: dict[str, Factors] = {}
     for name, (quantity, power) in follows.items():
         likely = around(instances, quantity)
         factors[name] = (None, None)

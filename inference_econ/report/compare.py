@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,17 +11,28 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
-from inference_econ.report import caveats
-from inference_econ.report.curves import assumed, curve_ends, curve_record, curves_title, warned
-from inference_econ.report.frontier import DECODED
+from inference_econ.inputs import catalog
+from inference_econ.report import bands, caveats
+from inference_econ.report.curves import (
+    assumed,
+    curve_ends,
+    curve_record,
+    curves_title,
+    measured_lengths,
+    picture_title,
+    warned,
+)
+from inference_econ.report.frontier import DECODED, PREFILL_TOO
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.scenario import curve_frame
 from inference_econ.report.service import milliseconds
 from inference_econ.report.serving_frontier import COUNTED
+from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.startable import with_engines
 from inference_econ.report.table import Table, amount, dollars, layout_label, size
 from inference_econ.search import Point
+from inference_econ.studies.exhibits import Chart
 from inference_econ.studies.results import Curve, Result
 
 if TYPE_CHECKING:
@@ -29,6 +41,8 @@ if TYPE_CHECKING:
 #: Speeds that a table shows, times powers of ten [tokens/s].
 _ROUND = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 _MOST_SPEEDS = 5
+#: Chips whose prices have a line of the title each.
+_PRICE_LINES = 2
 
 
 @dataclass(frozen=True)
@@ -65,9 +79,9 @@ class ComparisonPage(Page):
 
     def draw(self, path: str) -> None:
         """Draw the frontiers."""
-        from inference_econ.report import figures, scenario_figure
+        from inference_econ.report import figures
 
-        figures.save(scenario_figure.draw(self.result), [path])
+        figures.draw_chart(comparison_chart(self.result), path)
 
 
 def common_speeds(curves: Sequence[Curve]) -> list[float]:
@@ -152,6 +166,35 @@ def _load_cells(best: ServicePoint | Point) -> tuple[str, ...]:
     if isinstance(best, ServicePoint):
         return (f"{best.concurrency:.1f}", milliseconds(best.ttft_seconds))
     return (size(best.batch),)
+
+
+def comparison_chart(result: Result) -> Chart:
+    """The frontiers to be drawn, where measured values lie, and measured servers like them."""
+    from inference_econ.report.measured_points import Drawn, measured_lines
+
+    fronts = {_readable(curve.label): curve.frontier for curve in result.curves if curve.frontier is not None}
+    shown = bands.are_shown(len(fronts))
+    lines = [curve_line(label, front.axes(), curve_ends(front) if shown else None) for label, front in fronts.items()]
+    drawn = [
+        Drawn(label, front.setup, lengths)
+        for label, front in fronts.items()
+        if shown and (lengths := measured_lengths(front)) is not None
+    ]
+    services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
+    lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, "" if services else PREFILL_TOO)
+    title = picture_title(list(fronts.values()))
+    return speed_cost_chart(title, lines, [front.setup for front in fronts.values()])
+
+
+def _readable(label: str) -> str:
+    """The label of a series, with titles in the place of names in the catalogue."""
+    return "".join(map(_titled, re.split("(, | on )", label)))
+
+
+def _titled(part: str) -> str:
+    if part in catalog.names("hardware"):
+        return catalog.hardware(part).name
+    return catalog.model(part).name if part in catalog.names("models") else part
 
 
 def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, object]:

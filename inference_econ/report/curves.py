@@ -24,6 +24,20 @@ def curves_title(fronts: Sequence[AnyFrontier]) -> str:
     return decoding.frontiers_title([front for front in fronts if isinstance(front, Frontier)])
 
 
+def picture_title(fronts: Sequence[AnyFrontier]) -> str:
+    """The question that a picture of some frontiers of one kind answers, above their heading."""
+    services = any(isinstance(front, ServiceFrontier) for front in fronts)
+    return f"What does {'serving' if services else 'decoding'} cost at each speed?\n{curves_title(fronts)}"
+
+
+def measured_lengths(front: AnyFrontier) -> tuple[float, float] | None:
+    """Input and output tokens of requests that measured servers can be held against; None without such."""
+    if isinstance(front, Frontier):
+        return decoding.lengths_of(front)
+    requests = front.requests
+    return None if front.speculation is not None or requests.cached else (requests.isl.mean, requests.osl.mean)
+
+
 def curve_record(front: AnyFrontier) -> dict[str, object]:
     """A frontier as plain data, the fastest point last."""
     if isinstance(front, ServiceFrontier):

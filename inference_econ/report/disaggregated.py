@@ -19,8 +19,10 @@ from inference_econ.report.disaggregated_record import comparison_record
 from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.page import Page
 from inference_econ.report.service import SEEN, layout_of
+from inference_econ.report.speed_cost import speed_cost_chart
 from inference_econ.report.startable import nobody_starts, startable_notes, with_engines
 from inference_econ.report.table import Table, amount, assumptions_label, dollars, layout_label
+from inference_econ.studies.exhibits import Chart, Line
 from inference_econ.studies.results import Curve
 
 Array = npt.NDArray[np.float64]
@@ -56,7 +58,7 @@ class DisaggregatedPage(Page):
         """Draw the frontiers."""
         from inference_econ.report import figures
 
-        figures.draw_curves(curves(self.compared), path, _title(self.compared.pools))
+        figures.draw_chart(comparison_chart(self.compared), path)
 
 
 def comparison_table(
@@ -309,6 +311,14 @@ def _label(pool: Pool, index: int, *, kind: bool = False) -> str:
 def _title(pools: Pools) -> str:
     setups = [pool.setup for pool in pools.aggregated]
     return heading("Prefill and decoding apart or together", setups, [lengths_label(pools.requests)])
+
+
+def comparison_chart(compared: Comparison) -> Chart:
+    """Both kinds of frontiers to be drawn."""
+    setups = (compared.pools.prefill.setup, compared.pools.decode.setup)
+    title = f"Prompts and answers on the same chips, or on pools of their own?\n{_title(compared.pools)}"
+    lines = [Line(curve.label, curve.tokens_per_second.tolist(), curve.dollars.tolist()) for curve in curves(compared)]
+    return speed_cost_chart(title, lines, setups)
 
 
 def curves(compared: Comparison) -> list[Curve]:

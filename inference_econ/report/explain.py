@@ -12,8 +12,8 @@ import numpy as np
 from inference_econ.answers.explain import Explanation
 from inference_econ.engine import MACHINE, OperatorCosts, Setup, StepCosts
 from inference_econ.inputs import Quantity
-from inference_econ.report import caveats
-from inference_econ.report.heading import heading
+from inference_econ.report import caveats, step_pictures
+from inference_econ.report.heading import step_heading
 from inference_econ.report.page import Bar, Block, Page
 from inference_econ.report.record import HEAD, facts
 from inference_econ.report.startable import nobody_starts, startable_notes, started
@@ -58,6 +58,19 @@ class ExplanationPage(Page):
         parts, *others = self.tables()
         return parts, Bar(named_parts(self.explanation)), *others
 
+    def draw(self, path: str) -> None:
+        """Draw the parts of the step on their way to the total."""
+        from inference_econ.report import step_figures
+
+        fall = step_pictures.step_waterfall(self.explanation, named_parts(self.explanation))
+        step_figures.draw_waterfall(fall, path)
+
+    def draw_roofline(self, path: str) -> None:
+        """Draw the operators of the step on the roofline of its chip."""
+        from inference_econ.report import step_figures
+
+        step_figures.draw_roofline(step_pictures.roofline(self.explanation), path)
+
 
 def explain_table(explanation: Explanation) -> Table:
     """The parts of one step, largest first."""
@@ -71,28 +84,12 @@ def explain_table(explanation: Explanation) -> Table:
     )
     rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
     return Table(
-        explain_title(explanation),
+        step_heading(explanation),
         ("part", "ms", "share %"),
         rows,
         _explain_notes(explanation),
         _explain_why(explanation),
     )
-
-
-def explain_title(explanation: Explanation) -> str:
-    """What is counted, of what, at which context, in one line."""
-    phase = "decode" if explanation.prompt is None else "prefill"
-    counted = f"One {phase} step on {explanation.accelerators:g} GPU{'s' if explanation.accelerators > 1 else ''}"
-    return heading(counted, [explanation.setup], [_length(explanation)])
-
-
-def _length(explanation: Explanation) -> str:
-    """What is cached before the step, and what a prompt adds."""
-    setup = explanation.setup
-    shared = f" ({setup.shared_prefix:g} in common)" if setup.shared_prefix else ""
-    spread = f" on average, of answers of {setup.spread:g}" if setup.spread else ""
-    context = f"context {setup.context:g}{spread}{shared}"
-    return context if explanation.prompt is None else f"{explanation.prompt:g} prompt tokens after {context} cached"
 
 
 def _explain_notes(explanation: Explanation) -> tuple[str, ...]:

@@ -15,15 +15,21 @@ from inference_econ.report import caveats
 from inference_econ.report.heading import DECODE_STEPS, heading
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
+from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.startable import nobody_starts, saving_note, startable_notes, with_engines, with_notes
 from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, size, warnings
 from inference_econ.search import Frontier, PlanTable, Point
+from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: What a point is, in words.
 DECODED = "The bill is that of decode steps alone; prefill is not in it."
+
+
+#: What measured servers are billed for, and decode steps are not.
+PREFILL_TOO = ", with prefill"
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class FrontierPage(Page):
         """Draw the frontier."""
         from inference_econ.report import figures
 
-        figures.draw_frontier(self.front, path, frontier_title(self.front))
+        figures.draw_chart(frontier_chart(self.front), path)
 
 
 def frontier_table(front: Frontier, rows: int = 14) -> Table:
@@ -123,6 +129,35 @@ def frontiers_title(fronts: Sequence[Frontier]) -> str:
         [f"context {front.setup.context:g}" for front in fronts],
         speculations=[front.speculation for front in fronts],
     )
+
+
+def frontier_chart(front: Frontier) -> Chart:
+    """A frontier to be drawn: its preferred point, where measured values lie, and measured servers like it."""
+    from inference_econ.report.measured_points import Drawn, measured_lines
+
+    best, lengths = front.preferred(), lengths_of(front)
+    lines = [
+        curve_line("decode steps that nothing beats", front.axes(), ends(front)),
+        Line(
+            "largest speed³ / cost",
+            [best.tokens_per_second_per_user],
+            [best.dollars_per_million_output_tokens],
+            points=True,
+        ),
+    ]
+    if lengths is not None:
+        drawn = [Drawn(lines[0].label, front.setup, lengths)]
+        lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, PREFILL_TOO)
+    title = f"What does decoding cost at each speed?\n{frontier_title(front)}"
+    return speed_cost_chart(title, lines, [front.setup])
+
+
+def lengths_of(front: Frontier) -> tuple[float, float] | None:
+    """Input and output tokens of requests that measured servers can be held against; None without such."""
+    traffic = front.traffic
+    if traffic is None or traffic.isl is None or traffic.osl is None or front.speculation is not None:
+        return None
+    return traffic.isl, traffic.osl
 
 
 def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:

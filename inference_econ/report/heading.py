@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from inference_econ.answers.explain import Explanation
 from inference_econ.answers.promises import Targets
 from inference_econ.engine import Setup, Speculation
 from inference_econ.inputs import Requests
@@ -55,6 +56,22 @@ def heading(
         _common(("" if each is None else each.label for each in speculations), "proposers"),
     )
     return "; ".join(part for part in parts if part)
+
+
+def step_heading(explanation: Explanation) -> str:
+    """What is counted, of what, at which context, in one line."""
+    phase = "decode" if explanation.prompt is None else "prefill"
+    counted = f"One {phase} step on {explanation.accelerators:g} GPU{'s' if explanation.accelerators > 1 else ''}"
+    return heading(counted, [explanation.setup], [_length(explanation)])
+
+
+def _length(explanation: Explanation) -> str:
+    """What is cached before the step, and what a prompt adds."""
+    setup = explanation.setup
+    shared = f" ({setup.shared_prefix:g} in common)" if setup.shared_prefix else ""
+    spread = f" on average, of answers of {setup.spread:g}" if setup.spread else ""
+    context = f"context {setup.context:g}{spread}{shared}"
+    return context if explanation.prompt is None else f"{explanation.prompt:g} prompt tokens after {context} cached"
 
 
 def lengths_label(requests: Requests) -> str:

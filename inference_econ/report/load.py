@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from inference_econ.answers.burstiness import POISSON, Burstiness
 from inference_econ.answers.load import LoadPoint
 from inference_econ.answers.picks import Pick
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.subjects import under_load
-from inference_econ.report import caveats
+from inference_econ.report import bands, caveats
+from inference_econ.report.burstiness import arrivals_label, burstiness_note, burstiness_record
 from inference_econ.report.page import Page
 from inference_econ.report.record import finite_or_none
 from inference_econ.report.service import (
@@ -27,7 +29,7 @@ from inference_econ.report.service import (
 )
 from inference_econ.report.startable import nobody_starts, startable_notes, with_notes
 from inference_econ.report.table import Table, amount, dollars
-from inference_econ.serving import Trace, is_unproven
+from inference_econ.serving import Loaded, Trace, is_unproven, seen, served
 from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ _SIMULATED = {
     "e2e_seconds": "e2e",
     "e2e_seconds_per_output_token": "e2e_per_output_token",
 }
+#: Percentiles of a picture, the last of which has a band.
+_DRAWN = ("p50", "p90")
 
 
 @dataclass(frozen=True)
@@ -53,23 +57,28 @@ class LoadPage(Page):
         One per load.
     targets : Targets
         What is promised.
+    bursts : Burstiness
+        The fleet under arrivals as assumed and under others.
     pick : Pick or None
         How the layout was chosen; None if it was given.
     """
 
     points: Sequence[LoadPoint]
     targets: Targets
+    bursts: Burstiness
     pick: Pick | None = None
 
     def tables(self) -> Sequence[Table]:
         """One row per load; the same loads in the simulation, if they were played."""
-        loads = with_notes(load_table(self.points, self.targets), picked(self.points[0].sheet.service, self.pick))
+        chosen = picked(self.points[0].sheet.service, self.pick)
+        loads = with_notes(load_table(self.points, self.targets), [*chosen, burstiness_note(self.bursts)])
         played = [point for point in self.points if point.simulated is not None]
         return (loads, simulation_table(played)) if played else (loads,)
 
     def record(self) -> object:
         """The fleet and its loads."""
-        return {**load_sweep_record(self.points, self.targets), **pick_record(self.pick)}
+        record = {**load_sweep_record(self.points, self.targets), **pick_record(self.pick)}
+        return {**record, "arrival_scv": self.bursts.assumed_scv, "burstiness": burstiness_record(self.bursts)}
 
     def frame(self) -> pd.DataFrame:
         """Every load, unrounded."""
@@ -79,7 +88,10 @@ class LoadPage(Page):
         """Draw latencies and cost against the load."""
         from inference_econ.report import figures
 
-        figures.draw_charts(load_charts(self.points), path, self.tables()[0].title)
+        first, second = self.bursts.assumed_scv, self.bursts.other_scv
+        assumed, others = (loads_under(self.points, scv, first) for scv in (first, second))
+        charts = load_charts(self.points, self.bursts, assumed, others)
+        figures.draw_charts(charts, path, picture_title(self.points))
 
 
 def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
@@ -256,33 +268,70 @@ def _flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return flat
 
 
-def load_charts(points: Sequence[LoadPoint]) -> list[Chart]:
-    """TTFT, TPOT and cost against the load; what was simulated as points."""
+def picture_title(points: Sequence[LoadPoint]) -> str:
+    """The question, the traffic, and the fleet with its price."""
+    sheet = points[0].sheet
+    title = service_title("A fleet under load", [sheet.service])
+    fleet = fleet_label(sheet.service, sheet.replicas)
+    return f"What do users wait, and tokens cost, as traffic grows?\n{title}\n{fleet}"
+
+
+def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:
+    """An instance under the loads of some points with other arrivals, or as they are.
+
+    Bursts are played, as assumed ones too, so that it takes a second or two.
+    """
+    if arrival_scv == assumed_scv == POISSON:
+        return [_counted(point) for point in points]
+    load = served(points[0].sheet.service, arrival_scv)
+    return [load(point.load.requests_per_second) for point in points]
+
+
+def load_charts(
+    points: Sequence[LoadPoint], bursts: Burstiness, assumed: Sequence[Loaded], others: Sequence[Loaded]
+) -> list[Chart]:
+    """TTFT, TPOT and cost against the load, the former under two kinds of arrivals.
+
+    Parameters
+    ----------
+    points : sequence of LoadPoint
+        The fleet under some loads.
+    bursts : Burstiness
+        Which arrivals are assumed, and which others are shown.
+    assumed, others : sequence of Loaded
+        An instance under the same loads with both.
+    """
     rates = [point.requests_per_second for point in points]
     sheet = points[0].sheet
-    mark = {"completes at most": sheet.replicas * sheet.service.most_requests_per_second}
+    most = sheet.replicas * sheet.service.most_requests_per_second
+    mark = {f"completes {most:.4g} requests/s at most": most}
+    (instances,) = under_load((sheet.service, load) for load in assumed)
+    around = caveats.ends(instances, caveats.LOAD)
     costs = (
         Line("$/M of all tokens", rates, [point.sheet.dollars_per_million_tokens for point in points]),
         Line("$/M of output tokens", rates, [point.dollars_per_million_output_tokens for point in points]),
     )
     x_label, y_label = "requests per second", "milliseconds"
-    return [
-        Chart("time to first token", x_label, y_label, tuple(_latencies(points, rates, "ttft")), "y", mark),
-        Chart("time per output token", x_label, y_label, tuple(_latencies(points, rates, "tpot")), "y", mark),
-        Chart("cost", x_label, "US dollars per million tokens", costs, "y", mark),
+    latencies = [
+        Chart(title, x_label, y_label, (*lines, *_latencies(rates, others, bursts.other_scv, name)), "y", mark, said)
+        for name, title in (("ttft_seconds", "Time to first token"), ("tpot_seconds", "Time per output token"))
+        for lines in [_latencies(rates, assumed, bursts.assumed_scv, name, around[name])]
+        for said in [f"{bands.bands_label([sheet.service.setup])}, around p90"]
     ]
+    return [*latencies, Chart("Cost", x_label, "US dollars per million tokens", costs, "y", mark)]
 
 
-def _latencies(points: Sequence[LoadPoint], rates: Sequence[float], name: str) -> Iterator[Line]:
-    for statistic in _PERCENTILES:
-        seconds = [getattr(point.load, f"{name}_seconds")[statistic] for point in points]
-        yield Line(statistic, rates, [1e3 * value if math.isfinite(value) else math.nan for value in seconds])
-    for statistic in _PERCENTILES:
-        simulated = [
-            1e3 * point.simulated.summary()[name][statistic].value
-            if point.simulated is not None and not (point.load.saturated and name == "ttft")
-            else math.nan
-            for point in points
-        ]
-        if not all(map(math.isnan, simulated)):
-            yield Line(f"{statistic}, simulated", rates, simulated, points=True)
+def _counted(point: LoadPoint) -> Loaded:
+    """A load as it was played, if it was."""
+    return point.load if point.simulated is None else seen(point.load, point.simulated)
+
+
+def _latencies(
+    rates: Sequence[float], loads: Sequence[Loaded], scv: float, name: str, ends: caveats.Factors = (None, None)
+) -> Iterator[Line]:
+    """Percentiles of a latency against the load; gaps where queues grow without end [ms]."""
+    for statistic in _DRAWN:
+        seconds = [getattr(load, name)[statistic] for load in loads]
+        values = [1e3 * value if math.isfinite(value) else math.nan for value in seconds]
+        band = bands.around_line(rates, values, ends) if statistic == _DRAWN[-1] else None
+        yield Line(f"{statistic}, {arrivals_label(scv)}", rates, values, band=band)

@@ -21,6 +21,7 @@ from inference_econ.report.service import (
     service_title,
 )
 from inference_econ.report.startable import nobody_starts, startable_notes, with_notes
+from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.report.table import Table, dollars
 from inference_econ.serving import Loaded, Service
 
@@ -53,6 +54,12 @@ class PricePage(Page):
     def record(self) -> object:
         """The deployment, its load and its costs."""
         return {**price_record(self.sheet, self.api), **pick_record(self.pick)}
+
+    def draw(self, path: str) -> None:
+        """Draw how the bill of an hour is shared."""
+        from inference_econ.report import step_figures
+
+        step_figures.draw_waterfall(price_waterfall(self.sheet), path)
 
 
 def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
@@ -93,6 +100,21 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     rate = sheet.load.requests_per_second * sheet.replicas
     title = service_title("Prices of tokens", [sheet.service], rate=rate)
     return Table(title, columns, tuple(rows), tuple(notes), tuple(why), ("$/M when full",))
+
+
+def price_waterfall(sheet: Sheet) -> Waterfall:
+    """The bill of an hour by kinds of tokens, to be drawn."""
+    rate = sheet.load.completed_per_second * sheet.replicas
+    named = {KIND_NAMES[kind]: kind for kind in KINDS}
+    bill = {name: sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6 for name, kind in named.items()}
+    title = (
+        "Which tokens does the bill of an hour go to?\n"
+        f"{service_title('Prices of tokens', [sheet.service], rate=rate)}\n"
+        f"{fleet_label(sheet.service, sheet.replicas)}"
+    )
+    bars = waterfall_bars(bill, lambda name, cost: f"${dollars(cost)}, ${dollars(sheet.average[named[name]])}/M")
+    text = f"${dollars(sheet.dollars_per_hour)}, ${dollars(sheet.dollars_per_million_tokens)}/M"
+    return Waterfall(title, "US dollars per hour", bars, "all tokens", text)
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:

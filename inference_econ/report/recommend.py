@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inference_econ.answers.burstiness import Burstiness
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import Choice
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
+from inference_econ.report.burstiness import burstiness_record, promises_note
 from inference_econ.report.page import Page
 from inference_econ.report.record import targets_record
 from inference_econ.report.service import (
@@ -38,21 +40,28 @@ class RecommendationPage(Page):
         Beside any layout, the cheapest that an engine can start.
     layouts : int
         Layouts that were tried; 0 if that is not known [1].
+    bursts : Burstiness or None
+        The cheapest under arrivals as assumed and under others.
     """
 
     choices: Sequence[Choice]
     targets: Targets
     startable: Choice | None = None
     layouts: int = 0
+    bursts: Burstiness | None = None
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
         notes = [*_distance(self.choices[0], self.startable), *_rule(self.layouts)]
+        if self.bursts is not None:
+            notes.append(promises_note(self.bursts, self.targets))
         return (with_notes(recommend_table(self.choices, self.targets), notes),)
 
     def record(self) -> object:
         """The promises and every deployment."""
         record = recommend_record(self.choices, self.targets)
+        if self.bursts is not None:
+            record["burstiness"] = burstiness_record(self.bursts)
         if self.startable is None:
             return record
         service = self.startable.service

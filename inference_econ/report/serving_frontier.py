@@ -11,7 +11,7 @@ import numpy as np
 from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
 from inference_econ.answers.sources import sources
-from inference_econ.report import caveats
+from inference_econ.report import bands, caveats
 from inference_econ.report.heading import SERVICES, heading, lengths_label
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records, targets_record
@@ -22,6 +22,9 @@ from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inference_econ.calibration.alike import MeasuredServer
+    from inference_econ.report.measured_points import Drawn
 
 #: What a metric is called: in a table, and on an axis.
 NAMES: dict[Metric, tuple[str, str]] = {
@@ -77,7 +80,9 @@ class ServingFrontierPage(Page):
         """Draw what is held against speed, and the time to first token."""
         from inference_econ.report import figures
 
-        figures.draw_charts(service_frontier_charts(self.front, self.y), path, service_frontier_title(self.front))
+        question = "What do services cost at each speed?" if self.y in _COSTS else "What do chips give at each speed?"
+        title = f"{question}\n{service_frontier_title(self.front)}"
+        figures.draw_charts(service_frontier_charts(self.front, self.y), path, title)
 
 
 def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) -> Table:
@@ -185,17 +190,63 @@ def service_frontier_frame(front: ServiceFrontier) -> pd.DataFrame:
     return caveats.bounded_frame(front.to_frame(), ends(front))
 
 
+#: What is above the chart of a metric.
+_HEADS: dict[Metric, str] = {
+    "cost": "Cost of output tokens, prefill included",
+    "blended": "Cost of input and output tokens together",
+    "throughput": "Output tokens of a GPU",
+    "power": "Output tokens of a megawatt",
+}
+#: Metrics of which less is better.
+_COSTS = ("cost", "blended")
+#: Columns of the metrics.
+_COLUMNS: dict[Metric, str] = {
+    "cost": "dollars_per_million_output_tokens",
+    "blended": "dollars_per_million_tokens",
+    "throughput": "tokens_per_second_per_accelerator",
+    "power": "tokens_per_second_per_megawatt",
+}
+
+
 def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
-    """What is held against speed, and the time to first token of the same points."""
-    speed, metric = front.tokens_per_second.tolist(), front.metric(y)
-    label, best = NAMES[y][1], front.preferred_index()
-    if y == "power":
-        metric, label = metric / 1e3, f"thousand {label}"
-    line = Line("frontier", speed, metric.tolist())
-    preferred = Line("largest speed³ / cost", [speed[best]], [float(metric[best])], points=True)
-    waits = Line("time to first token of its points", speed, (1e3 * front.ttft_seconds).tolist(), points=True)
-    x_label = "tokens per second per user"
+    """What is held against speed, the time to first token of the same points, and measured servers like them."""
+    from inference_econ.report.measured_points import Drawn, measured_lines
+
+    requests, factors = front.requests, ends(front)
+    speed, metric, best = front.tokens_per_second, front.metric(y), front.preferred_index()
+    unit = 1e3 if y == "power" else 1.0
+    label = "thousand output tokens/s per MW" if y == "power" else NAMES[y][1].partition(",")[0]
+    band = bands.around_curve(speed, metric / unit, factors, _COLUMNS[y], cost=y in _COSTS)
+    line = Line("services that nothing beats", speed.tolist(), (metric / unit).tolist(), band=band)
+    preferred = Line("largest speed³ / cost", [float(speed[best])], [float(metric[best] / unit)], points=True)
+    drawn = Drawn(line.label, front.setup, (requests.isl.mean, requests.osl.mean))
+    alike = [drawn] if front.speculation is None and not requests.cached else []
+
+    def measured(_: Drawn, server: MeasuredServer) -> float:
+        return measured_metric(front, y, server) / unit
+
+    ttft = (1e3 * front.ttft_seconds).tolist()
+    waits = Line("TTFT of its points", speed.tolist(), ttft, points=True)
+    x_label, said = "tokens per second per user", bands.bands_label([front.setup])
     return [
-        Chart(label, x_label, label, (line, preferred), "y" if y in ("cost", "blended") else ""),
-        Chart("time to first token", x_label, "milliseconds", (waits,), "y"),
+        Chart(
+            _HEADS[y],
+            x_label,
+            label,
+            (line, preferred, *measured_lines(alike, measured)),
+            "y",
+            bands=said,
+            from_zero=True,
+        ),
+        Chart("Time to first token", x_label, "milliseconds", (waits,), "y", from_zero=True),
     ]
+
+
+def measured_metric(front: ServiceFrontier, y: Metric, server: MeasuredServer) -> float:
+    """What a measured server has of a metric, at the price and the watts of a frontier.
+
+    Tokens per second of a chip are in proportion to those of a megawatt, and to those of a dollar.
+    """
+    more = server.tokens_per_second_per_accelerator / float(front.tokens_per_second_per_accelerator[0])
+    first = float(front.metric(y)[0])
+    return first / more if y in _COSTS else first * more

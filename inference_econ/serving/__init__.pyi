@@ -12,6 +12,7 @@ from .load import kept_share as kept_share
 from .load import loaded as loaded
 from .load import summary as summary
 from .proven import is_unproven as is_unproven
+from .proven import seen as seen
 from .proven import served as served
 from .services import Service as Service
 from .services import Services as Services

@@ -52,6 +52,8 @@ class Loaded:
         "E2E normalized interactivity" of InferenceX. Of pools that prefill and decode apart the means alone are known.
     played : bool
         It is what requests saw in the simulation; otherwise it follows from closed forms.
+    arrival_scv : float
+        Squared coefficient of variation of the times between arrivals [1].
     """
 
     requests_per_second: float
@@ -65,6 +67,7 @@ class Loaded:
     e2e_seconds: Mapping[str, float] = field(default_factory=dict)
     e2e_seconds_per_output_token: Mapping[str, float] = field(default_factory=dict)
     played: bool = False
+    arrival_scv: float = 1.0
 
 
 def loaded(service: Service, requests_per_second: float, *, arrival_scv: float = 1.0) -> Loaded:
@@ -109,6 +112,7 @@ def loaded(service: Service, requests_per_second: float, *, arrival_scv: float =
         _statistics(seen.tpot),
         _statistics(seen.e2e),
         _statistics(seen.e2e / seen.output_tokens),
+        arrival_scv=arrival_scv,
     )
 
 

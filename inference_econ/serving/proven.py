@@ -28,6 +28,8 @@ FILLED = 0.8
 _BACKLOG = 0.05
 #: Requests of a run: so many, and so many times those in flight, at most.
 _REQUESTS, _PER_FLIGHT, _MOST_REQUESTS = 3_000, 8, 12_000
+#: So many times as many at most where arrivals come in crowds, of which there are fewer than of requests [1].
+_MOST_CROWDS = 4.0
 
 
 def is_unproven(service: Service, load: Loaded) -> bool:
@@ -49,6 +51,9 @@ def is_unproven(service: Service, load: Loaded) -> bool:
     steps = service.requests.decode_steps
     if load.saturated or steps <= 0.0:
         return False
+    # Two moments say too little of the TTFT under bursts.
+    if load.arrival_scv > 1.0:
+        return True
     if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION or load.utilization > FILLED * (1.0 + 1e-9):
         return True
     state = service.at(max(load.in_flight, 1.0))
@@ -76,7 +81,7 @@ class Served:
 
     @cached_property
     def _simulated(self) -> Server:
-        return play.server(self.service, play.prompts(self.service, _MOST_REQUESTS))
+        return play.server(self.service, play.prompts(self.service, round(_MOST_REQUESTS * _crowds(self.arrival_scv))))
 
     def __call__(self, requests_per_second: float) -> Loaded:
         """Its load at some arrivals at this instance [1/s]; raises as :func:`inference_econ.serving.load.loaded`."""
@@ -99,8 +104,13 @@ def served(service: Service, arrival_scv: float = 1.0) -> Served:
 
 
 def requests_of_a_run(load: Loaded) -> int:
-    """Requests that are played, more where more are in flight [1]."""
-    return min(round(_REQUESTS + _PER_FLIGHT * load.in_flight), _MOST_REQUESTS)
+    """Requests that are played, more where more are in flight, or come in crowds [1]."""
+    return round(min(_REQUESTS + _PER_FLIGHT * load.in_flight, _MOST_REQUESTS) * _crowds(load.arrival_scv))
+
+
+def _crowds(arrival_scv: float) -> float:
+    """How many times as many requests are played as of Poisson arrivals [1]."""
+    return min(max(arrival_scv, 1.0), _MOST_CROWDS)
 
 
 def seen(load: Loaded, trace: Trace) -> Loaded:

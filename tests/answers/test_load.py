@@ -11,11 +11,19 @@ from functools import cache
 import numpy as np
 import pytest
 
+from inference_econ.answers.burstiness import burstiness
 from inference_econ.answers.load import SHARES, LoadPoint, sweep, usual_service
 from inference_econ.answers.price import sheet
 from inference_econ.answers.promises import Targets
 from inference_econ.errors import InputError
-from inference_econ.report.load import load_charts, load_frame, load_sweep_record, load_table, simulation_table
+from inference_econ.report.load import (
+    load_charts,
+    load_frame,
+    load_sweep_record,
+    load_table,
+    loads_under,
+    simulation_table,
+)
 from inference_econ.report.page import csv_text
 from inference_econ.serving import kept_share
 from tests.offered import offer_of, service_of
@@ -183,12 +191,40 @@ def test_csv_is_flat_and_unrounded() -> None:
 
 
 def test_charts_of_latencies_and_cost() -> None:
-    first, each, cost = load_charts(points(simulate=True))
-    assert [line.label for line in first.lines] == ["p50", "p99", "p50, simulated", "p99, simulated"]
-    assert math.isnan(first.lines[0].y[-1])
-    assert math.isnan(first.lines[2].y[-1])
-    assert each.lines[1].y[0] == pytest.approx(1e3 * points(simulate=True)[0].load.tpot_seconds["p99"])
-    assert not math.isnan(each.lines[2].y[-1])
+    shown, bursts = points(), burstiness(service_of())
+    assumed, others = (loads_under(shown, scv, 1.0) for scv in (1.0, 10.0))
+    first, each, cost = load_charts(shown, bursts, assumed, others)
+    poisson, crowds = "Poisson (--arrival-scv 1)", "bursty (--arrival-scv 10)"
+    labels = [f"{which}, {kind}" for kind in (poisson, crowds) for which in ("p50", "p90")]
+    assert [line.label for line in first.lines] == [line.label for line in each.lines] == labels
+    for line in first.lines:
+        assert [math.isnan(value) for value in line.y] == [share >= 1.0 for share in SHARES]
+    for known, more in zip(first.lines[:2], first.lines[2:], strict=True):
+        assert all(later > sooner for sooner, later in zip(known.y, more.y, strict=True) if not math.isnan(later))
+    assert each.lines[3].y[0] == pytest.approx(1e3 * others[0].tpot_seconds["p90"])
+    # What was played counts, as it does below the table.
+    played = next(index for index, point in enumerate(shown) if point.simulated is not None)
+    trace = shown[played].simulated
+    assert trace is not None
+    assert first.lines[1].y[played] == pytest.approx(1e3 * trace.summary()["ttft"]["p90"].value)
     assert list(cost.marks.values()) == [service_of().most_requests_per_second]
-    proven = sweep(service_of(isl="1000", osl="1000"), [1.0, 2.0])
-    assert len(load_charts(proven)[0].lines) == 2
+    # Of the preset nobody knows errors.
+    assert all(line.band is None for line in first.lines)
+
+
+def test_the_band_of_a_load_is_around_p90() -> None:
+    service = service_of(preset="profiles/hopper")
+    shown, bursts = sweep(service, [1.0, 2.0]), burstiness(service)
+    loads = [point.load for point in shown]
+    chart = load_charts(shown, bursts, loads, loads)[0]
+    assert [line.band is not None for line in chart.lines] == [False, True, False, False]
+    band = chart.lines[1].band
+    assert band is not None
+    assert band.y[0] < chart.lines[1].y[0] < band.other_y[0]
+    assert chart.bands == "80 % of measured values (profiles/hopper), around p90"
+
+
+def test_bursts_that_are_assumed_are_played_for_a_picture() -> None:
+    shown = points()[:2]
+    assert [load.played for load in loads_under(shown, 4.0, 4.0)] == [True, True]
+    assert loads_under(shown, 1.0, 4.0) == loads_under(shown, 1.0, 1.0) == [point.load for point in shown]

@@ -26,7 +26,7 @@ def test_hardware_side_by_side_in_a_table_and_a_figure(command: Command, tmp_pat
     assert "a queue is not in them: see 'inference-econ load'" in said
     for words in ("h100_sxm", "h200_sxm", "$ at ", "fastest", "layout", "in flight", "TTFT ms"):
         assert words in outcome.out
-    assert "h200_sxm" in (tmp_path / "compare.svg").read_text(encoding="utf-8")
+    assert "NVIDIA H200 SXM5 141GB" in (tmp_path / "compare.svg").read_text(encoding="utf-8")
     assert outcome.err == "wrote compare.svg\n"
 
 

@@ -541,7 +541,7 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     assert record["assessment"]["measured"]["batch"] == 8  # type: ignore[index]
     assert "curves" not in record
     assert csv_text(result_frame(result)).splitlines()[1].startswith("measured,")
-    assert scenario_figure.draw(result).axes[0].get_title() == "Mine"
+    assert [text.get_text() for text in scenario_figure.draw(result).texts] == ["Mine"]
 
 
 @pytest.mark.parametrize(
