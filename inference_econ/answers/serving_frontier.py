@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.engine import Instances, Plans, layout_keys
+from inference_econ.engine import Instances, Plans, bounds, layout_keys
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, pareto
 from inference_econ.serving import Services
@@ -151,10 +151,23 @@ class ServiceFrontier:
         return replace(self.plans.at((np.array([index]),)), batch=self.batch[index : index + 1])
 
     def to_frame(self) -> pd.DataFrame:
-        """All points as a table, one row each."""
+        """All points as a table, one row each, with low and high beside what is uncertain."""
         import pandas as pd
 
-        return pd.DataFrame(self.columns())
+        return pd.DataFrame(self.bounded_columns())
+
+    def ends(self) -> bounds.Ends:
+        """Factors from columns to where measured values of any point probably lie [1]."""
+        (instances,) = self.subjects()
+        return bounds.ends(instances, bounds.FULL)
+
+    def bounded_columns(self) -> dict[str, Array | None]:
+        """Every number of a point, by its name, with low and high beside what is uncertain."""
+        return bounds.bounded(self.columns(), self.ends())
+
+    def bands(self) -> dict[str, bounds.Band | None]:
+        """Bands around speeds, latencies and costs, by the names of :meth:`columns`."""
+        return bounds.bands(self.columns(), self.ends())
 
 
 def service_frontier(layouts: Services) -> ServiceFrontier:

@@ -1,5 +1,6 @@
 """What other packages may use; see ``__init__.py``."""
 
+from . import bounds as bounds
 from . import memory as memory
 from . import operator_costs as operator_costs
 from . import prefill as prefill

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.report import caveats
-from inference_econ.report.frontier import assumed, ends, frontier_record
+from inference_econ.report.frontier import assumed, frontier_record
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.scenario import curve_frame
@@ -165,7 +165,7 @@ def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, obje
         record = frontier_record(front)
         record.pop("sources")
         costs = [{"tokens_per_second_per_user": speed, "dollars": cost_at(curves[label], speed)} for speed in speeds]
-        best = caveats.bounded(front.preferred().record(), ends(front))
+        best = caveats.bounded(front.preferred().record(), front.ends())
         series.append({"label": label, **record, "costs": costs, "preferred": best})
     return {"title": _title(result), "series": series, "sources": source_records(result.sources)}
 
@@ -183,5 +183,7 @@ def comparison_frame(result: Result) -> pd.DataFrame:
 
 def _bounded(curve: Curve) -> pd.DataFrame:
     """Points of a curve, and how far off they may be."""
+    import pandas as pd
+
     assert curve.frontier is not None
-    return caveats.bounded_frame(curve_frame(curve), ends(curve.frontier))
+    return pd.DataFrame(caveats.bounded(dict(curve_frame(curve)), curve.frontier.ends()))

@@ -11,7 +11,7 @@ import numpy as np
 from inference_econ.engine import WholeLayouts
 from inference_econ.inputs import TableSpec
 from inference_econ.report import assess, caveats
-from inference_econ.report.frontier import assumed, ends
+from inference_econ.report.frontier import assumed
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.table import Table
@@ -90,7 +90,7 @@ def _bounded(curve: Curve, columns: Mapping[str, object]) -> dict[str, object]:
     """Columns of a curve, with those beside them that say how far off they may be."""
     if curve.frontier is None or not _whole(curve):
         return dict(columns)
-    return caveats.bounded(columns, ends(curve.frontier))
+    return caveats.bounded(columns, curve.frontier.ends())
 
 
 def _beside_printed(answer: CellTable) -> Table:

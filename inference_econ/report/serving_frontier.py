@@ -138,7 +138,7 @@ def service_frontier_title(front: ServiceFrontier) -> str:
 def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; null where the hardware file has no watts."""
     (instances,) = front.subjects()
-    columns = caveats.bounded(front.columns(), caveats.ends(instances, caveats.FULL))
+    columns = front.bounded_columns()
     return {
         **facts(
             front.deployments.setup,
@@ -159,8 +159,7 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
 
 def service_frontier_frame(front: ServiceFrontier) -> pd.DataFrame:
     """Every point, one row each."""
-    (instances,) = front.subjects()
-    frame = caveats.bounded_frame(front.to_frame(), caveats.ends(instances, caveats.FULL))
+    frame = front.to_frame()
     layouts = [layout_of(front, index) for index in range(len(front))]
     frame["layout"] = [layout_label(layout) for layout in layouts]
     return frame.assign(engine=[layout["engine"] for layout in layouts]) if "engine" in layouts[0] else frame

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import inference_econ as ie
 from inference_econ.answers.serving_frontier import METRICS, ServiceFrontier, service_frontier
 from inference_econ.errors import InputError
 from inference_econ.report import caveats
@@ -177,3 +178,16 @@ def test_charts_show_the_metric_and_the_first_token() -> None:
     np.testing.assert_allclose(np.array(metric.lines[0].y) * 1e3, front.metric("power"))
     np.testing.assert_allclose(waits.lines[0].y, 1e3 * front.ttft_seconds)
     assert service_frontier_charts(front, "cost")[0].logarithmic == "y"
+
+
+def test_bands_are_the_columns_low_and_high() -> None:
+    asked = ie.Traffic(isl=1000, osl=200)
+    decode = asking.frontier("llama_3_8b", "h100_sxm", asked, assumptions="profiles/hopper", max_accelerators=2)
+    for front in (decode, service_frontier(offer_of(most=2, preset="profiles/hopper"))):
+        frame, bands = front.to_frame(), front.bands()
+        assert {"tokens_per_second_per_user", "dollars_per_million_output_tokens"} <= set(bands)
+        for name, band in bands.items():
+            assert band is not None
+            np.testing.assert_allclose(band.low, frame[f"{name}_low"])
+            np.testing.assert_allclose(band.high, frame[f"{name}_high"])
+            assert (band.low < frame[name]).all() and (frame[name] < band.high).all()
