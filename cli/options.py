@@ -16,7 +16,7 @@ from inference_econ.inputs import Dtype
 from inference_econ.report.files import ending_of
 
 from . import prices
-from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, TPOT, TTFT, Name, Number
+from .parameters import CONFIDENCE, COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, TPOT, TTFT, Name, Number
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
@@ -245,6 +245,11 @@ burstiness = click.option(
 promises = apply(
     click.option("--ttft", type=TTFT, help="Promise: time to first token, in milliseconds, or for example '2 s'."),
     click.option("--tpot", type=TPOT, help="Promise: time per output token, in milliseconds, or for example '30 ms'."),
+    click.option(
+        "--confidence",
+        type=CONFIDENCE,
+        help="Keep each promise with this probability, for example 80: plan with the errors of predictions.",
+    ),
 )
 
 #: What an engine is told about its batches; see :func:`offer`.
@@ -415,8 +420,8 @@ def targets(choices: Choices) -> Targets:
     """The promises of :data:`promises`; what is not given is not promised."""
     from inference_econ.answers.recommend import Targets
 
-    percentile = {"percentile": choices["percentile"]} if "percentile" in choices else {}
-    return Targets(choices["ttft"] or math.inf, choices["tpot"] or math.inf, **percentile)
+    named = {name: choices[name] for name in ("percentile", "confidence") if name in choices}
+    return Targets(choices["ttft"] or math.inf, choices["tpot"] or math.inf, **named)
 
 
 def request_rate(choices: Choices, requests: Requests) -> float | None:

@@ -33,18 +33,18 @@ def price(api_prices: str | None, output: options.Output, **choices: Any) -> Non
     from inference_econ.answers.price import price
     from inference_econ.report.price import PricePage
 
-    requests = options.requests(choices)
+    requests, targets = options.requests(choices), options.targets(choices)
     layouts = options.offer(choices, requests, speculation=proposals.speculation(choices))
     with show.progress_bar(quiet=output.quiet) as progress:
         sheet = price(
             layouts,
             options.request_rate(choices, requests),
-            targets=options.targets(choices),
+            targets=targets,
             replicas=choices["replicas"],
             arrival_scv=choices["arrival_scv"],
             progress=progress,
         )
-    show.emit(PricePage(sheet, _api_prices(api_prices)), output)
+    show.emit(PricePage(sheet, _api_prices(api_prices), targets), output)
 
 
 def _api_prices(text: str | None) -> dict[str, float] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -13,7 +12,6 @@ from inference_econ._types import Indices
 from inference_econ.answers.means import Means
 from inference_econ.answers.recommend import (
     FILLED,
-    FULLEST,
     Choice,
     Targets,
     best_reachable,
@@ -32,7 +30,7 @@ _MORE = 1.02
 
 def fullest(targets: Targets) -> float:
     """Share of what instances complete that they are filled to at most [1]; less where nothing is promised."""
-    return FULLEST if min(targets.ttft_seconds, targets.tpot_seconds) < math.inf else FILLED
+    return targets.fullest if targets.promised else FILLED
 
 
 def most_traffic(
@@ -86,7 +84,7 @@ def most_traffic(
         least = max(_rate(kept[key]) if key in kept else 0.0, rivals[most - 1] if len(rivals) >= most else 0.0)
         if -bound <= least:
             continue
-        choice = _fullest(service, int(replicas[which][index]), targets, -bound, least, arrival_scv)
+        choice = _fullest(service, int(replicas[which][index]), targets.predicted(service), -bound, least, arrival_scv)
         if choice is not None:
             kept[key] = choice
     best = [_played(choice, targets, arrival_scv) for choice in sorted(kept.values(), key=_rank)[:most]]
@@ -112,10 +110,11 @@ def _played(choice: Choice, targets: Targets, arrival_scv: float) -> Choice | No
     if not is_unproven(choice.service, choice.load):
         return choice
     load, most = served(choice.service, arrival_scv), choice.load.requests_per_second
+    promised = targets.predicted(choice.service)
 
     @cache
     def broken(rate: float) -> str | None:
-        return targets.broken(load(rate))
+        return promised.broken(load(rate))
 
     if broken(most) is None:
         return replace(choice, load=load(most))

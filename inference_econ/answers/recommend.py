@@ -12,8 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Progress
+from inference_econ.answers.margins import Margins, margins
+from inference_econ.engine import check_confidence
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
+from inference_econ.inputs import Quantity
 from inference_econ.serving import Loaded, Service, Services, check_rate, is_unproven, loaded, served
 
 Array = npt.NDArray[np.float64]
@@ -40,16 +43,23 @@ class Targets:
         Longest time to first token, and per output token [s]; ``inf`` if nothing is promised.
     percentile : str
         Which requests must see them: ``mean``, ``p50``, ``p90`` or ``p99``.
+    confidence : float or None
+        Probability that a measured server keeps each of them, above 0.5 and at most 0.9 [1]; None for predictions
+        without a margin.
+    fullest : float
+        Share of what an instance completes beyond which nobody plans [1].
 
     Raises
     ------
     InputError
-        If a time is not positive, or the percentile unknown.
+        If a time is not positive, the percentile unknown, or the confidence out of its range or without a promise.
     """
 
     ttft_seconds: float = math.inf
     tpot_seconds: float = math.inf
     percentile: str = "p90"
+    confidence: float | None = None
+    fullest: float = FULLEST
 
     def __post_init__(self) -> None:
         """Refuse impossible promises."""
@@ -58,10 +68,46 @@ class Targets:
                 raise InputError(f"a promised {name} must be positive, got {value:g} s")
         if self.percentile not in ("mean", "p50", "p90", "p99"):
             raise InputError(f"percentile: got {self.percentile!r}; allowed: mean, p50, p90, p99")
+        if self.confidence is not None:
+            check_confidence(self.confidence)
+            if not self.promised:
+                raise InputError("confidence: nothing is promised that could be kept; give a --ttft or a --tpot")
+
+    @property
+    def promised(self) -> tuple[Quantity, ...]:
+        """Which latencies are promised."""
+        limits: dict[Quantity, float] = {"ttft": self.ttft_seconds, "tpot": self.tpot_seconds}
+        return tuple(name for name, limit in limits.items() if limit < math.inf)
+
+    @property
+    def label(self) -> str:
+        """Which requests must see them, and how probable that must be, in words."""
+        return self.percentile if self.confidence is None else f"{self.percentile}, with {100 * self.confidence:g} %"
+
+    def predicted(self, service: Service) -> Targets:
+        """What predictions for a service must keep, so that a measured one keeps these with their confidence."""
+        return self if self.confidence is None else self.less(self.margins(service))
+
+    def margins(self, layouts: Services | Service) -> Margins:
+        """What promises are divided by before predictions for each of n layouts are held against them [1]."""
+        if self.confidence is None:
+            return Margins(*np.ones((3, layouts.plans.accelerators.size)))
+        return margins(layouts, self.confidence, self.promised)
+
+    def less(self, by: Margins) -> Targets:
+        """These with margins taken off, those of the layout that has the widest; no confidence is left to be kept."""
+        ttft, tpot, throughput = (float(each.max()) for each in by)
+        return replace(
+            self,
+            ttft_seconds=self.ttft_seconds / ttft,
+            tpot_seconds=self.tpot_seconds / tpot,
+            fullest=self.fullest / throughput,
+            confidence=None,
+        )
 
     def broken(self, load: Loaded) -> str | None:
         """What a load breaks: capacity, ttft or tpot; None if all is kept."""
-        if load.saturated or load.utilization > FULLEST:
+        if load.saturated or load.utilization > self.fullest:
             return "capacity"
         if load.ttft_seconds[self.percentile] > self.ttft_seconds:
             return "ttft"
@@ -180,13 +226,15 @@ def recommend(
         )
         if bound > limit:
             continue
-        choice = _fewest(layouts.service(index), requests_per_second, targets, limit, arrival_scv)
+        service = layouts.service(index)
+        promised = targets.predicted(service)
+        choice = _fewest(service, requests_per_second, promised, limit, arrival_scv)
         if choice is not None and key in kept and _rank(choice) >= _rank(kept[key]):
             continue
         if play and choice is not None and is_unproven(choice.service, choice.load):
             played += 1
             last = played > _MOST_PLAYED
-            choice = None if last else _played(choice, requests_per_second, targets, limit, arrival_scv)
+            choice = None if last else _played(choice, requests_per_second, promised, limit, arrival_scv)
         if choice is not None and (key not in kept or _rank(choice) < _rank(kept[key])):
             kept[key] = choice
     if not kept:
@@ -228,9 +276,16 @@ def promised_rates(layouts: Services, targets: Targets) -> Array:
     fixed = states.ttft_seconds - states.queue_seconds - states.running_seconds
     rates: Array = states.requests_per_second
     last, share = rates.shape[1] - 1, np.full(len(layouts), np.inf)
-    for values, limit in ((states.tpot_seconds, targets.tpot_seconds), (fixed, targets.ttft_seconds)):
+    ones = np.ones(len(layouts))
+    by = Margins(ones, ones, ones)
+    if targets.confidence is not None:
+        by = margins(layouts, targets.confidence, targets.promised)
+    for values, limit in (
+        (states.tpot_seconds, targets.tpot_seconds / by.tpot),
+        (fixed, targets.ttft_seconds / by.ttft),
+    ):
         # All that is kept comes before all that is not: how many states, and the part of the way to the next.
-        kept = np.count_nonzero(values <= limit, axis=1)
+        kept = np.count_nonzero(values <= limit[:, None], axis=1)
         low, high = (np.take_along_axis(values, np.clip(kept[:, None] + k, 0, last), axis=1)[:, 0] for k in (-1, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
             beyond = np.log(limit / low) / np.log(high / low)
@@ -238,7 +293,8 @@ def promised_rates(layouts: Services, targets: Targets) -> Array:
         share = np.minimum(share, reached)
     below = np.clip(np.floor(share), 0, last).astype(np.intp)
     first, second = (np.take_along_axis(rates, np.minimum(below + k, last)[:, None], axis=1)[:, 0] for k in (0, 1))
-    return np.where(share < 0.0, 0.0, first * (second / first) ** np.clip(share - below, 0.0, 1.0))
+    kept_rates = np.where(share < 0.0, 0.0, first * (second / first) ** np.clip(share - below, 0.0, 1.0))
+    return np.minimum(kept_rates, rates[:, -1] / by.throughput)
 
 
 def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
@@ -294,12 +350,12 @@ def best_reachable(every: Sequence[Services], targets: Targets) -> str:
     """One message: what the quickest layouts reach with a single request in flight."""
     best: list[str] = []
     for layouts in every:
-        states = layouts.states
-        quickest, soonest = int(np.argmin(states.tpot_seconds[:, 0])), int(np.argmin(states.ttft_seconds[:, 0]))
+        sizes, by = layouts.plans.accelerators, targets.margins(layouts)
+        tpot, ttft = layouts.states.tpot_seconds[:, 0] * by.tpot, layouts.states.ttft_seconds[:, 0] * by.ttft
+        quickest, soonest = int(np.argmin(tpot)), int(np.argmin(ttft))
         best.append(
-            f"{layouts.setup.hardware.name}: TPOT {1e3 * float(states.tpot_seconds[quickest, 0]):.3g} ms on "
-            f"{layouts.plans.accelerators[quickest]:g} accelerators, TTFT "
-            f"{1e3 * float(states.ttft_seconds[soonest, 0]):.4g} ms on {layouts.plans.accelerators[soonest]:g}"
+            f"{layouts.setup.hardware.name}: TPOT {1e3 * float(tpot[quickest]):.3g} ms on {sizes[quickest]:g} "
+            f"accelerators, TTFT {1e3 * float(ttft[soonest]):.4g} ms on {sizes[soonest]:g}"
         )
     wanted = ", ".join(
         f"{name} {1e3 * value:g} ms"
@@ -307,6 +363,6 @@ def best_reachable(every: Sequence[Services], targets: Targets) -> str:
         if value < math.inf
     )
     return (
-        f"no deployment keeps {wanted} ({targets.percentile}), even with one request in flight. Best reachable: "
+        f"no deployment keeps {wanted} ({targets.label}), even with one request in flight. Best reachable: "
         f"{'; '.join(best)}"
     )

@@ -71,9 +71,12 @@ from .uncertainty import LeftOutErrors as LeftOutErrors
 from .uncertainty import Reason as Reason
 from .uncertainty import Subject as Subject
 from .uncertainty import asked_subject as asked_subject
+from .uncertainty import chance as chance
+from .uncertainty import check_confidence as check_confidence
 from .uncertainty import error_spread as error_spread
 from .uncertainty import formats as formats
 from .uncertainty import interval as interval
+from .uncertainty import margin as margin
 from .uncertainty import outside as outside
 from .uncertainty import reasons as reasons
 from .uncertainty import subject_key as subject_key

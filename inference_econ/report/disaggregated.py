@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ.answers.chances import fleet_chances
 from inference_econ.answers.disaggregated.compare import NOTICED, Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
@@ -17,6 +18,7 @@ from inference_econ.answers.recommend import Choice
 from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import comparison_record
 from inference_econ.report.page import Page
+from inference_econ.report.promises import kept_with
 from inference_econ.report.service import SEEN, cached_label, layout_of
 from inference_econ.report.startable import startable_notes, with_engines
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
@@ -86,6 +88,7 @@ def comparison_table(
         transfer_note(compared),
         _assumed(compared),
         *_fleet_notes(fleet, together),
+        *([] if fleet is None else kept_with(fleet_chances(fleet, compared.terms.targets), compared.terms.targets)),
         *startable_notes([compared.pools.prefill.setup, compared.pools.decode.setup]),
         *caveats.remarks(compared.subjects(), SEEN),
     )

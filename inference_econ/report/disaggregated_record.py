@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 
+from inference_econ.answers.chances import chances, fleet_chances
 from inference_econ.answers.disaggregated.compare import Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
-from inference_econ.answers.recommend import Choice
+from inference_econ.answers.recommend import Choice, Targets
 from inference_econ.report import caveats
+from inference_econ.report.promises import chances_record
 from inference_econ.report.record import facts
 from inference_econ.report.service import SEEN, bounded_load, layout_of, load_record
 
-#: Of the columns of a point, its speed alone comes from one pool.
+#: Of the columns of a point, those that come from its pool; what it costs under a given load is certain.
 _POINT = {"tokens_per_second_per_user": caveats.FULL["tokens_per_second_per_user"]}
 
 
@@ -50,8 +52,8 @@ def comparison_record(
         "cheaper_from_to_tokens_per_second": [list(span) for span in compared.cheaper()],
         "largest_factor": factor,
         "largest_factor_at_tokens_per_second": speed,
-        "fleet": None if fleet is None else fleet_record(fleet),
-        "aggregated_fleet": None if together is None else _together_record(together),
+        "fleet": None if fleet is None else fleet_record(fleet, compared.terms.targets),
+        "aggregated_fleet": None if together is None else _together_record(together, compared.terms.targets),
     }
 
 
@@ -63,13 +65,14 @@ def _terms_record(compared: Comparison) -> dict[str, object]:
         "ttft_seconds_promised": ttft,
         "tpot_seconds_promised": tpot,
         "percentile": terms.percentile,
+        "confidence": terms.targets.confidence,
         "arrival_scv": terms.arrival_scv,
         "utilization_at_most": terms.fullest,
         "prefill_instances_per_decode_instance_from_to": [float(terms.ratios.least), float(terms.ratios.most)],
     }
 
 
-def _together_record(together: Choice) -> dict[str, object]:
+def _together_record(together: Choice, targets: Targets) -> dict[str, object]:
     return {
         "hardware": together.service.setup.hardware.name,
         "layout": layout_of(together.service),
@@ -78,6 +81,7 @@ def _together_record(together: Choice) -> dict[str, object]:
         "accelerators_rented": together.rented,
         "dollars_per_hour": together.dollars_per_hour,
         **bounded_load(together.service, together.load, together.replicas),
+        **chances_record(chances(together.service, together.load, targets)),
     }
 
 
@@ -126,7 +130,7 @@ def _transfer(pools: Pools, prefill: int, decode: int) -> dict[str, object]:
     }
 
 
-def fleet_record(fleet: Fleet) -> dict[str, object]:
+def fleet_record(fleet: Fleet, targets: Targets) -> dict[str, object]:
     """A fleet as plain data."""
     pools = fleet.pools
     return {
@@ -145,6 +149,7 @@ def fleet_record(fleet: Fleet) -> dict[str, object]:
         "dollars_per_million_output_tokens": fleet.dollars_per_million_output_tokens,
         **_transfer(pools, fleet.prefill, fleet.decode),
         **{name.removesuffix("_per_instance"): value for name, value in _bounded_load(fleet).items()},
+        **chances_record(fleet_chances(fleet, targets)),
     }
 
 

@@ -12,11 +12,11 @@ from inference_econ.answers.recommend import Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
+from inference_econ.report.promises import chances_column, chances_notes, chances_record, targets_record
 from inference_econ.report.record import finite_or_none
 from inference_econ.report.service import (
     SEEN,
     bounded_load,
-    finite,
     fleet_label,
     milliseconds,
     service_record,
@@ -72,21 +72,24 @@ class LoadPage(Page):
 def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     """What users see and what tokens cost, one row per load."""
     promised = points[0].kept is not None
+    holds, cells = chances_column(targets, [point.chances for point in points])
     columns = [
         *("requests/s", "busy %", "in flight"),
         *(f"TTFT {name} ms" for name in _PERCENTILES),
         *(f"TPOT {name} ms" for name in _PERCENTILES),
         *(("kept %", "good/s") if promised else ()),
+        *holds,
         *("$/M tokens", "$/M output"),
     ]
     rows = []
-    for point in points:
+    for point, cell in zip(points, cells, strict=True):
         load = point.load
         row = [f"{point.requests_per_second:.4g}", f"{100 * load.utilization:.0f}", f"{load.in_flight:.1f}"]
         row += [_or_without_end(load.ttft_seconds[name]) for name in _PERCENTILES]
         row += [milliseconds(load.tpot_seconds[name]) for name in _PERCENTILES]
         if point.kept is not None and point.good_per_second is not None:
             row += [f"{100 * point.kept:.1f}", f"{point.good_per_second:.3g}"]
+        row += cell
         row += [dollars(point.sheet.dollars_per_million_tokens), dollars(point.dollars_per_million_output_tokens)]
         rows.append(tuple(row))
     sheet = points[0].sheet
@@ -99,6 +102,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     ]
     if promised:
         notes.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
+        notes += _assured(targets, points)
     notes += startable_notes([setup])
     notes += caveats.remarks(under_load((point.sheet.service, point.load) for point in points), SEEN)
     return Table(service_title(sheet.service), tuple(columns), tuple(rows), tuple(notes))
@@ -128,6 +132,14 @@ def _unproven(points: Sequence[LoadPoint]) -> list[str]:
         f"At {rates} requests/s prompts take too much of the time, or lengths vary too much, for closed forms to be "
         "within 5 %: the simulation has played these loads, and counts there."
     ]
+
+
+def _assured(targets: Targets, points: Sequence[LoadPoint]) -> list[str]:
+    """How probable it is that promises hold, and that requests were counted with a margin, in words."""
+    notes = chances_notes(targets, [point.chances for point in points])
+    if targets.confidence is None:
+        return notes
+    return [*notes, f"Kept and good/s hold with {100 * targets.confidence:g} %: predictions are that much better."]
 
 
 def _promises(targets: Targets) -> str:
@@ -184,7 +196,7 @@ def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str
         **service_record(first.service, first.replicas, *(point.load for point in points)),
         "dollars_per_accelerator_hour": first.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": first.dollars_per_hour,
-        "targets": finite({"ttft_seconds": targets.ttft_seconds, "tpot_seconds": targets.tpot_seconds}),
+        "targets": targets_record(targets),
         "points": [_point_record(point) for point in points],
     }
 
@@ -197,6 +209,7 @@ def _point_record(point: LoadPoint) -> dict[str, object]:
         "dollars_per_million_tokens": point.sheet.dollars_per_million_tokens,
         "dollars_per_million_output_tokens": point.dollars_per_million_output_tokens,
     }
+    record |= chances_record(point.chances)
     if point.simulated is not None:
         record["simulated"] = _simulated_record(point.simulated, saturated=point.load.saturated)
     return record

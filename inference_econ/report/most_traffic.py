@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inference_econ.answers.chances import fleet_chances
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import fullest
@@ -15,7 +15,8 @@ from inference_econ.formulas import money
 from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import fleet_record
 from inference_econ.report.page import Page
-from inference_econ.report.recommend import choice_record, targets_record
+from inference_econ.report.promises import chances_column, planned_notes, targets_record
+from inference_econ.report.recommend import choice_chances, choice_record
 from inference_econ.report.service import SEEN, layout_of, service_title
 from inference_econ.report.startable import startable_notes, with_engines
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
@@ -54,28 +55,33 @@ class MostTrafficPage(Page):
 
 def most_traffic_table(page: MostTrafficPage) -> Table:
     """Deployments, the one that carries most first."""
-    which, apart = page.targets.percentile, page.apart
+    targets, apart, which = page.targets, page.apart, page.targets.percentile
     services = [choice.service for choice in page.choices]
     if apart is not None:
         services.append(apart.pools.decode.services.service(apart.decode))
     chips = {service.setup.hardware.name for service in services}
     several = len(chips) > 1
-    columns = (
-        *(("hardware",) if several else ()), "GPUs", "rented", "instances", "layout", "requests/s", "tokens/s",
-        "$ per hour", "$/M output", "busy %", f"TTFT {which} ms", f"TPOT {which} ms", "binding",
-    )  # fmt: skip
+    kept = [choice_chances(choice, targets) for choice in page.choices]
     rows = [
         (choice.load.requests_per_second * choice.replicas, _row(choice, which), layout_of(choice.service))
         for choice in page.choices
     ]
     if apart is not None:
+        kept.append(fleet_chances(apart, targets))
         rows.append((apart.load.requests_per_second, _apart_row(apart, which), layout_of(services[-1])))
+    holds, cells = chances_column(targets, kept)
+    columns = (
+        *(("hardware",) if several else ()), "GPUs", "rented", "instances", "layout", "requests/s", "tokens/s",
+        "$ per hour", "$/M output", "busy %", f"TTFT {which} ms", f"TPOT {which} ms", *holds, "binding",
+    )  # fmt: skip
+    rows = [(rate, (*row[:-1], *cell, row[-1]), layout) for (rate, row, layout), cell in zip(rows, cells, strict=True)]
     rows.sort(key=lambda row: -row[0])
     on = "" if several else f" on {chips.pop()}"
     notes = (
-        f"The most requests for {page.means.text}, {_within(page.targets)}; tokens/s and $/M are of output, and $/M "
+        f"The most requests for {page.means.text}, {_within(targets)}; tokens/s and $/M are of output, and $/M "
         f"carries the whole bill. Binding: what a little more would break{_pools_label(apart)}. "
         f"Assumptions: {assumptions_label(service.setup for service in services)}.",
+        *planned_notes(targets, kept),
         *startable_notes([service.setup for service in services]),
         *caveats.remarks(under_load((choice.service, choice.load) for choice in page.choices), SEEN),
     )
@@ -86,7 +92,7 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
 
 def _within(targets: Targets) -> str:
     """Up to where instances are filled, in words."""
-    if min(targets.ttft_seconds, targets.tpot_seconds) < math.inf:
+    if targets.promised:
         return "within the promises"
     return f"{100 * fullest(targets):g} % of what is completed"
 
@@ -146,13 +152,17 @@ def most_traffic_record(page: MostTrafficPage) -> dict[str, object]:
     apart = None
     if page.apart is not None:
         tokens = page.apart.load.requests_per_second * page.apart.pools.requests.osl.mean
-        apart = {**fleet_record(page.apart), "output_tokens_per_second": tokens, "binding": fuller_pool(page.apart)}
+        apart = {
+            **fleet_record(page.apart, page.targets),
+            "output_tokens_per_second": tokens,
+            "binding": fuller_pool(page.apart),
+        }
     return {
         "means": {"accelerators": page.means.accelerators, "dollars_per_hour": page.means.dollars_per_hour},
         "targets": targets_record(page.targets),
         "choices": [
             {
-                **choice_record(choice),
+                **choice_record(choice, page.targets),
                 "output_tokens_per_second": choice.load.requests_per_second
                 * choice.replicas
                 * choice.service.requests.osl.mean,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from inference_econ.answers.chances import chances
 from inference_econ.answers.price import KINDS, Sheet
+from inference_econ.answers.recommend import Targets
 from inference_econ.formulas import money
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
+from inference_econ.report.promises import chances_record, kept_with, targets_record
 from inference_econ.report.service import SEEN, bounded_load, fleet_label, load_notes, service_record, service_title
-from inference_econ.report.startable import startable_notes
+from inference_econ.report.startable import startable_notes, with_notes
 from inference_econ.report.table import Table, dollars
 from inference_econ.serving import Loaded, Service
 
@@ -28,18 +31,28 @@ class PricePage(Page):
         The answer.
     api : mapping of str to float or None
         What is charged, by kind of token [USD per 1e6 tokens].
+    targets : Targets
+        What is promised.
     """
 
     sheet: Sheet
     api: Mapping[str, float] | None = None
+    targets: Targets = field(default_factory=Targets)
 
     def tables(self) -> Sequence[Table]:
         """Costs by kind of token."""
-        return (price_table(self.sheet, self.api),)
+        return (
+            with_notes(
+                price_table(self.sheet, self.api),
+                kept_with(chances(self.sheet.service, self.sheet.load, self.targets), self.targets),
+            ),
+        )
 
     def record(self) -> object:
         """The deployment, its load and its costs."""
-        return price_record(self.sheet, self.api)
+        kept = chances(self.sheet.service, self.sheet.load, self.targets)
+        promised = {"targets": targets_record(self.targets), **chances_record(kept)}
+        return {**price_record(self.sheet, self.api), **promised}
 
 
 def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inference_econ.answers.chances import Chances, chances
 from inference_econ.answers.recommend import Choice, Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
+from inference_econ.report.promises import chances_column, chances_record, planned_notes, targets_record
 from inference_econ.report.service import SEEN, bounded_load, fleet_label, layout_of, service_record, service_title
 from inference_econ.report.startable import startable_notes, with_engines, with_notes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
@@ -69,12 +70,14 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     """Choices, the cheapest first."""
     which = targets.percentile
     partly = any(choice.rented != choice.accelerators for choice in choices)
+    kept = [choice_chances(choice, targets) for choice in choices]
+    holds, cells = chances_column(targets, kept)
     columns = (
         "hardware", "GPUs", *(("rented",) if partly else ()), "instances", "layout", "$ per hour", "$/M output",
-        "busy %", f"TTFT {which} ms", f"TPOT {which} ms", "binding",
+        "busy %", f"TTFT {which} ms", f"TPOT {which} ms", *holds, "binding",
     )  # fmt: skip
     rows = []
-    for choice in choices:
+    for choice, cell in zip(choices, cells, strict=True):
         load, service = choice.load, choice.service
         rows.append(
             (
@@ -88,6 +91,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
                 f"{100 * load.utilization:.0f}",
                 f"{1e3 * load.ttft_seconds[which]:.0f}",
                 f"{1e3 * load.tpot_seconds[which]:.1f}",
+                *cell,
                 choice.binding,
             )
         )
@@ -95,6 +99,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     notes = (
         f"The first is the cheapest. Binding: what one instance less would break. $/M output carries the whole bill. "
         f"{_prices(setups)}. Assumptions: {assumptions_label(setups)}.",
+        *planned_notes(targets, kept),
         *_played(choices),
         *startable_notes(setups),
         *caveats.remarks(under_load((choice.service, choice.load) for choice in choices), SEEN),
@@ -119,19 +124,15 @@ def _played(choices: Sequence[Choice]) -> list[str]:
 
 def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, object]:
     """Choices as plain data."""
-    return {"targets": targets_record(targets), "choices": [choice_record(choice) for choice in choices]}
+    return {"targets": targets_record(targets), "choices": [choice_record(choice, targets) for choice in choices]}
 
 
-def targets_record(targets: Targets) -> dict[str, object]:
-    """Promises as plain data; null where there is none."""
-    return {
-        "ttft_seconds": None if math.isinf(targets.ttft_seconds) else targets.ttft_seconds,
-        "tpot_seconds": None if math.isinf(targets.tpot_seconds) else targets.tpot_seconds,
-        "percentile": targets.percentile,
-    }
+def choice_chances(choice: Choice, targets: Targets) -> Chances:
+    """The probabilities that a deployment keeps what is promised."""
+    return chances(choice.service, choice.load, targets)
 
 
-def choice_record(choice: Choice) -> dict[str, object]:
+def choice_record(choice: Choice, targets: Targets) -> dict[str, object]:
     """One deployment as plain data."""
     return {
         **service_record(choice.service, choice.replicas, choice.load),
@@ -139,4 +140,5 @@ def choice_record(choice: Choice) -> dict[str, object]:
         "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
         "binding": choice.binding,
         **bounded_load(choice.service, choice.load, choice.replicas),
+        **chances_record(choice_chances(choice, targets)),
     }

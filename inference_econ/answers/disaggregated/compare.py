@@ -142,7 +142,8 @@ def compare(pools: Pools, terms: Terms | None = None) -> Comparison:
     instances it has, and whole numbers of them seldom match.
     """
     terms = Terms() if terms is None else terms
-    apart = disaggregated(pools, terms)
-    if not len(apart) or apart.seconds[0] > terms.targets.tpot_seconds:
+    kept = terms.predicted(pools)
+    apart = disaggregated(pools, kept)
+    if not len(apart) or apart.seconds[0] > kept.targets.tpot_seconds:
         raise NothingFitsError(unreachable(pools, terms))
-    return Comparison(pools, terms, apart, tuple(aggregated(pool, terms) for pool in pools.aggregated))
+    return Comparison(pools, terms, apart, tuple(aggregated(pool, kept) for pool in pools.aggregated))
