@@ -176,7 +176,7 @@ def test_a_plan_without_a_margin_says_how_probable_it_is(command: Command) -> No
         (("--confidence", 80), "confidence: nothing is promised that could be kept; give a --ttft or a --tpot"),
         (
             ("--ttft", 200, "--confidence", 80, "--assumptions", "deployable"),
-            "nobody knows how far off deployable is on",
+            "nobody knows how far off deployable is",
         ),
     ],
 )
