@@ -8,6 +8,9 @@ from .cache import kv_bytes_per_sequence as kv_bytes_per_sequence
 from .collectives import Network as Network
 from .collectives import collective_floor as collective_floor
 from .collectives import collective_seconds as collective_seconds
+from .confidence import chance as chance
+from .confidence import check_confidence as check_confidence
+from .confidence import margin as margin
 from .layouts.checks import check_pins as check_pins
 from .layouts.degrees import layout_key as layout_key
 from .layouts.degrees import layout_keys as layout_keys
@@ -71,12 +74,10 @@ from .uncertainty import LeftOutErrors as LeftOutErrors
 from .uncertainty import Reason as Reason
 from .uncertainty import Subject as Subject
 from .uncertainty import asked_subject as asked_subject
-from .uncertainty import chance as chance
-from .uncertainty import check_confidence as check_confidence
 from .uncertainty import error_spread as error_spread
 from .uncertainty import formats as formats
 from .uncertainty import interval as interval
-from .uncertainty import margin as margin
 from .uncertainty import outside as outside
 from .uncertainty import reasons as reasons
 from .uncertainty import subject_key as subject_key
+from .uncertainty import unlike_layouts as unlike_layouts

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from inference_econ._types import Array
-from inference_econ.engine.uncertainty import Instances, Interval, Subject, interval
+from inference_econ.engine.uncertainty import Instances, Interval, Subject, interval, unlike_layouts
 from inference_econ.inputs import Calibration, Quantity, Range
 
 #: Probability of the intervals that are shown [1].
@@ -58,8 +57,7 @@ def subjects_of(instances: Instances) -> list[Subject]:
     calibration = instances.setup.assumptions.calibration
     if calibration is None or instances.speculates:
         return []
-    unknown = (layout for layout in instances.layouts if layout not in calibration.layouts)
-    layouts = [instances.subject._replace(layout=layout) for layout in itertools.islice(unknown, 1)]
+    layouts = unlike_layouts(instances.layouts, instances.subject, calibration)[:1]
     return [instances.subject, *extremes(instances, calibration), *layouts]
 
 

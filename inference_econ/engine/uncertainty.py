@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from inference_econ.engine.layouts.degrees import key_degrees, layout_key
 from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
     LEVELS,
     Assumptions,
+    Axis,
     Calibration,
     ErrorSpread,
     HardwareSpec,
@@ -28,10 +30,14 @@ from inference_econ.inputs import (
 _SLACK = 1.25
 _BILLION = 1e9
 _STROKE = " / "
-#: A promise that is kept as often as not has no margin [1].
-_EVEN = 0.5
 #: What an engine is called that is not recorded.
 UNKNOWN = "unknown"
+#: Axes that an instance may be cut along, as people call them.
+_AXES: Mapping[Axis, str] = {
+    "pp": "pipeline stages",
+    "dp": "groups of attention ranks (dp)",
+    "ep": "expert-parallel ranks (ep)",
+}
 #: Fields of hardware and models that no time depends on.
 _NO_TIME = ("prices", "watts", "name", "description", "year", "vendor", "max_context")
 
@@ -183,92 +189,6 @@ def error_spread(
     return max(applying or spreads, key=_width, default=None)
 
 
-def margin(
-    assumptions: Assumptions, quantity: Quantity, confidence: float, subjects: Iterable[Subject] = ()
-) -> float | None:
-    """How many times better than a promise a prediction must be, so that measured values keep it.
-
-    Parameters
-    ----------
-    assumptions : Assumptions
-        Under which it is predicted.
-    quantity : {'tpot', 'ttft', 'request', 'throughput'}
-        What is promised: times at most, rates at least.
-    confidence : float
-        Probability that the promise is kept, above 0.5 and at most 0.9 [1].
-    subjects : iterable of Subject
-        What is asked, see :func:`interval`.
-
-    Returns
-    -------
-    float or None
-        The quantile of measured over predicted at that probability, at least 1: predictions that are known to be too
-        large are no reason to promise more [1]. None if the assumptions were not fitted to such a quantity.
-
-    Raises
-    ------
-    InputError
-        If the confidence is out of its range.
-    """
-    check_confidence(confidence)
-    errors = error_spread(assumptions, quantity, subjects)
-    if errors is None:
-        return None
-    return math.exp(max(float(np.interp(confidence, LEVELS, _worse(errors, quantity))), 0.0))
-
-
-def check_confidence(confidence: float) -> None:
-    """Refuse a probability that nobody can plan with.
-
-    Raises
-    ------
-    InputError
-        If it is not above 0.5 and at most 0.9.
-    """
-    if not _EVEN < confidence <= LEVELS[-2]:
-        raise InputError(
-            f"confidence: must be above {100 * _EVEN:g} % and at most {100 * LEVELS[-2]:g} %, got "
-            f"{100 * confidence:g} %: errors of predictions are known up to their {100 * LEVELS[-1]:g} % quantile, and "
-            "that from few rows"
-        )
-
-
-def chance(
-    assumptions: Assumptions, quantity: Quantity, slack: float, subjects: Iterable[Subject] = ()
-) -> float | None:
-    """The probability that measured values keep a promise: the inverse of :func:`margin`.
-
-    Parameters
-    ----------
-    assumptions : Assumptions
-        Under which it is predicted.
-    quantity : {'tpot', 'ttft', 'request', 'throughput'}
-        What is promised.
-    slack : float
-        How many times better than the promise the prediction is: promised over predicted time, or predicted over
-        promised rate [1].
-    subjects : iterable of Subject
-        What is asked, see :func:`interval`.
-
-    Returns
-    -------
-    float or None
-        From 0.05 to 0.95, which stand for less and for more: beyond them nothing is known of the errors [1]. None if
-        the assumptions were not fitted to such a quantity.
-    """
-    errors = error_spread(assumptions, quantity, subjects)
-    if errors is None:
-        return None
-    worse = math.log(slack) if slack > 0.0 else -math.inf
-    return float(np.interp(worse, _worse(errors, quantity), LEVELS))
-
-
-def _worse(errors: LeftOutErrors, quantity: Quantity) -> tuple[float, ...]:
-    """Logarithms of how many times worse than predicted measured values are, at :data:`LEVELS`, which are symmetric."""
-    quantiles = errors.spread.quantiles
-    return tuple(-value for value in reversed(quantiles)) if quantity == "throughput" else tuple(quantiles)
-
-
 def _width(errors: LeftOutErrors) -> float:
     """Of an interval of 80 % [1]."""
     quantiles = errors.spread.quantiles
@@ -292,7 +212,7 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
     kinds: set[Unlike] = {"traffic", *(reason.unlike for reason in reasons(subject, assumptions))}
     if f"{subject.engine} {subject.version}" not in known.versions or not subject.version:
         kinds.add("version")
-    if subject.layout and subject.layout not in known.layouts:
+    if subject.layout and not _laid_out_so(subject.layout, known):
         kinds.add("layout")
     engines = [subject.engine] if subject.engine else known.engines
     if {subject_key(engine, subject.hardware, subject.model) for engine in engines}.isdisjoint(known.subjects):
@@ -347,7 +267,7 @@ def reasons(subject: Subject, assumptions: Assumptions) -> list[Reason]:
     if assumptions.calibration is None:
         return []
     known = assumptions.calibration
-    return [*_unknown(subject, known), *_changed(subject), *_far(subject, known)]
+    return [*_unknown(subject, known), *_apart(subject, known), *_changed(subject), *_far(subject, known)]
 
 
 def _unknown(asked: Subject, known: Calibration) -> Iterator[Reason]:
@@ -363,6 +283,33 @@ def _unknown(asked: Subject, known: Calibration) -> Iterator[Reason]:
     weights = formats(asked.model, asked.weights)
     if weights not in known.weights:
         yield _worded(f"no weights in {weights} were measured ({', '.join(known.weights)})", "model")
+
+
+def _apart(asked: Subject, known: Calibration) -> Iterator[Reason]:
+    """Ways of cutting a model up that no instance of it had, or none at all."""
+    if known.parallel is None:
+        return
+    degrees, model = key_degrees(asked.layout), asked.model.name
+    for axis, words in _AXES.items():
+        measured = known.parallel.get(axis, ())
+        if degrees[axis] == 1.0 or model in measured:
+            continue
+        if measured:
+            yield _worded(f"no measured instance of {model} had {words} (measured: {', '.join(measured)})", "layout")
+        else:
+            yield _worded(f"no measured instance had {words}", "layout")
+
+
+def _laid_out_so(layout: str, known: Calibration) -> bool:
+    """Whether an instance was measured whose attention was laid out so; expert ranks are not always recorded."""
+    degrees = key_degrees(layout)
+    return layout_key(degrees["tp"], degrees["dp"], degrees["pp"]) in known.layouts
+
+
+def unlike_layouts(layouts: Iterable[str], subject: Subject, known: Calibration) -> list[Subject]:
+    """What is asked with each layout that is unlike those that were measured, once."""
+    asked = (subject._replace(layout=layout) for layout in dict.fromkeys(layouts))
+    return [each for each in asked if not _laid_out_so(each.layout, known) or any(_apart(each, known))]
 
 
 def _worded(text: str, unlike: Unlike) -> Reason:

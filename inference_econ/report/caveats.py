@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from inference_econ.engine import Instances, Interval, LeftOutErrors, error_spread, interval, outside
+from inference_econ.engine import Instances, Interval, LeftOutErrors, error_spread, interval, outside, unlike_layouts
 from inference_econ.engine.bounds import FULL as FULL
 from inference_econ.engine.bounds import LEVEL as LEVEL
 from inference_econ.engine.bounds import LOAD as LOAD
@@ -17,7 +17,7 @@ from inference_econ.engine.bounds import around as around
 from inference_econ.engine.bounds import bounded as bounded
 from inference_econ.engine.bounds import ends as ends
 from inference_econ.engine.bounds import extremes, subjects_of
-from inference_econ.inputs import Assumptions, Quantity, Unlike, misfits_of, prices
+from inference_econ.inputs import Assumptions, ErrorSpread, Quantity, Unlike, misfits_of, prices
 
 if TYPE_CHECKING:
     from inference_econ.engine import Setup
@@ -111,7 +111,7 @@ def spread(instances: Instances, quantities: Sequence[Quantity]) -> str:
     without: list[str] = []
     for quantity, (likely, errors) in _errors(instances, quantities).items():
         verb, beside = ("lie ", " around such predictions") if not parts else ("", "")
-        rows = f"{errors.spread.rows:,} rows"
+        rows = _rows(errors.spread)
         if WITHOUT[errors.unlike] not in without:
             without.append(WITHOUT[errors.unlike])
             rows += f", by fits without {without[-1]}"
@@ -120,6 +120,13 @@ def spread(instances: Instances, quantities: Sequence[Quantity]) -> str:
     if not parts:
         return f"No interval: {name} was fitted to no measured server."
     return f"{100 * LEVEL:.0f} % of measured {', of '.join(parts)}: {name}."
+
+
+def _rows(errors: ErrorSpread) -> str:
+    """How many measurements a fit has, and how many its base has where the interval is that of the base."""
+    if errors.own is None:
+        return f"{errors.rows:,} rows"
+    return f"{errors.own:,} rows, interval of the {errors.rows:,} of its base"
 
 
 def _errors(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, tuple[Interval, LeftOutErrors]]:
@@ -164,7 +171,8 @@ def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
     always = outside(instances.subject, assumptions)
     if instances.speculates:
         always.append("its constants were fitted to no server that speculates")
-    of_extremes = [outside(subject, assumptions) for subject in extremes(instances, calibration)]
+    layouts = unlike_layouts(instances.layouts, instances.subject, calibration)
+    of_extremes = [outside(subject, assumptions) for subject in (*extremes(instances, calibration), *layouts)]
     sometimes = sorted({reason for reasons in of_extremes for reason in reasons if reason not in always})
     if len(instances.accelerators) == 1:
         return [*always, *sometimes], []
@@ -176,7 +184,13 @@ def calibration_record(instances: Instances, quantities: Sequence[Quantity] = ("
     if instances.setup.assumptions.calibration is None:
         return None
     errors = {
-        quantity: {"rows": left_out.spread.rows, "without": left_out.unlike, "low": likely.low, "high": likely.high}
+        quantity: {
+            "rows": left_out.spread.own or left_out.spread.rows,
+            "rows_of_base": None if left_out.spread.own is None else left_out.spread.rows,
+            "without": left_out.unlike,
+            "low": likely.low,
+            "high": likely.high,
+        }
         for quantity, (likely, left_out) in _errors(instances, quantities).items()
     }
     always, sometimes = outside_of(instances)

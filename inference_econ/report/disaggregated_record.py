@@ -97,7 +97,7 @@ def _point(pool: Pool, front: PoolFrontier, index: int) -> dict[str, object]:
         "requests_per_second": float(front.requests_per_second[index]),
         "utilization": float(front.utilization[index]),
     }
-    instances = pool.instances([float(pool.accelerators[layout])], [float(front.batch[index])])
+    instances = pool.instances([layout], [float(front.batch[index])])
     return caveats.bounded(point, caveats.ends(instances, _POINT))
 
 
@@ -157,7 +157,10 @@ def _bounded_load(fleet: Fleet) -> dict[str, object]:
     """Where each latency comes from, there its errors do."""
     answers = fleet.pools.requests.osl.mean
     factors = {
-        name: caveats.ends(pool.instances()._replace(osl=answers), {name: caveats.LOAD[name]})[name]
-        for name, pool in (("ttft_seconds", fleet.pools.prefill), ("tpot_seconds", fleet.pools.decode))
+        name: caveats.ends(pool.instances([layout])._replace(osl=answers), {name: caveats.LOAD[name]})[name]
+        for name, pool, layout in (
+            ("ttft_seconds", fleet.pools.prefill, fleet.prefill),
+            ("tpot_seconds", fleet.pools.decode, fleet.decode),
+        )
     }
     return caveats.bounded(load_record(fleet.load, 1), factors)
