@@ -164,7 +164,11 @@ def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, obje
         assert front is not None
         record = frontier_record(front)
         record.pop("sources")
-        costs = [{"tokens_per_second_per_user": speed, "dollars": cost_at(curves[label], speed)} for speed in speeds]
+        ends = {"dollars": front.ends()["dollars_per_million_output_tokens"]}
+        costs = [
+            caveats.bounded({"tokens_per_second_per_user": speed, "dollars": cost_at(curves[label], speed)}, ends)
+            for speed in speeds
+        ]
         best = caveats.bounded(front.preferred().record(), front.ends())
         series.append({"label": label, **record, "costs": costs, "preferred": best})
     return {"title": _title(result), "series": series, "sources": source_records(result.sources)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +20,14 @@ from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import comparison_record
 from inference_econ.report.page import Page
 from inference_econ.report.promises import kept_with
+from inference_econ.report.record import flat_frame
 from inference_econ.report.service import SEEN, cached_label, layout_of
 from inference_econ.report.startable import startable_notes, with_engines
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 from inference_econ.studies.results import Curve
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = npt.NDArray[np.float64]
 
@@ -52,6 +57,17 @@ class DisaggregatedPage(Page):
     def record(self) -> object:
         """Every point of both frontiers, and the fleets."""
         return comparison_record(self.compared, self.fleet, self.together)
+
+    def frame(self) -> pd.DataFrame:
+        """Every point of both frontiers, unrounded."""
+        record = comparison_record(self.compared)
+        apart = [{"serving": "disaggregated", **point} for point in record["disaggregated"]]
+        together = [
+            {"serving": "aggregated", "hardware": kind["hardware"], **point}
+            for kind in record["aggregated"]
+            for point in kind["points"]
+        ]
+        return flat_frame([*apart, *together])
 
     def draw(self, path: str) -> None:
         """Draw the frontiers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from inference_econ.answers.chances import chances, fleet_chances
 from inference_econ.answers.disaggregated.compare import Comparison
@@ -10,18 +11,19 @@ from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.recommend import Choice, Targets
+from inference_econ.engine import Instances
 from inference_econ.report import caveats
 from inference_econ.report.promises import chances_record
 from inference_econ.report.record import facts
 from inference_econ.report.service import SEEN, bounded_load, layout_of, load_record
 
 #: Of the columns of a point, those that come from its pool; what it costs under a given load is certain.
-_POINT = {"tokens_per_second_per_user": caveats.FULL["tokens_per_second_per_user"]}
+_SPEED, _FIRST = ({name: caveats.FULL[name]} for name in ("tokens_per_second_per_user", "ttft_seconds"))
 
 
 def comparison_record(
     compared: Comparison, fleet: Fleet | None = None, together: Choice | None = None
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """The frontiers and the fleets as plain data."""
     pools, apart = compared.pools, compared.disaggregated
     reading, decoding = pools.prefill.setup, pools.decode.setup
@@ -85,7 +87,8 @@ def _together_record(together: Choice, targets: Targets) -> dict[str, object]:
     }
 
 
-def _point(pool: Pool, front: PoolFrontier, index: int) -> dict[str, object]:
+def _point(pool: Pool, front: PoolFrontier, index: int, reading: Instances | None = None) -> dict[str, object]:
+    """A point as plain data; its first tokens come from other instances where those are given."""
     layout = int(front.layout[index])
     point = {
         "tokens_per_second_per_user": float(front.tokens_per_second[index]),
@@ -98,13 +101,14 @@ def _point(pool: Pool, front: PoolFrontier, index: int) -> dict[str, object]:
         "utilization": float(front.utilization[index]),
     }
     instances = pool.instances([layout], [float(front.batch[index])])
-    return caveats.bounded(point, caveats.ends(instances, _POINT))
+    ends = {**caveats.ends(instances, _SPEED), **caveats.ends(instances if reading is None else reading, _FIRST)}
+    return caveats.bounded(point, ends)
 
 
 def _apart(pools: Pools, front: PoolFrontier, index: int) -> dict[str, object]:
     pair = int(front.prefill[index]), int(front.layout[index])
     return {
-        **_point(pools.decode, front, index),
+        **_point(pools.decode, front, index, pools.prefill.instances([pair[0]])),
         "prefill_accelerators": int(pools.prefill.accelerators[pair[0]]),
         "prefill_layout": layout_of(pools.prefill.services.service(pair[0])),
         **_engine(pools, *pair),

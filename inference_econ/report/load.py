@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from inference_econ.answers.load import LoadPoint
 from inference_econ.answers.recommend import Targets
@@ -13,7 +13,7 @@ from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.promises import chances_column, chances_notes, chances_record, targets_record
-from inference_econ.report.record import finite_or_none
+from inference_econ.report.record import finite_or_none, flat_frame
 from inference_econ.report.service import (
     SEEN,
     bounded_load,
@@ -238,17 +238,7 @@ def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
 
 def load_frame(points: Sequence[LoadPoint]) -> pd.DataFrame:
     """Every load, one row each, unrounded; what has no end is empty."""
-    import pandas as pd
-
-    return pd.DataFrame([_flat(_point_record(point)) for point in points])
-
-
-def _flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested names joined by underscores."""
-    flat: dict[str, Any] = {}
-    for name, value in record.items():
-        flat |= _flat(value, f"{before}{name}_") if isinstance(value, Mapping) else {f"{before}{name}": value}
-    return flat
+    return flat_frame(_point_record(point) for point in points)
 
 
 def load_charts(points: Sequence[LoadPoint]) -> list[Chart]:

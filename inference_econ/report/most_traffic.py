@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.chances import fleet_chances
 from inference_econ.answers.disaggregated.load import Fleet
@@ -17,10 +18,14 @@ from inference_econ.report.disaggregated_record import fleet_record
 from inference_econ.report.page import Page
 from inference_econ.report.promises import chances_column, planned_notes, targets_record
 from inference_econ.report.recommend import choice_chances, choice_record
+from inference_econ.report.record import flat_frame
 from inference_econ.report.service import SEEN, layout_of, service_title
 from inference_econ.report.startable import startable_notes, with_engines
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 from inference_econ.serving import Loaded
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,13 @@ class MostTrafficPage(Page):
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
         return (most_traffic_table(self),)
+
+    def frame(self) -> pd.DataFrame:
+        """One row per deployment, unrounded."""
+        record = most_traffic_record(self)
+        rows = [{"serving": "aggregated", **choice} for choice in record["choices"]]
+        apart = record["disaggregated"]
+        return flat_frame(rows if apart is None else [*rows, {"serving": "disaggregated", **apart}])
 
     def record(self) -> object:
         """The means, the promises and every deployment."""
@@ -147,7 +159,7 @@ def _numbers(load: Loaded, replicas: int, answer: float, bill: float, which: str
     )
 
 
-def most_traffic_record(page: MostTrafficPage) -> dict[str, object]:
+def most_traffic_record(page: MostTrafficPage) -> dict[str, Any]:
     """Deployments as plain data."""
     apart = None
     if page.apart is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.chances import chances
 from inference_econ.answers.price import KINDS, Sheet
@@ -12,10 +13,14 @@ from inference_econ.formulas import money
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.promises import chances_record, kept_with, targets_record
+from inference_econ.report.record import flat_frame
 from inference_econ.report.service import SEEN, bounded_load, fleet_label, load_notes, service_record, service_title
 from inference_econ.report.startable import startable_notes, with_notes
 from inference_econ.report.table import Table, dollars
 from inference_econ.serving import Loaded, Service
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What people call the kinds of tokens.
 KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
@@ -47,6 +52,10 @@ class PricePage(Page):
                 kept_with(chances(self.sheet.service, self.sheet.load, self.targets), self.targets),
             ),
         )
+
+    def frame(self) -> pd.DataFrame:
+        """One row per kind of token, unrounded."""
+        return price_frame(self.sheet)
 
     def record(self) -> object:
         """The deployment, its load and its costs."""
@@ -110,7 +119,7 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
         "tokens_per_hour": dict(sheet.tokens_per_hour),
         **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},
         "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
-        "marginal_dollars_per_million": dict(sheet.marginal),
+        **_when_full(sheet),
         **energy_record(sheet.service, sheet.replicas, sheet.load),
         **bounded_load(sheet.service, sheet.load, sheet.replicas),
     }
@@ -119,6 +128,28 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
         record["revenue_dollars_per_hour"] = revenue
         record["margin_dollars_per_hour"] = revenue - sheet.dollars_per_hour
     return record
+
+
+def _when_full(sheet: Sheet) -> dict[str, Any]:
+    """What a million tokens of each kind cost on instances whose slots are all taken, and how far off that may be."""
+    (instances,) = sheet.subjects()
+    costs = {"marginal_dollars_per_million": dict(sheet.marginal)}
+    return caveats.bounded(costs, caveats.ends(instances, {"marginal_dollars_per_million": ("throughput", -1)}))
+
+
+def price_frame(sheet: Sheet) -> pd.DataFrame:
+    """One row per kind of token, unrounded; what the traffic costs is the bill, and as certain."""
+    full = _when_full(sheet)
+    return flat_frame(
+        {
+            "tokens": kind,
+            "tokens_per_hour": sheet.tokens_per_hour[kind],
+            "dollars_per_million_tokens": sheet.average[kind],
+            **{name: None if costs is None else costs[kind] for name, costs in full.items()},
+            "dollars_per_hour": sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6,
+        }
+        for kind in KINDS
+    )
 
 
 def energy_record(service: Service, replicas: int, load: Loaded) -> dict[str, object]:

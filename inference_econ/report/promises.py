@@ -69,7 +69,9 @@ def kept_with(chances: Chances, targets: Targets) -> list[str]:
         return chances_notes(targets, [chances])
     kept = [f"{name.upper()} kept with {_percent(getattr(chances, name))} %" for name in targets.promised]
     planned = "" if targets.confidence is None else f"; planned for {100 * targets.confidence:g} % each"
-    return [f"{', '.join(kept)}, the traffic carried with {_percent(chances.capacity)} %{planned}."]
+    if chances.capacity is not None:
+        kept.append(f"the traffic carried with {_percent(chances.capacity)} %")
+    return [f"{', '.join(kept)}{planned}."]
 
 
 def chances_record(chances: Chances) -> dict[str, float | None]:

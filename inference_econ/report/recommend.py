@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from inference_econ.answers.chances import Chances, chances
 from inference_econ.answers.recommend import Choice, Targets
@@ -12,9 +13,13 @@ from inference_econ.engine import Setup
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
 from inference_econ.report.promises import chances_column, chances_record, planned_notes, targets_record
+from inference_econ.report.record import flat_frame
 from inference_econ.report.service import SEEN, bounded_load, fleet_label, layout_of, service_record, service_title
 from inference_econ.report.startable import startable_notes, with_engines, with_notes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,10 @@ class RecommendationPage(Page):
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
         return (with_notes(recommend_table(self.choices, self.targets), _distance(self.choices[0], self.startable)),)
+
+    def frame(self) -> pd.DataFrame:
+        """One row per deployment, unrounded."""
+        return flat_frame(choice_record(choice, self.targets) for choice in self.choices)
 
     def record(self) -> object:
         """The promises and every deployment."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup
 from inference_econ.inputs import Requests
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What every record begins with.
 HEAD = ("model", "hardware", "assumptions")
@@ -52,6 +56,29 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
 def finite_or_none(value: float) -> float | None:
     """The value itself, or None if it has no end or is not known: records have no NaN and no infinity."""
     return value if math.isfinite(value) else None
+
+
+def flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Plain data without nesting: names joined by underscores.
+
+    Examples
+    --------
+    >>> flat({"gpus": 8, "ttft_seconds": {"p50": 0.2}})
+    {'gpus': 8, 'ttft_seconds_p50': 0.2}
+    """
+    joined: dict[str, Any] = {}
+    for name, value in record.items():
+        joined |= flat(value, f"{before}{name}_") if isinstance(value, Mapping) else {f"{before}{name}": value}
+    return joined
+
+
+def flat_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Plain data as rows, unrounded; what is said of a whole answer's errors is left out."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        [flat({name: value for name, value in record.items() if name != "calibration"}) for record in records]
+    )
 
 
 def source_records(used: Sequence[UsedSource]) -> list[dict[str, str]]:
