@@ -26,6 +26,7 @@ COMMANDS = {
     "disaggregate": (("disaggregate", *LLAMA, "--max-accelerators", 2), "ttft_seconds"),
     "cache": (("cache", *LLAMA, "--tp", 1), "seconds"),
     "speculate": (("speculate", *LLAMA, "--tp", 1, "--ngram", "--acceptance", "0.7"), "tpot_seconds"),
+    "explain": (("explain", *LLAMA, "--batch", 8), "ms"),
     "assess": (
         ("assess", *LLAMA, "--tokens-per-second", 50, "--batch", 16, "--accelerators", 1),
         "dollars_per_million_output_tokens",
