@@ -36,7 +36,7 @@ from .outputs import check_apart as check_apart
 from .outputs import form as form
 from .outputs import output as output
 from .outputs import picture as picture
-from .parameters import COUNT, E2E, POSITIVE, TPOT, TTFT, Name, Number
+from .parameters import CONFIDENCE, COUNT, E2E, POSITIVE, TPOT, TTFT, Name, Number
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
@@ -136,6 +136,11 @@ promises = apply(
     click.option("--ttft", type=TTFT, help="Promise: time to first token, in milliseconds, or for example '2 s'."),
     click.option("--tpot", type=TPOT, help="Promise: time per output token, in milliseconds, or for example '30 ms'."),
     click.option("--e2e", type=E2E, help="Promise: time to the last token, in milliseconds, or for example '10 s'."),
+    click.option(
+        "--confidence",
+        type=CONFIDENCE,
+        help="Keep each promise with this probability, for example 80: plan with the errors of predictions.",
+    ),
 )
 
 #: What an engine is told about its batches; see :func:`offer`.
@@ -250,9 +255,9 @@ def targets(choices: Choices) -> Targets:
     """The promises of :data:`promises`; what is not given is not promised."""
     from inference_econ.answers.promises import Targets
 
-    percentile = {"percentile": choices["percentile"]} if "percentile" in choices else {}
+    named = {name: choices[name] for name in ("percentile", "confidence") if name in choices}
     ttft, tpot, e2e = (choices[name] or math.inf for name in ("ttft", "tpot", "e2e"))
-    return Targets(ttft, tpot, e2e_seconds=e2e, **percentile)
+    return Targets(ttft, tpot, e2e_seconds=e2e, **named)
 
 
 def request_rate(choices: Choices, requests: Requests) -> float | None:

@@ -216,6 +216,28 @@ class Rates(click.ParamType[tuple[float, ...]]):
         return rates
 
 
+class Confidence(click.ParamType[float]):
+    """The probability that a promise is kept: ``80``, ``80 %`` or ``0.8``."""
+
+    name = "PERCENT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The probability [1]."""
+        from inference_econ.engine import check_confidence
+        from inference_econ.errors import InputError
+
+        text = str(value).strip()
+        number = _bare(text.removesuffix("%"))
+        if number is None or not math.isfinite(number):
+            self.fail(f"{value!r} is no probability; write for example 80.", param, ctx)
+        share = number if number <= 1.0 and not text.endswith("%") else number / 100.0
+        try:
+            check_confidence(share)
+        except InputError as error:
+            self.fail(f"{str(error).removeprefix('confidence: ')}.", param, ctx)
+        return share
+
+
 PLACE = Place()
 PICTURE = Picture()
 POSITIVE = Number(min=0, min_open=True)
@@ -226,4 +248,5 @@ DEGREE = Degree()
 TIME = Time()
 TTFT = Latency(least_milliseconds=10, most_seconds=600)
 E2E = Latency(least_milliseconds=100, most_seconds=36_000)
+CONFIDENCE = Confidence()
 TPOT = Latency(least_milliseconds=1, most_seconds=2)

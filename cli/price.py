@@ -38,18 +38,18 @@ def price(api_prices: str | None, output: options.Output, **choices: Any) -> Non
     from inference_econ.answers.price import price
     from inference_econ.report.price import PricePage
 
-    requests = options.requests(choices)
+    requests, targets = options.requests(choices), options.targets(choices)
     layouts = options.offer(choices, requests, speculation=proposals.speculation(choices))
     with show.progress_bar(quiet=output.quiet) as progress:
         sheet = price(
             layouts,
             options.request_rate(choices, requests),
-            targets=options.targets(choices),
+            targets=targets,
             replicas=choices["replicas"],
             arrival_scv=choices["arrival_scv"],
             progress=progress,
         )
-    show.emit(PricePage(sheet, _api_prices(api_prices), _pick(choices, len(layouts))), output)
+    show.emit(PricePage(sheet, _api_prices(api_prices), targets, _pick(choices, len(layouts))), output)
 
 
 def _pick(choices: options.Choices, layouts: int) -> Pick:
@@ -57,7 +57,7 @@ def _pick(choices: options.Choices, layouts: int) -> Pick:
     from inference_econ.answers.picks import Pick
 
     some = "" if choices["replicas"] is None else f" of {choices['replicas']} instances"
-    promised = choices["ttft"] is not None or choices["tpot"] is not None
+    promised = any(choices[name] is not None for name in ("ttft", "tpot", "e2e"))
     kept = " and keeps the promises" if promised else ""
     return Pick(f"the cheapest fleet{some} that serves this rate{kept}", layouts)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inference_econ.answers.chances import Chances, chances
 from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.promises import Targets, promised_rates
@@ -30,14 +31,18 @@ class LoadPoint:
     sheet : Sheet
         The load of an instance, the bill and what tokens cost.
     kept : float or None
-        Share of what is completed that keeps all promises [1]; None if nothing is promised.
+        Share of what is completed that keeps all promises [1], with their confidence if they have one; None if nothing
+        is promised.
     simulated : Trace or None
         The same load of one instance in the simulation, if it was played.
+    chances : Chances
+        Probabilities that promises hold at their percentile.
     """
 
     sheet: Sheet
     kept: float | None
     simulated: Trace | None
+    chances: Chances
 
     @property
     def load(self) -> Loaded:
@@ -97,7 +102,7 @@ def sweep(
     replicas : int
         Instances that share the traffic evenly [1].
     targets : Targets, optional
-        Promises; their percentile does not count.
+        Promises; their percentile counts for their probability, not for the share that keeps them.
     arrival_scv : float
         Squared coefficient of variation of the times between arrivals [1].
     simulate : bool
@@ -124,15 +129,15 @@ def sweep(
     wrong = [rate for rate in requests_per_second if not 0 < rate < math.inf]
     if wrong:
         raise InputError(f"request rates must be positive, got {wrong[0]:g}")
-    promised = Targets() if targets is None else targets
-    anything = bool(promised.given)
+    wanted = Targets() if targets is None else targets
+    promised = wanted.predicted(service)
     points = []
     for index, rate in enumerate(requests_per_second):
         if progress is not None:
             progress(index / len(requests_per_second), f"{rate:g} requests/s")
         each = rate / replicas
         kept = None
-        if anything:
+        if promised.given:
             kept = kept_share(
                 service,
                 each,
@@ -142,7 +147,7 @@ def sweep(
                 arrival_scv=arrival_scv,
             )
         bill = sheet(service, rate, replicas=replicas, arrival_scv=arrival_scv)
-        wanted = simulate or is_unproven(service, bill.load)
-        played = play.rehearse(service, each, arrival_scv=arrival_scv) if wanted else None
-        points.append(LoadPoint(bill, kept, played))
+        rehearsed = simulate or is_unproven(service, bill.load)
+        played = play.rehearse(service, each, arrival_scv=arrival_scv) if rehearsed else None
+        points.append(LoadPoint(bill, kept, played, chances(service, bill.load, wanted)))
     return points

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ.answers.margins import Margins, margins
+from inference_econ.engine import check_confidence
 from inference_econ.errors import InputError
-from inference_econ.serving import SHARES, Loaded, Services, new_tokens, quantiles
+from inference_econ.serving import SHARES, Loaded, Service, Services, new_tokens, quantiles
 
 Array = npt.NDArray[np.float64]
 
@@ -33,17 +36,24 @@ class Targets:
         Which requests must see them: ``mean``, ``p50``, ``p90`` or ``p99``.
     e2e_seconds : float
         Longest time to the last token [s]; ``inf`` if nothing is promised.
+    confidence : float or None
+        Probability that a measured server keeps each of them, above 0.5 and at most 0.9 [1]; None for predictions
+        without a margin.
+    fullest : float
+        Share of what an instance completes beyond which nobody plans [1].
 
     Raises
     ------
     InputError
-        If a time is not positive, or the percentile unknown.
+        If a time is not positive, the percentile unknown, or the confidence out of its range or without a promise.
     """
 
     ttft_seconds: float = math.inf
     tpot_seconds: float = math.inf
     percentile: str = "p90"
     e2e_seconds: float = math.inf
+    confidence: float | None = None
+    fullest: float = FULLEST
 
     def __post_init__(self) -> None:
         """Refuse impossible promises."""
@@ -52,6 +62,10 @@ class Targets:
                 raise InputError(f"a promised {name} must be positive, got {value:g} s")
         if self.percentile not in ("mean", "p50", "p90", "p99"):
             raise InputError(f"percentile: got {self.percentile!r}; allowed: mean, p50, p90, p99")
+        if self.confidence is not None:
+            check_confidence(self.confidence)
+            if not self.given:
+                raise InputError("confidence: nothing is promised that could be kept; give a --ttft, --tpot or --e2e")
 
     @property
     def every(self) -> dict[str, float]:
@@ -63,10 +77,16 @@ class Targets:
         """What is promised, by name [s]."""
         return {name: seconds for name, seconds in self.every.items() if seconds < math.inf}
 
+    @property
+    def label(self) -> str:
+        """Which requests must see them, and how probable that must be, in words."""
+        return self.percentile if self.confidence is None else f"{self.percentile}, with {100 * self.confidence:g} %"
+
     def relaxed(self, name: str, seconds: float) -> Targets:
-        """The same with another value of one promise [s]."""
+        """The same with another value of one promise [s]; where nothing else is left, without a confidence."""
         times = {**self.every, name: seconds}
-        return Targets(times["ttft"], times["tpot"], self.percentile, times["e2e"])
+        confidence = self.confidence if any(limit < math.inf for limit in times.values()) else None
+        return self._timed(times, confidence)
 
     def like(self, ours: Loaded, seen: Loaded) -> Targets:
         """Promises about the first of two accounts of a load that are kept where these are kept of the second."""
@@ -74,7 +94,28 @@ class Targets:
         for name, seconds in self.every.items():
             first, second = (getattr(load, f"{name}_seconds")[self.percentile] for load in (ours, seen))
             times[name] = seconds * (first / second) if 0.0 < second < math.inf else seconds
-        return Targets(times["ttft"], times["tpot"], self.percentile, times["e2e"])
+        return self._timed(times, self.confidence)
+
+    def predicted(self, service: Service) -> Targets:
+        """What predictions for a service must keep, so that a measured one keeps these with their confidence."""
+        return self if self.confidence is None else self.less(self.margins(service))
+
+    def margins(self, layouts: Services | Service) -> Margins:
+        """What promises are divided by before predictions for each of n layouts are held against them [1]."""
+        if self.confidence is None:
+            return Margins(*np.ones((len(Margins._fields), layouts.plans.accelerators.size)))
+        return margins(layouts, self.confidence, self.given)
+
+    def less(self, by: Margins) -> Targets:
+        """These with margins taken off, those of the layout that has the widest; no confidence is left to be kept."""
+        widest = {name: float(each.max()) for name, each in by._asdict().items()}
+        times = {name: limit / widest[name] for name, limit in self.every.items()}
+        return replace(self._timed(times, None), fullest=self.fullest / widest["throughput"])
+
+    def _timed(self, times: Mapping[str, float], confidence: float | None) -> Targets:
+        """The same with other values of all promises [s], and another confidence."""
+        ttft, tpot, e2e = (times[name] for name in NAMES)
+        return replace(self, ttft_seconds=ttft, tpot_seconds=tpot, e2e_seconds=e2e, confidence=confidence)
 
     @property
     def text(self) -> str:
@@ -83,7 +124,7 @@ class Targets:
 
     def broken(self, load: Loaded) -> str | None:
         """What a load breaks: capacity, ttft, tpot or e2e; None if all is kept."""
-        if load.saturated or load.utilization > FULLEST:
+        if load.saturated or load.utilization > self.fullest:
             return "capacity"
         seen = {name: getattr(load, f"{name}_seconds") for name in self.given}
         return next((name for name, seconds in self.given.items() if seen[name][self.percentile] > seconds), None)
@@ -99,13 +140,14 @@ def promised_rates(layouts: Services, targets: Targets) -> Array:
     ttft, e2e = _least_seconds(layouts, targets.percentile)
     rates: Array = states.requests_per_second
     last, share = rates.shape[1] - 1, np.full(len(layouts), np.inf)
+    by = targets.margins(layouts)
     for values, limit in (
-        (states.tpot_seconds, targets.tpot_seconds),
-        (ttft, targets.ttft_seconds),
-        (e2e, targets.e2e_seconds),
+        (states.tpot_seconds, targets.tpot_seconds / by.tpot),
+        (ttft, targets.ttft_seconds / by.ttft),
+        (e2e, targets.e2e_seconds / by.e2e),
     ):
         # All that is kept comes before all that is not: how many states, and the part of the way to the next.
-        kept = np.count_nonzero(values <= limit, axis=1)
+        kept = np.count_nonzero(values <= limit[:, None], axis=1)
         low, high = (np.take_along_axis(values, np.clip(kept[:, None] + k, 0, last), axis=1)[:, 0] for k in (-1, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
             beyond = np.log(limit / low) / np.log(high / low)
@@ -113,7 +155,8 @@ def promised_rates(layouts: Services, targets: Targets) -> Array:
         share = np.minimum(share, reached)
     below = np.clip(np.floor(share), 0, last).astype(np.intp)
     lower, upper = (np.take_along_axis(rates, np.minimum(below + k, last)[:, None], axis=1)[:, 0] for k in (0, 1))
-    return np.where(share < 0.0, 0.0, lower * (upper / lower) ** np.clip(share - below, 0.0, 1.0))
+    kept_rates = np.where(share < 0.0, 0.0, lower * (upper / lower) ** np.clip(share - below, 0.0, 1.0))
+    return np.asarray(np.minimum(kept_rates, rates[:, -1] / by.throughput))
 
 
 def _least_seconds(layouts: Services, percentile: str) -> tuple[Array, Array]:

@@ -142,13 +142,15 @@ def recommend(
         )
         if bound > limit:
             continue
-        choice = _fewest(layouts.service(index), requests_per_second, targets, limit, arrival_scv)
+        service = layouts.service(index)
+        promised = targets.predicted(service)
+        choice = _fewest(service, requests_per_second, promised, limit, arrival_scv)
         if choice is not None and key in kept and _rank(choice) >= _rank(kept[key]):
             continue
         if play and choice is not None and is_unproven(choice.service, choice.load):
             played += 1
             last = played > _MOST_PLAYED
-            choice = None if last else _played(choice, requests_per_second, targets, limit, arrival_scv)
+            choice = None if last else _played(choice, requests_per_second, promised, limit, arrival_scv)
         if choice is not None and (key not in kept or _rank(choice) < _rank(kept[key])):
             kept[key] = choice
     if not kept:

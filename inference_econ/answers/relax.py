@@ -52,7 +52,7 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
     helpless = [name.upper() for name in targets.given if name not in [one.name for one in relaxed]]
     if helpless and len(targets.given) > 1:
         ways.append(f"{' or '.join(helpless)} alone, however long, would not")
-    said = f"no deployment keeps {targets.text or 'up'} ({targets.percentile}), even with one request in flight"
+    said = f"no deployment keeps {targets.text or 'up'} ({targets.label}), even with one request in flight"
     return (
         f"{said}: {'; '.join(ways)}. {_best_reachable(every, targets)}"
         if ways
@@ -69,8 +69,8 @@ def relaxations(
         others = targets.relaxed(name, math.inf)
         possible = [
             (getattr(load, f"{name}_seconds")[targets.percentile], index)
-            for index, (_, load) in enumerate(idle)
-            if others.broken(load) is None
+            for index, (service, load) in enumerate(idle)
+            if others.predicted(service).broken(load) is None
         ]
         if possible:
             least, index = min(possible)

@@ -13,7 +13,7 @@ from inference_econ.answers.offer import offer
 from inference_econ.answers.promised import check_mean, kept_states, means, why_none_is_kept
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.slots import with_slots
-from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, recorded_key
+from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, bounds, recorded_key
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Requests, Traffic
@@ -264,11 +264,17 @@ class ServiceFrontier(Choosable[ServicePoint]):
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def to_frame(self) -> pd.DataFrame:
-        """All points as a table, one row each."""
+        """All points as a table, one row each, with low and high beside what is uncertain."""
         import pandas as pd
 
-        rows = [(point.record(), point.layout) for point in self.points()]
+        factors = self.ends()
+        rows = [(bounds.bounded(point.record(), factors), point.layout) for point in self.points()]
         return pd.DataFrame([{**row, **layout} for row, layout in rows]).drop(columns="layout")
+
+    def ends(self) -> bounds.Ends:
+        """Factors from columns to where measured values of any point probably lie [1]."""
+        (instances,) = self.subjects()
+        return bounds.ends(instances, bounds.FULL)
 
 
 def frontier(

@@ -12,7 +12,17 @@ import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.offer import offer
-from inference_econ.engine import PROPOSERS, Instances, Pins, Setup, Space, Speculation, needed_memory, rounds
+from inference_econ.engine import (
+    PROPOSERS,
+    Instances,
+    Pins,
+    Setup,
+    Space,
+    Speculation,
+    layout_keys,
+    needed_memory,
+    rounds,
+)
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.formulas import speculation as formulas
@@ -98,7 +108,12 @@ class Speculated:
         """Both deployments at some of the requests in flight, those of :attr:`powers`."""
         requests, flights = self.plain.requests, self.powers
         sizes = [float(self.plain.accelerators)] * len(flights)
-        return (Instances(self.plain.setup, sizes, flights, requests.isl.mean, requests.osl.mean, speculates=True),)
+        layouts = layout_keys(self.plain.plans, self.plain.setup.assumptions.layout)
+        return (
+            Instances(
+                self.plain.setup, sizes, flights, requests.isl.mean, requests.osl.mean, speculates=True, layouts=layouts
+            ),
+        )  # fmt: skip
 
     @property
     def powers(self) -> list[float]:

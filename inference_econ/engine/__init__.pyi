@@ -1,5 +1,6 @@
 """What other packages may use; see ``__init__.py``."""
 
+from . import bounds as bounds
 from . import memory as memory
 from . import operator_costs as operator_costs
 from . import prefill as prefill
@@ -8,6 +9,9 @@ from .cache import kv_bytes_per_sequence as kv_bytes_per_sequence
 from .collectives import Network as Network
 from .collectives import collective_floor as collective_floor
 from .collectives import collective_seconds as collective_seconds
+from .confidence import chance as chance
+from .confidence import check_confidence as check_confidence
+from .confidence import margin as margin
 from .layouts.checks import check_pins as check_pins
 from .layouts.degrees import layout_key as layout_key
 from .layouts.degrees import layout_keys as layout_keys
@@ -78,3 +82,4 @@ from .uncertainty import interval as interval
 from .uncertainty import outside as outside
 from .uncertainty import reasons as reasons
 from .uncertainty import subject_key as subject_key
+from .uncertainty import unlike_layouts as unlike_layouts

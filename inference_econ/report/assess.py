@@ -231,17 +231,17 @@ def assessment_frame(assessment: Assessment) -> pd.DataFrame:
     measured = asdict(assessment.measured)
     measured |= {"unexplained_seconds": assessment.unexplained_seconds}
     rows: list[dict[str, object]] = [{"deployment": "measured", **measured}]
-    points = {"predicted": assessment.predicted}
+    points = {"predicted": (assessment.predicted, assessment.same_size)}
     for name, gap in (
         ("any_size", assessment.anywhere),
         ("same_size", assessment.same_size),
         ("ideal", assessment.ideal),
     ):
-        points |= {f"{name}_equal_cost": gap.faster, f"{name}_equal_speed": gap.cheaper}
-    for name, point in points.items():
-        if point is None:
+        points |= {f"{name}_equal_cost": (gap.faster, gap), f"{name}_equal_speed": (gap.cheaper, gap)}
+    for name, (point, gap) in points.items():
+        row = _point_record(point, gap)
+        if point is None or row is None:
             continue
-        row = point.record()
         del row["layout"], row["seconds_per_token"]
         if isinstance(point, SteadyService):
             row["throughput"] = point.throughput

@@ -13,15 +13,7 @@ import numpy.typing as npt
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.inputs import catalog
 from inference_econ.report import bands, caveats
-from inference_econ.report.curves import (
-    assumed,
-    curve_ends,
-    curve_record,
-    curves_title,
-    measured_lengths,
-    picture_title,
-    warned,
-)
+from inference_econ.report.curves import assumed, curve_record, curves_title, measured_lengths, picture_title, warned
 from inference_econ.report.frontier import DECODED, PREFILL_TOO
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
@@ -174,7 +166,7 @@ def comparison_chart(result: Result) -> Chart:
 
     fronts = {_readable(curve.label): curve.frontier for curve in result.curves if curve.frontier is not None}
     shown = bands.are_shown(len(fronts))
-    lines = [curve_line(label, front.axes(), curve_ends(front) if shown else None) for label, front in fronts.items()]
+    lines = [curve_line(label, front.axes(), front.ends() if shown else None) for label, front in fronts.items()]
     drawn = [
         Drawn(label, front.setup, lengths)
         for label, front in fronts.items()
@@ -209,8 +201,12 @@ def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, obje
         assert front is not None
         record = curve_record(front)
         record.pop("sources")
-        costs = [{"tokens_per_second_per_user": speed, "dollars": cost_at(curves[label], speed)} for speed in speeds]
-        best = caveats.bounded(front.preferred().record(), curve_ends(front))
+        ends = {"dollars": front.ends()["dollars_per_million_output_tokens"]}
+        costs = [
+            caveats.bounded({"tokens_per_second_per_user": speed, "dollars": cost_at(curves[label], speed)}, ends)
+            for speed in speeds
+        ]
+        best = caveats.bounded(front.preferred().record(), front.ends())
         series.append({"label": label, **record, "costs": costs, "preferred": best})
     fronts = [curve.frontier for curve in result.curves if curve.frontier is not None]
     return {"title": curves_title(fronts), "series": series, "sources": source_records(result.sources)}
@@ -229,5 +225,7 @@ def comparison_frame(result: Result) -> pd.DataFrame:
 
 def _bounded(curve: Curve) -> pd.DataFrame:
     """Points of a curve, and how far off they may be."""
+    import pandas as pd
+
     assert curve.frontier is not None
-    return caveats.bounded_frame(curve_frame(curve), curve_ends(curve.frontier))
+    return pd.DataFrame(caveats.bounded(dict(curve_frame(curve)), curve.frontier.ends()))

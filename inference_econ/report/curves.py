@@ -45,11 +45,6 @@ def curve_record(front: AnyFrontier) -> dict[str, object]:
     return decoding.frontier_record(front)
 
 
-def curve_ends(front: AnyFrontier) -> caveats.Ends:
-    """How far off the points of a frontier may be."""
-    return serving.ends(front) if isinstance(front, ServiceFrontier) else decoding.ends(front)
-
-
 def curve_columns(curve: Curve) -> dict[str, object]:
     """The numbers of a curve by their names, those of services with their latencies; arrays of shape (n,)."""
     columns: dict[str, object] = {

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ.answers.chances import fleet_chances
 from inference_econ.answers.disaggregated.compare import NOTICED, Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
@@ -18,12 +20,17 @@ from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import comparison_record
 from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.page import Page
+from inference_econ.report.promises import kept_with
+from inference_econ.report.record import flat_frame
 from inference_econ.report.service import SEEN, layout_of
 from inference_econ.report.speed_cost import speed_cost_chart
 from inference_econ.report.startable import nobody_starts, startable_notes, with_engines
 from inference_econ.report.table import Table, amount, assumptions_label, dollars, layout_label
 from inference_econ.studies.exhibits import Chart, Line
 from inference_econ.studies.results import Curve
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = npt.NDArray[np.float64]
 
@@ -53,6 +60,17 @@ class DisaggregatedPage(Page):
     def record(self) -> object:
         """Every point of both frontiers, and the fleets."""
         return comparison_record(self.compared, self.fleet, self.together)
+
+    def frame(self) -> pd.DataFrame:
+        """Every point of both frontiers, unrounded."""
+        record = comparison_record(self.compared)
+        apart = [{"serving": "disaggregated", **point} for point in record["disaggregated"]]
+        together = [
+            {"serving": "aggregated", "hardware": kind["hardware"], **point}
+            for kind in record["aggregated"]
+            for point in kind["points"]
+        ]
+        return flat_frame([*apart, *together])
 
     def draw(self, path: str) -> None:
         """Draw the frontiers."""
@@ -88,6 +106,7 @@ def comparison_table(
         verdict(compared),
         *_promised_speed(compared),
         *_fleet_notes(fleet, together),
+        *([] if fleet is None else kept_with(fleet_chances(fleet, compared.terms.targets), compared.terms.targets)),
         *nobody_starts(setups),
         *caveats.warnings(compared.subjects()),
     )

@@ -51,7 +51,7 @@ class ExplanationPage(Page):
 
     def frame(self) -> pd.DataFrame:
         """The parts of the step, or its operators if they are wanted."""
-        return operator_frame(self.explanation) if self.operators else explain_table(self.explanation).frame()
+        return operator_frame(self.explanation) if self.operators else part_frame(self.explanation)
 
     def blocks(self) -> Sequence[Block]:
         """The tables, with a bar of the parts below the first."""
@@ -311,6 +311,16 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "bytes_per_accelerator": dict(explanation.held),
     }
     return caveats.bounded(record, ends)
+
+
+def part_frame(explanation: Explanation) -> pd.DataFrame:
+    """The parts of a step, and how far off the step may be; of a part by itself nobody knows."""
+    frame, (instances,) = explain_table(explanation).frame(), explanation.subjects()
+    known = caveats.PREFILL if explanation.prompt is not None else caveats.ends(instances, caveats.STEP)
+    for end, factor in zip(("low", "high"), known["step_seconds"], strict=True):
+        step = "" if factor is None else f"{factor * float(frame['ms'].iloc[-1]):.3f}"
+        frame[f"ms_{end}"] = [*([""] * (len(frame) - 1)), step]
+    return frame
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.sources import sources
-from inference_econ.engine import Instances, layout_keys
+from inference_econ.engine import Instances
 from inference_econ.report import caveats
 from inference_econ.report.heading import DECODE_STEPS, heading
 from inference_econ.report.page import Block, Page, Sketch
@@ -137,7 +137,7 @@ def frontier_chart(front: Frontier) -> Chart:
 
     best, lengths = front.preferred(), lengths_of(front)
     lines = [
-        curve_line("decode steps that nothing beats", front.axes(), ends(front)),
+        curve_line("decode steps that nothing beats", front.axes(), front.ends()),
         Line(
             "largest speed³ / cost",
             [best.tokens_per_second_per_user],
@@ -182,31 +182,26 @@ def frontier_why(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
     return (*notes, *startable_notes([setup]), *caveats.remarks(front.subjects(points)), *remarks(setup))
 
 
-def ends(front: Frontier, plans: PlanTable | None = None) -> caveats.Ends:
-    """How far off the points of a frontier may be, or every plan that is listed instead."""
-    return caveats.ends(_listed(front, plans), caveats.STEP)
-
-
-def _listed(front: Frontier, plans: PlanTable | None) -> Instances:
+def _listed(front: Frontier, plans: PlanTable | None) -> tuple[Instances]:
     """Every point of a frontier, or every plan that is listed instead."""
     (points,) = front.subjects()
     if plans is None:
-        return points
-    sizes, batches = plans.plans.accelerators.tolist(), plans.plans.batch.tolist()
-    layouts = layout_keys(plans.plans, front.setup.assumptions.layout)
-    return points._replace(accelerators=sizes, concurrency=batches, layouts=layouts)
+        return (points,)
+    (every,) = plans.subjects()
+    return (every._replace(isl=points.isl, osl=points.osl, speculates=points.speculates),)
 
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; with every plan of its grid, if they are given."""
-    factors = ends(front, plans)
+    (instances,) = _listed(front, plans)
+    factors = caveats.ends(instances, caveats.STEP)
     record: dict[str, object] = {
         **facts(
             front.setup, *HEAD, "weights", "expert_weights", "activations", "kv", "formats", "math_unit", "context"
         ),
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
         "speculation": None if front.speculation is None else front.speculation.record(),
-        "calibration": caveats.calibration_record(_listed(front, plans)),
+        "calibration": caveats.calibration_record(instances),
         "points": [caveats.bounded(point.record(), factors) for point in front.points()],
         "sources": source_records(sources(front)),
     }
@@ -218,8 +213,7 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
 
 def frontier_frame(front: Frontier, plans: PlanTable | None = None) -> pd.DataFrame:
     """Every point of a frontier, one row each, or every plan of its grid, if they are given."""
-    frame = front.to_frame() if plans is None else plans.to_frame()
-    return caveats.bounded_frame(frame, ends(front, plans))
+    return front.to_frame() if plans is None else plans.to_frame()
 
 
 def plans_table(plans: PlanTable) -> Table:

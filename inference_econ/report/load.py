@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from inference_econ.answers.burstiness import POISSON, Burstiness
 from inference_econ.answers.load import LoadPoint
@@ -15,11 +15,11 @@ from inference_econ.answers.subjects import under_load
 from inference_econ.report import bands, caveats
 from inference_econ.report.burstiness import arrivals_label, burstiness_note, burstiness_record
 from inference_econ.report.page import Page
-from inference_econ.report.record import finite_or_none
+from inference_econ.report.promises import chances_column, chances_notes, chances_record
+from inference_econ.report.record import finite_or_none, flat_frame, targets_record
 from inference_econ.report.service import (
     SEEN,
     bounded_load,
-    finite,
     fleet_label,
     milliseconds,
     pick_record,
@@ -97,16 +97,18 @@ class LoadPage(Page):
 def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     """What users see and what tokens cost, one row per load."""
     promised = points[0].kept is not None
+    holds, cells = chances_column(targets, [point.chances for point in points])
     columns = [
         *("requests/s", "busy %", "in flight"),
         *(f"TTFT {name} ms" for name in _PERCENTILES),
         *(f"TPOT {name} ms" for name in _PERCENTILES),
         "E2E p99 s",
         *(("kept %", "good/s") if promised else ()),
+        *holds,
         *("$/M tokens", "$/M output"),
     ]
     rows = []
-    for point in points:
+    for point, cell in zip(points, cells, strict=True):
         load = point.load
         row = [f"{point.requests_per_second:.4g}", f"{100 * load.utilization:.0f}", amount(load.in_flight)]
         row += [_or_without_end(load.ttft_seconds[name]) for name in _PERCENTILES]
@@ -114,6 +116,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         row.append(f"{load.e2e_seconds['p99']:.3g}" if math.isfinite(load.e2e_seconds["p99"]) else "grows")
         if point.kept is not None and point.good_per_second is not None:
             row += [amount(100 * point.kept), amount(point.good_per_second)]
+        row += cell
         row += [dollars(point.sheet.dollars_per_million_tokens), dollars(point.dollars_per_million_output_tokens)]
         rows.append(tuple(row))
     sheet = points[0].sheet
@@ -128,9 +131,10 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     why = [f"Assumptions: {setup.assumptions.name}.", *_unproven(points)]
     if promised:
         why.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
+        notes += _assured(targets, points)
     why += startable_notes([setup])
     why += caveats.remarks(subjects, SEEN)
-    least = ("in flight", "good/s", "$/M output", "TPOT p50 ms", "TTFT p50 ms")
+    least = ("in flight", "good/s", "$/M output", "TPOT p50 ms", "TTFT p50 ms", "E2E p99 s")
     title = service_title("A fleet under load", [sheet.service], promises=targets)
     return Table(title, tuple(columns), tuple(rows), tuple(notes), tuple(why), least)
 
@@ -159,6 +163,14 @@ def _unproven(points: Sequence[LoadPoint]) -> list[str]:
         f"At {rates} requests/s it is too full, lengths vary too much or prompts take too much of the time for closed "
         "forms to be within 10 %: the simulation has played these loads, and counts there."
     ]
+
+
+def _assured(targets: Targets, points: Sequence[LoadPoint]) -> list[str]:
+    """How probable it is that promises hold, and that requests were counted with a margin, in words."""
+    notes = chances_notes(targets, [point.chances for point in points])
+    if targets.confidence is None:
+        return notes
+    return [*notes, f"Kept and good/s hold with {100 * targets.confidence:g} %: predictions are that much better."]
 
 
 def _promises(targets: Targets) -> str:
@@ -214,7 +226,7 @@ def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str
         **service_record(first.service, first.replicas, *(point.load for point in points)),
         "dollars_per_accelerator_hour": first.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": first.dollars_per_hour,
-        "targets": finite({f"{name}_seconds": seconds for name, seconds in targets.every.items()}),
+        "targets": targets_record(targets),
         "points": [_point_record(point) for point in points],
     }
 
@@ -227,6 +239,7 @@ def _point_record(point: LoadPoint) -> dict[str, object]:
         "dollars_per_million_tokens": point.sheet.dollars_per_million_tokens,
         "dollars_per_million_output_tokens": point.dollars_per_million_output_tokens,
     }
+    record |= chances_record(point.chances)
     if point.simulated is not None:
         record["simulated"] = _simulated_record(point.simulated, saturated=point.load.saturated)
     return record
@@ -255,17 +268,7 @@ def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
 
 def load_frame(points: Sequence[LoadPoint]) -> pd.DataFrame:
     """Every load, one row each, unrounded; what has no end is empty."""
-    import pandas as pd
-
-    return pd.DataFrame([_flat(_point_record(point)) for point in points])
-
-
-def _flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested names joined by underscores."""
-    flat: dict[str, Any] = {}
-    for name, value in record.items():
-        flat |= _flat(value, f"{before}{name}_") if isinstance(value, Mapping) else {f"{before}{name}": value}
-    return flat
+    return flat_frame(_point_record(point) for point in points)
 
 
 def picture_title(points: Sequence[LoadPoint]) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from inference_econ.answers.chances import fleet_chances
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import fullest
@@ -15,12 +17,16 @@ from inference_econ.formulas import money
 from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import fleet_record
 from inference_econ.report.page import Page
-from inference_econ.report.recommend import choice_record
-from inference_econ.report.record import targets_record
+from inference_econ.report.promises import chances_column, planned_notes
+from inference_econ.report.recommend import choice_chances, choice_record
+from inference_econ.report.record import flat_frame, targets_record
 from inference_econ.report.service import SEEN, layout_of, milliseconds, service_title
 from inference_econ.report.startable import nobody_starts, startable_notes, with_engines
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 from inference_econ.serving import Loaded
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,13 @@ class MostTrafficPage(Page):
         """One row per deployment."""
         return (most_traffic_table(self),)
 
+    def frame(self) -> pd.DataFrame:
+        """One row per deployment, unrounded."""
+        record = most_traffic_record(self)
+        rows = [{"serving": "aggregated", **choice} for choice in record["choices"]]
+        apart = record["disaggregated"]
+        return flat_frame(rows if apart is None else [*rows, {"serving": "disaggregated", **apart}])
+
     def record(self) -> object:
         """The means, the promises and every deployment."""
         return most_traffic_record(self)
@@ -55,27 +68,32 @@ class MostTrafficPage(Page):
 
 def most_traffic_table(page: MostTrafficPage) -> Table:
     """Deployments, the one that carries most first."""
-    which, apart, given = page.targets.percentile, page.apart, page.targets.given
+    targets, apart, which, given = page.targets, page.apart, page.targets.percentile, page.targets.given
     services = [choice.service for choice in page.choices]
     if apart is not None:
         services.append(apart.pools.decode.services.service(apart.decode))
     chips = {service.setup.hardware.name for service in services}
     several = len(chips) > 1
-    columns = (
-        *(("hardware",) if several else ()), "GPUs", "rented", "instances", "layout", "requests/s", "tokens/s",
-        "$ per hour", "$/M output", "busy %", f"TTFT {which} ms", f"TPOT {which} ms", "binding",
-    )  # fmt: skip
+    kept = [choice_chances(choice, targets) for choice in page.choices]
     rows = [
         (choice.load.requests_per_second * choice.replicas, _row(choice, which), layout_of(choice.service))
         for choice in page.choices
     ]
     if apart is not None:
+        kept.append(fleet_chances(apart, targets))
         rows.append((apart.load.requests_per_second, _apart_row(apart, which), layout_of(services[-1])))
+    holds, cells = chances_column(targets, kept)
+    columns = (
+        *(("hardware",) if several else ()), "GPUs", "rented", "instances", "layout", "requests/s", "tokens/s",
+        "$ per hour", "$/M output", "busy %", f"TTFT {which} ms", f"TPOT {which} ms", *holds, "binding",
+    )  # fmt: skip
+    rows = [(rate, (*row[:-1], *cell, row[-1]), layout) for (rate, row, layout), cell in zip(rows, cells, strict=True)]
     rows.sort(key=lambda row: -row[0])
     subjects = under_load((choice.service, choice.load) for choice in page.choices)
     setups = [service.setup for service in services]
     notes = (
         f"The most requests for {page.means.text}, {_within(page.targets)}; binding: what a little more would break.",
+        *planned_notes(targets, kept),
         *(["With a promised E2E no pools that prefill and decode apart are compared."] if "e2e" in given else []),
         *nobody_starts(setups),
         *caveats.warnings(subjects),
@@ -152,18 +170,22 @@ def _numbers(load: Loaded, replicas: int, answer: float, bill: float, which: str
     )
 
 
-def most_traffic_record(page: MostTrafficPage) -> dict[str, object]:
+def most_traffic_record(page: MostTrafficPage) -> dict[str, Any]:
     """Deployments as plain data."""
     apart = None
     if page.apart is not None:
         tokens = page.apart.load.requests_per_second * page.apart.pools.requests.osl.mean
-        apart = {**fleet_record(page.apart), "output_tokens_per_second": tokens, "binding": fuller_pool(page.apart)}
+        apart = {
+            **fleet_record(page.apart, page.targets),
+            "output_tokens_per_second": tokens,
+            "binding": fuller_pool(page.apart),
+        }
     return {
         "means": {"accelerators": page.means.accelerators, "dollars_per_hour": page.means.dollars_per_hour},
         "targets": targets_record(page.targets),
         "choices": [
             {
-                **choice_record(choice),
+                **choice_record(choice, page.targets),
                 "output_tokens_per_second": choice.load.requests_per_second
                 * choice.replicas
                 * choice.service.requests.osl.mean,

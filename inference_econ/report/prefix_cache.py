@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,11 +14,14 @@ from inference_econ.answers.prefix_cache import HBM, Offloading, Reading, curve
 from inference_econ.report import caveats
 from inference_econ.report.heading import heading
 from inference_econ.report.page import Page
-from inference_econ.report.record import HEAD, facts
+from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.service import layout_of
 from inference_econ.report.startable import nobody_starts, startable_notes
 from inference_econ.report.table import Table, amount, dollars, layout_label
 from inference_econ.studies.exhibits import Chart, Line
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Columns that a computed prefix follows; what a tier takes was not measured.
 _FOLLOWS: caveats.Follows = {
@@ -25,6 +29,8 @@ _FOLLOWS: caveats.Follows = {
     "computing_dollars_per_million_tokens": ("ttft", 1),
     "ttft_seconds": ("ttft", 1),
 }
+#: Ends where nobody knows.
+_NOBODY = (None, None)
 #: Where turns go, in words.
 _ROUTED: dict[Routing, str] = {
     "round_robin": "dealt round robin",
@@ -47,6 +53,18 @@ class PrefixCachePage(Page):
     def record(self) -> object:
         """The instance, its prefix and every tier."""
         return offload_record(self.offloading)
+
+    def frame(self) -> pd.DataFrame:
+        """Computing the prefix again, then every tier, unrounded."""
+        record = offload_record(self.offloading)
+        names = {
+            "computing_seconds": "seconds",
+            "computing_dollars_per_million_tokens": "dollars_per_million_tokens",
+            "ttft_seconds": "ttft_seconds",
+        }
+        ends = ("", "_low", "_high")
+        computing = {f"{ours}{end}": record[f"{name}{end}"] for name, ours in names.items() for end in ends}
+        return flat_frame([{"tier": "computing", **computing}, *record["tiers"]])
 
     def draw(self, path: str) -> None:
         """Draw seconds against the length of the prefix."""
@@ -167,7 +185,7 @@ def offload_chart(offloading: Offloading) -> Chart:
     )
 
 
-def offload_record(offloading: Offloading) -> dict[str, object]:
+def offload_record(offloading: Offloading) -> dict[str, Any]:
     """The same as plain data; what never happens is null."""
     service, conversation, (instances,) = offloading.service, offloading.conversation, offloading.subjects()
     record = {
@@ -206,7 +224,7 @@ def offload_record(offloading: Offloading) -> dict[str, object]:
 
 def _tier_record(reading: Reading) -> dict[str, object]:
     reuse = reading.reuse
-    return {
+    record = {
         "tier": reading.tier,
         "bytes_per_second": None if reading.tier == HBM else reading.bytes_per_second,
         "capacity_bytes": reading.capacity_bytes,
@@ -221,3 +239,4 @@ def _tier_record(reading: Reading) -> dict[str, object]:
         "cached_tokens": None if reuse is None else reuse.cached_tokens,
         "hit_rate": None if reuse is None else reuse.hit_rate,
     }
+    return caveats.bounded(record, dict.fromkeys(("seconds", "dollars_per_million_tokens", "ttft_seconds"), _NOBODY))

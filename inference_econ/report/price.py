@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from inference_econ.answers.chances import chances
 from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import KINDS, Sheet
+from inference_econ.answers.promises import Targets
 from inference_econ.formulas import money
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
+from inference_econ.report.promises import chances_record, kept_with
+from inference_econ.report.record import flat_frame, targets_record
 from inference_econ.report.service import (
     SEEN,
     bounded_load,
@@ -25,6 +30,9 @@ from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.report.table import Table, dollars
 from inference_econ.serving import Loaded, Service
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 #: What people call the kinds of tokens.
 KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
 
@@ -39,21 +47,31 @@ class PricePage(Page):
         The answer.
     api : mapping of str to float or None
         What is charged, by kind of token [USD per 1e6 tokens].
+    targets : Targets
+        What is promised.
     pick : Pick or None
         How the layout was chosen; None if it was given.
     """
 
     sheet: Sheet
     api: Mapping[str, float] | None = None
+    targets: Targets = field(default_factory=Targets)
     pick: Pick | None = None
 
     def tables(self) -> Sequence[Table]:
         """Costs by kind of token."""
-        return (with_notes(price_table(self.sheet, self.api), picked(self.sheet.service, self.pick)),)
+        kept = kept_with(chances(self.sheet.service, self.sheet.load, self.targets), self.targets)
+        return (with_notes(price_table(self.sheet, self.api), [*picked(self.sheet.service, self.pick), *kept]),)
+
+    def frame(self) -> pd.DataFrame:
+        """One row per kind of token, unrounded."""
+        return price_frame(self.sheet)
 
     def record(self) -> object:
         """The deployment, its load and its costs."""
-        return {**price_record(self.sheet, self.api), **pick_record(self.pick)}
+        kept = chances(self.sheet.service, self.sheet.load, self.targets)
+        promised = {"targets": targets_record(self.targets), **chances_record(kept)}
+        return {**price_record(self.sheet, self.api), **promised, **pick_record(self.pick)}
 
     def draw(self, path: str) -> None:
         """Draw how the bill of an hour is shared."""
@@ -138,7 +156,7 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
         "tokens_per_hour": dict(sheet.tokens_per_hour),
         **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},
         "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
-        "marginal_dollars_per_million": dict(sheet.marginal),
+        **_when_full(sheet),
         **energy_record(sheet.service, sheet.replicas, sheet.load),
         **bounded_load(sheet.service, sheet.load, sheet.replicas),
     }
@@ -147,6 +165,28 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
         record["revenue_dollars_per_hour"] = revenue
         record["margin_dollars_per_hour"] = revenue - sheet.dollars_per_hour
     return record
+
+
+def _when_full(sheet: Sheet) -> dict[str, Any]:
+    """What a million tokens of each kind cost on instances whose slots are all taken, and how far off that may be."""
+    (instances,) = sheet.subjects()
+    costs = {"marginal_dollars_per_million": dict(sheet.marginal)}
+    return caveats.bounded(costs, caveats.ends(instances, {"marginal_dollars_per_million": ("throughput", -1)}))
+
+
+def price_frame(sheet: Sheet) -> pd.DataFrame:
+    """One row per kind of token, unrounded; what the traffic costs is the bill, and as certain."""
+    full = _when_full(sheet)
+    return flat_frame(
+        {
+            "tokens": kind,
+            "tokens_per_hour": sheet.tokens_per_hour[kind],
+            "dollars_per_million_tokens": sheet.average[kind],
+            **{name: None if costs is None else costs[kind] for name, costs in full.items()},
+            "dollars_per_hour": sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6,
+        }
+        for kind in KINDS
+    )
 
 
 def energy_record(service: Service, replicas: int, load: Loaded) -> dict[str, object]:

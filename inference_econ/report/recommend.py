@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from inference_econ.answers.burstiness import Burstiness
+from inference_econ.answers.chances import Chances, chances
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import Choice
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
 from inference_econ.report.burstiness import burstiness_record, promises_note
 from inference_econ.report.page import Page
-from inference_econ.report.record import targets_record
+from inference_econ.report.promises import chances_column, chances_record, planned_notes
+from inference_econ.report.record import flat_frame, targets_record
 from inference_econ.report.service import (
     SEEN,
     bounded_load,
@@ -24,6 +27,9 @@ from inference_econ.report.service import (
 )
 from inference_econ.report.startable import nobody_starts, startable_notes, with_engines, with_notes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,10 @@ class RecommendationPage(Page):
         if self.bursts is not None:
             notes.append(promises_note(self.bursts, self.targets))
         return (with_notes(recommend_table(self.choices, self.targets), notes),)
+
+    def frame(self) -> pd.DataFrame:
+        """One row per deployment, unrounded."""
+        return flat_frame(choice_record(choice, self.targets) for choice in self.choices)
 
     def record(self) -> object:
         """The promises and every deployment."""
@@ -100,12 +110,14 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     """Choices, the cheapest first."""
     which = targets.percentile
     partly = any(choice.rented != choice.accelerators for choice in choices)
+    kept = [choice_chances(choice, targets) for choice in choices]
+    holds, cells = chances_column(targets, kept)
     columns = (
         "hardware", "GPUs", *(("rented",) if partly else ()), "instances", "layout", "$ per hour", "$/M output",
-        "busy %", f"TTFT {which} ms", f"TPOT {which} ms", f"E2E {which} s", "binding",
+        "busy %", f"TTFT {which} ms", f"TPOT {which} ms", f"E2E {which} s", *holds, "binding",
     )  # fmt: skip
     rows = []
-    for choice in choices:
+    for choice, cell in zip(choices, cells, strict=True):
         load, service = choice.load, choice.service
         rows.append(
             (
@@ -120,6 +132,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
                 milliseconds(load.ttft_seconds[which]),
                 milliseconds(load.tpot_seconds[which]),
                 f"{load.e2e_seconds[which]:.3g}",
+                *cell,
                 choice.binding,
             )
         )
@@ -129,6 +142,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     subjects = under_load((choice.service, choice.load) for choice in choices)
     notes = (
         "The first is the cheapest; binding: what one instance less would break.",
+        *planned_notes(targets, kept),
         *nobody_starts(setups),
         *caveats.warnings(subjects),
     )
@@ -155,10 +169,15 @@ def _played(choices: Sequence[Choice]) -> list[str]:
 
 def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, object]:
     """Choices as plain data."""
-    return {"targets": targets_record(targets), "choices": [choice_record(choice) for choice in choices]}
+    return {"targets": targets_record(targets), "choices": [choice_record(choice, targets) for choice in choices]}
 
 
-def choice_record(choice: Choice) -> dict[str, object]:
+def choice_chances(choice: Choice, targets: Targets) -> Chances:
+    """The probabilities that a deployment keeps what is promised."""
+    return chances(choice.service, choice.load, targets)
+
+
+def choice_record(choice: Choice, targets: Targets) -> dict[str, object]:
     """One deployment as plain data."""
     return {
         **service_record(choice.service, choice.replicas, choice.load),
@@ -166,4 +185,5 @@ def choice_record(choice: Choice) -> dict[str, object]:
         "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
         "binding": choice.binding,
         **bounded_load(choice.service, choice.load, choice.replicas),
+        **chances_record(choice_chances(choice, targets)),
     }

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup
 from inference_econ.inputs import HardwareSpec, Requests, prices
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What every record begins with.
 HEAD = ("model", "hardware", "assumptions", "price")
@@ -80,6 +84,29 @@ def finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Plain data without nesting: names joined by underscores.
+
+    Examples
+    --------
+    >>> flat({"gpus": 8, "ttft_seconds": {"p50": 0.2}})
+    {'gpus': 8, 'ttft_seconds_p50': 0.2}
+    """
+    joined: dict[str, Any] = {}
+    for name, value in record.items():
+        joined |= flat(value, f"{before}{name}_") if isinstance(value, Mapping) else {f"{before}{name}": value}
+    return joined
+
+
+def flat_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Plain data as rows, unrounded; what is said of a whole answer's errors is left out."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        [flat({name: value for name, value in record.items() if name != "calibration"}) for record in records]
+    )
+
+
 def source_records(used: Sequence[UsedSource]) -> list[dict[str, str]]:
     """Sources as plain data."""
     return [source.record() for source in used]
@@ -90,4 +117,5 @@ def targets_record(targets: Targets) -> dict[str, object]:
     return {
         **{f"{name}_seconds": finite_or_none(seconds) for name, seconds in targets.every.items()},
         "percentile": targets.percentile,
+        "confidence": targets.confidence,
     }

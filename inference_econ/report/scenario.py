@@ -12,7 +12,7 @@ from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import WholeLayouts
 from inference_econ.inputs import TableSpec
 from inference_econ.report import assess, caveats
-from inference_econ.report.curves import assumed, curve_columns, curve_ends, curves_title, warned
+from inference_econ.report.curves import assumed, curve_columns, curves_title, warned
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.table import Table
@@ -93,7 +93,7 @@ def _bounded(curve: Curve, columns: Mapping[str, object]) -> dict[str, object]:
     """Columns of a curve, with those beside them that say how far off they may be."""
     if curve.frontier is None or not _whole(curve):
         return dict(columns)
-    return caveats.bounded(columns, curve_ends(curve.frontier))
+    return caveats.bounded(columns, curve.frontier.ends())
 
 
 def _beside_printed(answer: CellTable) -> Table:

@@ -163,7 +163,7 @@ def frontiers_title(fronts: Sequence[ServiceFrontier]) -> str:
 def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; null where the hardware file has no watts."""
     (instances,) = front.subjects()
-    factors = ends(front)
+    factors = front.ends()
     return {
         **facts(
             front.setup,
@@ -179,15 +179,9 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
     }
 
 
-def ends(front: ServiceFrontier) -> caveats.Ends:
-    """How far off the points of a frontier may be."""
-    (instances,) = front.subjects()
-    return caveats.ends(instances, caveats.FULL)
-
-
 def service_frontier_frame(front: ServiceFrontier) -> pd.DataFrame:
     """Every point, one row each."""
-    return caveats.bounded_frame(front.to_frame(), ends(front))
+    return front.to_frame()
 
 
 #: What is above the chart of a metric.
@@ -212,7 +206,7 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
     """What is held against speed, the time to first token of the same points, and measured servers like them."""
     from inference_econ.report.measured_points import Drawn, measured_lines
 
-    requests, factors = front.requests, ends(front)
+    requests, factors = front.requests, front.ends()
     speed, metric, best = front.tokens_per_second, front.metric(y), front.preferred_index()
     unit = 1e3 if y == "power" else 1.0
     label = "thousand output tokens/s per MW" if y == "power" else NAMES[y][1].partition(",")[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,16 +14,22 @@ from inference_econ.engine import Speculation
 from inference_econ.report import caveats
 from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.page import Page
-from inference_econ.report.record import HEAD, facts
+from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.service import SEEN, finite, layout_of
 from inference_econ.report.startable import nobody_starts, startable_notes, started
 from inference_econ.report.table import Table, amount, dollars, layout_label
 from inference_econ.studies.exhibits import Chart, Line
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 #: Columns of latencies.
 _FOLLOWS: caveats.Follows = {
     **dict.fromkeys(("plain_ttft_seconds", "ttft_seconds"), ("ttft", 1)),
     **dict.fromkeys(("plain_tpot_seconds", "tpot_seconds"), ("tpot", 1)),
+    **dict.fromkeys(
+        ("plain_dollars_per_million_output_tokens", "dollars_per_million_output_tokens"), ("throughput", -1)
+    ),
 }
 #: Vocabularies that differ by more are said to [1].
 _OTHER_VOCABULARY = 0.01
@@ -46,6 +53,10 @@ class SpeculationPage(Page):
     def record(self) -> object:
         """Both deployments, and rows by requests in flight."""
         return speculation_record(self.speculated)
+
+    def frame(self) -> pd.DataFrame:
+        """One row per number of requests in flight, unrounded."""
+        return flat_frame(speculation_record(self.speculated)["rows"])
 
     def draw(self, path: str) -> None:
         """Draw speed-up and draft length."""
@@ -86,7 +97,7 @@ def title(speculated: Speculated) -> str:
     )
 
 
-def speculation_record(speculated: Speculated) -> dict[str, object]:
+def speculation_record(speculated: Speculated) -> dict[str, Any]:
     """The same as plain data."""
     shown, (instances,) = speculated.at(speculated.powers), speculated.subjects()
     pays, batches = speculated.concurrency[speculated.pays], speculated.state.batch[speculated.pays]

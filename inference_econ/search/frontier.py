@@ -15,6 +15,7 @@ from inference_econ.engine import (
     Plans,
     Setup,
     Speculation,
+    bounds,
     evaluate,
     mfu,
     recorded_key,
@@ -174,13 +175,18 @@ class Frontier(Choosable[Point]):
             max_tokens_per_second=self.max_tokens_per_second,
         )
 
+    def ends(self) -> bounds.Ends:
+        """Factors from columns to where measured values of any point probably lie [1]."""
+        (instances,) = self.subjects()
+        return bounds.ends(instances, bounds.STEP)
+
     def to_frame(self) -> pd.DataFrame:
-        """All points as a table, one row each."""
+        """All points as a table, one row each, with low and high beside speed and cost."""
         import pandas as pd
 
-        rows = []
+        rows, factors = [], self.ends()
         for point in self.points():
-            row = point.record()
+            row = bounds.bounded(point.record(), factors)
             layout, parts = row.pop("layout"), row.pop("seconds_per_token")
             assert isinstance(layout, dict) and isinstance(parts, dict)
             rows.append({**row, **layout, **{f"{name}_seconds": value for name, value in parts.items()}})

@@ -124,7 +124,7 @@ def test_the_table_says_what_is_saturated_and_kept() -> None:
     table = load_table(points(), PROMISED)
     assert table.columns == (
         *("requests/s", "busy %", "in flight", "TTFT p50 ms", "TTFT p99 ms", "TPOT p50 ms", "TPOT p99 ms"),
-        *("kept %", "good/s", "$/M tokens", "$/M output"),
+        *("kept %", "good/s", "holds %", "$/M tokens", "$/M output"),
     )
     assert [row[1] for row in table.rows] == [f"{100 * share:.0f}" for share in SHARES]
     assert [row[3] for row in table.rows[-2:]] == ["grows", "grows"]
@@ -164,7 +164,9 @@ def test_the_simulation_stands_beside_the_closed_forms() -> None:
 
 def test_records_hold_all_that_is_known() -> None:
     record = load_sweep_record(points(simulate=True), PROMISED)
-    assert record["targets"] == {"ttft_seconds": 0.1, "tpot_seconds": 0.02}
+    assert record["targets"] == {
+        "ttft_seconds": 0.1, "tpot_seconds": 0.02, "percentile": "p90", "confidence": None
+    }  # fmt: skip
     assert record["dollars_per_hour"] == 2.0
     found = record["points"]
     assert isinstance(found, list)

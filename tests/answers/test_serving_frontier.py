@@ -259,3 +259,12 @@ def test_charts_show_the_metric_and_the_first_token() -> None:
     np.testing.assert_allclose(np.array(metric.lines[0].y) * 1e3, front.metric("power"))
     np.testing.assert_allclose(waits.lines[0].y, 1e3 * front.ttft_seconds)
     assert service_frontier_charts(front, "cost")[0].logarithmic == "y"
+
+
+def test_low_and_high_stand_beside_what_is_uncertain() -> None:
+    asked = ie.Traffic(isl=1000, osl=200)
+    decode = asking.frontier("llama_3_8b", "h100_sxm", asked, assumptions="profiles/hopper", max_accelerators=2)
+    for front in (decode, service_frontier(offer_of(most=2, preset="profiles/hopper"))):
+        frame = front.to_frame()
+        for name in ("tokens_per_second_per_user", "dollars_per_million_output_tokens"):
+            assert (frame[f"{name}_low"] < frame[name]).all() and (frame[name] < frame[f"{name}_high"]).all()

@@ -60,7 +60,7 @@ def test_replicas_behind_a_router(command: Command) -> None:
 def test_tables_in_other_forms(command: Command, form: str) -> None:
     out = command(*CACHE, "--format", form).out
     if form == "csv":
-        assert next(iter(csv.reader(io.StringIO(out))))[0] == "prefix from"
+        assert next(iter(csv.reader(io.StringIO(out))))[0] == "tier"
     else:
         assert out.startswith("| prefix from |")
 

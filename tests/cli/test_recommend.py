@@ -13,7 +13,7 @@ SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2)
 
 def test_recommendations_keep_their_promises(command: Command) -> None:
     found = record(command, "recommend", *SMALL, "--request-rate", 40, "--ttft", "1 s", "--tpot", "20 ms")
-    assert found["targets"] == {"ttft_seconds": 1.0, "tpot_seconds": 0.02, "percentile": "p90"}
+    assert found["targets"] == {"ttft_seconds": 1.0, "tpot_seconds": 0.02, "percentile": "p90", "confidence": None}
     choices = found["choices"]
     costs = [choice["dollars_per_hour"] for choice in choices]
     assert costs == sorted(costs)
@@ -161,3 +161,46 @@ def test_one_kind_of_price_for_all(command: Command) -> None:
     mixed = " ".join(command(*asked, "--on", "a100_sxm_40", "--price", "a100_sxm_40=index").out.split())
     assert "Prices are of different kinds: " in mixed
     assert "--price takes one kind for all, or HARDWARE=USD." in mixed
+
+
+@pytest.mark.parametrize("given", ["80", "80 %", "80%", "0.8"])
+def test_promises_are_kept_with_the_confidence_that_is_asked_for(command: Command, given: str) -> None:
+    asked = ("recommend", *SMALL, "--request-rate", 100, "--ttft", 200, "--tpot", 20, "--confidence", given)
+    found = record(command, *asked)
+    assert found["targets"]["confidence"] == 0.8
+    for choice in found["choices"]:
+        for name in ("probability_ttft", "probability_tpot", "probability_capacity"):
+            assert 0.8 <= choice[name] <= 0.95
+
+
+def test_a_plan_without_a_margin_says_how_probable_it_is(command: Command) -> None:
+    asked = ("recommend", *SMALL, "--request-rate", 100, "--ttft", 200, "--tpot", 20)
+    best = record(command, *asked)["choices"][0]
+    assert 0.05 <= min(best["probability_ttft"], best["probability_tpot"]) < 0.8
+    shown = " ".join(command(*asked).out.split())
+    assert "holds %" in shown
+    assert "Holds %: probability that a measured server keeps the promised p90 TTFT / p90 TPOT, each by itself" in shown
+    assert "--confidence 80 plans with a margin" in shown
+    nobody = " ".join(command(*asked, "--assumptions", "deployable").out.split())
+    assert "Nobody knows how probable it is that a promised TTFT or TPOT is kept" in nobody
+    assert "holds %" not in nobody
+    unknown = record(command, *asked, "--assumptions", "deployable")["choices"][0]
+    assert [unknown[f"probability_{name}"] for name in ("ttft", "tpot", "capacity")] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--ttft", 200, "--confidence", 95), "must be above 50 % and at most 90 %, got 95 %"),
+        (("--ttft", 200, "--confidence", 0.5), "must be above 50 % and at most 90 %, got 50 %"),
+        (("--ttft", 200, "--confidence", "0.8 %"), "must be above 50 % and at most 90 %, got 0.8 %"),
+        (("--ttft", 200, "--confidence", "sure"), "'sure' is no probability; write for example 80."),
+        (("--confidence", 80), "confidence: nothing is promised that could be kept; give a --ttft or a --tpot"),
+        (
+            ("--ttft", 200, "--confidence", 80, "--assumptions", "deployable"),
+            "nobody knows how far off deployable is",
+        ),
+    ],
+)
+def test_confidence_that_nobody_can_have(refused: Command, words: tuple[object, ...], said: str) -> None:
+    assert said in " ".join(refused("recommend", *SMALL, *words).err.split())

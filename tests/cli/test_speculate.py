@@ -99,8 +99,8 @@ def test_csv_and_markdown_to_a_file(command: Command) -> None:
     assert (outcome.out, outcome.err.strip()) == ("", "wrote a.csv")
     with Path("a.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert rows[0]["in flight"] == "1"
-    assert max(int(row["drafted"]) for row in rows) == 3
+    assert float(rows[0]["concurrency"]) == 1.0
+    assert max(int(row["draft_tokens"]) for row in rows) == 3
     assert command(*MTP, "--format", "markdown").out.startswith("| in flight | batch | TPOT plain ms |")
 
 

@@ -56,7 +56,7 @@ def smallest(pools: Pools, requests_per_second: float, terms: Terms) -> Fleet:
     complete the traffic, then as many as each pool needs by itself.
     """
     check_rate(requests_per_second)
-    search = _Search(pools, requests_per_second, terms)
+    search = _Search(pools, requests_per_second, terms.predicted(pools))
     best: Fleet | None = None
     for bound, reader, writer in search.pairs():
         limit = math.inf if best is None else best.dollars_per_hour
