@@ -6,7 +6,9 @@ many agree into docs/closed_loop.md.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -15,7 +17,7 @@ import numpy as np
 
 from inference_econ.engine import Plans, Setup
 from inference_econ.inputs import Requests
-from inference_econ.serving import SHARES, Service, loaded
+from inference_econ.serving import SHARES, Service, is_unproven, loaded
 from inference_econ.serving.proven import requests_of_a_run
 from inference_econ.serving.services import services, slots_of
 from inference_econ.serving.simulation import play
@@ -44,23 +46,21 @@ _SEED = 1
 class Case:
     """One stream; ``errors`` are ln(closed form / played) of each quantity at each percentile [1].
 
-    ``share`` is that of the time which prompts take; ``close`` says of each quantity whether all its percentiles are
-    within :data:`CLOSE`, beside the confidence of the run.
+    ``close`` says of each quantity whether all its percentiles are within :data:`CLOSE`, beside the confidence of the
+    run; ``proven`` whether answers rest on closed forms there.
     """
 
-    server: str
     waits: bool
-    lengths: tuple[int, int]
     spread: str
     filled: float
-    share: float
+    proven: bool
     errors: dict[str, list[float]]
     close: dict[str, bool]
 
     @property
-    def proven(self) -> bool:
-        """Whether all percentiles of all quantities are close."""
-        return all(self.close.values())
+    def worst(self) -> float:
+        """The largest error [1]."""
+        return max(abs(error) for errors in self.errors.values() for error in errors)
 
 
 def length(mean: int, spread: str) -> str:
@@ -83,24 +83,59 @@ def service_of(
     return services(setup, requests, plans, slots_of(setup, plans)).service(0)
 
 
-def compared(
-    service: Service, filled: float, count: int | None = None
-) -> tuple[float, dict[str, list[float]], dict[str, bool]]:
-    """Share of the time of prompts, errors and agreement of a server at a load; see :class:`Case`."""
+def compared(service: Service, spread: str, filled: float, *, waits: bool) -> Case:
+    """A server at a load."""
     load = loaded(service, filled * service.most_requests_per_second)
-    count = requests_of_a_run(load) if count is None else count
+    count = requests_of_a_run(load)
     seen = play.rehearse(service, load.requests_per_second, count=count, seed=_SEED).summary()
     errors, close = {}, {}
     for name in QUANTITIES:
         ours = getattr(load, f"{name}_seconds")
         errors[name] = [float(np.log(ours[which] / seen[name][which].value)) for which in SHARES]
         close[name] = all(seen[name][which].agrees(ours[which], CLOSE) for which in SHARES)
-    return float(service.at(max(load.in_flight, 1.0)).prefill_share), errors, close
+    return Case(waits, spread, filled, not is_unproven(service, load), errors, close)
 
 
-def cases() -> Iterator[Case]:
-    """The whole grid."""
-    for server, waits, lengths, spread in product(SERVERS, (False, True), LENGTHS, SPREADS):
+def cases_of(server: tuple[str, str, str, int, int], lengths: tuple[int, int]) -> list[Case]:
+    """All spreads, loads and kinds of steps of a server and mean lengths."""
+    found = []
+    for waits, spread in product((False, True), SPREADS):
         service = service_of(*server, [length(mean, spread) for mean in lengths], waits=waits)
-        for filled in FILLED:
-            yield Case(server[0], waits, lengths, spread, filled, *compared(service, filled))
+        found += [compared(service, spread, filled, waits=waits) for filled in FILLED]
+    return found
+
+
+def table(found: Sequence[Case]) -> Iterator[str]:
+    """How many agree, by kind of steps and spread of lengths."""
+    names = " | ".join(QUANTITIES.values())
+    yield f"| steps, lengths | on closed forms | {names} | worst | of the others |"
+    yield "|---" * (len(QUANTITIES) + 4) + "|"
+    for waits, spread in product((False, True), SPREADS):
+        part = [case for case in found if case.waits is waits and case.spread == spread]
+        proven, others = ([case for case in part if case.proven is which] for which in (True, False))
+        agreed = [_share([case.close[name] for case in proven]) for name in QUANTITIES]
+        worst = f"{max(case.worst for case in proven):.2f}" if proven else ""
+        rest = _share([all(case.close.values()) for case in others])
+        label = "decoding waits" if waits else "mixed"
+        cells = [f"{label}, {spread}", f"{len(proven)} of {len(part)}", *agreed, worst, rest]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _share(values: Sequence[bool]) -> str:
+    return f"{np.mean(values):.0%}".replace("%", " %") if values else ""
+
+
+def main() -> None:
+    """Play the grid, and write how many agree into the document."""
+    every = list(product(SERVERS, LENGTHS))
+    with ProcessPoolExecutor() as pool:
+        found = [case for cases in pool.map(cases_of, *zip(*every, strict=True)) for case in cases]
+    lines = list(table(found))
+    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    DOCUMENT.write_text("\n".join([f"{before}{BEGIN}", *lines, f"{END}{after}"]))
+    sys.stdout.write("\n".join([*lines, ""]))
+
+
+if __name__ == "__main__":
+    main()

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from inference_econ.answers.promises import Targets
 from inference_econ.serving import Loaded, Service, Services, loaded
 
-#: Load of an instance that is nearly idle, over what it completes [1].
-_IDLE = 1e-3
+#: Load of an instance that is nearly idle, and of one that never serves two requests at a time, over what it completes
+#: [1].
+_IDLE, _ALONE = 1e-3, 1e-6
 #: Room above what an idle instance reaches, so that more than one request can be served; and what is added to it, so
 #: many times at most, until some number of instances keeps it [1].
 _ROOM, _MORE, _TIMES = 1.02, 1.1, 12
@@ -63,8 +64,13 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
 def relaxations(
     every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]
 ) -> Iterator[Relaxed]:
-    """Each promise by itself at the least value with which all others are kept; none where that takes more."""
-    idle = [(service, _idle(service)) for layouts in every for service in map(layouts.service, range(len(layouts)))]
+    """Each promise by itself at the least value with which all others are kept; none where that takes more.
+
+    The least that somebody would pay for: below it, instances that are nearly always idle may keep it too.
+    """
+    idle = [
+        (service, _filled(service, _IDLE)) for layouts in every for service in map(layouts.service, range(len(layouts)))
+    ]
     for name in targets.given:
         others = targets.relaxed(name, math.inf)
         possible = [
@@ -98,8 +104,8 @@ def _rounded_up(seconds: float) -> float:
     return float(f"{math.ceil(seconds / unit - 1e-9) * unit:.2g}")
 
 
-def _idle(service: Service) -> Loaded:
-    return loaded(service, _IDLE * service.most_requests_per_second)
+def _filled(service: Service, share: float) -> Loaded:
+    return loaded(service, share * service.most_requests_per_second)
 
 
 def _label(service: Service) -> str:
@@ -114,7 +120,7 @@ def _best_reachable(every: Sequence[Services], targets: Targets) -> str:
     """What the quickest layouts reach with a single request in flight."""
     best: list[str] = []
     for layouts in every:
-        loads = [(_idle(service), service) for service in map(layouts.service, range(len(layouts)))]
+        loads = [(_filled(service, _ALONE), service) for service in map(layouts.service, range(len(layouts)))]
         reached = []
         for name in targets.given or ("ttft", "tpot"):
             seconds, size = min(

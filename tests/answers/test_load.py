@@ -124,7 +124,7 @@ def test_the_table_says_what_is_saturated_and_kept() -> None:
     table = load_table(points(), PROMISED)
     assert table.columns == (
         *("requests/s", "busy %", "in flight", "TTFT p50 ms", "TTFT p99 ms", "TPOT p50 ms", "TPOT p99 ms"),
-        *("kept %", "good/s", "holds %", "$/M tokens", "$/M output"),
+        *("E2E p99 s", "kept %", "good/s", "holds %", "$/M tokens", "$/M output"),
     )
     assert [row[1] for row in table.rows] == [f"{100 * share:.0f}" for share in SHARES]
     assert [row[3] for row in table.rows[-2:]] == ["grows", "grows"]
@@ -165,7 +165,7 @@ def test_the_simulation_stands_beside_the_closed_forms() -> None:
 def test_records_hold_all_that_is_known() -> None:
     record = load_sweep_record(points(simulate=True), PROMISED)
     assert record["targets"] == {
-        "ttft_seconds": 0.1, "tpot_seconds": 0.02, "percentile": "p90", "confidence": None
+        "ttft_seconds": 0.1, "tpot_seconds": 0.02, "e2e_seconds": None, "percentile": "p90", "confidence": None
     }  # fmt: skip
     assert record["dollars_per_hour"] == 2.0
     found = record["points"]
@@ -177,7 +177,8 @@ def test_records_hold_all_that_is_known() -> None:
     } <= found[0].keys()
     assert found[2]["saturated"] is True
     assert set(found[2]["ttft_seconds"].values()) == {None}
-    assert set(found[2]["simulated"]["ttft_seconds"].values()) == {None}
+    for name in ("ttft_seconds", "e2e_seconds", "e2e_seconds_per_output_token"):
+        assert set(found[2]["simulated"][name].values()) == {None}
     assert found[0]["simulated"]["ttft_half_widths"]["mean"] > 0.0
     assert found[0]["simulated"]["in_flight_per_instance"] == pytest.approx(
         found[0]["in_flight_per_instance"], rel=0.05
