@@ -58,7 +58,11 @@ def test_the_table_of_a_frontier_shows_both_ends_and_the_preferred_point(front: 
     best = front.preferred(exponent=3)
     assert float(starred[0].rstrip(" *")) == pytest.approx(best.tokens_per_second_per_user, abs=0.051)
     assert f"{len(table.rows)} of {len(front)} points" in table.notes[0]
-    assert "Llama 3.1 8B on NVIDIA H100 SXM5 80GB: weights fp8, activations bf16, KV bf16" in table.title
+    assert table.title == (
+        "Decode steps alone, no prefill: Llama 3.1 8B on NVIDIA H100 SXM5 80GB ($2.95 per GPU-hour, on-demand, "
+        "2026-05); weights fp8, activations bf16, KV bf16; context 550"
+    )
+    assert "prefill is not in it" in table.notes[0]
 
 
 def test_one_point_is_a_table_too() -> None:

@@ -149,7 +149,7 @@ def test_scenarios_pin_too(tmp_path: Path) -> None:
         "name: Pinned\n"
         "ask:\n"
         "  kind: frontier\n"
-        "  common: {model: llama_3_70b, hardware: h100_sxm, dp: 1, pp: 1}\n"
+        "  common: {model: llama_3_70b, hardware: h100_sxm, decode_only: true, dp: 1, pp: 1}\n"
         "  series:\n"
         "    - {label: eight, settings: {tp: 8, batch: 100}}\n"
         "    - {label: four, settings: {accelerators: 4}}\n"
@@ -164,7 +164,7 @@ def test_scenarios_pin_too(tmp_path: Path) -> None:
 def test_settings_are_read_from_text() -> None:
     settings = Settings.from_text({"model": "llama_3_8b", "tp": "2", "hardware.link_domain": "4"}, origin="here")
     assert (settings.model, settings.tp, settings.changes) == ("llama_3_8b", 2, ("hardware.link_domain=4",))
-    front = frontier_of(settings.replace(hardware="h100_sxm", batch=8))
+    front = frontier_of(settings.replace(hardware="h100_sxm", batch=8, decode_only=True))
     assert front.setup.hardware.link_domain == 4
     with pytest.raises(SpecError, match="here: unknown key 'wieghts'; did you mean 'weights'"):
         Settings.from_text({"wieghts": "fp8"}, origin="here")
