@@ -131,9 +131,12 @@ def test_what_cannot_be_kept_says_what_it_would_take() -> None:
 @pytest.mark.parametrize(
     ("targets", "said"),
     [
-        ((0.2, 0.02, "p90", 0.95), "confidence: must be above 50 % and at most 90 %, got 95 %"),
-        ((0.2, 0.02, "p90", 0.5), "got 50 %"),
-        ((math.inf, math.inf, "p90", 0.8), "confidence: nothing is promised that could be kept; give a --ttft or a"),
+        ((0.2, 0.02, "p90", math.inf, 0.95), "confidence: must be above 50 % and at most 90 %, got 95 %"),
+        ((0.2, 0.02, "p90", math.inf, 0.5), "got 50 %"),
+        (
+            (math.inf, math.inf, "p90", math.inf, 0.8),
+            "confidence: nothing is promised that could be kept; give a --ttft, --tpot or",
+        ),
     ],
 )
 def test_impossible_confidence(targets: tuple[float, float, str, float], said: str) -> None:

@@ -190,8 +190,8 @@ def test_the_table_shows_every_part_and_their_sum() -> None:
     found = asking.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, context=2000, weights="nvfp4")
     table = explain.explain_table(found)
     assert table.title == (
-        "One decode step on 8 GPUs: Llama 3.1 70B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour, on-demand, 2026-05); "
-        "weights nvfp4, activations bf16, KV bf16; context 2000"
+        "One decode step on 8 GPUs: Llama 3.1 70B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour ($23.6 per node of "
+        "8), on-demand, 2026-05; weights nvfp4, activations bf16, KV bf16; context 2000"
     )
     *parts, total = table.rows
     assert total == ("step", f"{1e3 * found.seconds:.3f}", "100.0")
@@ -201,7 +201,7 @@ def test_the_table_shows_every_part_and_their_sum() -> None:
     assert sum(milliseconds) == pytest.approx(1e3 * found.seconds, abs=0.0005 * len(parts) + 1e-9)
     assert sum(float(row[2]) for row in parts) == pytest.approx(100, abs=0.05 * len(parts) + 1e-9)
     assert table.every_note[-1] == "nvfp4 weights run on the bf16 units of this chip."
-    assert "Layout tp8 (vllm), batch 32, context 2000, weights nvfp4" in table.every_note[0]
+    assert "Layout tp8 (vllm), batch 32." in table.every_note[0]
     assert table.every_note[-2] == "Layouts are those that vllm 0.33.0 can start."
     assert "GB of weights and 21.0 GB of KV cache of " in table.why[1]
 

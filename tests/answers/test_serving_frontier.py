@@ -256,7 +256,7 @@ def test_records_and_rows_hold_every_metric() -> None:
 def test_charts_show_the_metric_and_the_first_token() -> None:
     front = front_of()
     metric, waits = service_frontier_charts(front, "power")
-    assert metric.y_label.startswith("thousand output tokens/s per megawatt")
+    assert metric.y_label.startswith("thousand output tokens/s per MW")
     np.testing.assert_allclose(np.array(metric.lines[0].y) * 1e3, front.metric("power"))
     np.testing.assert_allclose(waits.lines[0].y, 1e3 * front.ttft_seconds)
     assert service_frontier_charts(front, "cost")[0].logarithmic == "y"

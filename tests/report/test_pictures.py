@@ -39,8 +39,8 @@ def labels(chart: Chart) -> list[str]:
 
 def test_a_frontier_has_its_question_its_band_and_measured_servers(decode: Chart) -> None:
     question, setting = decode.title.splitlines()
-    assert question == "What does decoding cost at each speed? Without prefill."
-    for words in ("Llama 3.1 70B on NVIDIA H200", "weights fp8", "context 1536", "per GPU-hour"):
+    assert question == "What does decoding cost at each speed?"
+    for words in ("no prefill: Llama 3.1 70B on NVIDIA H200", "weights fp8", "context 1536", "per GPU-hour"):
         assert words in setting
     assert labels(decode)[:2] == ["decode steps that nothing beats", "largest speed³ / cost"]
     assert f"{MEASURED}, with prefill" in labels(decode)
@@ -78,7 +78,7 @@ def test_services_are_held_against_measured_servers_in_every_metric(services: Se
     assert cost.lines[0].band is not None
     assert MEASURED in labels(cost)
     assert labels(waits) == ["TTFT of its points"]
-    scale = {"cost": 1.0, "throughput": 1.0, "power": 1e3}[metric]
+    scale = 1e3 if metric == "power" else 1.0
     near = [line for line in cost.lines if line.beside]
     values = np.concatenate([line.y for line in near])
     assert np.median(values) == pytest.approx(np.median(services.metric(metric)) / scale, rel=3.0)
@@ -94,18 +94,18 @@ def test_a_server_as_fast_as_a_point_has_its_metric(services: ServiceFrontier) -
 
 
 def test_a_comparison_has_titles_in_the_place_of_names() -> None:
-    result = compare("llama_3_70b", ["h200_sxm", "h100_sxm"], weights="fp8", max_accelerators=8, isl=1024, osl=1024)
+    result = compare("llama_3_70b", ["h200_sxm", "h100_sxm"], weights="fp8", max_instance_gpus=8, isl=1024, osl=1024)
     chart = comparison_chart(result)
     assert labels(chart)[:2] == ["NVIDIA H200 SXM5 141GB", "NVIDIA H100 SXM5 80GB"]
     assert [line.beside for line in chart.lines if line.points] == ["NVIDIA H200 SXM5 141GB"] * 2
     assert all(line.band is not None for line in chart.lines[:2])
-    for words in ("Llama 3.1 70B, without prefill", "weights fp8", "NVIDIA H100 SXM5 80GB at $"):
+    for words in ("prefill included: Llama 3.1 70B", "weights fp8", "NVIDIA H100 SXM5 80GB at $"):
         assert words in chart.title
 
 
 def test_many_series_have_neither_bands_nor_points() -> None:
     chips = ["h200_sxm", "h100_sxm", "b200", "mi300x", "a100_sxm_80"]
-    result = compare("llama_3_8b", chips, weights="bf16", max_accelerators=2, isl=1024, osl=1024)
+    result = compare("llama_3_8b", chips, weights="bf16", max_instance_gpus=2, isl=1024, osl=1024)
     chart = comparison_chart(result)
     assert len(chart.lines) == 5
     assert not any(line.band is not None or line.points for line in chart.lines)
@@ -114,9 +114,9 @@ def test_many_series_have_neither_bands_nor_points() -> None:
 def test_pages_write_their_pictures(services: ServiceFrontier, tmp_path: Path) -> None:
     ServingFrontierPage(services, "cost").draw(str(tmp_path / "a.svg"))
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    for words in ("What do services cost at each speed?", "1024 input tokens", MEASURED, "80 % of measured values"):
+    for words in ("What do services cost at each speed?", "Llama 3.1 70B", MEASURED, "80 % of measured values"):
         assert words in text
-    ComparisonPage(compare("llama_3_8b", ["h100_sxm"], max_accelerators=2, isl=1024, osl=1024)).draw(
+    ComparisonPage(compare("llama_3_8b", ["h100_sxm"], max_instance_gpus=2, isl=1024, osl=1024)).draw(
         str(tmp_path / "b.png")
     )
     assert (tmp_path / "b.png").stat().st_size > 3000

@@ -111,7 +111,7 @@ def test_titles_say_the_step_its_deployment_and_its_traffic(step: ie.Explanation
         assert step_heading(step) in title
         assert "per GPU-hour" in title
         assert ("4000 prompt tokens" in title) is (step.prompt is not None)
-        assert ("context 2000" in title) is (step.prompt is None)
+        assert ("context 2250" in title) is (step.prompt is None)
 
 
 def test_pictures_are_written_whole_or_refused(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_decode_steps_have_a_batch_and_no_wait() -> None:
     table = compare.comparison_table(result, [50.0])
     assert table.title.startswith("Decode steps alone, no prefill: Llama 3.1 8B on NVIDIA H100 SXM5 80GB")
     assert table.columns[-2:] == ("engine", "batch")
-    assert "prefill is not in it" in table.notes[0]
+    assert "prefill is not in it" in table.why[0]
     (best, _) = (curve.frontier.preferred() for curve in result.curves if curve.frontier is not None)
     assert table.rows[0][-1] == f"{best.batch:g}"
 
@@ -187,7 +187,9 @@ def test_the_record_has_the_points_of_every_series() -> None:
     record = json.loads(json_text(compare.comparison_record(result, [50.0])))
     for one, curve in zip(record["series"], result.curves, strict=True):
         assert [point["tokens_per_second_per_user"] for point in one["points"]] == curve.tokens_per_second.tolist()
-        assert one["costs"] == [{"tokens_per_second_per_user": 50.0, "dollars": compare.cost_at(curve, 50.0)}]
+        (cost,) = one["costs"]
+        assert (cost["tokens_per_second_per_user"], cost["dollars"]) == (50.0, compare.cost_at(curve, 50.0))
+        assert cost["dollars_low"] < cost["dollars"] < cost["dollars_high"]
         assert one["preferred"] in one["points"]
     assert record["title"].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per")
     assert record["title"].endswith("weights fp8, activations bf16, KV bf16; 2000 input tokens, 500 output tokens")
