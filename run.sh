@@ -7,8 +7,10 @@
 #   sh run.sh validate    predictions against every measured server, into docs/validation.md
 #   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (25 minutes)
 #   sh run.sh kernels     curves of kernels fitted to public tables (an environment of its own, 300 MB)
-#   sh run.sh closed-loop closed forms of a closed loop beside the same loop played step by step (2 minutes)
+#   sh run.sh closed-loop closed forms of loops and streams beside the same played step by step, into docs/closed_loop.md
+#                         (15 minutes)
 #   sh run.sh launchable  which default answers can be typed into an engine, into docs/launchable.md (5 minutes)
+#   sh run.sh published-counts  parameters of published classes, which the importer is held against (1 GB, 20 minutes)
 #   sh run.sh benchmark   speed against the naive way
 set -eu
 cd "$(dirname "$0")"
@@ -72,17 +74,24 @@ kernels)
 closed-loop)
     set_up . package
     .venv/bin/python -m benchmarks.closed_loop
+    .venv/bin/python -m benchmarks.streams
     ;;
 launchable)
     set_up . package
     .venv/bin/python -m benchmarks.launchable
+    ;;
+published-counts)
+    # The classes need PyTorch: an environment of their own, which nothing else uses.
+    [ -x .venv-published/bin/python ] || "$(find_python)" -m venv .venv-published
+    .venv-published/bin/python -m pip install --quiet --disable-pip-version-check --editable . torch==2.13.0 transformers==5.23.0
+    HF_HUB_OFFLINE=1 .venv-published/bin/python -W ignore -m benchmarks.published_counts
     ;;
 benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | benchmark" >&2
+    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | benchmark" >&2
     exit 2
     ;;
 esac

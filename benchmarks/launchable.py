@@ -1,6 +1,6 @@
 """Default answers that can be typed into an engine: ``sh run.sh launchable`` writes ``docs/launchable.md``.
 
-Every point of ``frontier --serving`` and every choice of ``recommend``, of twelve models on eight chips, is written as
+Every point of ``frontier`` and every choice of ``recommend``, of twelve models on eight chips, is written as
 options of the engines that are said to start it, by rules of this file's own; what cannot be written is not counted.
 Beside it stands the same share where any layout is offered (``--any-layout``).
 """
@@ -16,7 +16,8 @@ import numpy as np
 from rich.console import Console
 
 from inference_econ.answers.offer import offer
-from inference_econ.answers.recommend import Targets, recommend
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import recommend
 from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.engine import Plans, Setup, has_experts
 from inference_econ.errors import NothingFitsError
@@ -34,7 +35,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "launchable.md"
 
 HEAD = """# Default answers that can be started
 
-Written by `sh run.sh launchable`. Points of `frontier --serving` and choices of `recommend --request-rate 20
+Written by `sh run.sh launchable`. Points of `frontier` and choices of `recommend --request-rate 20
 --tpot '50 ms'` at 2,000 input and 500 output tokens, and how many of them can be written as options of an engine and
 rented (1, 2, 4, 8 chips or whole machines; of a rack 16, 32, 64 too), by rules that are not those of the search
 (`benchmarks/launchable.py`). "Any layout" is the same with `--any-layout`. Pairs that no engine is known for, or that

@@ -10,6 +10,7 @@ import click
 from inference_econ.errors import InputError
 
 from . import options, show
+from .help import Command, example
 from .parameters import PLACE, Name
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ _DEFAULT = ",".join(
 )
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    epilog=example("inference-econ calibrate serving_points --where hardware=h100_sxm,engine=vllm -o mine.yaml"),
+)
 @click.argument("data", nargs=-1, required=True, metavar="DATA...")
 @click.option("--fit", "names", default=_DEFAULT, show_default=True, help="Constants to fit, with commas.")
 @click.option(

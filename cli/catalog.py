@@ -10,11 +10,20 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import Kind
 
 from . import options, show
+from .help import Command, example
 from .parameters import PLACE, Name
+
+_EXAMPLES: dict[Kind, tuple[str, ...]] = {
+    "hardware": ("inference-econ hardware", "inference-econ hardware h100_sxm"),
+    "models": ("inference-econ models", "inference-econ models llama_3_70b"),
+    "scenarios": ("inference-econ scenarios", "inference-econ scenarios paper/table_4"),
+    "assumptions": ("inference-econ assumptions", "inference-econ assumptions deployable"),
+    "engines": ("inference-econ engines", "inference-econ engines vllm"),
+}
 
 
 def _command(kind: Kind, help_text: str) -> click.Command:
-    @click.command(name=kind, help=help_text)
+    @click.command(name=kind, cls=Command, help=help_text, epilog=example(*_EXAMPLES[kind]))
     @click.argument("name", type=Name(kind), required=False)
     @options.output
     def command(name: str | None, output: options.Output) -> None:
@@ -25,14 +34,29 @@ def _command(kind: Kind, help_text: str) -> click.Command:
     return command
 
 
-hardware = _command("hardware", "List the hardware, or show one chip with the source of every number.")
+@click.command()
+@click.argument("name", type=Name("hardware"), required=False)
+@click.option("--prices", is_flag=True, help="Every price that files list: kind, date, source.")
+@options.output
+def hardware(name: str | None, prices: bool, output: options.Output) -> None:
+    """List the hardware, or show one chip with the source of every number."""
+    from inference_econ.inputs import catalog
+    from inference_econ.report.catalog import EntryPage, ListingPage
+    from inference_econ.report.prices import PricesPage
+
+    if prices:
+        show.emit(PricesPage(catalog.names("hardware") if name is None else (name,)), output)
+    else:
+        show.emit(ListingPage("hardware") if name is None else EntryPage("hardware", name), output)
+
+
 models = _command("models", "List the models, or show one with its parameter count and sources.")
 scenarios = _command("scenarios", "List the scenarios, or show one.")
 assumptions = _command("assumptions", "List the presets of assumptions, or show one with its sources.")
 engines = _command("engines", "List the serving engines, or show what one does by version, with its sources.")
 
 
-@click.command()
+@click.command(cls=Command, epilog=example("inference-econ schema hardware -o hardware.schema.json"))
 @click.argument("kind", type=click.Choice(["hardware", "model", "traffic", "assumptions", "scenario", "engine"]))
 @click.option("--page", is_flag=True, help="Of assumptions: a page for people, with the values of some presets.")
 @click.option("-o", "--output", "path", type=PLACE, help="Write it to a file instead.")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from inference_econ.errors import InputError
 
-from . import options, prices, proposals, show
+from . import counted, options, prices, proposals, show
+from .help import Command
 from .parameters import POSITIVE, Name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from inference_econ.inputs import Settings
 
 
@@ -29,12 +29,12 @@ Examples:
 """
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command(cls=Command, epilog=_EXAMPLES)
 @click.argument("models", nargs=-1, type=Name("models"), metavar="[MODEL]...")
 @click.option("--on", "--hardware", "hardware", multiple=True, type=Name("hardware"), help="Chip; repeatable.")
-@click.option("--weights", multiple=True, type=click.Choice(options.DTYPES), help="Format of the weights; repeatable.")
-@click.option("--activations", multiple=True, type=click.Choice(options.DTYPES), help="Of activations; repeatable.")
-@click.option("--kv", multiple=True, type=click.Choice(options.DTYPES), help="Of the KV cache; repeatable.")
+@options.number_format("--weights", multiple=True, help="Format of the weights; repeatable.")
+@options.number_format("--activations", multiple=True, help="Of activations; repeatable.")
+@options.number_format("--kv", multiple=True, help="Of the KV cache; repeatable.")
 @click.option(
     "--assumptions",
     multiple=True,
@@ -63,6 +63,7 @@ Examples:
 @options.domain
 @options.workload
 @proposals.proposer
+@counted.choices
 @options.picture()
 @options.output
 def compare(
@@ -70,6 +71,7 @@ def compare(
 ) -> None:
     """Frontiers side by side: every combination of models, hardware, formats and presets, and further series.
 
+    Points are services, whose bill includes the prefill of their requests; with --decode-only, decode steps alone.
     MODEL is a name (see 'inference-econ models') or a path; what is given several times is compared.
     """
     from inference_econ.report.compare import ComparisonPage
@@ -88,7 +90,8 @@ def _settings(choices: options.Choices) -> dict[str, Any]:
     from inference_econ.inputs import ANY_LAYOUT, checked_changes
 
     options.context_or_lengths(choices)
-    apart = ("domain", "any_layout")
+    steps = counted.decode_steps(choices)
+    apart = ("domain", "any_layout", "token_budget", *(() if steps else ("decode_only",)))
     others = {
         name: value for name, value in proposals.settings(choices).items() if name not in apart and value is not None
     }
@@ -96,21 +99,15 @@ def _settings(choices: options.Choices) -> dict[str, Any]:
     return {**others, "changes": checked_changes(options.what_ifs(choices))}
 
 
-def _prices(price: prices.Prices, chips: Sequence[str]) -> float | dict[str, float] | None:
-    """The price of all chips, or of each one that has a price of its own [USD/h]."""
-    from inference_econ.inputs import catalog
-    from inference_econ.inputs import prices as listed
+def _prices(price: prices.Prices, chips: Sequence[str]) -> prices.Prices:
+    """The price of all chips, or of each one that has a price of its own.
 
-    if isinstance(price, (int, float)):
-        return float(price)
-    rates = prices.of_chips(price, chips)
-    if rates is None:
-        return None
-    specs = {chip: catalog.hardware(chip) for chip in chips}
-    dollars = {chip: listed.dollars(spec, prices.of_chip(rates, chip)) for chip, spec in specs.items()}
-    # What a file has first is left to it, as a what-if may have changed that.
-    usual = {chip: listed.dollars(spec, None) if price is None else None for chip, spec in specs.items()}
-    return {chip: rate for chip, rate in dollars.items() if rate is not None and rate != usual[chip]}
+    Raises
+    ------
+    InputError
+        If a chip is named that is not compared.
+    """
+    return prices.of_chips(price, chips) if isinstance(price, Mapping) else price
 
 
 def _series(texts: tuple[str, ...]) -> dict[str, Settings]:

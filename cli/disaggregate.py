@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from inference_econ.errors import InputError
+
 from . import options, prices, provenance, show
+from .help import Command, example
 from .parameters import COUNT, Name, Number
 
 if TYPE_CHECKING:
@@ -15,11 +18,14 @@ if TYPE_CHECKING:
     from inference_econ.inputs import Requests
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    epilog=example("inference-econ disaggregate llama_3_70b h100_sxm --ttft 1000 --tpot 25 --request-rate 20"),
+)
 @options.subject
 @options.traffic
 @click.option("--decode-on", type=Name("hardware"), help="Decode on another kind of hardware.")
-@click.option("--gpus", "--accelerators", type=COUNT, help="The best fleet of so many chips instead of for a rate.")
+@click.option("--gpus", type=COUNT, help="The best fleet of so many chips instead of for a rate.")
 @options.budget
 @click.option(
     "--transfer",
@@ -57,6 +63,11 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     from inference_econ.answers.disaggregated import budget, compare, fleets
     from inference_econ.report.disaggregated import DisaggregatedPage
 
+    if choices["e2e"]:
+        raise InputError(
+            "--e2e: of pools that prefill and decode apart only the mean time to the last token is known; promise "
+            "--ttft and --tpot, or ask 'recommend'"
+        )
     options.check_sizes(choices)
     chips = tuple(chip for chip in (choices["hardware"], choices["decode_on"]) if chip is not None)
     choices["price"] = prices.of_chips(choices["price"], tuple(dict.fromkeys(chips)))

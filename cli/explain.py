@@ -6,17 +6,23 @@ from typing import Any
 
 import click
 
+from inference_econ.errors import InputError
+
 from . import options, show
-from .parameters import NON_NEGATIVE, POSITIVE
+from .help import Command, example
+from .parameters import PICTURE, POSITIVE
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    epilog=example("inference-econ explain llama_3_70b h100_sxm --tp 8 --batch 64 --weights fp8 --operators"),
+)
 @options.subject
 @options.domain
 @options.degrees
 @click.option("--batch", type=POSITIVE, default=1, show_default=True, help="Sequences decoded together.")
 @click.option("--cut", type=click.Choice(["1d", "2d"]), default="1d", show_default=True, help="How matrices are cut.")
-@click.option("--context", type=NON_NEGATIVE, help="Cached tokens per sequence [default: 2000; with --prefill 0].")
+@options.mean_lengths
 @options.shared_prefix
 @click.option("--prefill", type=POSITIVE, help="Explain a prefill step that reads so many prompt tokens.")
 @click.option(
@@ -25,18 +31,50 @@ from .parameters import NON_NEGATIVE, POSITIVE
     help="Show the operator table, and what takes the memory of an accelerator. [default: operators; for csv the parts "
     "of the step]",
 )
+@options.picture("Write a picture of the parts of the step, a waterfall: .svg, .png or .pdf.")
+@click.option("--roofline", type=PICTURE, help="Write a picture of its operators on the roofline of the chip.")
 @options.output
-def explain(operators: bool | None, prefill: float | None, output: options.Output, **choices: Any) -> None:
-    """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory."""
+def explain(
+    operators: bool | None, prefill: float | None, roofline: str | None, output: options.Output, **choices: Any
+) -> None:
+    """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory.
+
+    A decode step sees the mean context of --isl and --osl, as in 'frontier', or --context; with --prefill nothing is
+    cached before but --context. MODEL and HARDWARE as in 'frontier'.
+    """
     from inference_econ.answers.explain import explain
     from inference_econ.report.explain import ExplanationPage
 
+    options.check_apart({"-o": output.path, "--plot": output.picture, "--roofline": roofline})
+    context, spread = _contexts(choices, prefill)
     explanation = explain(
         options.setup(choices),
         options.pins(choices),
-        context=choices["context"],
+        context=context,
         prompt=prefill,
         cut=choices["cut"],
         shared_prefix=choices["shared_prefix"],
+        spread=spread,
     )
-    show.emit(ExplanationPage(explanation, operators), output)
+    page = ExplanationPage(explanation, operators)
+    show.emit(page, output)
+    if roofline is not None:
+        page.draw_roofline(roofline)
+        show.remark(f"wrote {roofline}", quiet=output.quiet)
+
+
+def _contexts(choices: options.Choices, prefill: float | None) -> tuple[float | None, float]:
+    """The context that the step sees, and how far contexts are spread around it [tokens].
+
+    Raises
+    ------
+    InputError
+        If lengths of requests are given for a prefill step.
+    """
+    if prefill is None:
+        traffic = options.mean_traffic(choices)
+        return traffic.mean_context, traffic.spread
+    stray = next((name for name in ("isl", "osl") if choices[name] is not None), None)
+    if stray is not None:
+        raise InputError(f"--{stray} says how long requests are that decode; --prefill reads so many tokens by itself")
+    return choices["context"], 0.0

@@ -1,65 +1,44 @@
-"""The command that finds what nothing beats in speed and cost: decode steps, or services with ``--serving``."""
+"""The command that finds what nothing beats in speed and cost: services, or decode steps alone."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from . import options, proposals, serving_frontier, show
-
-if TYPE_CHECKING:
-    from inference_econ.answers.any_layout import Saving
-    from inference_econ.inputs import Traffic
-    from inference_econ.search import Frontier
+from . import counted, decode_frontier, options, proposals, serving_frontier
+from .help import Command, example
 
 
-@click.command()
+@click.command(
+    cls=Command, epilog=example("inference-econ frontier llama_3_70b h100_sxm --weights fp8 --plot frontier.svg")
+)
 @options.subject
 @options.domain
 @options.workload
 @proposals.proposer
-@serving_frontier.choices
+@counted.choices
 @click.option(
-    "--all", "every_plan", is_flag=True, help="List dominated plans too (json, csv), and count plans that cannot run."
+    "--y",
+    type=click.Choice(["cost", "blended", "throughput", "power"]),
+    help="Of services, against speed: $/M output tokens [default] or $/M of input and output, output tokens/s per GPU "
+    "or per MW.",
+)
+@click.option(
+    "--all",
+    "every_plan",
+    is_flag=True,
+    help="With --decode-only: list dominated plans too (json, csv), and count plans that cannot run.",
 )
 @options.picture()
 @options.output
-def frontier(every_plan: bool, output: options.Output, **choices: Any) -> None:
+def frontier(output: options.Output, **choices: Any) -> None:
     """Tokens/s per user against $ per million output tokens: what nothing beats in both.
 
     MODEL and HARDWARE are names (see 'inference-econ models' and 'inference-econ hardware') or paths to YAML files.
-    Degrees that are pinned (--tp ... --accelerators) need not be on the grid; all others are tried. With --serving the
-    points are services: every layout in continuous batching, with the prefill of its requests.
+    Degrees that are given need not be on the grid. As soon as one of --tp, --pp and --dp is given, the others are 1;
+    --dp any tries all. Points are services: every layout in continuous batching, whose bill includes the prefill of its
+    requests; a queue is not in it (see 'load'). With --decode-only they are decode steps alone.
     """
-    if serving_frontier.wanted(choices, every_plan=every_plan):
-        serving_frontier.run(choices, output)
-        return
-    from inference_econ.answers.frontier import frontier
-    from inference_econ.report.frontier import FrontierPage
-
-    with show.progress_bar(quiet=output.quiet) as progress:
-
-        def answer(asked: options.Choices) -> Frontier:
-            speculation = proposals.speculation(asked)
-            setup, traffic, space = options.setup(asked), _traffic(asked), options.space(asked)
-            return frontier(setup, traffic, space, speculation=speculation, progress=progress)
-
-        front, started = answer(choices), options.among_startable(choices, answer)
-    show.emit(FrontierPage(front, front.plans() if every_plan else None, _saving(front, started)), output)
-
-
-def _saving(front: Frontier, started: Frontier | None) -> Saving | None:
-    """What any layout saves over those that can be started."""
-    from inference_econ.answers.any_layout import most_saved
-
-    if started is None:
-        return None
-    return most_saved(started.tokens_per_second, started.dollars, front.tokens_per_second, front.dollars)
-
-
-def _traffic(choices: options.Choices) -> Traffic:
-    from inference_econ.inputs import Traffic
-
-    demand = {"max_tokens_per_second": choices["max_tokens_per_second"]}
-    return Traffic.build({**options.context_or_lengths(choices), **demand}, origin="command line")
+    run = decode_frontier.run if counted.decode_steps(choices) else serving_frontier.run
+    run(choices, output)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from . import options, show
+from .help import Command, example
 
 
-@click.command()
+@click.command(cls=Command, epilog=example("inference-econ reproduce --folder figures"))
 @click.option(
     "--folder", type=click.Path(file_okay=False), default="figures", show_default=True, help="Where files go."
 )

@@ -7,38 +7,43 @@ from typing import Any
 import click
 
 from . import options, show
+from .help import Command, example
 from .parameters import NON_NEGATIVE, POSITIVE, PROBABILITY, Name, Number
 
+_TERMS = (
+    "lifetime_years",
+    "utilisation",
+    "host_watts",
+    "pue",
+    "dollars_per_kwh",
+    "yearly_operations",
+    "cost_of_capital",
+)
 
-@click.command("hour-cost")
+
+@click.command("hour-cost", cls=Command, epilog=example("inference-econ hour-cost h100_sxm --purchase 30000"))
 @click.argument("hardware", type=Name("hardware"))
-@click.option("--purchase", type=POSITIVE, required=True, help="USD per accelerator, with host and network.")
-@click.option("--lifetime", type=POSITIVE, default=5, show_default=True, help="Years.")
-@click.option("--utilization", type=PROBABILITY, default=0.8, show_default=True, help="Share of hours sold.")
-@click.option("--board-watts", type=NON_NEGATIVE, help="Power of the accelerator; by default of its file.")
-@click.option("--host-watts", type=NON_NEGATIVE, default=300, show_default=True, help="Its share of the host.")
-@click.option("--pue", type=Number(min=1), default=1.2, show_default=True, help="Building over computers.")
-@click.option("--kwh", type=NON_NEGATIVE, default=0.08, show_default=True, help="USD per kWh.")
-@click.option("--operations", type=NON_NEGATIVE, default=0.05, show_default=True, help="Yearly share of price.")
-@click.option("--capital", type=NON_NEGATIVE, default=0.08, show_default=True, help="Yearly interest.")
+@click.option("--purchase", type=POSITIVE, help="USD per accelerator, with host and network [that of its file].")
+@click.option("--lifetime", "lifetime_years", type=POSITIVE, help="Years [5].")
+@click.option("--utilization", "utilisation", type=PROBABILITY, help="Share of hours sold [0.8].")
+@click.option("--board-watts", type=NON_NEGATIVE, help="Power of the accelerator [that of its file].")
+@click.option("--host-watts", type=NON_NEGATIVE, help="Its share of the host [300].")
+@click.option("--pue", type=Number(min=1), help="Building over computers [1.2].")
+@click.option("--kwh", "dollars_per_kwh", type=NON_NEGATIVE, help="USD per kWh [0.08].")
+@click.option("--operations", "yearly_operations", type=NON_NEGATIVE, help="Yearly share of price [0.05].")
+@click.option("--capital", "cost_of_capital", type=NON_NEGATIVE, help="Yearly interest [0.08].")
 @options.output
-def hour_cost(hardware: str, output: options.Output, **choices: Any) -> None:
+def hour_cost(
+    hardware: str, purchase: float | None, board_watts: float | None, output: options.Output, **choices: Any
+) -> None:
     """Build up the cost of an hour in use: purchase, lifetime, utilisation, watts, PUE, electricity, capital.
 
-    The total can be given to other commands as --price.
+    --price owned is this hour, where the file of the hardware says what it costs to buy; other totals can be given as
+    --price.
     """
-    from inference_econ.answers.hour_cost import Ownership, hour_cost
+    from inference_econ.answers.hour_cost import hour_cost
+    from inference_econ.inputs import catalog
     from inference_econ.report.hour_cost import HourCostPage
 
-    ownership = Ownership(
-        choices["purchase"],
-        choices["lifetime"],
-        utilisation=choices["utilization"],
-        board_watts=choices["board_watts"],
-        host_watts=choices["host_watts"],
-        pue=choices["pue"],
-        dollars_per_kwh=choices["kwh"],
-        yearly_operations=choices["operations"],
-        cost_of_capital=choices["capital"],
-    )
-    show.emit(HourCostPage(hour_cost(hardware, ownership)), output)
+    terms = catalog.ownership().replace(**{name: value for name, value in choices.items() if value is not None})
+    show.emit(HourCostPage(hour_cost(hardware, purchase, board_watts=board_watts, terms=terms)), output)

@@ -10,10 +10,13 @@ import click
 from inference_econ.errors import InputError
 
 from . import options, show
+from .help import Command, example
 from .parameters import PLACE
 
 
-@click.command(name="import-model")
+@click.command(
+    name="import-model", cls=Command, epilog=example("inference-econ import-model config.json -o my_model.yaml")
+)
 @click.argument("path", metavar="PATH|ORGANISATION/NAME")
 @click.option("-o", "--output", "target", type=PLACE, help="Write the model as a YAML file, to be used like any other.")
 @options.form("How to print the summary.")

@@ -10,6 +10,7 @@ import click
 from inference_econ.errors import InputError
 
 from . import options, proposals, saved_services, show
+from .help import Command, example
 from .parameters import COUNT, PLACE, Name
 
 if TYPE_CHECKING:
@@ -19,13 +20,21 @@ if TYPE_CHECKING:
 #: Options that say how a deployment is written, not which.
 _WRITING = (
     "answer", "hardware", "to", "form", "size", "version", "number", "model_id", "longest", "generator", "image",
-    "output", "quiet",
+    "output", "quiet", "why",
 )  # fmt: skip
+#: Where an answer comes from that no file holds.
+_HERE = "command line"
 #: What a deployment can be written as.
 FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo")
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    epilog=example(
+        "inference-econ recommend llama_3_70b h100_sxm --request-rate 20 --ttft 500 -o answer.json",
+        "inference-econ launch answer.json --to vllm -o serve.sh",
+    ),
+)
 @click.argument("answer", metavar="ANSWER.json|MODEL")
 @click.argument("hardware", type=Name("hardware"), required=False)
 @click.option("--to", type=click.Choice(["vllm", "sglang", "trtllm"]), required=True, help="Engine.")
@@ -55,7 +64,7 @@ FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo
 def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     """What one types to start a deployment, and the run that holds it to account.
 
-    ANSWER.json is what 'recommend', 'frontier --serving' or 'disaggregate' wrote with -o; instead, MODEL and HARDWARE
+    ANSWER.json is what 'recommend', 'frontier' or 'disaggregate' wrote with -o; instead, MODEL and HARDWARE
     with the options of 'recommend'. Every command line is held against the options of the engine's own parser at
     --engine-version.
     """
@@ -82,7 +91,16 @@ def _deployment(choices: options.Choices) -> Deployment:
     parts = [saved_services.part(saved, part) for part in chosen.parts]
     served = plan.weights(parts[0].service, choices["model_id"])
     made = plan.instances(runner, parts, served, choices["longest"])
-    return plan.Deployment(made, chosen.load, chosen.expected, choices["generator"])
+    return plan.Deployment(made, chosen.load, chosen.expected, choices["generator"], _pick(saved, choices["number"]))
+
+
+def _pick(saved: Answer, number: int | None) -> str:
+    """Which deployment of an answer it is, in words."""
+    if saved.origin != _HERE:
+        return f"choice {number or 1} of {saved.origin}"
+    which = "the cheapest fleet" if number in (None, 1) else f"the cheapest fleet but {number - 1}"
+    layouts = saved.record["layouts"]
+    return f"{which} of 'recommend', of {layouts} layouts; --tp, --pp, --dp and --ep or --choice take another"
 
 
 def _saved(choices: options.Choices) -> Answer:
@@ -129,5 +147,9 @@ def _recommended(choices: options.Choices) -> Answer:
     offered = options.offer(asked, requests, speculation=proposals.speculation(asked))
     rate = options.request_rate(asked, requests)
     deployments = recommend([offered], rate, targets, arrival_scv=asked["arrival_scv"])
-    record = {**answer_file.asked("recommend", asked), **recommend_record(deployments, targets)}
-    return answer_file.answer(json.loads(json_text(record)), "command line")
+    record = {
+        **answer_file.asked("recommend", asked),
+        **recommend_record(deployments, targets),
+        "layouts": len(offered),
+    }
+    return answer_file.answer(json.loads(json_text(record)), _HERE)

@@ -7,10 +7,13 @@ from typing import Any
 import click
 
 from . import options, proposals, show
+from .help import Command, example
 from .parameters import COUNT, Rates
 
 
-@click.command()
+@click.command(
+    cls=Command, epilog=example("inference-econ load llama_3_70b h100_sxm --tp 8 --rates 1,2,5 --ttft 500 --tpot 30")
+)
 @options.subject
 @options.lengths
 @options.burstiness
@@ -27,20 +30,17 @@ from .parameters import COUNT, Rates
 def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any) -> None:
     """Utilisation, TTFT, TPOT, goodput and dollars per million tokens of one fleet against the offered load.
 
-    Of layouts that are left open, the one that completes most per dollar is taken. With --ttft or --tpot, 'kept' is the
-    share of requests that keep both. MODEL and HARDWARE as in 'frontier'.
+    Of layouts that are left open, the one that completes most per dollar is taken, and named. With --ttft, --tpot or
+    --e2e, 'kept' is the share of requests that keep all of them. MODEL and HARDWARE as in 'frontier'.
     """
+    from inference_econ.answers.burstiness import burstiness
     from inference_econ.answers.load import sweep, usual_service
     from inference_econ.report.load import LoadPage
 
     layouts = options.offer(choices, options.requests(choices), speculation=proposals.speculation(choices))
-    targets = options.targets(choices)
+    targets, stream = options.targets(choices), {name: choices[name] for name in ("replicas", "arrival_scv")}
+    service, pick = usual_service(layouts, targets)
     with show.progress_bar(quiet=output.quiet) as progress:
-        points = sweep(
-            usual_service(layouts, targets),
-            rates,
-            targets=targets,
-            progress=progress,
-            **{name: choices[name] for name in ("replicas", "arrival_scv", "simulate")},
-        )
-    show.emit(LoadPage(points, targets), output)
+        points = sweep(service, rates, targets=targets, progress=progress, simulate=choices["simulate"], **stream)
+        bursts = burstiness(service, **stream)
+    show.emit(LoadPage(points, targets, bursts, pick), output)

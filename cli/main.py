@@ -26,14 +26,20 @@ from . import (
     prefix_cache,
     price,
     recommend,
+    renamed,
     sampling_rule,
     scenario,
     speculate,
     validate,
 )
+from .help import COMPLETION, Group
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=Group,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=COMPLETION,
+)
 @click.version_option(package_name="inference-econ", message="%(version)s")
 def app() -> None:
     """Predict what it costs, and how fast it goes, to serve language models.
@@ -91,7 +97,11 @@ def run() -> None:
             warnings.simplefilter("error", RuntimeWarning)
             code = app(standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        gone = renamed.no_such_option(error) if isinstance(error, click.NoSuchOption) else None
+        if gone is None:
+            error.show()
+        else:
+            click.echo(f"Error: {gone}", err=True)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)

@@ -4,121 +4,53 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 import click
 
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Dtype
-from inference_econ.report.files import ending_of
 
 from . import prices
-from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, TPOT, TTFT, Name, Number
+from .decorators import Choices as Choices
+from .decorators import apply as apply
+from .degrees import degrees as degrees
+from .degrees import instance_gpus as instance_gpus
+from .degrees import largest as largest
+from .degrees import layout as layout
+from .degrees import open_degrees as open_degrees
+from .degrees import pins as pins
+from .degrees import pipeline as pipeline
+from .degrees import space as space
+from .help import FORMAT
+from .lengths import context_or_lengths as context_or_lengths
+from .lengths import lengths as lengths
+from .lengths import mean_lengths as mean_lengths
+from .lengths import mean_traffic as mean_traffic
+from .lengths import requests as requests
+from .lengths import shared_prefix as shared_prefix
+from .outputs import Output as Output
+from .outputs import check_apart as check_apart
+from .outputs import form as form
+from .outputs import output as output
+from .outputs import picture as picture
+from .parameters import CONFIDENCE, COUNT, E2E, POSITIVE, TPOT, TTFT, Name, Number
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
-    from inference_econ.answers.recommend import Targets
-    from inference_econ.engine import Pins, Setup, Space, Speculation
+    from inference_econ.answers.promises import Targets
+    from inference_econ.engine import Setup, Speculation
     from inference_econ.inputs import Requests
     from inference_econ.serving import Services
 
-F = TypeVar("F", bound=Callable[..., Any])
 Answer = TypeVar("Answer")
-#: The options that a command was given, by their names in Python.
-Choices = Mapping[str, Any]
-
-#: Lengths of requests where none are given [tokens].
-DEFAULT_ISL, DEFAULT_OSL = 2000, 500
 
 DTYPES: tuple[str, ...] = get_args(Dtype)
+#: An option that takes one of them; the help lists them once, below all options.
+number_format = functools.partial(click.option, type=click.Choice(DTYPES), metavar=FORMAT)
 
-
-def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator, listed in their order."""
-
-    def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-class Output(NamedTuple):
-    """Where an answer goes, and in which form."""
-
-    form: str
-    """``table``, ``json``, ``csv`` or ``markdown``."""
-    path: str | None = None
-    """File to write instead of printing."""
-    picture: str | None = None
-    """File to draw to."""
-    quiet: bool = False
-    """Without progress bar, drawings of characters and remarks."""
-
-
-#: Forms of results, by how names of files end; text may be of any form.
-_FORMS = {".csv": "csv", ".json": "json", ".md": "markdown"}
-_TEXT = ".txt"
-
-
-def _as_output(command: F) -> F:
-    """A command that takes its :class:`Output` in one piece; a file's name asks for a form, unless one is given."""
-
-    @functools.wraps(command)
-    def run(
-        *arguments: Any, form: str, quiet: bool, output: str | None = None, plot: str | None = None, **choices: Any
-    ) -> Any:
-        source = click.get_current_context().get_parameter_source("form")
-        if output is not None:
-            form = _written_form(output, None if source is click.core.ParameterSource.DEFAULT else form)
-        if output is not None and plot is not None and Path(output).resolve() == Path(plot).resolve():
-            raise InputError(f"-o {output} and --plot {plot} are the same file; give two names")
-        return command(*arguments, output=Output(form, output, plot, quiet), **choices)
-
-    return cast("F", run)
-
-
-def _written_form(path: str, form: str | None) -> str:
-    """The form of a file: as its name ends, or as is asked for.
-
-    Raises
-    ------
-    InputError
-        If the name ends like another form, or like none and no form is asked for.
-    """
-    ending = ending_of(path)
-    by_name = _FORMS.get(ending)
-    if form is not None and by_name not in (None, form):
-        raise InputError(f"{path}: --format {form} contradicts {ending}, which is {by_name}; change one of them")
-    if form is None and by_name is None and ending not in ("", _TEXT):
-        raise InputError(
-            f"{path}: results are written as {', '.join(_FORMS)} and {_TEXT} (a table); end the name so, or give "
-            "--format"
-        )
-    return form or by_name or "table"
-
-
-def form(text: str, default: str | bool = True) -> Callable[[F], F]:
-    """How a result is printed; ``default`` is what the help says of it if that is not always the table."""
-    forms = click.Choice(["table", "json", "csv", "markdown"])
-    return click.option("--format", "form", type=forms, default="table", show_default=default, help=text)
-
-
-def picture(text: str = "Write a picture: .svg, .png or .pdf.") -> Callable[[F], F]:
-    """A picture of the answer; its path becomes part of the :class:`Output`."""
-    return click.option("--plot", type=PICTURE, help=text)
-
-
-output = apply(
-    form("How to print the result.", "as the name after -o ends: .json, .csv, .md; else table"),
-    click.option("-o", "--output", type=PLACE, help="Write the result to a file instead."),
-    click.option("--quiet", is_flag=True, help="No progress bar, drawing or remarks."),
-    _as_output,
-)
 
 #: What the result files of load generators do not say of the server.
 deployment = apply(
@@ -135,9 +67,9 @@ deployment = apply(
 
 #: How it is served: formats, price, assumptions and what-ifs.
 manner = apply(
-    click.option("--weights", type=click.Choice(DTYPES), help="Number format of the weights; by default as published."),
-    click.option("--activations", type=click.Choice(DTYPES), help="Of what operators exchange; by default 16-bit."),
-    click.option("--kv", type=click.Choice(DTYPES), help="Of the KV cache; as activations by default."),
+    number_format("--weights", help="Number format of the weights; by default as published."),
+    number_format("--activations", help="Of what operators exchange; by default 16-bit."),
+    number_format("--kv", help="Of the KV cache; as activations by default."),
     prices.option,
     click.option(
         "--engine",
@@ -173,68 +105,26 @@ domain = click.option(
     help="What-if: accelerators that share the fast link; the same as --set hardware.link_domain=N.",
 )
 
-redundant_experts = click.option(
-    "--redundant-experts",
-    type=click.IntRange(0, 100_000),
-    help="Copies of popular experts beside all of them; as few as ranks need by default.",
-)
-context_ranks = click.option("--dcp", type=COUNT, help="Attention ranks that split a sequence's cache by tokens [1].")
-
-#: Lengths, search and pinned degrees of a frontier of decode steps.
+#: Lengths, search and pinned degrees of a frontier.
 workload = apply(
-    click.option("--context", type=NON_NEGATIVE, help="Cached tokens per sequence; instead of --isl and --osl."),
-    click.option("--isl", type=NON_NEGATIVE, help="Input tokens of a request [default: 2000]."),
-    click.option("--osl", type=POSITIVE, help="Output tokens of a request [default: 500]."),
+    mean_lengths,
     click.option(
         "--grid",
         type=click.Choice(["whole", "paper"]),
         default="whole",
         show_default=True,
-        help="Whole-number deployments, or the published study's logarithmic grid.",
+        help="Whole-number deployments, or the published study's logarithmic grid, of decode steps alone.",
     ),
-    click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Try pipeline parallelism."),
     click.option(
         "--max-throughput",
         "max_tokens_per_second",
         type=POSITIVE,
-        help="Demand: total tokens/s that can be sold.",
+        help="With --decode-only: demand, total tokens/s that can be sold.",
     ),
-    click.option("--max-accelerators", type=POSITIVE, help="Largest instance [default: 64, or 4 x the smallest]."),
-    click.option("--tp", type=COUNT, help="Pin: accelerators that share attention."),
-    click.option("--dp", type=COUNT, help="Pin: groups of them in a pipeline stage."),
-    click.option("--pp", type=COUNT, help="Pin: pipeline stages."),
-    click.option("--ep", type=COUNT, help="Pin: expert-parallel ranks of a stage."),
-    redundant_experts,
-    context_ranks,
-    click.option("--batch", type=POSITIVE, help="Pin: sequences decoded together by an instance."),
-    click.option("--accelerators", type=POSITIVE, help="Pin: size of an instance."),
-)
-
-#: One layout, for commands that look at a single deployment.
-degrees = apply(
-    click.option("--tp", type=COUNT, default=1, show_default=True, help="Accelerators that share attention."),
-    click.option("--dp", type=COUNT, default=1, show_default=True, help="Groups of them in a pipeline stage."),
-    click.option("--pp", type=COUNT, default=1, show_default=True, help="Pipeline stages."),
-    click.option("--ep", type=COUNT, help="Expert-parallel ranks of a stage; as many as possible by default."),
-    redundant_experts,
-    context_ranks,
-)
-
-shared_prefix = click.option(
-    "--shared-prefix",
-    type=NON_NEGATIVE,
-    default=0,
-    help="Tokens that all prompts begin with, held once and not per request.",
-)
-
-#: Requests of a service; see :func:`requests`.
-lengths = apply(
-    click.option(
-        "--isl", default="2000", show_default=True, help="Prompt tokens: 2000, uniform:800:1000, lognormal:2000:0.5."
-    ),
-    click.option("--osl", default="500", show_default=True, help="Output tokens, in the same forms."),
-    click.option("--cached", type=NON_NEGATIVE, default=0, help="Prompt tokens found in the prefix cache."),
-    shared_prefix,
+    largest,
+    open_degrees,
+    click.option("--batch", type=POSITIVE, help="Pin, with --decode-only: sequences decoded together by an instance."),
+    click.option("--instance-gpus", type=POSITIVE, help="GPUs of one instance, in all layouts of that size."),
 )
 
 burstiness = click.option(
@@ -245,6 +135,12 @@ burstiness = click.option(
 promises = apply(
     click.option("--ttft", type=TTFT, help="Promise: time to first token, in milliseconds, or for example '2 s'."),
     click.option("--tpot", type=TPOT, help="Promise: time per output token, in milliseconds, or for example '30 ms'."),
+    click.option("--e2e", type=E2E, help="Promise: time to the last token, in milliseconds, or for example '10 s'."),
+    click.option(
+        "--confidence",
+        type=CONFIDENCE,
+        help="Keep each promise with this probability, for example 80: plan with the errors of predictions.",
+    ),
 )
 
 #: What an engine is told about its batches; see :func:`offer`.
@@ -277,24 +173,6 @@ traffic = apply(
         "--percentile", type=click.Choice(["mean", "p50", "p90", "p99"]), default="p90", help="Of the promises [p90]."
     ),
 )
-
-#: Which instances a service may consist of.
-largest = apply(
-    click.option("--max-accelerators", type=POSITIVE, help="Largest instance [64, or 4 x the smallest]."),
-    click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Try pipeline parallelism."),
-)
-
-layout = apply(
-    click.option("--tp", type=COUNT, help="Accelerators that share attention; all are tried by default."),
-    click.option("--dp", type=COUNT, help="Groups of them in a pipeline stage."),
-    click.option("--pp", type=COUNT, help="Pipeline stages."),
-    click.option("--ep", type=COUNT, help="Expert-parallel ranks of a stage."),
-    redundant_experts,
-    context_ranks,
-    click.option("--accelerators", type=COUNT, help="Size of an instance."),
-    largest,
-)
-
 
 #: Options that say how large a fleet is.
 _SIZES = ("request_rate", "throughput", "gpus", "budget")
@@ -373,50 +251,13 @@ def among_startable(choices: Choices, answer: Callable[[Choices], Answer]) -> An
         return None
 
 
-def context_or_lengths(choices: Choices) -> dict[str, float]:
-    """The context that is given, or the lengths of requests [tokens].
-
-    Raises
-    ------
-    InputError
-        If both are given.
-    """
-    context, isl, osl = (choices[name] for name in ("context", "isl", "osl"))
-    if context is not None and (isl is not None or osl is not None):
-        raise InputError("give either --context, or --isl and --osl, not both")
-    if context is not None:
-        return {"context": context}
-    return {"isl": DEFAULT_ISL if isl is None else isl, "osl": DEFAULT_OSL if osl is None else osl}
-
-
-def pins(choices: Choices) -> Pins:
-    """The degrees that are fixed, as far as a command has options for them."""
-    from inference_econ.engine import Pins
-
-    return Pins(**{name: choices.get(name) for name in ("tp", "dp", "pp", "ep", "dcp", "batch", "accelerators")})
-
-
-def space(choices: Choices) -> Space:
-    """Which instances the options of a command allow."""
-    from inference_econ.engine import Space
-
-    return Space(pins(choices), choices["max_accelerators"], choices["pipeline"], choices.get("grid", "whole"))
-
-
-def requests(choices: Choices, **lengths: object) -> Requests:
-    """The requests of :data:`lengths`, or those of other lengths."""
-    from inference_econ.inputs import Requests
-
-    named = lengths or {name: choices[name] for name in ("isl", "osl", "cached", "shared_prefix")}
-    return Requests.build(named, origin="command line")
-
-
 def targets(choices: Choices) -> Targets:
     """The promises of :data:`promises`; what is not given is not promised."""
-    from inference_econ.answers.recommend import Targets
+    from inference_econ.answers.promises import Targets
 
-    percentile = {"percentile": choices["percentile"]} if "percentile" in choices else {}
-    return Targets(choices["ttft"] or math.inf, choices["tpot"] or math.inf, **percentile)
+    named = {name: choices[name] for name in ("percentile", "confidence") if name in choices}
+    ttft, tpot, e2e = (choices[name] or math.inf for name in ("ttft", "tpot", "e2e"))
+    return Targets(ttft, tpot, e2e_seconds=e2e, **named)
 
 
 def request_rate(choices: Choices, requests: Requests) -> float | None:

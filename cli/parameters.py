@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from inference_econ.inputs import catalog
 from inference_econ.report.files import check_picture, check_place
@@ -46,6 +47,12 @@ class Name(click.ParamType[str]):
         self.kind: catalog.Kind = kind
         self.name = "NAME|PATH"
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Names that begin so, for the shell; files where none does."""
+        del ctx, param
+        names = [CompletionItem(name) for name in catalog.names(self.kind) if name.startswith(incomplete)]
+        return names or [CompletionItem(incomplete, type="file")]
+
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The catalogue's name of it, or the path; what it was taken for is said beside the answer."""
         del param
@@ -57,6 +64,10 @@ class Name(click.ParamType[str]):
 
 class Number(click.FloatRange):
     """A finite number in a range, that results can be calculated with."""
+
+    def _describe_range(self) -> str:
+        """Its limits in the help: without any, click writes ``x<=None``."""
+        return "" if self.min is None and self.max is None else super()._describe_range()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number."""
@@ -80,6 +91,21 @@ class Count(click.IntRange):
         if number > _MOST:
             self.fail(f"{_shortened(str(value))} is too large; at most {_MOST:,} are possible.", param, ctx)
         return number
+
+
+class Degree(click.ParamType[int | str]):
+    """A whole number from 1, or ``any`` for all that can be."""
+
+    name = "N|any"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """The number, or the word."""
+        if str(value).strip().lower() == "any":
+            return "any"
+        try:
+            return COUNT.convert(value, param, ctx)
+        except click.BadParameter as error:
+            self.fail(f"{error.message.rstrip('.')}; or write 'any' to try all.", param, ctx)
 
 
 def _meant(number: float) -> bool:
@@ -190,12 +216,37 @@ class Rates(click.ParamType[tuple[float, ...]]):
         return rates
 
 
+class Confidence(click.ParamType[float]):
+    """The probability that a promise is kept: ``80``, ``80 %`` or ``0.8``."""
+
+    name = "PERCENT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The probability [1]."""
+        from inference_econ.engine import check_confidence
+        from inference_econ.errors import InputError
+
+        text = str(value).strip()
+        number = _bare(text.removesuffix("%"))
+        if number is None or not math.isfinite(number):
+            self.fail(f"{value!r} is no probability; write for example 80.", param, ctx)
+        share = number if number <= 1.0 and not text.endswith("%") else number / 100.0
+        try:
+            check_confidence(share)
+        except InputError as error:
+            self.fail(f"{str(error).removeprefix('confidence: ')}.", param, ctx)
+        return share
+
+
 PLACE = Place()
 PICTURE = Picture()
 POSITIVE = Number(min=0, min_open=True)
 NON_NEGATIVE = Number(min=0)
 PROBABILITY = Number(min=0, max=1)
 COUNT = Count()
+DEGREE = Degree()
 TIME = Time()
 TTFT = Latency(least_milliseconds=10, most_seconds=600)
+E2E = Latency(least_milliseconds=100, most_seconds=36_000)
+CONFIDENCE = Confidence()
 TPOT = Latency(least_milliseconds=1, most_seconds=2)

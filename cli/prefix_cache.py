@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inference_econ.errors import InputError
+from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
 
 from . import options, show
+from .help import Command, example
 from .parameters import COUNT, NON_NEGATIVE, POSITIVE, PROBABILITY, TIME
 
 if TYPE_CHECKING:
     from inference_econ.answers.conversations import Conversation, Routing
 
-#: A prompt where nothing is said of it [tokens], and the share of it that was seen before [1].
-_ISL, _HIT_RATE = 4000.0, 0.75
+#: Share of a prompt that was seen before, where nothing is said of it [1].
+_HIT_RATE = 0.75
 
 
-@click.command()
+@click.command(cls=Command, epilog=example("inference-econ cache llama_3_70b h100_sxm --tp 8 --isl 4000"))
 @options.subject
-@click.option("--isl", type=POSITIVE, help="Prompt tokens [default: 4000].")
+@click.option("--isl", type=POSITIVE, help=f"Prompt tokens [default: {DEFAULT_ISL}].")
 @click.option("--hit-rate", type=PROBABILITY, help="Share of them that was seen before [default: 0.75].")
-@click.option("--osl", type=POSITIVE, default=500, show_default=True, help="Tokens of an answer.")
+@click.option("--osl", type=POSITIVE, default=DEFAULT_OSL, show_default=True, help="Tokens of an answer.")
 @click.option("--turns", type=POSITIVE, help="Questions of a conversation, instead of --isl and --hit-rate.")
 @click.option("--user-tokens", type=POSITIVE, default=300, show_default=True, help="Of a question.")
 @click.option("--system-tokens", type=NON_NEGATIVE, default=0, show_default=True, help="Equal for all users.")
@@ -37,7 +39,7 @@ _ISL, _HIT_RATE = 4000.0, 0.75
 )
 @click.option("--request-rate", type=POSITIVE, help="Requests/s at an instance [80 % of what it completes uncached].")
 @click.option("--tier", "tiers", multiple=True, metavar="NAME|PATH", help="dram, ssd or a file (repeat) [all].")
-@options.layout
+@options.degrees
 @options.picture()
 @options.output
 def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> None:
@@ -53,7 +55,8 @@ def cache(tiers: tuple[str, ...], output: options.Output, **choices: Any) -> Non
 
     conversation = _conversation(choices)
     isl, hit_rate = (
-        usual if choices[name] is None else choices[name] for name, usual in (("isl", _ISL), ("hit_rate", _HIT_RATE))
+        usual if choices[name] is None else choices[name]
+        for name, usual in (("isl", DEFAULT_ISL), ("hit_rate", _HIT_RATE))
     )
     tokens, prefix = prompt(isl, hit_rate, conversation=conversation)
     offloading = offload(

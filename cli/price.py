@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from inference_econ.errors import InputError
 
 from . import options, proposals, show
+from .help import Command, example
 from .parameters import COUNT
 
+if TYPE_CHECKING:
+    from inference_econ.answers.picks import Pick
 
-@click.command()
+
+@click.command(cls=Command, epilog=example("inference-econ price llama_3_70b h100_sxm --request-rate 5 --weights fp8"))
 @options.subject
 @options.traffic
 @options.rent
@@ -24,6 +28,7 @@ from .parameters import COUNT
 @click.option(
     "--api-prices", help="Compare: dollars per million tokens, for example input=0.6,cached_input=0.1,output=0.6."
 )
+@options.picture("Write a picture of how the bill is shared: .svg, .png or .pdf.")
 @options.output
 def price(api_prices: str | None, output: options.Output, **choices: Any) -> None:
     """Dollars per million input, cached input and output tokens at a traffic.
@@ -33,18 +38,28 @@ def price(api_prices: str | None, output: options.Output, **choices: Any) -> Non
     from inference_econ.answers.price import price
     from inference_econ.report.price import PricePage
 
-    requests = options.requests(choices)
+    requests, targets = options.requests(choices), options.targets(choices)
     layouts = options.offer(choices, requests, speculation=proposals.speculation(choices))
     with show.progress_bar(quiet=output.quiet) as progress:
         sheet = price(
             layouts,
             options.request_rate(choices, requests),
-            targets=options.targets(choices),
+            targets=targets,
             replicas=choices["replicas"],
             arrival_scv=choices["arrival_scv"],
             progress=progress,
         )
-    show.emit(PricePage(sheet, _api_prices(api_prices)), output)
+    show.emit(PricePage(sheet, _api_prices(api_prices), targets, _pick(choices, len(layouts))), output)
+
+
+def _pick(choices: options.Choices, layouts: int) -> Pick:
+    """How the layout was chosen."""
+    from inference_econ.answers.picks import Pick
+
+    some = "" if choices["replicas"] is None else f" of {choices['replicas']} instances"
+    promised = any(choices[name] is not None for name in ("ttft", "tpot", "e2e"))
+    kept = " and keeps the promises" if promised else ""
+    return Pick(f"the cheapest fleet{some} that serves this rate{kept}", layouts)
 
 
 def _api_prices(text: str | None) -> dict[str, float] | None:

@@ -1,4 +1,4 @@
-"""Prices on the command line: a number, a kind of those that files list, or either by chip."""
+"""Prices on the command line: USD per GPU or node, a kind of those that files list, or either by chip."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inference_econ.inputs import catalog
 
 from .parameters import POSITIVE
 
-#: USD per accelerator and hour, or a kind of price.
+#: USD per accelerator and hour; or a kind of price, or USD per node, in words.
 Rate = float | str
 Prices = Rate | Mapping[str, Rate] | None
 
@@ -56,13 +56,20 @@ def of_chips(price: Prices, chips: Sequence[str]) -> Prices:
             if chip not in chips:
                 raise InputError(f"--price {chip}=...: {chip!r} is not among the hardware: {', '.join(chips)}")
         return price
-    if len(chips) > 1 and isinstance(price, (int, float)):
+    if len(chips) > 1 and price is not None and _is_amount(price):
         pairs = " ".join(f"--price {chip}=USD" for chip in chips)
+        amount = price if isinstance(price, str) else f"{price:g}"
         raise InputError(
-            f"--price {price:g} is a price of one kind of hardware; write {pairs}, or a kind of price for all, for "
+            f"--price {amount} is a price of one kind of hardware; write {pairs}, or a kind of price for all, for "
             "example --price on_demand"
         )
     return _common_kind(chips) if price is None and len(chips) > 1 else price
+
+
+def _is_amount(price: Rate) -> bool:
+    from inference_econ.inputs import prices
+
+    return not isinstance(price, str) or prices.is_amount(price)
 
 
 def _common_kind(chips: Sequence[str]) -> str | None:
@@ -78,7 +85,7 @@ def _rate(text: str, param: click.Parameter | None, ctx: click.Context | None) -
         from inference_econ.inputs import prices
 
         try:
-            return prices.checked_kind(text)
+            return prices.checked(text)
         except InputError as error:
             raise click.BadParameter(f"{error}.", param=param, ctx=ctx) from error
     return POSITIVE.convert(text, param, ctx)
@@ -88,7 +95,7 @@ option = click.option(
     "--price",
     multiple=True,
     callback=parsed,
-    metavar="[HARDWARE=]USD|KIND",
-    help="USD per accelerator and hour, or a kind that files list: on_demand, reserved, spot, index; by chip where "
-    "there are several (repeat). By default the first of the file.",
+    metavar="[HARDWARE=]USD[/node]|KIND",
+    help="USD per GPU-hour, 23.60/node of a whole node, or a kind: on_demand, reserved, index, spot (those that files "
+    "list), owned; by chip where there are several (repeat). By default a dated, verified one, of one kind for all.",
 )

@@ -20,7 +20,7 @@ proposer = options.apply(
     click.option("--mtp", is_flag=True, help="Propose with the target's multi-token-prediction layers."),
     click.option("--eagle", is_flag=True, help="Propose with an EAGLE head: one more layer of the target."),
     click.option("--ngram", is_flag=True, help="Propose what followed the last tokens before, at no cost."),
-    click.option("--draft-weights", type=click.Choice(options.DTYPES), help="Format of the draft model or head."),
+    options.number_format("--draft-weights", help="Format of the draft model or head."),
     click.option(
         "--acceptance",
         metavar="P|P,P,...",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 #: Options that say where an answer goes, not what it is about.
-_SHOWN = ("form", "output", "quiet", "plot")
+_SHOWN = ("form", "as_json", "as_csv", "output", "quiet", "why", "plot")
 
 
 def asked() -> dict[str, object]:

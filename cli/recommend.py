@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options, prices, proposals, provenance, show
+from .help import Command, example
 from .parameters import Name
 
 if TYPE_CHECKING:
     from inference_econ.answers.recommend import Choice
 
 
-@click.command()
+@click.command(
+    cls=Command, epilog=example("inference-econ recommend llama_3_70b h100_sxm --request-rate 20 --ttft 500 --tpot 30")
+)
 @options.subject
 @options.traffic
 @options.means
@@ -25,13 +28,14 @@ if TYPE_CHECKING:
 @click.option("--choices", "most", type=click.IntRange(1, 50), default=5, show_default=True, help="How many to show.")
 @options.output
 def recommend(further: tuple[str, ...], most: int, output: options.Output, **choices: Any) -> None:
-    """The cheapest deployments that keep TTFT and TPOT at a request rate: GPUs, layout, instances, cost.
+    """The cheapest deployments that keep TTFT, TPOT and E2E at a request rate: GPUs, layout, instances, cost.
 
     With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
 
     With --gpus or --budget the other way round: the most traffic that so many chips, or so much money per hour, carry
     within the promises, aggregated and disaggregated.
     """
+    from inference_econ.answers.burstiness import burstiness_at
     from inference_econ.answers.recommend import recommend
     from inference_econ.report.recommend import RecommendationPage
 
@@ -55,4 +59,8 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
             return recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=progress)
 
         deployments, started = answer(choices), options.among_startable(choices, answer)
-    show.emit(RecommendationPage(deployments, targets, started[0] if started else None), output, provenance.asked())
+        best, scv = deployments[0], choices["arrival_scv"]
+        bursts = burstiness_at(best.service, best.load, replicas=best.replicas, arrival_scv=scv)
+    tried = sum(len(options.offer(choices, requests, chip, speculation)) for chip in chips)
+    page = RecommendationPage(deployments, targets, started[0] if started else None, tried, bursts)
+    show.emit(page, output, provenance.asked())

@@ -7,9 +7,14 @@ import click
 from inference_econ.errors import InputError
 
 from . import options, show
+from .help import Command, example
 
 
-@click.command("speculate-check")
+@click.command(
+    "speculate-check",
+    cls=Command,
+    epilog=example("inference-econ speculate-check --vocabulary 50 --draft-length 5 --rounds 200000"),
+)
 @click.argument("file", type=click.Path(), required=False)
 @click.option("--vocabulary", type=click.IntRange(2, 10_000), help="Tokens of random distributions [20].")
 @click.option("--draft-length", type=click.IntRange(1, 64), default=4, show_default=True, help="Proposals per round.")

@@ -55,7 +55,7 @@ def _part(saved: Answer, chosen: ChosenPart) -> Part:
 
     asked = saved.options
     degrees = {name: chosen.layout.get(name) for name in _DEGREES}
-    alone = {**asked, **degrees, "accelerators": None, "max_accelerators": None, "pipeline": True}
+    alone = {**asked, **degrees, "instance_gpus": None, "max_instance_gpus": None, "pipeline": True}
     requests = options.requests(asked, **_lengths(asked))
     speculation = proposals.speculation(asked) if "draft" in asked else None
     services = options.offer(alone, requests, _chip(saved, chosen.hardware), speculation)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from . import options, show
+from .help import Command, example
 from .parameters import PICTURE, Name
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def _page(name: str, *, quiet: bool) -> ScenarioPage:
         return ScenarioPage(scenario.run(name, progress=progress))
 
 
-@click.command()
+@click.command(cls=Command, epilog=example("inference-econ run examples/opening_question -o answer.json"))
 @click.argument("name", type=Name("scenarios"))
 @options.picture()
 @options.output
@@ -32,7 +33,7 @@ def run(name: str, output: options.Output) -> None:
     show.emit(_page(name, quiet=output.quiet), output)
 
 
-@click.command()
+@click.command(cls=Command, epilog=example("inference-econ table paper/table_4"))
 @click.argument("name", type=Name("scenarios"))
 @options.output
 def table(name: str, output: options.Output) -> None:
@@ -40,7 +41,7 @@ def table(name: str, output: options.Output) -> None:
     show.emit(_page(name, quiet=output.quiet), output)
 
 
-@click.command()
+@click.command(cls=Command, epilog=example("inference-econ figure paper/figure_6 -o figure_6.svg"))
 @click.argument("name", type=Name("scenarios"))
 @click.option("-o", "--output", "path", type=PICTURE, help="Picture to write (.svg, .png, .pdf) [default: NAME.svg].")
 @click.option("--quiet", is_flag=True, help="No progress bar or remarks.")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
     from .options import Output
 
 _BAR_AFTER_SECONDS = 1.0
-#: Characters of a line that a file or another program still takes [1].
-_WIDEST = 140
+#: Longest line of a text [characters].
+_TEXT_WIDTH = 100
+#: Characters of a line that a file takes, where a table wants so many.
+_FILE_WIDTH = 140
+#: Narrower terminals are written to as if they had so many characters.
+_NARROWEST = 60
 
 
 def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) -> None:
@@ -47,15 +52,15 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
     elif output.form == "csv":
         text = csv_text(page.frame())
         if output.path is not None and not output.quiet:
-            beside = _terminal_text(page.summary(), quiet=False)
+            beside = _terminal_text(page.summary(), output._replace(path=None))
     elif output.form == "markdown":
         text = page.markdown()
     else:
-        text = _terminal_text(page.blocks(), quiet=output.quiet)
+        text = _terminal_text(page.blocks(), output)
     if output.picture is not None:
         page.draw(output.picture)
     if beside:
-        click.echo(beside)
+        click.echo(beside, color=coloured())
     put(text, output.path, quiet=output.quiet)
     if output.picture is not None:
         remark(f"wrote {output.picture}", quiet=output.quiet)
@@ -65,7 +70,7 @@ def put(text: str, path: str | None, *, quiet: bool) -> None:
     """Print text, or write it to a file and say so."""
     if path is None:
         try:
-            click.echo(text, nl=not text.endswith("\n"))
+            click.echo(text, nl=not text.endswith("\n"), color=coloured())
         except BrokenPipeError:
             # The reader has gone, as `| head` does. What is left in the buffer must not be tried again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -82,59 +87,95 @@ def remark(text: str, *, quiet: bool) -> None:
         click.echo(text, err=True)
 
 
-def _terminal_text(blocks: Sequence[Block], *, quiet: bool) -> str:
-    """Tables, drawings and remarks for the terminal; only tables if it is to be quiet."""
-    from inference_econ.report.page import Bar, Remarks, Sketch
+def coloured() -> bool:
+    """Whether colours and bold letters are wanted: FORCE_COLOR, unless NO_COLOR; else on terminals that have them."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def _terminal_text(blocks: Sequence[Block], output: Output) -> str:
+    """Tables, drawings and remarks for the terminal; only tables if it is to be quiet.
+
+    A file has all columns, and all that is said of them.
+    """
+    from inference_econ.report.page import Bar, Headline, Remarks, Sketch
     from inference_econ.report.table import Table
 
-    texts = []
+    quiet, written = output.quiet, output.path is not None
+    everything = output.why or written
+    parts: list[str] = []
+    left_out: list[str] = []
     for block in blocks:
         match block:
             case Table():
-                texts.append(_table_text(block, quiet=quiet))
+                text, without = _table_text(block, _file_width(block) if written else _width())
+                left_out += without
+                notes = block.every_note if everything else block.notes
+                parts += [text, *(["\n".join(map(_wrapped, notes))] if notes and not quiet else [])]
+            case Headline():
+                parts.append("\n".join(map(_wrapped, block.lines)))
             case Sketch() if not quiet:
-                texts.append(_sketch_text(block))
+                parts.append(_sketch_text(block))
             case Bar() if not quiet:
-                texts.append(_bar_text(block.parts))
-            case Remarks() if not quiet:
-                texts.append("\n".join(f"- {line}" for line in block.lines))
-    return "\n".join(texts)
+                parts.append(_bar_text(block.parts))
+            case Remarks() if everything and not quiet:
+                parts.append("\n".join(_wrapped(f"- {line}", "  ") for line in block.lines))
+    more = not everything and any(
+        block.why if isinstance(block, Table) else isinstance(block, Remarks) for block in blocks
+    )
+    if not quiet and (more or left_out):
+        parts.append(_hint(left_out, more=more))
+    lines = "\n\n".join(part.rstrip("\n") for part in parts).splitlines()
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def _table_text(table: Table, *, quiet: bool) -> str:
-    """A table for the terminal."""
+def _hint(left_out: Sequence[str], *, more: bool) -> str:
+    """What more there is, and how to see it."""
+    columns = f"--csv: {', '.join(dict.fromkeys(left_out))} too" if left_out else ""
+    return _wrapped("; ".join(filter(None, ("--why: what this rests on" if more else "", columns))))
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    """A text in lines of whole words."""
+    width = min(_width(), _TEXT_WIDTH)
+    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _table_text(table: Table, width: int) -> tuple[str, list[str]]:
+    """A table for the terminal, and the columns that have no room there."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table as RichTable
+    from rich.text import Text
 
-    shown = RichTable(header_style="bold")
-    for index, column in enumerate(table.columns):
-        numeric = index > 0 and all(_starts_like_a_number(row[index]) for row in table.rows)
-        # A name that is broken in two cannot be copied.
-        shown.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=index == 0)
-    for row in table.rows:
+    from inference_econ.report.columns import GAP, fitted
+
+    columns, left_out = fitted(table, width)
+    shown = RichTable(box=SIMPLE_HEAD, header_style="bold", padding=(0, GAP - 1, 0, 0), show_edge=False, pad_edge=False)
+    for column in columns:
+        justify: Literal["left", "right"] = "right" if column.right else "left"
+        shown.add_column(Text(column.head, justify=justify), width=column.width, overflow="fold")
+    for row in zip(*(column.cells for column in columns), strict=True):
         shown.add_row(*row)
-    width = max(_width(), 60)
-    console = Console(width=max(width, _WIDEST), force_terminal=sys.stdout.isatty(), highlight=False, markup=False)
-    wanted = console.measure(shown).maximum
-    if width < wanted <= _WIDEST and not sys.stdout.isatty() and "COLUMNS" not in os.environ:
-        width = wanted  # nobody's terminal is in the way
-    elif width < wanted <= _WIDEST:
-        shown.box, shown.padding, shown.show_edge, shown.pad_edge = SIMPLE_HEAD, (0, 0, 0, 0), False, False
+    console = Console(width=width, force_terminal=coloured(), no_color=not coloured(), highlight=False, markup=False)
     with console.capture() as capture:
-        console.print(table.title, style="bold", width=width)
-        console.print(shown, width=width)
-        for note in () if quiet else table.notes:
-            console.print(note, width=width)
-    return capture.get()
+        if table.title:
+            console.print(_wrapped(table.title), style="bold")
+        console.print(shown, crop=False)
+    return capture.get(), left_out
 
 
-def _starts_like_a_number(text: str) -> bool:
-    return not text or text[0].isdigit() or text[0] in "$-+"
+def _file_width(table: Table) -> int:
+    """What a file takes for all columns of a table [characters]."""
+    from inference_econ.report.columns import least_width
+
+    return max(_FILE_WIDTH, least_width(table))
 
 
 def _width() -> int:
-    return shutil.get_terminal_size((118, 24)).columns
+    """Characters of a line of the terminal; of a usual one where there is none."""
+    return max(shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns, _NARROWEST)
 
 
 def _sketch_text(sketch: Sketch) -> str:
@@ -169,7 +210,7 @@ def _bar_text(parts: Mapping[str, float], width: int = 60) -> str:
         if cells:
             legend.append(f"{signs[index % len(signs)]} ", style=colours[index % len(colours)])
             legend.append(f"{name} {100 * value / total:.0f} %  ")
-    console = Console(width=_width(), force_terminal=sys.stdout.isatty(), highlight=False)
+    console = Console(width=_width(), force_terminal=coloured(), no_color=not coloured(), highlight=False)
     with console.capture() as capture:
         console.print(bar)
         console.print(legend)

@@ -9,9 +9,10 @@ import click
 from inference_econ.errors import InputError
 
 from . import options, proposals, show
+from .help import Command, example
 
 
-@click.command()
+@click.command(cls=Command, epilog=example("inference-econ speculate llama_3_70b h100_sxm --tp 8 --eagle"))
 @options.subject
 @options.domain
 @proposals.proposer

@@ -14,6 +14,7 @@ from inference_econ.errors import InputError
 from inference_econ.report.files import check_place
 
 from . import held_run, options, saved_services, show
+from .help import Command, example
 from .parameters import COUNT, PLACE
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _is_path(text: str) -> bool:
 
 
 #: Options that say which run is held to which deployment, and how that is shown.
-_HELD = ("datasets", "against", "choice", "form", "output", "quiet", "plot")
+_HELD = ("datasets", "against", "choice", "form", "as_json", "as_csv", "output", "quiet", "why", "plot")
 _LISTED = "\n".join(
     [
         *(f"  {name}: {description}" for name, description in validation.SERVERS.items()),
@@ -70,15 +71,15 @@ bench_serving, genai-perf or AIPerf (.json, with --hardware, --tp and so on); or
 not of servers, rows that replace it.
 
 With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md describes its columns.
-
-\b
-  inference-econ validate serving_points --by hardware,engine -o predictions.csv
-  inference-econ validate result.json --hardware h100_sxm --tp 8 --weights fp8
-  inference-econ validate result.json --against answer.json
 """
+_EXAMPLES = example(
+    "inference-econ validate serving_points --by hardware,engine -o predictions.csv",
+    "inference-econ validate result.json --hardware h100_sxm --tp 8 --weights fp8",
+    "inference-econ validate result.json --against answer.json",
+)
 
 
-@click.command(help=_HELP)
+@click.command(cls=Command, help=_HELP, epilog=_EXAMPLES)
 @click.argument("datasets", nargs=-1, metavar="[DATASET|FILE]...")
 @click.option(
     "--assumptions",

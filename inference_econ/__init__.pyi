@@ -1,18 +1,21 @@
 """The public names, each once: type checkers read them here, and :mod:`lazy_loader` loads them on first use."""
 
-from .answers.assess import Assessment as Assessment
 from .answers.assess import assess as assess
+from .answers.assessment import Assessment as Assessment
 from .answers.explain import Explanation as Explanation
 from .answers.explain import explain as explain
 from .answers.frontier import best_step_seconds as best_step_seconds
-from .answers.frontier import frontier as frontier
+from .answers.frontier import decode_frontier as decode_frontier
 from .answers.means import Means as Means
 from .answers.most_traffic import most_traffic as most_traffic
 from .answers.offer import offer as offer
 from .answers.operating_point import Observation as Observation
 from .answers.price import price as price
-from .answers.recommend import Targets as Targets
+from .answers.promises import Targets as Targets
 from .answers.recommend import recommend as recommend
+from .answers.serving_frontier import ServiceFrontier as ServiceFrontier
+from .answers.serving_frontier import ServicePoint as ServicePoint
+from .answers.serving_frontier import frontier as frontier
 from .engine.layouts.pins import Pins as Pins
 from .engine.layouts.space import Space as Space
 from .engine.proposals import Speculation as Speculation

@@ -40,9 +40,9 @@ def setup(model: Any, hardware: Any, context: float = 0.0, **settings: Any) -> i
 
 
 def frontier(model: Any, hardware: Any, traffic: ie.Traffic, **settings: Any) -> ie.Frontier:
-    """See :func:`inference_econ.frontier`."""
+    """Of decode steps alone, see :func:`inference_econ.decode_frontier`."""
     space = _space(settings)
-    return ie.frontier(_setup(model, hardware, settings, space.grid), traffic, space, **settings)
+    return ie.decode_frontier(_setup(model, hardware, settings, space.grid), traffic, space, **settings)
 
 
 def explain(model: Any, hardware: Any, **settings: Any) -> ie.Explanation:

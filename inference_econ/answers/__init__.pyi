@@ -1,6 +1,7 @@
 """What other packages may use; see ``__init__.py``."""
 
 from . import assess as assess
+from . import burstiness as burstiness
 from . import conversations as conversations
 from . import explain as explain
 from . import frontier as frontier

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from inference_econ._types import Array
+from inference_econ.search import Choosable
 
 
 class Saving(NamedTuple):
@@ -16,6 +17,11 @@ class Saving(NamedTuple):
     """Of the cost [1]; 0 if nothing is saved."""
     tokens_per_second: float
     """Where [tokens/s per user]."""
+
+
+def saved_by(bound: Choosable[Any], startable: Choosable[Any] | None) -> Saving | None:
+    """What a frontier of any layout saves over one of layouts that can be started, if there is one."""
+    return None if startable is None else most_saved(*startable.axes(), *bound.axes())
 
 
 def most_saved(speeds: Array, costs: Array, bound_speeds: Array, bound_costs: Array) -> Saving:

@@ -14,6 +14,7 @@ from inference_econ.engine import (
     Pins,
     Setup,
     StepCosts,
+    WholeLayouts,
     check_pins,
     evaluate,
     memory,
@@ -24,13 +25,13 @@ from inference_econ.engine.layouts import divisibility, plans
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
-from inference_econ.inputs import TensorLayout
+from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, TensorLayout, Traffic
 from inference_econ.search import no_room
 
 #: Larger degrees and batches are typing errors [1].
 _MOST = 1e9
-#: Context of a decode step if none is given [tokens].
-_CONTEXT = 2000.0
+#: What decode steps see if no context is given.
+_USUAL = Traffic(isl=DEFAULT_ISL, osl=DEFAULT_OSL)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -113,12 +114,6 @@ class Explanation(Shown):
         layouts = [recorded_key(self.layout)]
         return (Instances(self.setup, [self.accelerators], [self.batch], isl, layouts=layouts),)
 
-    @property
-    def title(self) -> str:
-        """Model and hardware in one line."""
-        phase = "decode" if self.prompt is None else "prefill"
-        return f"One {phase} step of {self.setup.model.name} on {self.accelerators:g} x {self.setup.hardware.name}"
-
 
 def explain(
     setup: Setup,
@@ -128,6 +123,7 @@ def explain(
     prompt: float | None = None,
     cut: TensorLayout = "1d",
     shared_prefix: float = 0.0,
+    spread: float = 0.0,
 ) -> Explanation:
     """Take one step of one deployment apart: of decode, or of prefill.
 
@@ -136,16 +132,19 @@ def explain(
     setup : Setup
         What is served, on what, how.
     pins : Pins
-        The deployment: degrees that are left open are 1, but experts are spread over as many ranks as possible, and the
-        batch is 1. A stage has tp * dp accelerators.
+        The deployment: degrees that are left open are 1, but experts are spread over the ranks that make the step
+        fastest, of those that an engine can start; the batch is 1. A stage has tp * dp accelerators.
     context : float, optional
-        Tokens in the cache of each sequence before the step [tokens]: 2000 for decode, none for prefill.
+        Tokens in the cache of each sequence before the step [tokens]: for decode those of the default lengths on
+        average, as in a frontier; none for prefill.
     prompt : float, optional
         Explain a prefill step that reads so many further tokens of each sequence [tokens].
     cut : {'1d', '2d'}
         How weight matrices are cut.
     shared_prefix : float
         Tokens of the context that all sequences have in common [tokens].
+    spread : float
+        Tokens that contexts are spread over while answers grow, where a context is given [tokens].
 
     Returns
     -------
@@ -170,16 +169,17 @@ def explain(
     if cut not in ("1d", "2d"):
         raise InputError(f"cut: got {cut!r}; allowed: 1d, 2d")
     if context is None:
-        context = _CONTEXT if prompt is None else 0.0
+        context, spread = (_USUAL.mean_context, _USUAL.spread) if prompt is None else (0.0, 0.0)
     check_pins(setup.model, pins)
-    served = replace(setup, context=context, shared_prefix=shared_prefix)
+    served = replace(setup, context=context, shared_prefix=shared_prefix, spread=spread)
     if not 0 <= shared_prefix <= context:
         raise InputError(
             f"the shared prefix must be a part of the context, from 0 to {context:g} tokens, got {shared_prefix:g}"
         )
-    deployment = _deployment(served, pins)
+    candidates = _deployments(served, pins)
     if prompt is not None:
-        deployment = replace(deployment, new_tokens=prompt, prefill=True)
+        candidates = replace(candidates, new_tokens=prompt, prefill=True)
+    deployment = _fastest(served, candidates, cut)
     _check_divisible(served, deployment, cut)
     served.check_startable(_pinned(deployment, pins), cut)
     needed, accelerators = served.memory(deployment), int(deployment.accelerators[0])
@@ -190,7 +190,9 @@ def explain(
     batch, dollars = float(deployment.batch[0]), None
     if served.price is not None:
         per_token = float(costs.seconds[0]) / (prompt or 1.0)
-        dollars = float(money.dollars_per_million_tokens(accelerators, per_token, batch, served.price))
+        dollars = float(
+            money.dollars_per_million_tokens(accelerators, per_token, batch, served.dollars_per_accelerator_hour)
+        )
     layout = served.layout_record(deployment, cut)
     rows = tuple(operator_costs(served, deployment, cut))
     held = served.memory_of_one_accelerator(deployment)
@@ -210,22 +212,26 @@ def _in_machines(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> fl
     return float(evaluate(apart, deployment, cut).seconds[0])
 
 
-def _deployment(setup: Setup, pins: Pins) -> plans.Plans:
-    tp, dp, pp, ep, batch = pins.tp or 1, pins.dp or 1, pins.pp or 1, pins.ep, pins.batch or 1.0
+def _deployments(setup: Setup, pins: Pins) -> plans.Plans:
+    """What is pinned, with experts over every number of ranks that divides them if that is open; shape (n,)."""
+    tp, dp, pp, batch = pins.tp or 1, pins.dp or 1, pins.pp or 1, pins.batch or 1.0
     if pins.accelerators is not None and pins.accelerators != tp * dp * pp:
         raise InputError(f"accelerators={pins.accelerators:g} contradicts tp={tp}, dp={dp}, pp={pp}")
-    spread = 1 if not plans.has_experts(setup.model) else ep
-    if spread is None:
-        experts = min(
-            block.feed_forward.experts for block in setup.model.blocks if block.feed_forward.kind == "experts"
-        )
-        stage = tp * dp
-        spread = max(ranks for ranks in range(1, min(stage, experts) + 1) if stage % ranks == experts % ranks == 0)
-    elif ep is not None and ep > 1 and not plans.has_experts(setup.model):
-        raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {ep}")
+    if pins.ep is not None and pins.ep > 1 and not plans.has_experts(setup.model):
+        raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {pins.ep}")
     one = np.ones(1)
-    dcp = float(pins.dcp or 1)
-    return plans.Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * spread, whole=True, dcp=dcp)
+    bare = plans.Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one)
+    layouts = WholeLayouts(pipeline=True, pins=Pins(tp, dp, pp, pins.ep, dcp=pins.dcp))
+    variants = layouts.variants(setup.model, setup.assumptions, bare)
+    return variants.at(np.nonzero(np.ones(variants.shape, dtype=bool)))
+
+
+def _fastest(setup: Setup, candidates: plans.Plans, cut: TensorLayout) -> plans.Plans:
+    """The fastest of n plans that can run, the last if none can; shape (1,)."""
+    codes = np.broadcast_to(setup.reasons(candidates, cut), candidates.shape)
+    seconds = np.where(codes == memory.FITS, evaluate(setup, candidates, cut).seconds, np.inf)
+    best = int(np.argmin(seconds)) if np.isfinite(seconds).any() else seconds.size - 1
+    return candidates.at((np.array([best]),))
 
 
 def _pinned(deployment: plans.Plans, pins: Pins) -> Pins:

@@ -1,4 +1,4 @@
-"""What nothing beats in both speed and cost, and the fastest step of each instance."""
+"""What nothing beats in both speed and cost of decode steps alone, and the fastest step of each instance."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Progress
-from inference_econ.engine import Pins, Setup, Space, Speculation, check_pins, has_experts, largest_sparsity, memory
+from inference_econ.answers.pinned import check_space, refuse_impossible
+from inference_econ.engine import Setup, Space, Speculation, largest_sparsity, memory
 from inference_econ.engine.layouts import grids
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Traffic
-from inference_econ.search import Frontier, Sampling, common_problems, compute
+from inference_econ.search import Frontier, Sampling, compute
 from inference_econ.search.fastest import fastest
 
 #: More accelerators and larger batches are typing errors [1].
@@ -22,7 +23,7 @@ _MOST = 1e12
 _LARGEST_INSTANCE = 2.0**18
 
 
-def frontier(
+def decode_frontier(
     setup: Setup,
     traffic: Traffic,
     space: Space | None = None,
@@ -31,7 +32,7 @@ def frontier(
     sampling: Sampling | None = None,
     progress: Progress | None = None,
 ) -> Frontier:
-    """The cost-speed frontier of a model on a chip (``inference_econ.frontier``).
+    """The cost-speed frontier of decode steps alone, without prefill (``inference_econ.decode_frontier``).
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ def frontier(
 
     Examples
     --------
-    >>> front = frontier(Setup.of("llama_3_8b", "h100_sxm"), Traffic(context=1000), Space(max_accelerators=2))
+    >>> front = decode_frontier(Setup.of("llama_3_8b", "h100_sxm"), Traffic(context=1000), Space(max_accelerators=2))
     >>> front.fastest().accelerators
     2.0
     """
@@ -87,8 +88,8 @@ def frontier(
             progress=progress,
         )
     except NothingFitsError:
-        if tried.grid == "whole" and tried.pins.given():
-            _refuse_impossible(served, tried)
+        if tried.grid == "whole":
+            refuse_impossible(served, tried)
         raise
 
 
@@ -134,35 +135,13 @@ def make_grid(setup: Setup, space: Space) -> grids.Grid:
 
 def _check_pins(setup: Setup, space: Space) -> None:
     """Refuse what can be seen without trying."""
-    pins, largest = space.pins, space.max_accelerators
-    if space.grid == "paper":
-        degrees = [name for name in pins.given() if name not in ("batch", "accelerators")]
-        if degrees:
-            raise InputError(
-                f"{degrees[0]} cannot be pinned on the study's grid, whose degrees are no whole numbers: "
-                "only batch and accelerators can; grid 'whole' takes all of them"
-            )
-    else:
-        pins.check_whole()
-        check_pins(setup.model, pins)
-        setup.check_startable(pins)
-    if pins.ep is not None and pins.ep > 1 and not has_experts(setup.model):
-        raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {pins.ep}")
-    if not space.pipeline and pins.pp is not None and pins.pp > 1:
-        raise InputError(f"pp={pins.pp} contradicts 'no pipeline': leave one of them out")
-    needed = pins.size or pins.chips
-    if largest is not None and needed > largest:
-        raise InputError(f"{pins.text}: {needed:g} accelerators are needed, and at most {largest:g} are allowed")
-
-
-def _refuse_impossible(setup: Setup, space: Space) -> None:
-    """Say so if what is pinned divides nothing, whatever the memory: each axis by itself, then all together."""
-    pinned = space.pins.given()
-    for some in (*({name: value} for name, value in pinned.items()), pinned):
-        alone = Pins(**some)  # type: ignore[arg-type]
-        problems = common_problems(setup, grids.whole_grid(1.0, pipeline=space.pipeline, pins=alone))
-        if problems:
-            raise InputError(f"{setup.model.name} cannot be laid out with {alone.text}: {problems[0]}")
+    degrees = [name for name in space.pins.given() if name not in ("batch", "accelerators")]
+    if space.grid == "paper" and degrees:
+        raise InputError(
+            f"{degrees[0]} cannot be pinned on the study's grid, whose degrees are no whole numbers: "
+            "only batch and accelerators can; grid 'whole' takes all of them"
+        )
+    check_space(setup, space)
 
 
 def best_step_seconds(

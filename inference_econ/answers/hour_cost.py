@@ -4,46 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from inference_econ.engine import pricing
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
-from inference_econ.inputs import HardwareSpec, catalog
-
-
-@dataclass(frozen=True, slots=True)
-class Ownership:
-    """On what terms an accelerator is owned.
-
-    Attributes
-    ----------
-    purchase_dollars : float
-        Price of one accelerator with its share of host and network [USD].
-    lifetime_years : float
-        Until it is worth nothing [years].
-    utilisation : float
-        Share of all hours in which it works [1].
-    board_watts : float or None
-        Power of the accelerator at work; by default that of its file [W].
-    host_watts : float
-        Power of its share of the host and network, drawn at all hours [W].
-    pue : float
-        Power of the whole building over that of the computers [1].
-    dollars_per_kwh : float
-        Price of electricity [USD per kWh].
-    yearly_operations : float
-        Yearly cost of running it as a share of the purchase price [1].
-    cost_of_capital : float
-        Yearly interest [1].
-    """
-
-    purchase_dollars: float
-    lifetime_years: float = 5.0
-    utilisation: float = 0.8
-    board_watts: float | None = None
-    host_watts: float = 300.0
-    pue: float = 1.2
-    dollars_per_kwh: float = 0.08
-    yearly_operations: float = 0.05
-    cost_of_capital: float = 0.08
+from inference_econ.inputs import HardwareSpec, Ownership, catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +18,10 @@ class HourCost:
     ----------
     hardware : HardwareSpec
         The accelerator.
-    ownership : Ownership
-        The terms.
+    purchase_dollars : float
+        Price of one with its share of host and network [USD].
+    terms : Ownership
+        How it is used and paid for.
     board_watts : float
         Power of the accelerator at work [W].
     parts : money.HourCost
@@ -63,20 +29,31 @@ class HourCost:
     """
 
     hardware: HardwareSpec
-    ownership: Ownership
+    purchase_dollars: float
+    terms: Ownership
     board_watts: float
     parts: money.HourCost
 
 
-def hour_cost(hardware: HardwareSpec | catalog.Name, ownership: Ownership) -> HourCost:
+def hour_cost(
+    hardware: HardwareSpec | catalog.Name,
+    purchase_dollars: float | None = None,
+    *,
+    board_watts: float | None = None,
+    terms: Ownership | None = None,
+) -> HourCost:
     """Build up the cost of an hour in which an owned accelerator works.
 
     Parameters
     ----------
     hardware : spec, name or path
         The accelerator.
-    ownership : Ownership
-        What is paid for it, and how it is used.
+    purchase_dollars : float, optional
+        Price of one with its share of host and network [USD]; by default that of its file.
+    board_watts : float, optional
+        Power at work [W]; by default that of its file.
+    terms : Ownership, optional
+        How it is used and paid for; by default as ``scenarios/assumptions/ownership`` has it.
 
     Returns
     -------
@@ -86,24 +63,24 @@ def hour_cost(hardware: HardwareSpec | catalog.Name, ownership: Ownership) -> Ho
     Raises
     ------
     InputError
-        If a number is impossible, or nobody says what the accelerator draws.
+        If a number is impossible, or nobody says what the accelerator draws or costs to buy.
 
     Examples
     --------
-    >>> cost = hour_cost("h100_sxm", Ownership(30e3))
+    >>> cost = hour_cost("h100_sxm", 30e3)
     >>> round(float(cost.parts.depreciation), 3)
     0.856
     """
     chip = hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware)
-    watts = chip.watts if ownership.board_watts is None else ownership.board_watts
-    if watts is None:
-        raise InputError(f"{chip.name} lists no watts; give --board-watts")
-    parts = money.accelerator_hour_cost(
-        ownership.purchase_dollars,
-        ownership.lifetime_years,
-        utilisation=ownership.utilisation,
-        power=money.Power(watts, ownership.host_watts, ownership.pue, ownership.dollars_per_kwh),
-        yearly_operations=ownership.yearly_operations,
-        cost_of_capital=ownership.cost_of_capital,
-    )
-    return HourCost(chip, ownership, float(watts), parts)
+    usual = catalog.ownership() if terms is None else terms
+    paid = _purchase(chip) if purchase_dollars is None else purchase_dollars
+    parts = pricing.hour_cost(chip, paid, usual, board_watts)
+    watts = chip.watts if board_watts is None else board_watts
+    assert watts is not None
+    return HourCost(chip, paid, usual, float(watts), parts)
+
+
+def _purchase(chip: HardwareSpec) -> float:
+    if chip.purchase is None:
+        raise InputError(f"{chip.name} lists no price of its purchase; give --purchase USD")
+    return chip.purchase.dollars_per_accelerator

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inference_econ.answers.chances import Chances, chances
+from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import Sheet, sheet
-from inference_econ.answers.recommend import Targets, promised_rates
+from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.errors import InputError
 from inference_econ.serving import Loaded, Service, Services, Trace, is_unproven, kept_share
 from inference_econ.serving.simulation import play
@@ -29,14 +31,18 @@ class LoadPoint:
     sheet : Sheet
         The load of an instance, the bill and what tokens cost.
     kept : float or None
-        Share of what is completed that keeps both promises [1]; None if nothing is promised.
+        Share of what is completed that keeps all promises [1], with their confidence if they have one; None if nothing
+        is promised.
     simulated : Trace or None
         The same load of one instance in the simulation, if it was played.
+    chances : Chances
+        Probabilities that promises hold at their percentile.
     """
 
     sheet: Sheet
     kept: float | None
     simulated: Trace | None
+    chances: Chances
 
     @property
     def load(self) -> Loaded:
@@ -55,7 +61,7 @@ class LoadPoint:
 
     @property
     def good_per_second(self) -> float | None:
-        """Requests that keep both promises [1/s]."""
+        """Requests that keep all promises [1/s]."""
         return None if self.kept is None else self.kept * self.completed_per_second
 
     @property
@@ -64,12 +70,15 @@ class LoadPoint:
         return self.sheet.dollars_per_million_output_tokens
 
 
-def usual_service(layouts: Services, targets: Targets) -> Service:
-    """The layout that completes most per dollar within some promises; without them if none keeps them."""
-    rates = promised_rates(layouts, targets)
+def usual_service(layouts: Services, targets: Targets) -> tuple[Service, Pick]:
+    """The layout that completes most per dollar within some promises (any, if none keeps them), and that rule."""
+    rates, kept = promised_rates(layouts, targets), ""
+    if min(targets.ttft_seconds, targets.tpot_seconds) < math.inf:
+        kept = " that keeps the promises" if rates.any() else ", as none keeps the promises"
     if not rates.any():
         rates = promised_rates(layouts, Targets())
-    return layouts.service(int(np.argmax(rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators))))
+    best = int(np.argmax(rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)))
+    return layouts.service(best), Pick(f"the cheapest per token when full{kept}", len(layouts))
 
 
 def sweep(
@@ -93,7 +102,7 @@ def sweep(
     replicas : int
         Instances that share the traffic evenly [1].
     targets : Targets, optional
-        Promises; their percentile does not count.
+        Promises; their percentile counts for their probability, not for the share that keeps them.
     arrival_scv : float
         Squared coefficient of variation of the times between arrivals [1].
     simulate : bool
@@ -120,24 +129,25 @@ def sweep(
     wrong = [rate for rate in requests_per_second if not 0 < rate < math.inf]
     if wrong:
         raise InputError(f"request rates must be positive, got {wrong[0]:g}")
-    promised = Targets() if targets is None else targets
-    anything = min(promised.ttft_seconds, promised.tpot_seconds) < math.inf
+    wanted = Targets() if targets is None else targets
+    promised = wanted.predicted(service)
     points = []
     for index, rate in enumerate(requests_per_second):
         if progress is not None:
             progress(index / len(requests_per_second), f"{rate:g} requests/s")
         each = rate / replicas
         kept = None
-        if anything:
+        if promised.given:
             kept = kept_share(
                 service,
                 each,
                 ttft_seconds=promised.ttft_seconds,
                 tpot_seconds=promised.tpot_seconds,
+                e2e_seconds=promised.e2e_seconds,
                 arrival_scv=arrival_scv,
             )
         bill = sheet(service, rate, replicas=replicas, arrival_scv=arrival_scv)
-        wanted = simulate or is_unproven(service, bill.load)
-        played = play.rehearse(service, each, arrival_scv=arrival_scv) if wanted else None
-        points.append(LoadPoint(bill, kept, played))
+        rehearsed = simulate or is_unproven(service, bill.load)
+        played = play.rehearse(service, each, arrival_scv=arrival_scv) if rehearsed else None
+        points.append(LoadPoint(bill, kept, played, chances(service, bill.load, wanted)))
     return points

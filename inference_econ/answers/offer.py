@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from inference_econ.engine import Pins, Setup, Space, Speculation, check_pins, memory, whole_grid
+from inference_econ.answers.pinned import check_space, refuse_impossible
+from inference_econ.engine import Pins, Setup, Space, Speculation, memory, whole_grid
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import Requests
-from inference_econ.serving import Services, every_service
+from inference_econ.search import why_nothing_fits
+from inference_econ.serving import Services, every_service, services
 
 
 def offer(
@@ -35,7 +37,8 @@ def offer(
     Raises
     ------
     InputError
-        If nobody knows the price, or a degree, number or speculation cannot be used.
+        If nobody knows the price, a degree, number or speculation cannot be used, or pinned degrees do not divide what
+        they must.
     NothingFitsError
         If no layout fits.
 
@@ -51,12 +54,10 @@ def offer(
         setup,
         context=requests.mean_context,
         spread=requests.spread,
-        price=setup.dollars_per_accelerator_hour,
+        price=setup.hour_price,
         shared_prefix=requests.shared_prefix,
     )
-    tried.pins.check_whole()
-    check_pins(served.model, tried.pins)
-    served.check_startable(tried.pins)
+    check_space(served, tried)
     usable = served.hardware.hbm_bytes * served.assumptions.capacity.usable_memory
     smallest = memory.weight_bytes(served.model, served.precision, served.assumptions.capacity.host_weights) / usable
     largest = None if tried.max_accelerators is None else int(tried.max_accelerators)
@@ -67,7 +68,13 @@ def offer(
             f"nothing fits: the weights of {served.model.name} ({served.precision.weights}) alone need "
             f"{math.ceil(smallest)} accelerators ({served.hardware.name}); {_allowed(tried.pins, largest)}"
         )
-    return every_service(served, requests, grid, speculation)
+    try:
+        return every_service(served, requests, grid, speculation)
+    except NothingFitsError:
+        refuse_impossible(served, tried)
+        if services.layouts(served, grid).accelerators.size:
+            raise
+        raise NothingFitsError(why_nothing_fits(served, grid, speculation=speculation)) from None
 
 
 def _allowed(pins: Pins, largest: int | None) -> str:

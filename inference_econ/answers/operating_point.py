@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inference_econ.engine import Setup, mfu
+from inference_econ.engine import Pins, Setup, mfu
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 
@@ -23,17 +23,19 @@ class OperatingPoint:
     Attributes
     ----------
     accelerators : int
-        Chips of the deployment [1].
+        All chips [1].
     tokens_per_second_per_user : float
         Speed [tokens/s].
     batch : float
-        Sequences served at the same time [1].
+        Sequences served at the same time by all of them [1]; of a service its requests in flight.
     throughput : float
-        Output tokens of the deployment [tokens/s].
+        Output tokens of all [tokens/s].
     mfu : float
         Useful arithmetic over the dense peak [1].
     dollars_per_million_output_tokens : float
         Cost [USD per 1e6 tokens].
+    instances : int
+        Equal instances that these chips are [1].
     """
 
     accelerators: int
@@ -42,6 +44,17 @@ class OperatingPoint:
     throughput: float
     mfu: float
     dollars_per_million_output_tokens: float
+    instances: int = 1
+
+    @property
+    def instance_accelerators(self) -> int:
+        """Chips of one instance [1]."""
+        return self.accelerators // self.instances
+
+    @property
+    def instance_batch(self) -> float:
+        """Sequences that one instance serves at the same time [1]."""
+        return self.batch / self.instances
 
     @property
     def seconds(self) -> float:
@@ -58,18 +71,20 @@ class Observation:
     tokens_per_second : float
         Speed of one user [tokens/s].
     accelerators : int
-        Chips of the deployment [1].
+        All chips of what was measured [1].
     utilization : float, optional
-        Useful arithmetic over the dense peak (MFU) [1].
+        Useful arithmetic over the dense peak (MFU) [1]: of output tokens, and of a service of its prompts too.
     batch : float, optional
-        Sequences served at the same time, on average [1].
+        Sequences served at the same time by all chips, on average [1]: of a service its requests in flight.
     throughput : float, optional
-        Output tokens of the deployment [tokens/s].
+        Output tokens of all chips [tokens/s].
+    instances : int
+        Equal instances that the chips are [1].
 
     Raises
     ------
     InputError
-        If not exactly one of the last three is given, or a number cannot be.
+        If not exactly one of utilization, batch and throughput is given, or a number cannot be.
     """
 
     tokens_per_second: float
@@ -77,6 +92,7 @@ class Observation:
     utilization: float | None = None
     batch: float | None = None
     throughput: float | None = None
+    instances: int = 1
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
@@ -89,6 +105,42 @@ class Observation:
         for name in ("tokens_per_second", *known):
             if not 0.0 < getattr(self, name) <= _MOST:
                 raise InputError(f"{name} must be positive and at most {_MOST:g}, got {getattr(self, name):g}")
+        if self.instances != 1 and (self.instances < 1 or self.accelerators % self.instances):
+            raise InputError(f"{self.accelerators} accelerators are no {self.instances} equal instances")
+
+    @property
+    def instance_accelerators(self) -> int:
+        """Chips of one instance [1]."""
+        return self.accelerators if self.instances == 1 else self.accelerators // self.instances
+
+    @property
+    def fullness(self) -> tuple[str, float]:
+        """What says how full the deployment is, and the number."""
+        return next((name, float(value)) for name in _FULLNESS if (value := getattr(self, name)) is not None)
+
+
+def instances_of(accelerators: int, pins: Pins) -> int:
+    """Equal instances that some chips are [1]: one, unless what is pinned decides the size.
+
+    Raises
+    ------
+    InputError
+        If they are no whole number of them.
+
+    Examples
+    --------
+    >>> instances_of(8, Pins(tp=4, pp=1, dp=1)), instances_of(8, Pins(tp=4))
+    (2, 1)
+    """
+    size = pins.size
+    if size is None:
+        return 1
+    if accelerators % size or accelerators < size:
+        raise InputError(
+            f"{accelerators} GPUs are no whole number of instances of {size:g} ({pins.text}); give all chips of what "
+            "was measured, and the degrees or the size of one instance"
+        )
+    return round(accelerators / size)
 
 
 def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
@@ -112,18 +164,21 @@ def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
         If less than one sequence would be served, or nobody knows the price.
     """
     accelerators, tokens_per_second = observed.accelerators, observed.tokens_per_second
-    name, value = next((name, float(value)) for name in _FULLNESS if (value := getattr(observed, name)) is not None)
+    name, value = observed.fullness
     one = float(mfu(setup, accelerators, 1.0, 1.0 / tokens_per_second))
     sequences = {"utilization": value / one, "batch": value, "throughput": value / tokens_per_second}[name]
-    if sequences < 1.0 - _ROUNDING:
+    least = observed.instances
+    if sequences < least * (1.0 - _ROUNDING):
+        each = " for every instance" if least > 1 else ""
         raise InputError(
             f"{name}={value:g} at {tokens_per_second:g} tokens/s per user on {accelerators} x {setup.hardware.name} "
-            f"means a batch of {sequences:.2g}, less than one sequence; a batch of 1 has a throughput of "
-            f"{tokens_per_second:g} tokens/s and a utilization of {one:.2g}"
+            f"means a batch of {sequences:.2g}, less than one sequence{each}; a batch of {least} has a throughput of "
+            f"{least * tokens_per_second:g} tokens/s and a utilization of {least * one:.2g}"
         )
     dollars = money.dollars_per_million_tokens(
         accelerators, 1.0 / tokens_per_second, sequences, setup.dollars_per_accelerator_hour
     )
+    throughput, useful = sequences * tokens_per_second, one * sequences
     return OperatingPoint(
-        accelerators, tokens_per_second, sequences, sequences * tokens_per_second, one * sequences, float(dollars)
+        accelerators, tokens_per_second, sequences, throughput, useful, float(dollars), observed.instances
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import Setup
-from inference_econ.inputs import ModelSpec, Source, SourcedSpec, catalog
+from inference_econ.inputs import ModelSpec, Source, SourcedSpec, catalog, prices
 from inference_econ.search import Frontier
 
 #: Fields that no prediction uses.
@@ -36,7 +37,7 @@ class UsedSource:
         }
 
 
-def sources(front: Frontier) -> tuple[UsedSource, ...]:
+def sources(front: Frontier | ServiceFrontier) -> tuple[UsedSource, ...]:
     """Every source that a frontier rests on."""
     draft = None if front.speculation is None else front.speculation.model
     return priced_sources(front.setup, draft)
@@ -44,17 +45,20 @@ def sources(front: Frontier) -> tuple[UsedSource, ...]:
 
 def priced_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
     """The sources of a setup and of its price."""
-    used, rate = list(setup_sources(setup, draft)), setup.dollars_per_accelerator_hour
-    for listed in setup.hardware.prices:
-        if listed.dollars_per_accelerator_hour == rate:
-            where = f"{listed.where} ({listed.kind}, {listed.date})"
-            source = Source(ref=listed.ref, where=where, kind="published")
-            used.append(UsedSource(f"hardware: {setup.hardware.name}", "prices", source))
-            break
-    else:
-        source = Source(ref="user", where=f"{rate:g} USD/h", kind="assumed")
-        used.append(UsedSource("price", "dollars_per_accelerator_hour", source))
-    return tuple(used)
+    return (*setup_sources(setup, draft), *_price_sources(setup))
+
+
+def _price_sources(setup: Setup) -> tuple[UsedSource, ...]:
+    """Who says what an accelerator costs."""
+    price, file = setup.hour_price, f"hardware: {setup.hardware.name}"
+    if price.kind == prices.GIVEN:
+        source = Source(ref="user", where=f"{price.dollars:g} USD/h", kind="assumed")
+        return (UsedSource("price", "dollars_per_accelerator_hour", source),)
+    if price.kind == prices.OWNED:
+        source = Source(ref=price.ref, where=f"{price.where}, {price.date}", kind="derived")
+        return (UsedSource(file, "purchase", source), *spec_sources("ownership", catalog.ownership()))
+    source = Source(ref=price.ref, where=f"{price.where} ({price.terms})", kind="published")
+    return (UsedSource(file, "prices", source),)
 
 
 def setup_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:

@@ -12,7 +12,17 @@ import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.offer import offer
-from inference_econ.engine import PROPOSERS, Instances, Pins, Setup, Space, Speculation, needed_memory, rounds
+from inference_econ.engine import (
+    PROPOSERS,
+    Instances,
+    Pins,
+    Setup,
+    Space,
+    Speculation,
+    layout_keys,
+    needed_memory,
+    rounds,
+)
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.formulas import speculation as formulas
@@ -98,7 +108,12 @@ class Speculated:
         """Both deployments at some of the requests in flight, those of :attr:`powers`."""
         requests, flights = self.plain.requests, self.powers
         sizes = [float(self.plain.accelerators)] * len(flights)
-        return (Instances(self.plain.setup, sizes, flights, requests.isl.mean, requests.osl.mean, speculates=True),)
+        layouts = layout_keys(self.plain.plans, self.plain.setup.assumptions.layout)
+        return (
+            Instances(
+                self.plain.setup, sizes, flights, requests.isl.mean, requests.osl.mean, speculates=True, layouts=layouts
+            ),
+        )  # fmt: skip
 
     @property
     def powers(self) -> list[float]:
@@ -127,7 +142,8 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     speculation : Speculation
         Who proposes tokens, and how often they are accepted.
     pins : Pins, optional
-        The layout; degrees that are left open are 1, but experts are spread over as many ranks as divide.
+        The layout; degrees that are left open are 1, but experts are spread over the ranks with which it completes
+        most, of those that an engine can start.
 
     Returns
     -------
@@ -147,8 +163,9 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     layout = Pins() if pins is None else pins
     pinned = replace(layout, tp=layout.tp or 1, dp=layout.dp or 1, pp=layout.pp or 1)
     layouts = offer(setup, requests, Space(pinned))
-    # The last has the most expert-parallel ranks.
-    plans, setup = layouts.plans.row(-1), layouts.setup
+    # They differ in expert-parallel ranks only, of which those count that complete most, as where no layout is pinned.
+    best = int(np.argmax(layouts.states.requests_per_second[:, -1]))
+    plans, setup = layouts.plans.row(best), layouts.setup
     slots = slots_of(setup, plans, speculation)
     if slots[0] < 1.0:
         needed = needed_memory(setup, plans, speculation)
@@ -158,7 +175,7 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
             f"{plans.accelerators[0]:g} x {setup.hardware.name}: {weigh / 1e9:.1f} GB of weights and "
             f"{cache / 1e9:.2f} GB of KV cache > {available / 1e9:.1f} GB"
         )
-    plain = services(setup, requests, plans, layouts.slots[[-1]], batches=_STATES).service(0)
+    plain = services(setup, requests, plans, layouts.slots[[best]], batches=_STATES).service(0)
     fast = services(setup, requests, plans, slots, batches=_STATES, speculation=speculation).service(0)
     powers = 2.0 ** np.arange(np.floor(np.log2(fast.slots)) + 1.0)
     concurrency = np.union1d(np.rint(np.geomspace(1.0, fast.slots, _STATES)), powers)

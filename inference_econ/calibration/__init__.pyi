@@ -1,6 +1,7 @@
 """What other packages may use; see ``__init__.py``."""
 
 from . import accuracy as accuracy
+from . import alike as alike
 from . import fit as fit
 from . import holdout as holdout
 from . import measurements as measurements

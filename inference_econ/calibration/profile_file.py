@@ -29,10 +29,11 @@ from inference_econ.calibration.subjects import (
     subject_of,
     version_of,
 )
-from inference_econ.engine import formats
+from inference_econ.engine import formats, has_experts
 from inference_econ.inputs import (
     LEVELS,
     Assumptions,
+    Axis,
     ErrorSpread,
     Quantity,
     Unlike,
@@ -198,6 +199,7 @@ def _calibration(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], date: str)
         "subjects": sorted(set(map(subject_of, fitted.rows))),
         "versions": sorted({version_of(row) for row in fitted.rows if row.engine_version}),
         "layouts": sorted(set(filter(None, map(layout_of, fitted.rows)))),
+        "parallel": parallel(fitted.rows),
         "left_out": _left_out(fitted, folds),
         "unseen": _unseen(fitted, folds),
         "undetermined": [name for name, why in zip(fitted.names, fitted.unknown, strict=True) if why],
@@ -205,6 +207,17 @@ def _calibration(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], date: str)
     }
     optional = ("versions", "layouts", "left_out", "unseen", "undetermined")
     return {name: part for name, part in parts.items() if part or name not in optional}
+
+
+def parallel(rows: Sequence[Measurement]) -> dict[Axis, list[str]]:
+    """Models whose instances were cut along each axis; without experts, groups are instances of their own."""
+    models: dict[Axis, set[str]] = {"dp": set(), "pp": set(), "ep": set()}
+    for row in rows:
+        model = catalog.model(row.model)
+        for axis, names in models.items():
+            if (getattr(row, axis) or 1) > 1 and (axis == "pp" or has_experts(model)):
+                names.add(model.name)
+    return {axis: sorted(names) for axis, names in models.items()}
 
 
 def _names(rows: Sequence[Measurement]) -> dict[str, list[str]]:
@@ -284,6 +297,7 @@ def _described(
     rows, parts = (count, len(groups)) if behind is None else (behind.rows, behind.groups)
     spread = {
         "rows": rows,
+        "own": None if behind is None else count,
         "groups": parts or None,
         "median": round(float(np.median(sizes)), 4),
         "p90": round(float(np.quantile(sizes, 0.9)), 4),

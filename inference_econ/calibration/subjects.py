@@ -11,7 +11,7 @@ from inference_econ.inputs import HardwareSpec, ModelSpec, catalog
 
 def subject_of(row: Measurement) -> str:
     """The :func:`subject_key` of a measurement."""
-    model, hardware = _specs(row.model, row.hardware)
+    model, hardware = specs(row.model, row.hardware)
     return subject_key(row.engine, hardware, model)
 
 
@@ -35,7 +35,7 @@ def layout_of(row: Measurement) -> str:
     if row.tp is None:
         return ""
     # Without experts, data parallelism means instances of their own.
-    groups = row.dp or 1 if has_experts(_specs(row.model, row.hardware)[0]) else 1
+    groups = row.dp or 1 if has_experts(specs(row.model, row.hardware)[0]) else 1
     return layout_key(row.tp, groups, row.pp or 1)
 
 
@@ -55,12 +55,12 @@ def measured_subject(row: Measurement) -> Subject:
     chips, each = instance_chips(row), requests_per_accelerator(row)
     together = None if chips is None or each is None else each * chips
     return Subject(
-        *_specs(row.model, row.hardware), row.weights, row.isl, row.osl, chips, together, row.engine or UNKNOWN,
+        *specs(row.model, row.hardware), row.weights, row.isl, row.osl, chips, together, row.engine or UNKNOWN,
         version=row.engine_version, layout=layout_of(row),
     )  # fmt: skip
 
 
 @cache
-def _specs(model: str, hardware: str) -> tuple[ModelSpec, HardwareSpec]:
+def specs(model: str, hardware: str) -> tuple[ModelSpec, HardwareSpec]:
     """The catalogue copies what it gives; measurements are many and only looked at."""
     return catalog.model(model), catalog.hardware(hardware)

@@ -1,12 +1,17 @@
 """What other packages may use; see ``__init__.py``."""
 
+from . import bounds as bounds
 from . import memory as memory
 from . import operator_costs as operator_costs
 from . import prefill as prefill
+from . import pricing as pricing
 from .cache import kv_bytes_per_sequence as kv_bytes_per_sequence
 from .collectives import Network as Network
 from .collectives import collective_floor as collective_floor
 from .collectives import collective_seconds as collective_seconds
+from .confidence import chance as chance
+from .confidence import check_confidence as check_confidence
+from .confidence import margin as margin
 from .layouts.checks import check_pins as check_pins
 from .layouts.degrees import layout_key as layout_key
 from .layouts.degrees import layout_keys as layout_keys
@@ -20,6 +25,7 @@ from .layouts.grids import WholeLayouts as WholeLayouts
 from .layouts.grids import paper_grid as paper_grid
 from .layouts.grids import whole_grid as whole_grid
 from .layouts.instances import node as node
+from .layouts.one_instance import instance_pins as instance_pins
 from .layouts.pins import Pins as Pins
 from .layouts.plans import DEPTH_TOLERANCE as DEPTH_TOLERANCE
 from .layouts.plans import Plans as Plans
@@ -76,3 +82,4 @@ from .uncertainty import interval as interval
 from .uncertainty import outside as outside
 from .uncertainty import reasons as reasons
 from .uncertainty import subject_key as subject_key
+from .uncertainty import unlike_layouts as unlike_layouts

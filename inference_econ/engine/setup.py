@@ -17,6 +17,7 @@ from inference_econ.engine.layouts.startable_pins import Started, check_startabl
 from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.table import Operator, OperatorKind
 from inference_econ.engine.operators.work import Work, decode_work
+from inference_econ.engine.pricing import hour_price
 from inference_econ.errors import InputError
 from inference_econ.formulas import renting
 from inference_econ.inputs import (
@@ -27,6 +28,7 @@ from inference_econ.inputs import (
     ExpertKernel,
     Free,
     HardwareSpec,
+    HourPrice,
     Mesh,
     ModelSpec,
     Precision,
@@ -37,7 +39,6 @@ from inference_econ.inputs import (
     check_cache_dtype,
     engines_for,
     math_unit,
-    prices,
     profiles,
     split_changes,
 )
@@ -78,8 +79,8 @@ class Setup:
         Tokens in the cache of each sequence [tokens].
     assumptions : Assumptions
         With the exceptions for the chip's family applied.
-    price : float or None
-        Of one accelerator [USD/h]; None if nobody knows it.
+    price : HourPrice, float or None
+        Of one accelerator [USD/h], with what is known of it; None if nobody knows it.
     spread : float
         Tokens that the contexts of sequences are spread over evenly around ``context``, from the prompt to the end of
         an answer; 0 where all are at ``context`` or nothing is known of them [tokens].
@@ -103,7 +104,7 @@ class Setup:
     precision: Precision
     context: float
     assumptions: Assumptions
-    price: float | None = None
+    price: HourPrice | float | None = None
     spread: float = 0.0
     shared_prefix: float = 0.0
     rent: Rent = "gpu"
@@ -119,10 +120,10 @@ class Setup:
             raise InputError(f"the context must be a number of tokens from 0 to {_MOST_TOKENS:g}, got {self.context:g}")
         if not 0 <= self.spread <= _MOST_TOKENS:
             raise InputError(f"the spread must be a number of tokens from 0 to {_MOST_TOKENS:g}, got {self.spread:g}")
-        if self.price is not None and not _LEAST_PRICE <= self.price <= _MOST_PRICE:
+        if self.price is not None and not _LEAST_PRICE <= self.dollars_per_accelerator_hour <= _MOST_PRICE:
             raise InputError(
                 f"the price must be a positive number of USD per hour, from {_LEAST_PRICE:g} to {_MOST_PRICE:g}, "
-                f"got {self.price:g}"
+                f"got {self.dollars_per_accelerator_hour:g}"
             )
         if self.rent == "node" and not self.hardware.rented_as:
             raise InputError(
@@ -165,8 +166,9 @@ class Setup:
             Opinions; by default the profile of the chip's generation
             (:func:`inference_econ.inputs.profiles.assumed`).
         price : float or str, optional
-            Of one accelerator [USD/h], or a kind (``on_demand``, ``spot``) of those that its file lists; by default the
-            first.
+            Of one accelerator [USD/h], of a node (``23.60/node``), or a kind (``on_demand``, ``spot``) of those that
+            its file lists; ``owned``: what an hour costs if the chip is bought. By default the best of the file, see
+            :func:`inference_econ.engine.pricing.hour_price`.
         context : float
             Tokens in the cache of each sequence, for what asks for single steps [tokens].
         changes : iterable of str
@@ -207,7 +209,7 @@ class Setup:
         # What is asked for is not what a family of chips is an exception from.
         names = [change.partition("=")[0].strip() for change in what_ifs["assumptions"]]
         opinions = opinions.without_exceptions([name for name in names if not name.startswith("per_family")])
-        rate = prices.dollars(chip, price)
+        rate = hour_price(chip, price)
         copies = opinions.experts.redundant
         if copies and not has_experts(served):
             raise InputError(
@@ -224,7 +226,12 @@ class Setup:
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
-        """The price of one accelerator [USD/h].
+        """The price of one accelerator [USD/h]; see :attr:`hour_price` for errors."""
+        return self.hour_price.dollars
+
+    @property
+    def hour_price(self) -> HourPrice:
+        """The price of one accelerator, with what is known of it.
 
         Raises
         ------
@@ -236,14 +243,14 @@ class Setup:
                 f"{self.hardware.name} lists no price; give one, for example --price 2.50 (USD per accelerator and "
                 "hour)"
             )
-        return self.price
+        return self.price if isinstance(self.price, HourPrice) else HourPrice(self.price)
 
     @property
     def price_label(self) -> str:
-        """The price in words, with its kind and date where it is one that the file lists."""
-        entry = prices.listed_as(self.hardware, self.price)
-        terms = "" if entry is None else f", {entry.kind}, {entry.date}"
-        return f"${self.dollars_per_accelerator_hour:.4g} per GPU-hour{terms}"
+        """The price in words, by accelerator and by node, with its kind and date."""
+        price, node = self.hour_price, self.hardware.rented_as[-1:]
+        whole = f" (${price.dollars * node[0]:.4g} per node of {node[0]})" if node and node[0] > 1 else ""
+        return f"${price.dollars:.4g} per GPU-hour{whole}, {price.terms}"
 
     @property
     def machines(self) -> tuple[int, ...]:

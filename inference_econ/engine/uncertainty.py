@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from inference_econ.engine.layouts.degrees import key_degrees, layout_key
 from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
     LEVELS,
     Assumptions,
+    Axis,
     Calibration,
     ErrorSpread,
     HardwareSpec,
@@ -30,6 +32,12 @@ _BILLION = 1e9
 _STROKE = " / "
 #: What an engine is called that is not recorded.
 UNKNOWN = "unknown"
+#: Axes that an instance may be cut along, as people call them.
+_AXES: Mapping[Axis, str] = {
+    "pp": "pipeline stages",
+    "dp": "groups of attention ranks (dp)",
+    "ep": "expert-parallel ranks (ep)",
+}
 #: Fields of hardware and models that no time depends on.
 _NO_TIME = ("prices", "watts", "name", "description", "year", "vendor", "max_context")
 
@@ -204,7 +212,7 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
     kinds: set[Unlike] = {"traffic", *(reason.unlike for reason in reasons(subject, assumptions))}
     if f"{subject.engine} {subject.version}" not in known.versions or not subject.version:
         kinds.add("version")
-    if subject.layout and subject.layout not in known.layouts:
+    if subject.layout and not _laid_out_so(subject.layout, known):
         kinds.add("layout")
     engines = [subject.engine] if subject.engine else known.engines
     if {subject_key(engine, subject.hardware, subject.model) for engine in engines}.isdisjoint(known.subjects):
@@ -259,7 +267,7 @@ def reasons(subject: Subject, assumptions: Assumptions) -> list[Reason]:
     if assumptions.calibration is None:
         return []
     known = assumptions.calibration
-    return [*_unknown(subject, known), *_changed(subject), *_far(subject, known)]
+    return [*_unknown(subject, known), *_apart(subject, known), *_changed(subject), *_far(subject, known)]
 
 
 def _unknown(asked: Subject, known: Calibration) -> Iterator[Reason]:
@@ -275,6 +283,33 @@ def _unknown(asked: Subject, known: Calibration) -> Iterator[Reason]:
     weights = formats(asked.model, asked.weights)
     if weights not in known.weights:
         yield _worded(f"no weights in {weights} were measured ({', '.join(known.weights)})", "model")
+
+
+def _apart(asked: Subject, known: Calibration) -> Iterator[Reason]:
+    """Ways of cutting a model up that no instance of it had, or none at all."""
+    if known.parallel is None:
+        return
+    degrees, model = key_degrees(asked.layout), asked.model.name
+    for axis, words in _AXES.items():
+        measured = known.parallel.get(axis, ())
+        if degrees[axis] == 1.0 or model in measured:
+            continue
+        if measured:
+            yield _worded(f"no measured instance of {model} had {words} (measured: {', '.join(measured)})", "layout")
+        else:
+            yield _worded(f"no measured instance had {words}", "layout")
+
+
+def _laid_out_so(layout: str, known: Calibration) -> bool:
+    """Whether an instance was measured whose attention was laid out so; expert ranks are not always recorded."""
+    degrees = key_degrees(layout)
+    return layout_key(degrees["tp"], degrees["dp"], degrees["pp"]) in known.layouts
+
+
+def unlike_layouts(layouts: Iterable[str], subject: Subject, known: Calibration) -> list[Subject]:
+    """What is asked with each layout that is unlike those that were measured, once."""
+    asked = (subject._replace(layout=layout) for layout in dict.fromkeys(layouts))
+    return [each for each in asked if not _laid_out_so(each.layout, known) or any(_apart(each, known))]
 
 
 def _worded(text: str, unlike: Unlike) -> Reason:

@@ -53,6 +53,35 @@ def single_device_latency(
     return np.maximum(reads, arithmetic)
 
 
+def attainable(flop_per_byte: ArrayLike, bytes_per_second: float, flops_per_second: float) -> Array:
+    """What a chip can do at an arithmetic intensity: its bandwidth's worth of arithmetic, or its peak.
+
+    Parameters
+    ----------
+    flop_per_byte : array_like, shape (...)
+        Arithmetic over memory traffic [FLOP/B].
+    bytes_per_second : float
+        Memory bandwidth [B/s].
+    flops_per_second : float
+        Arithmetic rate [FLOP/s].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [FLOP/s]
+
+    Notes
+    -----
+    Williams, Waterman and Patterson (2009), for one memory and one kind of arithmetic.
+
+    Examples
+    --------
+    >>> attainable([100, 500], 3e12, 1e15).tolist()
+    [300000000000000.0, 1000000000000000.0]
+    """
+    return np.minimum(np.multiply(flop_per_byte, bytes_per_second), flops_per_second)
+
+
 def critical_batch(bytes_per_parameter: float, bytes_per_second: float, flops_per_second: float) -> float:
     """Batch at which weight reads and arithmetic take equally long.
 

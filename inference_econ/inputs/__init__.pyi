@@ -11,6 +11,8 @@ from . import spellings as spellings
 from . import starting as starting
 from . import units as units
 from ._base import SourcedSpec as SourcedSpec
+from .asks import DECODE_STEPS_ONLY as DECODE_STEPS_ONLY
+from .asks import SERVICES_ONLY as SERVICES_ONLY
 from .asks import AssessAsk as AssessAsk
 from .asks import FrontierAsk as FrontierAsk
 from .asks import GridName as GridName
@@ -30,6 +32,7 @@ from .assumptions import TensorLayout as TensorLayout
 from .assumptions import exceptions_of as exceptions_of
 from .assumptions import value_of as value_of
 from .calibration import LEVELS as LEVELS
+from .calibration import Axis as Axis
 from .calibration import Calibration as Calibration
 from .calibration import ErrorSpread as ErrorSpread
 from .calibration import Quantity as Quantity
@@ -43,6 +46,9 @@ from .collectives import Mesh as Mesh
 from .collectives import NcclTree as NcclTree
 from .collectives import ProtocolConstants as ProtocolConstants
 from .collectives import ProtocolName as ProtocolName
+from .defaults import DEFAULT_ISL as DEFAULT_ISL
+from .defaults import DEFAULT_OSL as DEFAULT_OSL
+from .defaults import MEAN_CONTEXT as MEAN_CONTEXT
 from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype
@@ -83,7 +89,11 @@ from .misfits import Misfit as Misfit
 from .misfits import known_misfits as known_misfits
 from .misfits import misfits_of as misfits_of
 from .model import ModelSpec as ModelSpec
+from .ownership import Ownership as Ownership
 from .precision import Precision as Precision
+from .prices import HourPrice as HourPrice
+from .scenario import DECODE_COLUMNS as DECODE_COLUMNS
+from .scenario import SERVICE_COLUMNS as SERVICE_COLUMNS
 from .scenario import Scenario as Scenario
 from .scenario import TableSpec as TableSpec
 from .serving_engines import ANY_LAYOUT as ANY_LAYOUT

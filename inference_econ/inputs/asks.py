@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
 
+from inference_econ.errors import InputError
 from inference_econ.inputs._base import Count, DollarsPerHour, Seconds, Size, Spec
 from inference_econ.inputs._yaml import scalar
 from inference_econ.inputs.dtype import Dtype
+from inference_econ.inputs.prices import checked, in_words
 from inference_econ.inputs.traffic import Tokens
 
 Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
@@ -20,6 +23,26 @@ Acceptance = Annotated[
     | Annotated[tuple[Probability, ...], Field(min_length=1, strict=False), Tag("several")],
     Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),
 ]
+#: A degree of an instance, or all that can be.
+Degree = Annotated[
+    Annotated[Count, Tag("number")] | Annotated[Literal["any"], Tag("word")],
+    Discriminator(lambda value: "word" if isinstance(value, str) else "number"),
+]
+
+
+def _in_words(text: str) -> str:
+    """A price in words: a kind, or one of a node."""
+    try:
+        return checked(text)
+    except InputError as error:
+        raise PydanticCustomError("quantity", "{problem}", {"problem": str(error)}) from error
+
+
+#: A price of an accelerator as a quantity, or in words.
+HourRate = Annotated[
+    Annotated[DollarsPerHour, Tag("dollars")] | Annotated[str, AfterValidator(_in_words), Tag("words")],
+    Discriminator(lambda value: "words" if isinstance(value, str) and in_words(value) else "dollars"),
+]
 GridName = Literal["paper", "whole"]
 #: A published number with its digits, ``"0.50"``.
 Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
@@ -28,6 +51,13 @@ Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
 ProposerName = Literal["draft", "mtp", "eagle", "ngram"]
 #: Settings that say who proposes tokens.
 PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)
+
+
+#: Settings that mean something for services only, and for decode steps alone only.
+SERVICES_ONLY = ("ttft", "tpot", "e2e", "cached", "shared_prefix", "slots")
+DECODE_STEPS_ONLY = ("context", "batch", "max_tokens_per_second", "sampling")
+#: Settings that are gone, and what they are now.
+RENAMED = {"accelerators": "instance_gpus", "max_accelerators": "max_instance_gpus"}
 
 
 class SamplingSpec(Spec):
@@ -41,6 +71,8 @@ class SamplingSpec(Spec):
 
 class Settings(Spec):
     """How one series is computed; what is absent comes from the scenario's ``common`` settings."""
+
+    moved: ClassVar[Mapping[str, str]] = RENAMED
 
     model: str | None = None
     """Name or path of a model."""
@@ -60,33 +92,49 @@ class Settings(Spec):
     kv: Dtype | None = None
     """Number format of the cache."""
     context: Tokens | None = None
-    """Cached tokens per sequence [tokens]."""
+    """Cached tokens per sequence, for decode steps alone [tokens]."""
     isl: Tokens | None = None
     """Input sequence length [tokens]."""
     osl: Positive | None = None
     """Output sequence length [tokens]."""
-    price: DollarsPerHour | None = None
-    """Price of an accelerator [USD/h]; by default the first of its file."""
+    price: HourRate | None = None
+    """Price of an accelerator [USD/h], of a node (``23.60/node``) or a kind (``on_demand``, ``owned``); by default the
+    best of its file."""
+    decode_only: bool | None = None
+    """Count decode steps alone, without the prefill of requests; only so on the study's grid."""
+    ttft: Annotated[Seconds, Field(gt=0)] | None = None
+    """Promise of services: mean time to first token, without a queue [s]."""
+    tpot: Annotated[Seconds, Field(gt=0)] | None = None
+    """Promise of services: mean time per output token [s]."""
+    e2e: Annotated[Seconds, Field(gt=0)] | None = None
+    """Promise of services: mean time to the last token [s]."""
+    cached: Tokens | None = None
+    """Of services: prompt tokens that are found in the prefix cache [tokens]."""
+    shared_prefix: Tokens | None = None
+    """Of services: tokens that all prompts begin with [tokens]."""
+    slots: Count | None = None
+    """Of services: requests in flight of an instance at most [1]."""
     max_tokens_per_second: Positive | None = None
-    """Demand [tokens/s]."""
+    """Demand, for decode steps alone [tokens/s]."""
     grid: GridName | None = None
     """The study's logarithmic grid, or whole numbers."""
     pipeline: bool | None = None
     """Try pipeline depths other than 1."""
-    max_accelerators: Positive | None = None
+    max_instance_gpus: Positive | None = None
     """Largest instance [1]."""
-    tp: Count | None = None
-    """Pinned: accelerators that share the attention weights [1]."""
-    dp: Count | None = None
+    tp: Degree | None = None
+    """Pinned: chips that share the attention weights [1]; beside one of the next two they are 1 if not given, and
+    ``any`` tries all."""
+    dp: Degree | None = None
     """Pinned: groups of them in a pipeline stage [1]."""
-    pp: Count | None = None
+    pp: Degree | None = None
     """Pinned: pipeline stages [1]."""
-    ep: Count | None = None
-    """Pinned: expert-parallel ranks of a stage [1]."""
+    ep: Degree | None = None
+    """Pinned: expert-parallel ranks of a stage [1]; the best by default."""
     batch: Positive | None = None
-    """Pinned: sequences decoded together by an instance [1]."""
-    accelerators: Positive | None = None
-    """Pinned: size of an instance [1]."""
+    """Pinned, for decode steps alone: sequences decoded together by an instance [1]."""
+    instance_gpus: Positive | None = None
+    """Pinned: chips of one instance [1]."""
     draft: str | None = None
     """Model that proposes tokens; of this and the three below, one."""
     mtp: bool | None = None
@@ -105,7 +153,12 @@ class Settings(Spec):
     draft_length: Annotated[int, Field(ge=1, le=64)] | None = None
     """Proposals of every round, whether they pay or not [tokens]; instead of the longest draft."""
     sampling: SamplingSpec | None = None
-    """Scan of the frontier; exact if absent."""
+    """Scan of the frontier of decode steps; exact if absent."""
+
+    @property
+    def counts_decode_steps(self) -> bool:
+        """Decode steps alone: where that is asked for, and always on the published study's grid."""
+        return bool(self.decode_only) or self.grid == "paper"
 
     @model_validator(mode="after")
     def _one_way_to_give_lengths(self) -> Self:
@@ -224,8 +277,10 @@ class PanelsAsk(Spec):
 #: Settings that say nothing about a server that runs already.
 _NOT_OF_A_SERVER = (
     "grid",
+    "decode_only",
+    *SERVICES_ONLY,
     "pipeline",
-    "max_accelerators",
+    "max_instance_gpus",
     "max_tokens_per_second",
     "batch",
     *PROPOSERS,
@@ -243,7 +298,9 @@ class AssessAsk(Spec):
     kind: Literal["assess"]
     """Names this kind of question."""
     common: Settings
-    """What is served on what; ``accelerators``, and ``tp``, ``dp``, ``pp``, ``ep`` as far as they are known."""
+    """What is served on what; ``tp``, ``dp``, ``pp``, ``ep`` or ``instance_gpus`` as far as they are known."""
+    gpus: Count
+    """All chips of what was measured [1]."""
     tokens_per_second: Positive
     """Measured speed of one user [tokens/s]."""
     utilization: Positive | None = None
@@ -265,6 +322,4 @@ class AssessAsk(Spec):
         odd = [name for name in _NOT_OF_A_SERVER if getattr(self.common, name) is not None]
         if odd:
             raise ValueError(f"common: {', '.join(odd)} cannot be said of a measured server; leave it out")
-        if self.common.accelerators is None or self.common.accelerators % 1:
-            raise ValueError("common: give the accelerators of the server, a whole number")
         return self

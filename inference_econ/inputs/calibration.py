@@ -13,6 +13,8 @@ Quantity = Literal["tpot", "ttft", "request", "throughput"]
 #: In what a question may be unlike the rows of a fit: in its lengths and load alone, in the version of its engine, in
 #: its layout, in the combination of engine, chip and model, or in one of these that was not measured at all.
 Unlike = Literal["traffic", "version", "layout", "subject", "model", "hardware", "engine"]
+#: Groups of attention ranks with sequences of their own, pipeline stages, expert-parallel ranks.
+Axis = Literal["dp", "pp", "ep"]
 Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
 Ratio = Annotated[int | float, Field(ge=-10, le=10, allow_inf_nan=False)]
 
@@ -35,7 +37,9 @@ class ErrorSpread(Spec):
     """Errors of predictions for rows that their fit had not seen."""
 
     rows: Count
-    """How many [1]."""
+    """How many say how wide the interval is, those of the base where it is the base's [1]."""
+    own: Count | None = None
+    """Of the fit itself, where the interval is that of its base [1]."""
     groups: Count | None = None
     """That were left out one after the other [1]."""
     median: Ratio | None = None
@@ -116,7 +120,9 @@ class Calibration(Spec):
     versions: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Engines with the versions that were measured."""
     layouts: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Layouts of the instances that were measured, as :func:`inference_econ.engine.layout_key` writes them."""
+    """Layouts of the instances that were measured, as :func:`inference_econ.engine.layout_key` has them, without ep."""
+    parallel: dict[Axis, Annotated[tuple[str, ...], Field(strict=False)]] | None = None
+    """Models, by their names for people, whose instances had several of an axis; those of two pools do not count."""
     left_out: Annotated[tuple[LeftOut, ...], Field(strict=False)] = ()
     """How far fits were off that did not see a chip, a model, or a subject."""
     unseen: Annotated[tuple[UnseenErrors, ...], Field(strict=False)] = ()

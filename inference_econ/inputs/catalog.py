@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from inference_econ.inputs.measured_names import MeasuredNames
     from inference_econ.inputs.measured_runs import MeasuredRun
     from inference_econ.inputs.model import ModelSpec
+    from inference_econ.inputs.ownership import Ownership
     from inference_econ.inputs.scenario import Scenario
     from inference_econ.inputs.speculating_runs import SpeculationFacts
     from inference_econ.inputs.tier import TierSpec
@@ -77,6 +78,15 @@ def tier(name: str) -> TierSpec:
     if not _is_file(path):
         raise InputError(f"unknown tier {name!r}; known: {', '.join(known)} (a path to a YAML file works too)")
     return TierSpec.from_document(_yaml.read(path))
+
+
+@cache
+def ownership() -> Ownership:
+    """On what terms accelerators are owned, where nobody says otherwise."""
+    from inference_econ.inputs import _yaml
+    from inference_econ.inputs.ownership import Ownership
+
+    return Ownership.from_document(_yaml.read(folder("assumptions") / "ownership" / "usual.yaml"))
 
 
 def locate(kind: Kind, name: str) -> Path:

@@ -18,6 +18,7 @@ from inference_econ.inputs._base import (
 )
 
 PriceKind = Literal["on-demand", "reserved", "spot", "paper", "index", "estimate"]
+Date = Annotated[str, Field(pattern=r"^(\d{4}(-\d{2}(-\d{2})?)?|undated)$")]
 MathUnit = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 
 
@@ -28,8 +29,25 @@ class Price(Spec):
     """[USD/h]"""
     kind: PriceKind
     """Contract: on-demand, reserved, spot, an index, an estimate, or the value a paper used."""
-    date: str = Field(pattern=r"^(\d{4}(-\d{2}(-\d{2})?)?|undated)$")
+    date: Date
     """When it was seen: ``2026-05``, or ``undated``."""
+    ref: str = Field(min_length=1)
+    """Key of the reference in ``references.bib``."""
+    where: str = Field(min_length=1)
+    """Where inside the reference."""
+    verified: bool = True
+    """Whether it was read in the reference, or a transcription of it; false of what is only said to stand there."""
+
+
+class Purchase(Spec):
+    """What one accelerator costs to buy, with its share of host and network."""
+
+    dollars_per_accelerator: float = Field(gt=0, le=1e9, allow_inf_nan=False)
+    """[USD]"""
+    kind: Literal["quote", "estimate"]
+    """Of a seller, or of somebody who thinks so."""
+    date: Date
+    """When it was seen."""
     ref: str = Field(min_length=1)
     """Key of the reference in ``references.bib``."""
     where: str = Field(min_length=1)
@@ -75,7 +93,9 @@ class HardwareSpec(SourcedSpec):
     rented_as: tuple[Count, ...] = Field(default=(), strict=False)
     """Accelerators of the machines that can be rented, ascending, the whole node last; empty if unknown [1]."""
     prices: tuple[Price, ...] = Field(default=(), strict=False)
-    """Rental prices, the one to use by default first."""
+    """Rental prices; of those of a kind that are dated and verified, the one to use by default first."""
+    purchase: Purchase | None = None
+    """What it costs to buy; absent if nobody was found who says."""
 
     @model_validator(mode="after")
     def _no_marketing_numbers(self) -> Self:

@@ -2,72 +2,161 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable
-from typing import get_args
+from dataclasses import dataclass
 
 from inference_econ.errors import InputError
-from inference_econ.inputs.hardware import HardwareSpec, Price, PriceKind
+from inference_econ.inputs.hardware import HardwareSpec, Price
 
-#: Kinds of prices, as they are written on the command line.
-KINDS: tuple[str, ...] = tuple(kind.replace("-", "_") for kind in get_args(PriceKind))
+#: Kinds that files list, the one to take by default first: what anybody can have, before what is bid for, or guessed.
+KINDS: tuple[str, ...] = ("on_demand", "reserved", "index", "spot", "paper", "estimate")
+#: What an hour of a chip of one's own costs; computed, and listed by no file.
+OWNED = "owned"
+#: The kind of a price that somebody typed.
+GIVEN = "given"
+#: What people can ask for, in words.
+FORMS = "USD per GPU-hour (2.50), USD per node-hour (23.60/node), or a kind"
+_PER = re.compile(r"([^/]*)/\s*(node|gpu)")
 
 
-def dollars(chip: HardwareSpec, asked: float | str | None) -> float | None:
-    """The price of one accelerator [USD/h]; None if nobody asked for one and the file lists none.
+@dataclass(frozen=True, slots=True)
+class HourPrice:
+    """What an hour of one accelerator costs, and who says so.
 
-    Parameters
+    Attributes
     ----------
-    chip : HardwareSpec
-        Of what.
-    asked : float, str or None
-        A price [USD/h]; a kind of :data:`KINDS`, of which the first that is listed counts; or the first of all.
+    dollars : float
+        [USD/h].
+    kind : str
+        One of :data:`KINDS`, :data:`OWNED` or :data:`GIVEN`.
+    date : str or None
+        When it was seen, or ``undated``; None if it was given.
+    verified : bool or None
+        Whether somebody read it in its source; None if it was given.
+    ref, where : str
+        Key of the reference, and where inside; empty if it was given.
+    """
+
+    dollars: float
+    kind: str = GIVEN
+    date: str | None = None
+    verified: bool | None = None
+    ref: str = ""
+    where: str = ""
+
+    @property
+    def doubt(self) -> str:
+        """Why it is no basis for a decision; empty if it is one."""
+        if self.kind == GIVEN:
+            return ""
+        if self.kind == "estimate":
+            return "an estimate"
+        return "undated" if self.date == "undated" else "" if self.verified else "not verified"
+
+    @property
+    def terms(self) -> str:
+        """Its kind and date, and what is to be doubted, in words."""
+        doubt = ", not verified" if self.verified is False else ""
+        return f"{self.kind.replace('_', '-')}{'' if self.date is None else f', {self.date}'}{doubt}"
+
+
+def listed(chip: HardwareSpec) -> tuple[HourPrice, ...]:
+    """The prices of a file, in its order."""
+    return tuple(map(_of_entry, chip.prices))
+
+
+def best(chip: HardwareSpec) -> HourPrice | None:
+    """The price to take where nobody asks for one; None if the file lists none.
+
+    What can be doubted comes after what cannot, then kinds count in their order, then prices in that of the file.
+    """
+    return min(listed(chip), key=_rank, default=None)
+
+
+def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
+    """The best price of a kind; None if the file lists none."""
+    return min((price for price in listed(chip) if price.kind == kind), key=_rank, default=None)
+
+
+def in_words(text: str) -> bool:
+    """Whether text is meant as a kind of price, or as one of a node, and not as a quantity."""
+    return text.strip()[:1].isalpha() or is_amount(text.strip().lower())
+
+
+def is_amount(text: str) -> bool:
+    """Whether checked text is so much money, per node or GPU, and not a kind."""
+    return _PER.fullmatch(text) is not None
+
+
+def amount(chip: HardwareSpec, text: str) -> float:
+    """Checked text as the price of one accelerator [USD/h].
 
     Raises
     ------
     InputError
-        If the file lists no price of that kind, or there is no such kind.
+        If it is of a node, and the file does not say how large nodes are.
     """
-    if isinstance(asked, (int, float)):
-        return float(asked)
-    if asked is None:
-        return chip.prices[0].dollars_per_accelerator_hour if chip.prices else None
-    listed = _of_kind(chip, checked_kind(asked))
-    if listed is None:
-        others = ", ".join(dict.fromkeys(price.kind.replace("-", "_") for price in chip.prices)) or "none"
-        raise InputError(f"{chip.name} lists no price of the kind {asked}; listed: {others}; or give USD per hour")
-    return listed.dollars_per_accelerator_hour
+    dollars, _, unit = text.partition("/")
+    return float(dollars) / (_node(chip) if unit == "node" else 1)
 
 
-def checked_kind(text: str) -> str:
-    """A kind of price.
+def checked(text: str) -> str:
+    """What may be asked for besides a number: a kind of price, or a number per node or GPU.
 
     Raises
     ------
     InputError
-        If there is no such kind.
+        If it is neither.
     """
-    kind = text.replace("-", "_").lower()
-    if kind == "owned":
-        raise InputError(
-            "what an hour of a chip of one's own costs depends on what was paid for it: give the total of "
-            "'inference-econ hour-cost HARDWARE --purchase USD' as the price"
-        )
-    if kind not in KINDS:
-        raise InputError(f"{text!r} is neither a number of USD per hour nor a kind of price: {', '.join(KINDS)}")
-    return kind
+    kind = text.strip().replace("-", "_").lower()
+    if kind in (*KINDS, OWNED):
+        return kind
+    match = _PER.fullmatch(text.strip().lower())
+    if match is None:
+        raise InputError(f"{text!r} is no price: give {FORMS}: {', '.join((*KINDS[:-2], OWNED, *KINDS[-2:]))}")
+    if not _is_positive(match[1]):
+        raise InputError(f"{text!r}: {match[1]!r} is no positive number of USD; write for example 23.60/{match[2]}")
+    return f"{float(match[1])!r}/{match[2]}"
 
 
 def common_kind(chips: Iterable[HardwareSpec]) -> str | None:
-    """The kind of the first chip's price, if the files of all chips list one of it; else None."""
-    listed = list(chips)
-    kind = listed[0].prices[0].kind.replace("-", "_") if listed and listed[0].prices else None
-    return kind if kind is not None and all(_of_kind(chip, kind) for chip in listed) else None
+    """The kind that chips are compared by: one that all files list, without doubts where there is such a kind."""
+    compared = list(chips)
+    common = [kind for kind in KINDS if compared and all(of_kind(chip, kind) for chip in compared)]
+    firm = [kind for kind in common if not any(_is_doubtful(chip, kind) for chip in compared)]
+    return next(iter([*firm, *common]), None)
 
 
-def listed_as(chip: HardwareSpec, price: float | None) -> Price | None:
-    """The entry of the file that a price is from; None if it was given."""
-    return next((entry for entry in chip.prices if entry.dollars_per_accelerator_hour == price), None)
+def _is_doubtful(chip: HardwareSpec, kind: str) -> bool:
+    price = of_kind(chip, kind)
+    return price is None or bool(price.doubt)
 
 
-def _of_kind(chip: HardwareSpec, kind: str) -> Price | None:
-    return next((price for price in chip.prices if price.kind.replace("-", "_") == kind), None)
+def _rank(price: HourPrice) -> tuple[bool, int]:
+    return bool(price.doubt), KINDS.index(price.kind)
+
+
+def _of_entry(entry: Price) -> HourPrice:
+    kind = entry.kind.replace("-", "_")
+    return HourPrice(
+        entry.dollars_per_accelerator_hour, kind, entry.date, entry.verified, ref=entry.ref, where=entry.where
+    )
+
+
+def _node(chip: HardwareSpec) -> int:
+    """Accelerators of a whole node [1]."""
+    if not chip.rented_as:
+        raise InputError(
+            f"{chip.name} does not say how many accelerators a node of it has; give USD per GPU-hour, or the machines, "
+            "for example --set hardware.rented_as='[1, 8]'"
+        )
+    return chip.rented_as[-1]
+
+
+def _is_positive(text: str) -> bool:
+    try:
+        return 0.0 < float(text) < math.inf
+    except ValueError:
+        return False

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from inference_econ.inputs._base import SourcedSpec, Spec
-from inference_econ.inputs.asks import AssessAsk, FrontierAsk, PanelsAsk, Positive, Printed, SquareRootAsk, ToyAsk
+from inference_econ.inputs.asks import (
+    RENAMED,
+    AssessAsk,
+    FrontierAsk,
+    PanelsAsk,
+    Positive,
+    Printed,
+    SquareRootAsk,
+    ToyAsk,
+)
 from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
 
 ColumnKey = Literal[
-    "tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch", "mfu", "milliseconds"
+    "tokens_per_second_per_user",
+    "dollars_per_million_output_tokens",
+    "accelerators",
+    "batch",
+    "mfu",
+    "milliseconds",
+    "concurrency",
+    "ttft_milliseconds",
 ]
+#: Columns that only services have, and those that only decode steps have.
+SERVICE_COLUMNS: tuple[ColumnKey, ...] = ("concurrency", "ttft_milliseconds")
+DECODE_COLUMNS: tuple[ColumnKey, ...] = ("mfu",)
 
 #: What a scenario may ask.
 Ask = Annotated[
@@ -75,6 +95,8 @@ class FigureSpec(Spec):
 class Scenario(SourcedSpec):
     """One question with the ways to show its answer."""
 
+    moved: ClassVar[Mapping[str, str]] = RENAMED
+
     ask: Ask
     """What is computed."""
     table: TableSpec | None = None
@@ -101,7 +123,8 @@ class Scenario(SourcedSpec):
 
     @model_validator(mode="after")
     def _columns_are_known(self) -> Self:
-        toy = isinstance(self.ask, ToyAsk)
-        if toy and self.table is not None and any(column.key == "mfu" for column in self.table.columns):
-            raise ValueError("the toy model knows no MFU; leave the column 'mfu' out")
+        shown = self.table.columns if isinstance(self.ask, ToyAsk) and self.table is not None else ()
+        odd = [column.key for column in shown if column.key in (*SERVICE_COLUMNS, *DECODE_COLUMNS)]
+        if odd:
+            raise ValueError(f"the toy model knows no {odd[0]}; leave the column {odd[0]!r} out")
         return self

@@ -43,7 +43,9 @@ class AgainstPage(Page):
     def tables(self) -> Sequence[Table]:
         """The numbers; the parts that could explain the difference, if there is one."""
         fleet = ", ".join(fleet_label(part.service, part.replicas) for part in self.parts)
-        numbers = Table(f"{self.files}: {fleet}", _COLUMNS, tuple(_row(held) for held in self.held), (self.verdict,))
+        numbers = Table(
+            f"{self.files}: {fleet}", _COLUMNS, tuple(_row(held) for held in self.held), (self.verdict,), least=_LEAST
+        )
         if not self.suspects:
             return (numbers,)
         rows = tuple(
@@ -60,7 +62,7 @@ class AgainstPage(Page):
             "are read beside decoding are in none of them. One run determines one constant, more runs more: "
             f"{self.command}",
         )
-        return numbers, Table("What of a decode step could explain it", _PARTS, rows, notes)
+        return numbers, Table("What of a decode step could explain it", _PARTS, rows, why=notes)
 
     @property
     def verdict(self) -> str:
@@ -105,6 +107,8 @@ class AgainstPage(Page):
 
 
 _COLUMNS = ("number", "predicted", "interval", "measured", "measured/predicted", "interval held", "promise")
+#: Columns that a narrow terminal does without.
+_LEAST = ("interval held", "measured/predicted")
 _PARTS = ("part", "ms", "times as long", "constants")
 
 

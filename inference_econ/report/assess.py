@@ -6,22 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from inference_econ.answers.assess import Assessment, Gap, StepPart
-from inference_econ.answers.sources import sources
+from inference_econ.answers.assess_service import SteadyService
+from inference_econ.answers.assessment import Assessment
+from inference_econ.answers.gaps import Deployment, Gap
+from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.answers.sources import priced_sources
 from inference_econ.report import caveats
+from inference_econ.report.assess_findings import NAMES, chips_label, findings, verdict
 from inference_econ.report.frontier import frontier_title
-from inference_econ.report.page import Page
+from inference_econ.report.page import Block, Headline, Page
 from inference_econ.report.record import HEAD, facts, source_records
-from inference_econ.report.startable import startable_notes, with_engines
-from inference_econ.report.table import PART_NAMES, Table, dollars, layout_label, size
-from inference_econ.search import Point
+from inference_econ.report.serving_frontier import service_frontier_title
+from inference_econ.report.startable import nobody_starts, with_engines
+from inference_econ.report.table import Table, amount, dollars, layout_label, size
 from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: A smaller share of the measured time is not worth a sentence [1].
-_NOTABLE = 0.02
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,15 @@ class AssessmentPage(Page):
     def tables(self) -> Sequence[Table]:
         """The point among deployments, and its step."""
         return assessment_tables(self.assessment)
+
+    def blocks(self) -> Sequence[Block]:
+        """The verdict and what it rests on, before the tables."""
+        return Headline(verdict(self.assessment)), *self.tables()
+
+    def markdown(self) -> str:
+        """The same in Markdown."""
+        lines = "".join(f"{line}\n\n" for line in verdict(self.assessment))
+        return lines + super().markdown()
 
     def record(self) -> object:
         """Gaps, parts of the step, and findings."""
@@ -55,7 +65,7 @@ def assessment_table(assessment: Assessment) -> Table:
     rows: list[tuple[str, ...]] = [
         (
             "measured",
-            f"{measured.tokens_per_second_per_user:.1f}",
+            amount(measured.tokens_per_second_per_user),
             dollars(measured.dollars_per_million_output_tokens),
             "",
             f"{measured.accelerators}",
@@ -76,7 +86,9 @@ def assessment_table(assessment: Assessment) -> Table:
             rows.append((f"{name}, equal {kind}", *_cells(point, ratio, bound=gap is assessment.ideal)))
             layouts.append({} if point is None or gap is assessment.ideal else point.layout)
     columns = ("deployment", "tokens/s", "$/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
-    table = Table(frontier_title(assessment.anywhere.frontier), columns, tuple(rows), findings(assessment))
+    notes = (*nobody_starts([assessment.setup]), *caveats.warnings(assessment.subjects()))
+    least = ("engine", "batch", "MFU %")
+    table = Table(_title(assessment), columns, tuple(rows), notes, findings(assessment), least)
     return with_engines(table, layouts, [assessment.setup])
 
 
@@ -87,19 +99,20 @@ def assessment_tables(assessment: Assessment) -> tuple[Table, ...]:
 
 
 def _gaps(assessment: Assessment) -> dict[str, Gap]:
-    chips = _chips(assessment.measured.accelerators)
+    chips = chips_label(assessment.measured.instance_accelerators)
     return {"any size": assessment.anywhere, chips: assessment.same_size, f"ideal, {chips}": assessment.ideal}
 
 
-def _chips(count: float) -> str:
-    return f"{count:g} GPU" + ("s" if count > 1 else "")
+def _title(assessment: Assessment) -> str:
+    front = assessment.anywhere.frontier
+    return service_frontier_title(front) if isinstance(front, ServiceFrontier) else frontier_title(front)
 
 
-def _cells(point: Point | None, ratio: str, *, bound: bool = False) -> tuple[str, ...]:
+def _cells(point: Deployment | None, ratio: str, *, bound: bool = False) -> tuple[str, ...]:
     if point is None:
         return ("-", "-", ratio, *("-" for _ in range(4)))
     return (
-        f"{point.tokens_per_second_per_user:.1f}",
+        amount(point.tokens_per_second_per_user),
         dollars(point.dollars_per_million_output_tokens),
         ratio,
         size(point.accelerators),
@@ -116,7 +129,7 @@ def step_table(assessment: Assessment) -> Table | None:
     gaps = {"frontier": assessment.anywhere, "ideal": assessment.ideal}
     rows = [
         (
-            PART_NAMES.get(part.name, part.name),
+            NAMES.get(part.name, part.name),
             f"{1e3 * part.seconds:.3f}",
             f"{1e3 * part.ideal_seconds:.3f}",
             *(f"{100 * part.closes(gap):.0f}" if gap.seconds > 0 else "-" for gap in gaps.values()),
@@ -129,198 +142,30 @@ def step_table(assessment: Assessment) -> Table | None:
     predicted = assessment.predicted
     title = (
         f"Time per token as {assessment.setup.assumptions.name} has it: {layout_label(predicted.layout)} on "
-        f"{_chips(predicted.accelerators)}, batch {size(predicted.batch)}"
+        f"{chips_label(predicted.accelerators)}, batch {size(predicted.batch)}"
     )
     notes = (
         "Share of the gap in time per token, with the same GPUs and batch, that one part closes by itself when it "
         "shrinks to what it is in the ideal step.",
     )
-    return Table(title, columns, tuple(rows), notes)
-
-
-def findings(assessment: Assessment) -> tuple[str, ...]:
-    """The answer in sentences."""
-    measured = assessment.measured
-    point = (
-        f"Measured: {measured.tokens_per_second_per_user:g} tokens/s per user with a batch of "
-        f"{size(round(measured.batch, 1))} on {_chips(measured.accelerators)}: {measured.throughput:,.0f} tokens/s in "
-        f"all, {100 * measured.mfu:.1f} % of the peak, ${dollars(measured.dollars_per_million_output_tokens)} per "
-        "million output tokens."
-    )
-    said = [
-        point,
-        *_impossible(assessment),
-        _beside_frontier(assessment),
-        *_certain(assessment),
-        *_alike(assessment),
-        _beside_ideal(assessment),
-    ]
-    said += [text for text in (_unexplained(assessment), _lever(assessment), _prompts(assessment)) if text]
-    largest = assessment.anywhere.frontier.grid.accelerators[-1]
-    said.append(f"Assumptions: {assessment.setup.assumptions.name}. Any size: deployments of up to {largest:g} GPUs.")
-    return (*said, *startable_notes([assessment.setup]), *caveats.remarks(assessment.subjects()))
-
-
-def _certain(assessment: Assessment) -> list[str]:
-    """Whether the gap to the frontier is larger than errors of predictions are."""
-    gap, likely = assessment.anywhere, assessment.anywhere.likely_seconds
-    if likely is None or gap.verdict == "on" or assessment.shortage is not None:
-        return []
-    around = (
-        f"with these GPUs and batch {100 * caveats.LEVEL:.0f} % of servers on the frontier of any size would "
-        f"take {1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms per token, and this one takes "
-        f"{1e3 * gap.measured.seconds:.4g} ms"
-    )
-    if gap.certain:
-        return [f"That is more than the profile itself is uncertain by: {around}."]
-    return [f"The profile itself is uncertain by more than that: {around}."]
-
-
-def _impossible(assessment: Assessment) -> list[str]:
-    said, shortage, chips = [], assessment.shortage, _chips(assessment.measured.accelerators)
-    if assessment.measured.mfu > 1.0:
-        said.append(
-            f"That is {100 * assessment.measured.mfu:.0f} % of what the arithmetic units of {chips} can do: the "
-            "speed, the "
-            "batch or throughput, the number format or the number of GPUs is not what it seems."
-        )
-    if shortage is not None:
-        precision = assessment.setup.precision
-        said.append(
-            f"A batch of {size(round(shortage.batch, 1))} needs {shortage.needed_bytes / 1e9:.0f} GB, and {chips} have "
-            f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} sequences fit, and there is no prediction for "
-            f"more. A cache narrower than {precision.kv}, weights narrower than {precision.weights}, shared prefixes "
-            f"or a context shorter than {assessment.setup.context:g} would explain it, or waiting requests that were "
-            "counted."
-        )
-    return said
-
-
-def _beside_frontier(assessment: Assessment) -> str:
-    gap, name = assessment.anywhere, assessment.setup.assumptions.name
-    if gap.verdict == "on":
-        return f"It lies on the frontier of {name}, within 2 %."
-    if gap.verdict == "behind":
-        return f"It lies behind the frontier of {name}: {_better(gap, named=True)}."
-    return (
-        f"It is better than every deployment under {name}: {_worse(gap)}. Either the server does better than the "
-        "profile assumes (kernels, overlap), speculates (several tokens per step) or shares prefixes (less cache to "
-        "read), or an input is off: number format, context, number of GPUs, or what was counted as batch or "
-        "utilisation."
-    )
-
-
-def _alike(assessment: Assessment) -> list[str]:
-    """How the point does among deployments of its size, where that is a better verdict."""
-    gap, chips = assessment.same_size, _chips(assessment.measured.accelerators)
-    if gap.verdict == assessment.anywhere.verdict:
-        return []
-    if gap.verdict == "on":
-        return [
-            f"Among deployments on {chips} it lies on the frontier, within 2 %: others need another number of GPUs."
-        ]
-    return [f"Among deployments on {chips} it is ahead of all: {_worse(gap)}."]
-
-
-def _beside_ideal(assessment: Assessment) -> str:
-    gap, chips = assessment.ideal, _chips(assessment.measured.accelerators)
-    if gap.verdict == "behind":
-        return f"The ideal bound for {chips} (full peaks, free communication, no launches): {_better(gap)}."
-    if gap.verdict == "on":
-        return f"It lies on the ideal bound for {chips}, within 2 %: nothing is left to gain but by speculation."
-    return (
-        f"It is better than the ideal bound for {chips}: {_worse(gap)}. Only speculation or shared prefixes allow "
-        "that; without them an input is wrong: a narrower number format, a shorter context, more GPUs, a batch that "
-        "counts waiting requests, or a throughput that counts prompts."
-    )
-
-
-def _better(gap: Gap, *, named: bool = False) -> str:
-    """What a frontier offers to a point behind it, with the deployments that do it if they are to be named."""
-    fast, cheap = gap.faster, gap.cheaper
-    assert fast is not None and cheap is not None and gap.cost_factor is not None
-    by = [f", by {_deployment(point)}" if named else "" for point in (fast, cheap)]
-    return (
-        f"at this cost {fast.tokens_per_second_per_user:.1f} tokens/s ({gap.speed_factor:.2f} times as fast, "
-        f"{gap.speed_lost:+z.1f}{by[0]}), at this speed ${dollars(cheap.dollars_per_million_output_tokens)} "
-        f"({1 / gap.cost_factor:.2f} times the cost, ${dollars(gap.dollars_lost or 0.0)} less{by[1]})"
-    )
-
-
-def _deployment(point: Point) -> str:
-    return f"{layout_label(point.layout)} on {_chips(point.accelerators)} with a batch of {size(point.batch)}"
-
-
-def _worse(gap: Gap) -> str:
-    """What a frontier offers to a point ahead of it."""
-    at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
-    if gap.faster is not None:
-        at_cost = f"at this cost {gap.faster.tokens_per_second_per_user:.1f} tokens/s at most"
-    if gap.cheaper is not None:
-        at_speed = f"at this speed ${dollars(gap.cheaper.dollars_per_million_output_tokens)} at least"
-    return f"{at_cost}, {at_speed}"
-
-
-def _unexplained(assessment: Assessment) -> str | None:
-    left = assessment.unexplained_seconds
-    if left is None:
-        return None
-    measured = assessment.measured.seconds
-    predicted = f"Of {1e3 * measured:.2f} ms per token the profile predicts {1e3 * (measured - left):.2f} ms"
-    likely = assessment.likely_seconds
-    if likely is not None:
-        predicted += f" ({1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms in {100 * caveats.LEVEL:.0f} % of cases)"
-    if abs(left) < _NOTABLE * measured:
-        return f"{predicted}: nothing is unexplained."
-    if left < 0:
-        return f"{predicted}: the server is faster than predicted by {-1e3 * left:.2f} ms."
-    return f"{predicted}; {1e3 * left:.2f} ms are unexplained: scheduler, sampling, prompts of other requests, kernels."
-
-
-def _lever(assessment: Assessment) -> str | None:
-    """The parts that close most of the gap to what can be reached, and else to the bound."""
-    name, gap = (
-        ("frontier", assessment.anywhere)
-        if assessment.anywhere.verdict == "behind"
-        else ("ideal bound", assessment.ideal)
-    )
-    levers = sorted(assessment.parts, key=lambda part: -part.closes(gap))[:2]
-    named = [_closing(part, gap) for part in levers if part.closes(gap) >= _NOTABLE]
-    if not named:
-        return None
-    return f"To the {name} {1e3 * gap.seconds:.2f} ms would have to go; alone could close of it: {', '.join(named)}."
-
-
-def _closing(part: StepPart, gap: Gap) -> str:
-    what = "the unexplained time" if part.name == "unexplained" else PART_NAMES[part.name]
-    return f"{what} ({100 * part.closes(gap):.0f} %)"
-
-
-def _prompts(assessment: Assessment) -> str | None:
-    if assessment.prompt_seconds is None:
-        return None
-    traffic, milliseconds = assessment.traffic, 1e3 * assessment.prompt_seconds
-    share = assessment.prompt_seconds / assessment.measured.seconds
-    return (
-        f"Prompts of {traffic.isl:g} tokens for every {traffic.osl:g} of output are not in the step: read "
-        f"on the same GPUs they would take {milliseconds:.2f} ms per token, {100 * share:.0f} % of the "
-        "measured time."
-    )
+    return Table(title, columns, tuple(rows), why=notes)
 
 
 def assessment_record(assessment: Assessment) -> dict[str, object]:
     """An assessment as plain data."""
-    front = assessment.anywhere.frontier
     gaps = {"any_size": assessment.anywhere, "same_size": assessment.same_size, "ideal": assessment.ideal}
     return {
         **facts(
             assessment.setup,
             *(*HEAD, "calibration", "weights", "activations", "kv", "context"),
+            *(() if assessment.requests is None else ("isl", "osl", "cached", "shared_prefix")),
+            requests=assessment.requests,
             calibration=caveats.calibration_record(*assessment.subjects()),
         ),
-        "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
+        "dollars_per_accelerator_hour": assessment.setup.dollars_per_accelerator_hour,
+        "verdict": _verdict_record(assessment),
         "measured": asdict(assessment.measured),
-        "frontiers": {name: _gap_record(gap, fits=assessment.shortage is None) for name, gap in gaps.items()},
+        "frontiers": {name: _gap_record(gap, fits=assessment.predicted is not None) for name, gap in gaps.items()},
         "predicted": _point_record(assessment.predicted, assessment.same_size),
         "parts": [
             {
@@ -332,10 +177,9 @@ def assessment_record(assessment: Assessment) -> dict[str, object]:
             for part in assessment.parts
         ],
         "unexplained_seconds": assessment.unexplained_seconds,
-        "prompt_seconds": assessment.prompt_seconds,
         "shortage": asdict(assessment.shortage) if assessment.shortage else None,
         "findings": list(findings(assessment)),
-        "sources": source_records(sources(front)),
+        "sources": source_records(priced_sources(assessment.setup)),
     }
 
 
@@ -357,10 +201,27 @@ def _gap_record(gap: Gap, *, fits: bool) -> dict[str, object]:
     }
 
 
-def _point_record(point: Point | None, gap: Gap) -> dict[str, object] | None:
+def _verdict_record(assessment: Assessment) -> dict[str, object]:
+    """Beside the prediction and the frontier, and what that rests on."""
+    predicted, likely = assessment.predicted, assessment.likely_seconds
+    return {
+        "compared_with": "decode steps" if assessment.requests is None else "services",
+        "beside_prediction": assessment.expected,
+        "beside_frontier": assessment.anywhere.verdict,
+        "measured_seconds": assessment.measured.seconds,
+        "predicted_seconds": None if predicted is None else 1.0 / predicted.tokens_per_second_per_user,
+        "predicted_seconds_low": None if likely is None else likely.low,
+        "predicted_seconds_high": None if likely is None else likely.high,
+        "layouts_tried": assessment.tried,
+        "lines": list(verdict(assessment)),
+    }
+
+
+def _point_record(point: Deployment | None, gap: Gap) -> dict[str, object] | None:
     if point is None:
         return None
-    return caveats.bounded(point.record(), caveats.ends(*gap.frontier.subjects([point]), caveats.STEP))
+    follows = caveats.FULL if isinstance(point, SteadyService) else caveats.STEP
+    return caveats.bounded(point.record(), caveats.ends(gap.instances(point), follows))
 
 
 def assessment_frame(assessment: Assessment) -> pd.DataFrame:
@@ -370,41 +231,40 @@ def assessment_frame(assessment: Assessment) -> pd.DataFrame:
     measured = asdict(assessment.measured)
     measured |= {"unexplained_seconds": assessment.unexplained_seconds}
     rows: list[dict[str, object]] = [{"deployment": "measured", **measured}]
-    points = {"predicted": assessment.predicted}
+    points = {"predicted": (assessment.predicted, assessment.same_size)}
     for name, gap in (
         ("any_size", assessment.anywhere),
         ("same_size", assessment.same_size),
         ("ideal", assessment.ideal),
     ):
-        points |= {f"{name}_equal_cost": gap.faster, f"{name}_equal_speed": gap.cheaper}
-    for name, point in points.items():
-        if point is None:
+        points |= {f"{name}_equal_cost": (gap.faster, gap), f"{name}_equal_speed": (gap.cheaper, gap)}
+    for name, (point, gap) in points.items():
+        row = _point_record(point, gap)
+        if point is None or row is None:
             continue
-        row = point.record()
         del row["layout"], row["seconds_per_token"]
+        if isinstance(point, SteadyService):
+            row["throughput"] = point.throughput
         parts = {f"{part}_seconds": seconds for part, seconds in point.parts.items()}
         throughput = point.batch * point.tokens_per_second_per_user
-        rows.append({"deployment": name, **row, "throughput": throughput, **point.layout, **parts})
+        rows.append({"deployment": name, "throughput": throughput, **row, **point.layout, **parts})
     return pd.DataFrame(rows)
 
 
 def assessment_chart(assessment: Assessment) -> Chart:
     """The frontiers and the measured point, to be drawn."""
     measured, name = assessment.measured, assessment.setup.assumptions.name
-    chips = _chips(measured.accelerators)
+    chips = chips_label(measured.instance_accelerators)
     gaps = {
         f"{name}, any size": assessment.anywhere,
         f"{name}, {chips}": assessment.same_size,
         f"ideal, {chips}": assessment.ideal,
     }
-    lines = [
-        Line(label, gap.frontier.tokens_per_second.tolist(), gap.frontier.dollars.tolist())
-        for label, gap in gaps.items()
-    ]
+    lines = [Line(label, gap.speeds.tolist(), gap.dollars.tolist()) for label, gap in gaps.items()]
     speed, cost = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
     point = Line(f"measured: {speed:g} tokens/s, ${dollars(cost)}", [speed], [cost], points=True)
     return Chart(
-        frontier_title(assessment.anywhere.frontier),
+        f"How far is this server from what could be?\n{_title(assessment)}",
         "tokens per second per user",
         "US dollars per million output tokens",
         (*lines, point),

@@ -73,7 +73,7 @@ def errors_table(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> Table:
     rows.append((f"all, by the base ({fitted.base.name})", *_line(fitted.base_errors)))
     rows += [(label, *_line(errors)) for label, errors in _slices(fitted.rows, fitted.errors)]
     rows += [(f"{fold.left_out}, left out", *_line(fold.errors)) for fold in _shown(folds)]
-    return Table("Errors", ("rows of", "number", *kinds), tuple(rows), (_LEGEND,))
+    return Table("Errors", ("rows of", "number", *kinds), tuple(rows), why=(_LEGEND,))
 
 
 def not_reproduced(fitted: Fit) -> list[str]:
@@ -118,7 +118,7 @@ def left_out_table(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> Table
         for by in GROUPS
         if folds.get(by)
     ]
-    return Table("Left out", ("rows", "groups", *heads), tuple(rows), ("intervals are made from the other groups",))
+    return Table("Left out", ("rows", "groups", *heads), tuple(rows), why=("intervals are made from the other groups",))
 
 
 def _left_out_cells(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], by: Unlike) -> Iterator[str]:

@@ -6,7 +6,17 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from inference_econ.inputs import Assumptions, EngineSpec, Exchange, HardwareSpec, Kind, ModelSpec, Scenario, catalog
+from inference_econ.inputs import (
+    Assumptions,
+    EngineSpec,
+    Exchange,
+    HardwareSpec,
+    Kind,
+    ModelSpec,
+    Scenario,
+    catalog,
+    prices,
+)
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 
@@ -47,11 +57,18 @@ def listing(kind: Kind) -> list[dict[str, object]]:
     return [{"name": name, **_summary(_read(kind, name))} for name in catalog.names(kind)]
 
 
+#: Columns of listings that a narrow terminal does without.
+_LEAST = (
+    *("domain", "link GB/s", "layers", "published in", "pipeline", "overlap", "redundant experts", "inside", "date"),
+    *("exchange of wide groups", "8-bit TFLOP/s", "KV elements per token"),
+)
+
+
 def listing_table(kind: Kind, records: Sequence[Mapping[str, object]]) -> Table:
     """The same for people."""
     columns = tuple(records[0])
     rows = tuple(tuple(_text(record[column]) for column in columns) for record in records)
-    return Table(f"{len(records)} {kind}", columns, rows)
+    return Table(f"{len(records)} {kind}", columns, rows, least=_LEAST)
 
 
 def detail(kind: Kind, name: str) -> dict[str, object]:
@@ -91,7 +108,7 @@ def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpe
     if isinstance(spec, HardwareSpec):
         peaks = spec.dense_flops_per_second
         wide = peaks.get("bf16", peaks.get("fp16", 0.0))
-        narrow = peaks.get("fp8", peaks.get("int8"))
+        narrow, price = peaks.get("fp8", peaks.get("int8")), prices.best(spec)
         link = spec.link_bytes_per_second_one_way
         return {
             "full name": spec.name,
@@ -101,7 +118,7 @@ def _summary(spec: HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpe
             "HBM TB/s": spec.hbm_bytes_per_second / 1e12,
             "link GB/s": None if link is None else link / 1e9,
             "domain": spec.link_domain,
-            "$/h": spec.prices[0].dollars_per_accelerator_hour if spec.prices else None,
+            "$/h": None if price is None else price.dollars,
         }
     if isinstance(spec, ModelSpec):
         return {

@@ -1,21 +1,28 @@
-"""How far off what is shown may be: remarks below tables, and columns of data."""
+"""How far off what is shown may be, in words: remarks below tables, and records of calibrations."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from inference_econ.engine import Instances, Interval, LeftOutErrors, Subject, error_spread, interval, outside
-from inference_econ.inputs import Assumptions, Calibration, Quantity, Range, Unlike, misfits_of, prices
+from inference_econ.engine import Instances, Interval, LeftOutErrors, error_spread, interval, outside, unlike_layouts
+from inference_econ.engine.bounds import FULL as FULL
+from inference_econ.engine.bounds import LEVEL as LEVEL
+from inference_econ.engine.bounds import LOAD as LOAD
+from inference_econ.engine.bounds import PREFILL as PREFILL
+from inference_econ.engine.bounds import STEP as STEP
+from inference_econ.engine.bounds import Ends as Ends
+from inference_econ.engine.bounds import Factors as Factors
+from inference_econ.engine.bounds import Follows as Follows
+from inference_econ.engine.bounds import around as around
+from inference_econ.engine.bounds import bounded as bounded
+from inference_econ.engine.bounds import ends as ends
+from inference_econ.engine.bounds import extremes, subjects_of
+from inference_econ.inputs import Assumptions, ErrorSpread, Quantity, Unlike, misfits_of, prices
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from inference_econ.engine import Setup
 
-#: Probability of the intervals that are shown [1].
-LEVEL = 0.8
 #: What quantities are called when there are several.
 _NAMES: Mapping[Quantity, str] = {
     "tpot": "TPOTs",
@@ -35,38 +42,6 @@ WITHOUT: Mapping[Unlike, str] = {
     "engine": "their engine",
 }
 
-#: Columns that follow from a quantity, and the power of it that they are proportional to [1].
-Follows = Mapping[str, tuple[Quantity, int]]
-#: Factors of columns [1].
-Ends = Mapping[str, tuple[float | None, float | None]]
-#: Of a decode step with its batch.
-STEP: Follows = {
-    "tokens_per_second_per_user": ("tpot", -1),
-    "dollars_per_million_output_tokens": ("tpot", 1),
-    "step_seconds": ("tpot", 1),
-    "milliseconds": ("tpot", 1),
-}
-#: Of a prefill step by itself: errors are known of TTFTs under load, which hold more than one step.
-PREFILL: Ends = dict.fromkeys(
-    ("tokens_per_second_per_user", "dollars_per_million_input_tokens", "step_seconds"), (None, None)
-)
-#: Of a service under a given load, whose bill is certain.
-LOAD: Follows = {
-    "ttft_seconds": ("ttft", 1),
-    "tpot_seconds": ("tpot", 1),
-    "requests_per_second_when_full": ("throughput", 1),
-}
-#: Of a service that always has as many requests in flight.
-FULL: Follows = {
-    "tokens_per_second_per_user": ("tpot", -1),
-    "ttft_seconds": ("ttft", 1),
-    "tpot_seconds": ("tpot", 1),
-    "dollars_per_million_tokens": ("throughput", -1),
-    "dollars_per_million_output_tokens": ("throughput", -1),
-    "tokens_per_second_per_accelerator": ("throughput", 1),
-    "tokens_per_second_per_megawatt": ("throughput", 1),
-}
-
 
 def remarks(subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tpot",)) -> list[str]:
     """What a reader must know about the errors of what is shown.
@@ -81,37 +56,56 @@ def remarks(subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tp
     Returns
     -------
     list of str
-        For each set of assumptions where measured values lie around its predictions, or that nobody knows; for each
-        question that is unlike the measurements, why; and which prices need a second look.
+        For each set of assumptions where measured values lie around its predictions, or that nobody knows; and for
+        each question that is unlike the measurements, why.
     """
     spreads: dict[str, list[str]] = {}
     reasons: dict[str, list[str]] = {}
-    setups = []
     for instances in subjects:
-        setups.append(instances.setup)
         spreads.setdefault(spread(instances, quantities), []).append(instances.label)
         for text in extrapolations(instances):
             reasons.setdefault(text, []).append(instances.label)
     # Where all have the same errors, they need not be listed.
     known = _labelled(spreads) if len(spreads) > 1 else list(spreads)
-    return [*known, *_labelled(reasons), *price_remarks(setups)]
+    return [*known, *_labelled(reasons)]
+
+
+def warnings(subjects: Iterable[Instances]) -> list[str]:
+    """What a reader must not miss, in short: servers like these that do worse, what is unlike them, doubtful prices."""
+    said: dict[str, list[str]] = {}
+    setups = []
+    for instances in subjects:
+        setups.append(instances.setup)
+        for text in (*_worse(instances), *_unlike(instances)):
+            said.setdefault(text, []).append(instances.label)
+    return [*_labelled(said), *price_remarks(setups)]
+
+
+def _worse(instances: Instances) -> list[str]:
+    """By how much measured servers like these are off, without the reason."""
+    return [text.rsplit(": ", 1)[0] + "." for text in misfits(instances)]
+
+
+def _unlike(instances: Instances) -> list[str]:
+    """That instances are unlike the measurements behind their assumptions, without the reasons."""
+    always, sometimes = outside_of(instances)
+    if not always and not sometimes:
+        return []
+    which = "" if always else " for some rows"
+    return [f"Unlike the servers that {instances.setup.assumptions.name} was fitted to: errors may be larger{which}."]
 
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:
-    """What a reader must know of listed prices: that they are of different kinds, that one is undated or estimated."""
-    listed = {setup.hardware.name: prices.listed_as(setup.hardware, setup.price) for setup in setups}
-    known = {chip: price for chip, price in listed.items() if price is not None}
-    doubtful = [
-        f"{chip} (${price.dollars_per_accelerator_hour:g}, {price.kind}, {price.date})"
-        for chip, price in known.items()
-        if price.date == "undated" or price.kind == "estimate"
-    ]
+    """What a reader must know of listed prices: that they are of different kinds, and which of them can be doubted."""
+    known = {setup.hardware.name: setup.hour_price for setup in setups if setup.price is not None}
+    listed = {chip: price for chip, price in known.items() if price.kind != prices.GIVEN}
+    doubtful = [f"{chip} (${price.dollars:.4g}, {price.doubt})" for chip, price in listed.items() if price.doubt]
     remarks = []
-    if len({price.kind for price in known.values()}) > 1:
-        kinds = ", ".join(f"{chip} {price.kind}" for chip, price in known.items())
+    if len({price.kind for price in listed.values()}) > 1:
+        kinds = ", ".join(f"{chip} {price.kind}" for chip, price in listed.items())
         remarks.append(f"Prices are of different kinds: {kinds}. --price takes one kind for all, or HARDWARE=USD.")
     if doubtful:
-        remarks.append(f"Prices that are undated or estimates: {', '.join(doubtful)}. Give today's with --price.")
+        remarks.append(f"Prices that can be doubted: {', '.join(doubtful)}. Give today's with --price.")
     return remarks
 
 
@@ -135,41 +129,30 @@ def spread(instances: Instances, quantities: Sequence[Quantity]) -> str:
     """Where measured values lie around predictions, or that nobody knows."""
     parts: list[str] = []
     without: list[str] = []
-    for quantity, (around, errors) in _errors(instances, quantities).items():
+    for quantity, (likely, errors) in _errors(instances, quantities).items():
         verb, beside = ("lie ", " around such predictions") if not parts else ("", "")
-        rows = f"{errors.spread.rows:,} rows"
+        rows = _rows(errors.spread)
         if WITHOUT[errors.unlike] not in without:
             without.append(WITHOUT[errors.unlike])
             rows += f", by fits without {without[-1]}"
-        parts.append(f"{_NAMES[quantity]} {verb}{percent(around)}{beside} ({rows})")
+        parts.append(f"{_NAMES[quantity]} {verb}{percent(likely)}{beside} ({rows})")
     name = name_of(instances.setup.assumptions)
     if not parts:
         return f"No interval: {name} was fitted to no measured server."
     return f"{100 * LEVEL:.0f} % of measured {', of '.join(parts)}: {name}."
 
 
-def around(instances: Instances, quantity: Quantity) -> Interval | None:
-    """Where a measured value of any instance that is shown probably lies, over the predicted one [1]."""
-    return interval(1.0, instances.setup.assumptions, quantity, level=LEVEL, subjects=_subjects(instances))
-
-
-def _subjects(instances: Instances) -> list[Subject]:
-    """What the instances have in common, and those that are the most unlike what was measured.
-
-    Nothing if they speculate: of such servers no profile knows errors, so that all of them may speak.
-    """
-    calibration = instances.setup.assumptions.calibration
-    if calibration is None or instances.speculates:
-        return []
-    unknown = (layout for layout in instances.layouts if layout not in calibration.layouts)
-    layouts = [instances.subject._replace(layout=layout) for layout in itertools.islice(unknown, 1)]
-    return [instances.subject, *_extremes(instances, calibration), *layouts]
+def _rows(errors: ErrorSpread) -> str:
+    """How many measurements a fit has, and how many its base has where the interval is that of the base."""
+    if errors.own is None:
+        return f"{errors.rows:,} rows"
+    return f"{errors.own:,} rows, interval of the {errors.rows:,} of its base"
 
 
 def _errors(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, tuple[Interval, LeftOutErrors]]:
     """The intervals that are known, and the errors behind them."""
     known: dict[Quantity, tuple[Interval, LeftOutErrors]] = {}
-    assumptions, subjects = instances.setup.assumptions, _subjects(instances)
+    assumptions, subjects = instances.setup.assumptions, subjects_of(instances)
     for quantity in quantities:
         likely = interval(1.0, assumptions, quantity, level=LEVEL, subjects=subjects)
         errors = error_spread(assumptions, quantity, subjects)
@@ -208,31 +191,12 @@ def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
     always = outside(instances.subject, assumptions)
     if instances.speculates:
         always.append("its constants were fitted to no server that speculates")
-    of_extremes = [outside(subject, assumptions) for subject in _extremes(instances, calibration)]
+    layouts = unlike_layouts(instances.layouts, instances.subject, calibration)
+    of_extremes = [outside(subject, assumptions) for subject in (*extremes(instances, calibration), *layouts)]
     sometimes = sorted({reason for reasons in of_extremes for reason in reasons if reason not in always})
     if len(instances.accelerators) == 1:
         return [*always, *sometimes], []
     return always, sometimes
-
-
-def _extremes(instances: Instances, known: Calibration) -> Iterator[Subject]:
-    """The instances that are the most unlike those that were measured, by size and by the load of an accelerator."""
-    for size in _beyond(instances.accelerators, known.accelerators):
-        yield instances.subject._replace(accelerators=size)
-    pairs = zip(instances.concurrency, instances.accelerators, strict=True) if instances.concurrency else ()
-    loads = [flight / size for flight, size in pairs]
-    # A size that was measured, so that the load alone counts.
-    usual = float(known.accelerators.low)
-    for load in _beyond(loads, known.requests_per_accelerator):
-        yield instances.subject._replace(accelerators=usual, concurrency=load * usual)
-
-
-def _beyond(values: Sequence[float], known: Range) -> list[float]:
-    """The least value if it is below a range, the largest if it is above."""
-    if not values:
-        return []
-    low, high = float(min(values)), float(max(values))
-    return [*([low] if low < known.low else []), *([high] if high > known.high else [])]
 
 
 def calibration_record(instances: Instances, quantities: Sequence[Quantity] = ("tpot",)) -> dict[str, object] | None:
@@ -240,56 +204,14 @@ def calibration_record(instances: Instances, quantities: Sequence[Quantity] = ("
     if instances.setup.assumptions.calibration is None:
         return None
     errors = {
-        quantity: {"rows": left_out.spread.rows, "without": left_out.unlike, "low": likely.low, "high": likely.high}
+        quantity: {
+            "rows": left_out.spread.own or left_out.spread.rows,
+            "rows_of_base": None if left_out.spread.own is None else left_out.spread.rows,
+            "without": left_out.unlike,
+            "low": likely.low,
+            "high": likely.high,
+        }
         for quantity, (likely, left_out) in _errors(instances, quantities).items()
     }
     always, sometimes = outside_of(instances)
     return {"level": LEVEL, "measured_over_predicted": errors, "outside": [*always, *sometimes]}
-
-
-def ends(instances: Instances, follows: Follows) -> Ends:
-    """Factors from columns to where measured values probably lie [1]; None where nobody knows."""
-    factors: dict[str, tuple[float | None, float | None]] = {}
-    for name, (quantity, power) in follows.items():
-        likely = around(instances, quantity)
-        factors[name] = (None, None)
-        if likely is not None:
-            low, high = sorted(end**power for end in likely)
-            factors[name] = low, high
-    return factors
-
-
-def bounded(columns: Mapping[str, Any], factors: Ends) -> dict[str, Any]:
-    """Columns with those beside them that hold where measured values probably lie.
-
-    Parameters
-    ----------
-    columns : mapping of str
-        Numbers, arrays of them, mappings of them or None.
-    factors : mapping
-        See :func:`ends`.
-
-    Returns
-    -------
-    dict
-        With ``NAME_low`` and ``NAME_high`` after each; None where the assumptions were not fitted to such a quantity.
-    """
-    beside: dict[str, Any] = {}
-    for name, value in columns.items():
-        beside[name] = value
-        if name in factors:
-            beside[f"{name}_low"], beside[f"{name}_high"] = (_times(value, end) for end in factors[name])
-    return beside
-
-
-def bounded_frame(frame: pd.DataFrame, factors: Ends) -> pd.DataFrame:
-    """A frame with columns beside others for where measured values lie."""
-    import pandas as pd
-
-    return pd.DataFrame(bounded({str(name): column for name, column in frame.items()}, factors))
-
-
-def _times(value: Any, factor: float | None) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _times(number, factor) for name, number in value.items()}
-    return None if value is None or factor is None else value * factor

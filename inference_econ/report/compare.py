@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,13 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ.report import caveats
-from inference_econ.report.frontier import assumed, ends, frontier_record
+from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
+from inference_econ.inputs import catalog
+from inference_econ.report import bands, caveats
+from inference_econ.report.curves import assumed, curve_record, curves_title, measured_lengths, picture_title, warned
+from inference_econ.report.frontier import DECODED, PREFILL_TOO
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.scenario import curve_frame
+from inference_econ.report.service import milliseconds
+from inference_econ.report.serving_frontier import COUNTED
+from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.startable import with_engines
-from inference_econ.report.table import Table, dollars, layout_label, size
+from inference_econ.report.table import Table, amount, dollars, layout_label, size
+from inference_econ.search import Point
+from inference_econ.studies.exhibits import Chart
 from inference_econ.studies.results import Curve, Result
 
 if TYPE_CHECKING:
@@ -24,6 +33,8 @@ if TYPE_CHECKING:
 #: Speeds that a table shows, times powers of ten [tokens/s].
 _ROUND = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 _MOST_SPEEDS = 5
+#: Chips whose prices have a line of the title each.
+_PRICE_LINES = 2
 
 
 @dataclass(frozen=True)
@@ -58,15 +69,11 @@ class ComparisonPage(Page):
         """Every point of every series."""
         return comparison_frame(self.result)
 
-    def markdown(self) -> str:
-        """The table, and why series are missing."""
-        return super().markdown() + "".join(f"\n{label}: {reason}\n" for label, reason in self.result.missing.items())
-
     def draw(self, path: str) -> None:
         """Draw the frontiers."""
-        from inference_econ.report import figures, scenario_figure
+        from inference_econ.report import figures
 
-        figures.save(scenario_figure.draw(self.result), [path])
+        figures.draw_chart(comparison_chart(self.result), path)
 
 
 def common_speeds(curves: Sequence[Curve]) -> list[float]:
@@ -98,30 +105,29 @@ def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
         [tokens/s per user]
     """
     curves = {curve.label: curve for curve in result.curves}
+    fronts = {label: curve.frontier for label, curve in curves.items() if curve.frontier is not None}
+    services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
+    last = ("in flight", "TTFT ms") if services else ("batch",)
     columns = (
-        "series",
-        *(f"$ at {speed:g}" for speed in speeds),
-        "fastest",
-        "best",
-        "$",
-        "GPUs",
-        "layout",
-        "batch",
-    )
+        "series", *(f"$ at {speed:g}" for speed in speeds), "fastest", "best", "$", "GPUs", "layout", *last,
+    )  # fmt: skip
     rows = []
     for label in _labels(result):
         if label in curves:
             rows.append((label, *_row(curves[label], speeds)))
         else:
-            rows.append((label, *("-" for _ in speeds), "nothing fits", *("-" for _ in range(5))))
+            rows.append((label, *("-" for _ in speeds), "nothing fits", *("-" for _ in (*range(4), *last))))
     notes = [
-        "Speeds in tokens/s per user, $ per million output tokens of the cheapest deployment at or above a speed; "
-        "best is the point that maximises speed^3 / cost."
+        "$ per million output tokens at a speed in tokens/s per user; best: the point that maximises speed^3 / cost.",
+        *(f"{label}: {reason}" for label, reason in result.missing.items()),
+        *warned(fronts),
     ]
-    notes += [f"{label}: {reason}" for label, reason in result.missing.items()]
-    notes += assumed({curve.label: curve.frontier for curve in result.curves if curve.frontier is not None})
-    table = Table(_title(result), columns, tuple(rows), tuple(notes))
-    fronts = {label: curve.frontier for label, curve in curves.items() if curve.frontier is not None}
+    why = [
+        f"$ at a speed: of the cheapest deployment that is as fast or faster. {COUNTED if services else DECODED}",
+        *assumed(fronts),
+    ]
+    least = (*last, "engine", "fastest", "GPUs", *(f"$ at {speed:g}" for speed in (*speeds[3:], *speeds[1:2])))
+    table = Table(curves_title([*fronts.values()]), columns, tuple(rows), tuple(notes), tuple(why), least)
     shown = {label: front.preferred().layout for label, front in fronts.items()}
     setups = [front.setup for front in fronts.values()]
     return with_engines(table, [shown.get(label, {}) for label in _labels(result)], setups)
@@ -132,24 +138,55 @@ def _labels(result: Result) -> list[str]:
     return [series.label for series in getattr(result.scenario.ask, "series", ())]
 
 
-def _title(result: Result) -> str:
-    figure = result.scenario.figure
-    return figure.title if figure is not None else result.scenario.name
-
-
 def _row(curve: Curve, speeds: Sequence[float]) -> tuple[str, ...]:
     costs = (cost_at(curve, speed) for speed in speeds)
     assert curve.frontier is not None
     best = curve.frontier.preferred()
     return (
         *("-" if cost is None else dollars(cost) for cost in costs),
-        f"{curve.tokens_per_second[-1]:.1f}",
-        f"{best.tokens_per_second_per_user:.1f}",
+        amount(float(curve.tokens_per_second[-1])),
+        amount(best.tokens_per_second_per_user),
         dollars(best.dollars_per_million_output_tokens),
         size(best.accelerators),
         layout_label(best.layout),
-        size(best.batch),
+        *_load_cells(best),
     )
+
+
+def _load_cells(best: ServicePoint | Point) -> tuple[str, ...]:
+    """How full the preferred point is, and how long users of a service wait there."""
+    if isinstance(best, ServicePoint):
+        return (f"{best.concurrency:.1f}", milliseconds(best.ttft_seconds))
+    return (size(best.batch),)
+
+
+def comparison_chart(result: Result) -> Chart:
+    """The frontiers to be drawn, where measured values lie, and measured servers like them."""
+    from inference_econ.report.measured_points import Drawn, measured_lines
+
+    fronts = {_readable(curve.label): curve.frontier for curve in result.curves if curve.frontier is not None}
+    shown = bands.are_shown(len(fronts))
+    lines = [curve_line(label, front.axes(), front.ends() if shown else None) for label, front in fronts.items()]
+    drawn = [
+        Drawn(label, front.setup, lengths)
+        for label, front in fronts.items()
+        if shown and (lengths := measured_lengths(front)) is not None
+    ]
+    services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
+    lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, "" if services else PREFILL_TOO)
+    title = picture_title(list(fronts.values()))
+    return speed_cost_chart(title, lines, [front.setup for front in fronts.values()])
+
+
+def _readable(label: str) -> str:
+    """The label of a series, with titles in the place of names in the catalogue."""
+    return "".join(map(_titled, re.split("(, | on )", label)))
+
+
+def _titled(part: str) -> str:
+    if part in catalog.names("hardware"):
+        return catalog.hardware(part).name
+    return catalog.model(part).name if part in catalog.names("models") else part
 
 
 def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, object]:
@@ -162,12 +199,17 @@ def comparison_record(result: Result, speeds: Sequence[float]) -> dict[str, obje
             continue
         front = curves[label].frontier
         assert front is not None
-        record = frontier_record(front)
+        record = curve_record(front)
         record.pop("sources")
-        costs = [{"tokens_per_second_per_user": speed, "dollars": cost_at(curves[label], speed)} for speed in speeds]
-        best = caveats.bounded(front.preferred().record(), ends(front))
+        ends = {"dollars": front.ends()["dollars_per_million_output_tokens"]}
+        costs = [
+            caveats.bounded({"tokens_per_second_per_user": speed, "dollars": cost_at(curves[label], speed)}, ends)
+            for speed in speeds
+        ]
+        best = caveats.bounded(front.preferred().record(), front.ends())
         series.append({"label": label, **record, "costs": costs, "preferred": best})
-    return {"title": _title(result), "series": series, "sources": source_records(result.sources)}
+    fronts = [curve.frontier for curve in result.curves if curve.frontier is not None]
+    return {"title": curves_title(fronts), "series": series, "sources": source_records(result.sources)}
 
 
 def comparison_frame(result: Result) -> pd.DataFrame:
@@ -183,5 +225,7 @@ def comparison_frame(result: Result) -> pd.DataFrame:
 
 def _bounded(curve: Curve) -> pd.DataFrame:
     """Points of a curve, and how far off they may be."""
+    import pandas as pd
+
     assert curve.frontier is not None
-    return caveats.bounded_frame(curve_frame(curve), ends(curve.frontier))
+    return pd.DataFrame(caveats.bounded(dict(curve_frame(curve)), curve.frontier.ends()))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ.answers.chances import fleet_chances
 from inference_econ.answers.disaggregated.compare import NOTICED, Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
@@ -16,11 +18,19 @@ from inference_econ.answers.disaggregated.pools import Pool, Pools
 from inference_econ.answers.recommend import Choice
 from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import comparison_record
+from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.page import Page
-from inference_econ.report.service import SEEN, cached_label, layout_of
-from inference_econ.report.startable import startable_notes, with_engines
-from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
+from inference_econ.report.promises import kept_with
+from inference_econ.report.record import flat_frame
+from inference_econ.report.service import SEEN, layout_of
+from inference_econ.report.speed_cost import speed_cost_chart
+from inference_econ.report.startable import nobody_starts, startable_notes, with_engines
+from inference_econ.report.table import Table, amount, assumptions_label, dollars, layout_label
+from inference_econ.studies.exhibits import Chart, Line
 from inference_econ.studies.results import Curve
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = npt.NDArray[np.float64]
 
@@ -51,11 +61,22 @@ class DisaggregatedPage(Page):
         """Every point of both frontiers, and the fleets."""
         return comparison_record(self.compared, self.fleet, self.together)
 
+    def frame(self) -> pd.DataFrame:
+        """Every point of both frontiers, unrounded."""
+        record = comparison_record(self.compared)
+        apart = [{"serving": "disaggregated", **point} for point in record["disaggregated"]]
+        together = [
+            {"serving": "aggregated", "hardware": kind["hardware"], **point}
+            for kind in record["aggregated"]
+            for point in kind["points"]
+        ]
+        return flat_frame([*apart, *together])
+
     def draw(self, path: str) -> None:
         """Draw the frontiers."""
         from inference_econ.report import figures
 
-        figures.draw_curves(curves(self.compared), path, _title(self.compared.pools))
+        figures.draw_chart(comparison_chart(self.compared), path)
 
 
 def comparison_table(
@@ -80,17 +101,23 @@ def comparison_table(
     )  # fmt: skip
     speeds = common_speeds(compared, rows)
     lines = tuple(_row(compared, speed) for speed in speeds)
+    setups = [pool.setup for pool in (compared.pools.prefill, compared.pools.decode)]
     notes = (
         verdict(compared),
         *_promised_speed(compared),
+        *_fleet_notes(fleet, together),
+        *([] if fleet is None else kept_with(fleet_chances(fleet, compared.terms.targets), compared.terms.targets)),
+        *nobody_starts(setups),
+        *caveats.warnings(compared.subjects()),
+    )
+    why = (
         transfer_note(compared),
         _assumed(compared),
-        *_fleet_notes(fleet, together),
-        *startable_notes([compared.pools.prefill.setup, compared.pools.decode.setup]),
+        *startable_notes(setups),
         *caveats.remarks(compared.subjects(), SEEN),
     )
-    table = Table(_title(compared.pools), columns, lines, notes)
-    setups = [pool.setup for pool in (compared.pools.prefill, compared.pools.decode)]
+    least = ("engine", "its TTFT ms", "busy %", "P : D", "layout", "prefill", "decode")
+    table = Table(_title(compared.pools), columns, lines, notes, why, least)
     return with_engines(table, [_engines(compared, speed) for speed in speeds], setups, "decode")
 
 
@@ -130,7 +157,7 @@ def _engines(compared: Comparison, speed: float) -> dict[str, float | str]:
 
 
 def _milliseconds(seconds: float) -> str:
-    return f"{1e3 * seconds:.0f}"
+    return amount(1e3 * seconds)
 
 
 def common_speeds(compared: Comparison, most: int) -> list[float]:
@@ -227,12 +254,11 @@ def _span(seconds: Array) -> str:
 
 def _assumed(compared: Comparison) -> str:
     pools = compared.pools
-    prices = " and ".join(f"{pool.setup.hardware.name} at {pool.setup.price_label}" for pool in pools.aggregated)
     terms = compared.terms
     return (
         "$/M output tokens carry the whole bill, idle time included. Speeds and TTFTs are those that "
         f"{_seen(terms.percentile)}, queues included; P : D are whole numbers of instances from {terms.ratios}, busy "
-        f"their shares. {prices}. Assumptions: {assumptions_label(pool.setup for pool in pools.aggregated)}."
+        f"their shares. Assumptions: {assumptions_label(pool.setup for pool in pools.aggregated)}."
     )
 
 
@@ -255,7 +281,7 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...
     ]
     notes = [
         f"Best fleet, {fleet.prefill_instances}P{fleet.decode_instances}D: {'; '.join(parts)}. "
-        f"{_rented(fleet)}${fleet.dollars_per_hour:,.2f} per hour, "
+        f"{_rule(fleet, together)} {_rented(fleet)}${fleet.dollars_per_hour:,.2f} per hour, "
         f"${dollars(fleet.dollars_per_million_output_tokens)} per million output tokens.",
         _load_note(fleet),
     ]
@@ -268,6 +294,14 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None) -> tuple[str, ...
             f"${together.dollars_per_hour:,.2f} per hour."
         )
     return tuple(notes)
+
+
+def _rule(fleet: Fleet, together: Choice | None) -> str:
+    """What the fleet is the best in, and of how much."""
+    best = "serves the most requests" if together is None else "is the cheapest at this rate"
+    pools = fleet.pools
+    pairs = len(pools.prefill.accelerators) * len(pools.decode.accelerators)
+    return f"It {best} within the promises, of {pairs} pair{'' if pairs == 1 else 's'} of layouts in all ratios."
 
 
 def _rented(fleet: Fleet) -> str:
@@ -294,13 +328,16 @@ def _label(pool: Pool, index: int, *, kind: bool = False) -> str:
 
 
 def _title(pools: Pools) -> str:
-    requests, precision = pools.requests, pools.decode.setup.precision
-    cached = cached_label(requests)
-    chips = " and ".join(pool.setup.hardware.name for pool in pools.aggregated)
-    return (
-        f"{pools.decode.setup.model.name} on {chips}: {requests.isl.mean:g} input tokens{cached}, "
-        f"{requests.osl.mean:g} output tokens, weights {precision.weights}, KV {precision.kv}"
-    )
+    setups = [pool.setup for pool in pools.aggregated]
+    return heading("Prefill and decoding apart or together", setups, [lengths_label(pools.requests)])
+
+
+def comparison_chart(compared: Comparison) -> Chart:
+    """Both kinds of frontiers to be drawn."""
+    setups = (compared.pools.prefill.setup, compared.pools.decode.setup)
+    title = f"Prompts and answers on the same chips, or on pools of their own?\n{_title(compared.pools)}"
+    lines = [Line(curve.label, curve.tokens_per_second.tolist(), curve.dollars.tolist()) for curve in curves(compared)]
+    return speed_cost_chart(title, lines, setups)
 
 
 def curves(compared: Comparison) -> list[Curve]:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+from inference_econ.answers.chances import chances, fleet_chances
 from inference_econ.answers.disaggregated.compare import Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pool, Pools
+from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import Choice
+from inference_econ.engine import Instances
 from inference_econ.report import caveats
-from inference_econ.report.record import facts
+from inference_econ.report.promises import chances_record
+from inference_econ.report.record import facts, price_record
 from inference_econ.report.service import SEEN, bounded_load, layout_of, load_record
 
-#: Of the columns of a point, its speed alone comes from one pool.
-_POINT = {"tokens_per_second_per_user": caveats.FULL["tokens_per_second_per_user"]}
+#: Of the columns of a point, those that come from its pool; what it costs under a given load is certain.
+_SPEED, _FIRST = ({name: caveats.FULL[name]} for name in ("tokens_per_second_per_user", "ttft_seconds"))
 
 
 def comparison_record(
     compared: Comparison, fleet: Fleet | None = None, together: Choice | None = None
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """The frontiers and the fleets as plain data."""
     pools, apart = compared.pools, compared.disaggregated
     reading, decoding = pools.prefill.setup, pools.decode.setup
@@ -42,6 +47,7 @@ def comparison_record(
         "aggregated": [
             {
                 "hardware": pool.setup.hardware.name,
+                "price": price_record(pool.setup),
                 "dollars_per_accelerator_hour": pool.setup.dollars_per_accelerator_hour,
                 "points": [_point(pool, front, index) for index in range(len(front) - 1, -1, -1)],
             }
@@ -50,8 +56,8 @@ def comparison_record(
         "cheaper_from_to_tokens_per_second": [list(span) for span in compared.cheaper()],
         "largest_factor": factor,
         "largest_factor_at_tokens_per_second": speed,
-        "fleet": None if fleet is None else fleet_record(fleet),
-        "aggregated_fleet": None if together is None else _together_record(together),
+        "fleet": None if fleet is None else fleet_record(fleet, compared.terms.targets),
+        "aggregated_fleet": None if together is None else _together_record(together, compared.terms.targets),
     }
 
 
@@ -63,13 +69,14 @@ def _terms_record(compared: Comparison) -> dict[str, object]:
         "ttft_seconds_promised": ttft,
         "tpot_seconds_promised": tpot,
         "percentile": terms.percentile,
+        "confidence": terms.targets.confidence,
         "arrival_scv": terms.arrival_scv,
         "utilization_at_most": terms.fullest,
         "prefill_instances_per_decode_instance_from_to": [float(terms.ratios.least), float(terms.ratios.most)],
     }
 
 
-def _together_record(together: Choice) -> dict[str, object]:
+def _together_record(together: Choice, targets: Targets) -> dict[str, object]:
     return {
         "hardware": together.service.setup.hardware.name,
         "layout": layout_of(together.service),
@@ -78,10 +85,12 @@ def _together_record(together: Choice) -> dict[str, object]:
         "accelerators_rented": together.rented,
         "dollars_per_hour": together.dollars_per_hour,
         **bounded_load(together.service, together.load, together.replicas),
+        **chances_record(chances(together.service, together.load, targets)),
     }
 
 
-def _point(pool: Pool, front: PoolFrontier, index: int) -> dict[str, object]:
+def _point(pool: Pool, front: PoolFrontier, index: int, reading: Instances | None = None) -> dict[str, object]:
+    """A point as plain data; its first tokens come from other instances where those are given."""
     layout = int(front.layout[index])
     point = {
         "tokens_per_second_per_user": float(front.tokens_per_second[index]),
@@ -93,14 +102,15 @@ def _point(pool: Pool, front: PoolFrontier, index: int) -> dict[str, object]:
         "requests_per_second": float(front.requests_per_second[index]),
         "utilization": float(front.utilization[index]),
     }
-    instances = pool.instances([float(pool.accelerators[layout])], [float(front.batch[index])])
-    return caveats.bounded(point, caveats.ends(instances, _POINT))
+    instances = pool.instances([layout], [float(front.batch[index])])
+    ends = {**caveats.ends(instances, _SPEED), **caveats.ends(instances if reading is None else reading, _FIRST)}
+    return caveats.bounded(point, ends)
 
 
 def _apart(pools: Pools, front: PoolFrontier, index: int) -> dict[str, object]:
     pair = int(front.prefill[index]), int(front.layout[index])
     return {
-        **_point(pools.decode, front, index),
+        **_point(pools.decode, front, index, pools.prefill.instances([pair[0]])),
         "prefill_accelerators": int(pools.prefill.accelerators[pair[0]]),
         "prefill_layout": layout_of(pools.prefill.services.service(pair[0])),
         **_engine(pools, *pair),
@@ -126,7 +136,7 @@ def _transfer(pools: Pools, prefill: int, decode: int) -> dict[str, object]:
     }
 
 
-def fleet_record(fleet: Fleet) -> dict[str, object]:
+def fleet_record(fleet: Fleet, targets: Targets) -> dict[str, object]:
     """A fleet as plain data."""
     pools = fleet.pools
     return {
@@ -145,6 +155,7 @@ def fleet_record(fleet: Fleet) -> dict[str, object]:
         "dollars_per_million_output_tokens": fleet.dollars_per_million_output_tokens,
         **_transfer(pools, fleet.prefill, fleet.decode),
         **{name.removesuffix("_per_instance"): value for name, value in _bounded_load(fleet).items()},
+        **chances_record(fleet_chances(fleet, targets)),
     }
 
 
@@ -152,7 +163,10 @@ def _bounded_load(fleet: Fleet) -> dict[str, object]:
     """Where each latency comes from, there its errors do."""
     answers = fleet.pools.requests.osl.mean
     factors = {
-        name: caveats.ends(pool.instances()._replace(osl=answers), {name: caveats.LOAD[name]})[name]
-        for name, pool in (("ttft_seconds", fleet.pools.prefill), ("tpot_seconds", fleet.pools.decode))
+        name: caveats.ends(pool.instances([layout])._replace(osl=answers), {name: caveats.LOAD[name]})[name]
+        for name, pool, layout in (
+            ("ttft_seconds", fleet.pools.prefill, fleet.prefill),
+            ("tpot_seconds", fleet.pools.decode, fleet.decode),
+        )
     }
     return caveats.bounded(load_record(fleet.load, 1), factors)

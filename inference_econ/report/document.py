@@ -261,7 +261,7 @@ def _filled(table: Table) -> list[str]:
 
 
 def _shown(table: Table) -> list[str]:
-    notes = [note for note in table.notes if note != LEGEND or "quantity" in table.columns]
+    notes = [note for note in table.every_note if note != LEGEND or "quantity" in table.columns]
     return [table.markdown(), *notes]
 
 

@@ -12,11 +12,12 @@ import numpy as np
 from inference_econ.answers.explain import Explanation
 from inference_econ.engine import MACHINE, OperatorCosts, Setup, StepCosts
 from inference_econ.inputs import Quantity
-from inference_econ.report import caveats
+from inference_econ.report import caveats, step_pictures
+from inference_econ.report.heading import step_heading
 from inference_econ.report.page import Bar, Block, Page
 from inference_econ.report.record import HEAD, facts
-from inference_econ.report.startable import startable_notes, started
-from inference_econ.report.table import PART_NAMES, Table, amount, dollars, formats_label, layout_label, remarks
+from inference_econ.report.startable import nobody_starts, startable_notes, started
+from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, warnings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,12 +51,25 @@ class ExplanationPage(Page):
 
     def frame(self) -> pd.DataFrame:
         """The parts of the step, or its operators if they are wanted."""
-        return operator_frame(self.explanation) if self.operators else explain_table(self.explanation).frame()
+        return operator_frame(self.explanation) if self.operators else part_frame(self.explanation)
 
     def blocks(self) -> Sequence[Block]:
         """The tables, with a bar of the parts below the first."""
         parts, *others = self.tables()
         return parts, Bar(named_parts(self.explanation)), *others
+
+    def draw(self, path: str) -> None:
+        """Draw the parts of the step on their way to the total."""
+        from inference_econ.report import step_figures
+
+        fall = step_pictures.step_waterfall(self.explanation, named_parts(self.explanation))
+        step_figures.draw_waterfall(fall, path)
+
+    def draw_roofline(self, path: str) -> None:
+        """Draw the operators of the step on the roofline of its chip."""
+        from inference_econ.report import step_figures
+
+        step_figures.draw_roofline(step_pictures.roofline(self.explanation), path)
 
 
 def explain_table(explanation: Explanation) -> Table:
@@ -69,37 +83,49 @@ def explain_table(explanation: Explanation) -> Table:
         if seconds > 0
     )
     rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
-    return Table(explanation.title, ("part", "ms", "share %"), rows, _explain_notes(explanation))
+    return Table(
+        step_heading(explanation),
+        ("part", "ms", "share %"),
+        rows,
+        _explain_notes(explanation),
+        _explain_why(explanation),
+    )
 
 
 def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
-    """What a step means for users, money and memory."""
-    setup, needed = explanation.setup, explanation.memory
-    weights, cache, available = needed.of_one_plan()
+    """What was asked, what a step means for users and money, and what a reader must not miss."""
+    setup = explanation.setup
     kind = "output" if explanation.prompt is None else "prompt"
-    workspace = float(np.ravel(needed.workspace_bytes)[0])
     cost = (
         "no price known"
         if explanation.dollars is None
         else f"${dollars(explanation.dollars)} per million {kind} tokens"
     )
     speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
-    length = f"context {setup.context:g}"
-    if setup.shared_prefix:
-        length += f" ({setup.shared_prefix:g} in common)"
     if explanation.prompt is not None:
         speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
-        length = f"{length} cached before"
-    replicas, depth = float(explanation.layout["dp"]), float(explanation.layout["pp"])
+    replicas = float(explanation.layout["dp"])
+    each = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
+    return (
+        f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{each}.",
+        f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
+        *nobody_starts([setup]),
+        *caveats.warnings(explanation.subjects()),
+        *warnings(setup),
+    )
+
+
+def _explain_why(explanation: Explanation) -> tuple[str, ...]:
+    """What a step rests on: memory, stages, errors, who can start it."""
+    setup, needed = explanation.setup, explanation.memory
+    weights, cache, available = needed.of_one_plan()
+    workspace = float(np.ravel(needed.workspace_bytes)[0])
+    depth = float(explanation.layout["pp"])
     fullest = math.ceil(setup.model.layers / depth)
     uneven = f"The fullest of {depth:g} stages has {fullest} of {setup.model.layers} layers: it sets the pace, so that "
     uneven += f"the others wait as if there were {fullest * depth:g}, and its memory is what counts."
-    each = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
     return (
-        f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{each}, "
-        f"{length}, {formats_label(setup.precision)}, KV {setup.precision.kv}. "
         f"Assumptions: {setup.assumptions.name}.",
-        f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
         f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
         + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else "."),
@@ -109,7 +135,6 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
         *_fast_domain(explanation),
         *caveats.extrapolations(*explanation.subjects()),
         *startable_notes([setup]),
-        *caveats.price_remarks([setup]),
         *remarks(setup),
     )
 
@@ -189,7 +214,9 @@ def operator_table(explanation: Explanation) -> Table:
             f"One after the other the rows take {1e3 * apart:.3f} ms, and the step {1e3 * explanation.seconds:.3f} ms: "
             "see what the assumptions say of overlaps and of the host."
         )
-    return Table("Operators", columns, rows, tuple(notes))
+    return Table(
+        "Operators", columns, rows, why=tuple(notes), least=("peak %", "launch", "net", "ridge", "FLOP/B", "times")
+    )
 
 
 def _mesh(explanation: Explanation) -> list[str]:
@@ -227,7 +254,7 @@ def memory_table(explanation: Explanation) -> Table:
     parts = [(text, held[name]) for name, text in _HELD_NAMES.items() if held[name]]
     rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
     notes = ("Averages over the accelerators; copies of weights and cache are counted.",)
-    return Table("Memory of an accelerator", ("what", "GB", "share %"), rows, notes)
+    return Table("Memory of an accelerator", ("what", "GB", "share %"), rows, why=notes)
 
 
 def operator_frame(explanation: Explanation) -> pd.DataFrame:
@@ -284,6 +311,16 @@ def explain_record(explanation: Explanation) -> dict[str, object]:
         "bytes_per_accelerator": dict(explanation.held),
     }
     return caveats.bounded(record, ends)
+
+
+def part_frame(explanation: Explanation) -> pd.DataFrame:
+    """The parts of a step, and how far off the step may be; of a part by itself nobody knows."""
+    frame, (instances,) = explain_table(explanation).frame(), explanation.subjects()
+    known = caveats.PREFILL if explanation.prompt is not None else caveats.ends(instances, caveats.STEP)
+    for end, factor in zip(("low", "high"), known["step_seconds"], strict=True):
+        step = "" if factor is None else f"{factor * float(frame['ms'].iloc[-1]):.3f}"
+        frame[f"ms_{end}"] = [*([""] * (len(frame) - 1)), step]
+    return frame
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,19 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.report.files import check_picture, ending_of, whole_file
-from inference_econ.search import Frontier
-from inference_econ.studies.exhibits import Chart
+from inference_econ.studies.exhibits import Band, Chart
 from inference_econ.studies.results import Curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from inference_econ._types import Array
 
 #: Okabe and Ito's palette: eight colours that colour-blind readers can tell apart (yellow left out: too light).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
@@ -36,66 +41,16 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,  # a label may hold two dollar signs
 }
-_TITLE_WIDTH = 76
+_TITLE_WIDTH = 92
+_TITLE_SIZE = 10.5
+_BAND_ALPHA = 0.15
+#: Characters of a legend's line, and how many of them an inch holds, with what is before each label [1].
+_LEGEND_WIDTH, _LEGEND_DENSITY, _LEGEND_SIGN = 41, 13.0, 8
 _CHARTS_BESIDE = 3
+#: More points than these are drawn smaller [1].
+_FEW_POINTS = 12
 #: A date in the file would make it another file every time.
 _UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-
-
-def draw_frontier(front: Frontier, path: Path | str, title: str) -> None:
-    """Draw one frontier, its preferred point marked.
-
-    Parameters
-    ----------
-    front : Frontier
-        The frontier.
-    path : Path or str
-        Where to, ending in .svg, .png or .pdf.
-    title : str
-        Above the axes.
-
-    Raises
-    ------
-    InputError
-        If the path cannot be written.
-    """
-    curve = Curve(
-        front.setup.model.name, front.tokens_per_second, front.dollars, front.accelerators, front.batch, front
-    )
-    with rc_context(STYLE):
-        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-        axes = figure.add_subplot()
-        plot_frontiers(axes, [curve], textwrap.fill(title, _TITLE_WIDTH))
-        axes.plot(curve.tokens_per_second, curve.dollars, ".", color=COLOURS[0], markersize=4)
-        best = front.preferred_index()
-        axes.plot(curve.tokens_per_second[best], curve.dollars[best], "o", color="black", label="largest speed³ / cost")
-        axes.legend()
-        save(figure, [Path(path)])
-
-
-def draw_curves(curves: Sequence[Curve], path: Path | str, title: str) -> None:
-    """Draw several frontiers in one picture.
-
-    Parameters
-    ----------
-    curves : sequence of Curve
-        The frontiers.
-    path : Path or str
-        Where to, ending in .svg, .png or .pdf.
-    title : str
-        Above the axes.
-
-    Raises
-    ------
-    InputError
-        If the path cannot be written.
-    """
-    with rc_context(STYLE):
-        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-        axes = figure.add_subplot()
-        plot_frontiers(axes, curves, textwrap.fill(title, _TITLE_WIDTH))
-        axes.legend()
-        save(figure, [Path(path)])
 
 
 def draw_chart(chart: Chart, path: Path | str) -> None:
@@ -114,16 +69,16 @@ def draw_chart(chart: Chart, path: Path | str) -> None:
         If the path cannot be written.
     """
     with rc_context(STYLE):
-        save(chart_figure(chart, chart.title), [Path(path)])
+        figure = chart_figure(chart, chart.title)
+        _finer_scales(figure)
+        save(figure, [path])
 
 
 def chart_figure(chart: Chart, title: str) -> Figure:
-    """One chart under a title."""
-    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-    axes = figure.add_subplot()
-    drawn = _chart(axes, chart, [line.label for line in chart.lines])
-    axes.set_title(textwrap.fill(title, _TITLE_WIDTH))
-    axes.legend(drawn.values(), drawn.keys())
+    """One chart under a title and over its legend, which no corner of it need be empty for."""
+    figure = Figure(figsize=(7.6, 5.4), layout="constrained")
+    title_above(figure, title)
+    legend_below(figure, _chart(figure.add_subplot(), replace(chart, title=""), _coloured([chart])))
     return figure
 
 
@@ -145,10 +100,8 @@ def draw_charts(charts: Sequence[Chart], path: Path | str, title: str) -> None:
         If the path cannot be written.
     """
     with rc_context(STYLE):
-        figure = charts_figure(charts, textwrap.fill(title, _TITLE_WIDTH * min(len(charts), _CHARTS_BESIDE) // 2))
-        for axes in figure.axes:
-            if axes.get_yscale() == "log":
-                axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if _decades(axes) < 3 else (1.0,)))
+        figure = charts_figure(charts, _wrapped(title, _TITLE_WIDTH * min(len(charts), _CHARTS_BESIDE) // 2))
+        _finer_scales(figure)
         save(figure, [path])
 
 
@@ -157,40 +110,89 @@ def charts_figure(charts: Sequence[Chart], title: str) -> Figure:
     columns = min(len(charts), _CHARTS_BESIDE)
     rows = -(-len(charts) // columns)
     figure = Figure(figsize=(1.0 + 4.2 * columns, 0.8 + 4.0 * rows), layout="constrained")
-    figure.suptitle(title)
-    labels = list(dict.fromkeys(line.label for chart in charts for line in chart.lines))
+    figure.suptitle(title, fontsize=_TITLE_SIZE)
+    labels = _coloured(charts)
     drawn: dict[str, Any] = {}
     same = len({chart.y_label for chart in charts}) == 1
     places = list(figure.subplots(rows, columns, sharey=same, squeeze=False).flat)
     for axes in places[len(charts) :]:
         axes.remove()
     for axes, chart in zip(places, charts, strict=False):
-        drawn.update(_chart(axes, chart, labels))
+        drawn |= _chart(axes, chart, labels)
         if same:
             axes.label_outer()
-    figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=min(len(labels), 4), fontsize=9)
+    legend_below(figure, drawn)
     return figure
+
+
+def title_above(figure: Figure, title: str) -> None:
+    """A title over the whole width of a single chart."""
+    figure.suptitle(_wrapped(title, _TITLE_WIDTH), fontsize=_TITLE_SIZE)
+
+
+def _wrapped(title: str, width: int) -> str:
+    """A title whose lines are broken where they are too long."""
+    return "\n".join(textwrap.fill(line, width) for line in title.splitlines())
+
+
+def legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
+    """What was drawn, below the axes, in as many columns as the figure is wide enough for."""
+    texts = [textwrap.fill(label, _LEGEND_WIDTH) for label in drawn]
+    longest = max(len(line) for text in texts for line in text.splitlines())
+    columns = int(figure.get_figwidth() * _LEGEND_DENSITY / (longest + _LEGEND_SIGN))
+    columns = max(min(columns, len(texts), 4), 1)
+    figure.legend(drawn.values(), texts, loc="outside lower center", ncols=columns, fontsize=9)
+
+
+def _finer_scales(figure: Figure) -> None:
+    """Ticks at 1, 2 and 5 where a logarithmic axis spans few decades."""
+    for axes in figure.axes:
+        if axes.get_yscale() == "log":
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if _decades(axes) < 3 else (1.0,)))
+
+
+def _coloured(charts: Sequence[Chart]) -> list[str]:
+    """Labels of lines that have a colour of their own."""
+    return list(dict.fromkeys(line.label for chart in charts for line in chart.lines if not line.beside))
 
 
 def _chart(axes: Axes, chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
     """Lines of one chart in the colours of their labels; what was drawn, by label."""
     drawn: dict[str, Any] = {}
+    shapes = list(dict.fromkeys(line.label for line in chart.lines if line.beside))
     for line in chart.lines:
-        index = labels.index(line.label)
+        index = labels.index(line.beside or line.label)
         colour, dash = COLOURS[index % len(COLOURS)], _DASHES[index % len(_DASHES)]
-        style: dict[str, Any] = {"linestyle": "", "marker": "o"} if line.points else {"linestyle": dash}
-        (drawn[line.label],) = axes.plot(line.x, line.y, color=colour, **style)
+        style: dict[str, Any] = {"linestyle": dash}
+        if line.points:
+            style = {"linestyle": "", "marker": "o", "markersize": 6 if len(line.x) <= _FEW_POINTS else 3.5}
+        if line.beside:
+            style |= {"marker": MARKERS[shapes.index(line.label) % len(MARKERS)], "markersize": 4.5, "alpha": 0.6}
+        (artist,) = axes.plot(line.x, line.y, color=colour, **style)
+        drawn[line.label] = Line2D([], [], color="0.35", **style) if line.beside else artist
+        if line.band is not None:
+            axes.fill(*_outline(line.band), color=colour, alpha=_BAND_ALPHA, linewidth=0)
     for text, place in chart.marks.items():
-        axes.axvline(place, color="black", linewidth=0.8, linestyle=":")
-        at = axes.get_xaxis_transform()
-        axes.text(place, 0.98, text, transform=at, rotation=90, fontsize=8.5, ha="right", va="top")
+        drawn[text] = axes.axvline(place, color="black", linewidth=0.8, linestyle=":")
     for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
         if name in chart.logarithmic:
             (axes.set_xscale if name == "x" else axes.set_yscale)("log")
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
             axis.set_minor_formatter(NullFormatter())
     axes.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
+    if chart.from_zero:
+        axes.set_xlim(left=0)
+    if any(line.band is not None for line in chart.lines):
+        drawn[chart.bands] = Patch(color="0.35", alpha=2 * _BAND_ALPHA, linewidth=0)
     return drawn
+
+
+def _outline(band: Band) -> tuple[Array, Array]:
+    """The edge of a band and back along the other one."""
+    x = np.concatenate([band.x, band.other_x[::-1]])
+    y = np.concatenate([band.y, band.other_y[::-1]])
+    known = np.isfinite(x) & np.isfinite(y)
+    return x[known], y[known]
 
 
 def save(figure: Figure, paths: Sequence[Path | str]) -> None:
@@ -221,8 +223,13 @@ def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     axes.set_xlim(left=0)
     _dollar_axis(axes)
     axes.set_xlabel("tokens per second per user")
-    axes.set_ylabel("US dollars per million output tokens")
+    axes.set_ylabel(f"US dollars per million output tokens{_included(curves)}")
     axes.set_title(title)
+
+
+def _included(curves: Sequence[Curve]) -> str:
+    """What the cost of services includes; of decode steps, the study's among them, nothing is said."""
+    return ", prefill included" if any(isinstance(curve.frontier, ServiceFrontier) for curve in curves) else ""
 
 
 def _dollar_axis(axes: Axes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,16 +10,26 @@ import numpy as np
 
 from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.sources import sources
-from inference_econ.engine import Instances, layout_keys
+from inference_econ.engine import Instances
 from inference_econ.report import caveats
+from inference_econ.report.heading import DECODE_STEPS, heading
 from inference_econ.report.page import Block, Page, Sketch
 from inference_econ.report.record import HEAD, facts, source_records
-from inference_econ.report.startable import saving_note, startable_notes, with_engines, with_notes
-from inference_econ.report.table import PART_NAMES, Table, dollars, formats_label, layout_label, remarks, size
+from inference_econ.report.speed_cost import curve_line, speed_cost_chart
+from inference_econ.report.startable import nobody_starts, saving_note, startable_notes, with_engines, with_notes
+from inference_econ.report.table import PART_NAMES, Table, amount, dollars, layout_label, remarks, size, warnings
 from inference_econ.search import Frontier, PlanTable, Point
+from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: What a point is, in words.
+DECODED = "The bill is that of decode steps alone; prefill is not in it."
+
+
+#: What measured servers are billed for, and decode steps are not.
+PREFILL_TOO = ", with prefill"
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,7 @@ class FrontierPage(Page):
         """Draw the frontier."""
         from inference_econ.report import figures
 
-        figures.draw_frontier(self.front, path, frontier_title(self.front))
+        figures.draw_chart(frontier_chart(self.front), path)
 
 
 def frontier_table(front: Frontier, rows: int = 14) -> Table:
@@ -84,42 +94,86 @@ def frontier_table(front: Frontier, rows: int = 14) -> Table:
     for index, point in zip(shown, points, strict=True):
         lines.append(
             (
-                f"{point.tokens_per_second_per_user:.1f}{' *' if index == best else ''}",
+                f"{amount(point.tokens_per_second_per_user)}{' *' if index == best else ''}",
                 dollars(point.dollars_per_million_output_tokens),
                 size(point.accelerators),
                 layout_label(point.layout),
                 size(point.batch),
-                f"{100 * point.mfu:.1f}",
-                f"{100 * point.bandwidth_utilization:.1f}",
+                amount(100 * point.mfu),
+                amount(100 * point.bandwidth_utilization),
                 PART_NAMES[point.limited_by],
             )
         )
     columns = ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "MBU %", "mostly")
-    table = Table(frontier_title(front), columns, tuple(lines), frontier_notes(front, points))
+    table = Table(
+        frontier_title(front),
+        columns,
+        tuple(lines),
+        notes=frontier_notes(front, points),
+        why=frontier_why(front, points),
+        least=("MFU %", "MBU %", "mostly", "engine", "batch"),
+    )
     return with_engines(table, [point.layout for point in points], [front.setup])
 
 
 def frontier_title(front: Frontier) -> str:
-    """Model, hardware and formats in one line."""
-    setup = front.setup
-    precision = setup.precision
-    return (
-        f"{setup.model.name} on {setup.hardware.name}: {formats_label(precision)}, activations "
-        f"{precision.activations}, KV {precision.kv}, context {setup.context:g}{_drafted(front)}, "
-        f"{setup.price_label}"
+    """What is counted, of what, at which context, in one line."""
+    return frontiers_title([front])
+
+
+def frontiers_title(fronts: Sequence[Frontier]) -> str:
+    """The same of several that are compared."""
+    return heading(
+        DECODE_STEPS,
+        [front.setup for front in fronts],
+        [f"context {front.setup.context:g}" for front in fronts],
+        speculations=[front.speculation for front in fronts],
     )
 
 
-def _drafted(front: Frontier) -> str:
-    return "" if front.speculation is None else f", {front.speculation.label}"
+def frontier_chart(front: Frontier) -> Chart:
+    """A frontier to be drawn: its preferred point, where measured values lie, and measured servers like it."""
+    from inference_econ.report.measured_points import Drawn, measured_lines
+
+    best, lengths = front.preferred(), lengths_of(front)
+    lines = [
+        curve_line("decode steps that nothing beats", front.axes(), front.ends()),
+        Line(
+            "largest speed³ / cost",
+            [best.tokens_per_second_per_user],
+            [best.dollars_per_million_output_tokens],
+            points=True,
+        ),
+    ]
+    if lengths is not None:
+        drawn = [Drawn(lines[0].label, front.setup, lengths)]
+        lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, PREFILL_TOO)
+    title = f"What does decoding cost at each speed?\n{frontier_title(front)}"
+    return speed_cost_chart(title, lines, [front.setup])
+
+
+def lengths_of(front: Frontier) -> tuple[float, float] | None:
+    """Input and output tokens of requests that measured servers can be held against; None without such."""
+    traffic = front.traffic
+    if traffic is None or traffic.isl is None or traffic.osl is None or front.speculation is not None:
+        return None
+    return traffic.isl, traffic.osl
 
 
 def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
-    """What a reader must know about the numbers."""
+    """What a reader must know to use the numbers."""
+    return (
+        f"{len(points)} of {len(front)} points; * maximises speed^3 / cost.",
+        *nobody_starts([front.setup]),
+        *caveats.warnings(front.subjects(points)),
+        *warnings(front.setup),
+    )
+
+
+def frontier_why(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
+    """What the numbers rest on."""
     setup = front.setup
-    notes = [
-        f"{len(points)} of {len(front)} points; * maximises speed^3 / cost. Assumptions: {setup.assumptions.name}."
-    ]
+    notes = [f"{DECODED} Assumptions: {setup.assumptions.name}."]
     if any(point.layout["dp"] != 1.0 for point in points):
         notes.append(
             "dp: groups of tp accelerators with sequences of their own; feed-forward blocks and experts are cut over "
@@ -128,49 +182,26 @@ def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
     return (*notes, *startable_notes([setup]), *caveats.remarks(front.subjects(points)), *remarks(setup))
 
 
-def ends(front: Frontier, plans: PlanTable | None = None) -> caveats.Ends:
-    """How far off the points of a frontier may be, or every plan that is listed instead."""
-    return caveats.ends(_listed(front, plans), caveats.STEP)
-
-
-def _listed(front: Frontier, plans: PlanTable | None) -> Instances:
+def _listed(front: Frontier, plans: PlanTable | None) -> tuple[Instances]:
     """Every point of a frontier, or every plan that is listed instead."""
     (points,) = front.subjects()
     if plans is None:
-        return points
-    sizes, batches = plans.plans.accelerators.tolist(), plans.plans.batch.tolist()
-    layouts = layout_keys(plans.plans, front.setup.assumptions.layout)
-    return points._replace(accelerators=sizes, concurrency=batches, layouts=layouts)
-
-
-def assumed(fronts: Mapping[str, Frontier]) -> list[str]:
-    """The assumptions of some series, and how far off their preferred points may be."""
-    named = {label: front.setup.assumptions.name for label, front in fronts.items()}
-    shown = [
-        f"{name} ({', '.join(label for label, other in named.items() if other == name)})"
-        for name in dict.fromkeys(named.values())
-    ]
-    text = next(iter(named.values())) if len(shown) == 1 else ", ".join(shown)
-    subjects = [
-        instances._replace(label=label if len(fronts) > 1 else "")
-        for label, front in fronts.items()
-        for instances in front.subjects([front.preferred()])
-    ]
-    started = startable_notes(front.setup for front in fronts.values())
-    rates = dict.fromkeys(f"{front.setup.hardware.name} at {front.setup.price_label}" for front in fronts.values())
-    return [f"{'; '.join(rates)}. Assumptions: {text}.", *started, *caveats.remarks(subjects)]
+        return (points,)
+    (every,) = plans.subjects()
+    return (every._replace(isl=points.isl, osl=points.osl, speculates=points.speculates),)
 
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; with every plan of its grid, if they are given."""
-    factors = ends(front, plans)
+    (instances,) = _listed(front, plans)
+    factors = caveats.ends(instances, caveats.STEP)
     record: dict[str, object] = {
         **facts(
             front.setup, *HEAD, "weights", "expert_weights", "activations", "kv", "formats", "math_unit", "context"
         ),
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
         "speculation": None if front.speculation is None else front.speculation.record(),
-        "calibration": caveats.calibration_record(_listed(front, plans)),
+        "calibration": caveats.calibration_record(instances),
         "points": [caveats.bounded(point.record(), factors) for point in front.points()],
         "sources": source_records(sources(front)),
     }
@@ -182,8 +213,7 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
 
 def frontier_frame(front: Frontier, plans: PlanTable | None = None) -> pd.DataFrame:
     """Every point of a frontier, one row each, or every plan of its grid, if they are given."""
-    frame = front.to_frame() if plans is None else plans.to_frame()
-    return caveats.bounded_frame(frame, ends(front, plans))
+    return front.to_frame() if plans is None else plans.to_frame()
 
 
 def plans_table(plans: PlanTable) -> Table:

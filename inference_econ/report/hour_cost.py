@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from inference_econ.answers.hour_cost import HourCost
 from inference_econ.report.page import Page
+from inference_econ.report.record import node_record
 from inference_econ.report.table import Table
 
 #: The parts of an hour, as people call them.
@@ -26,20 +27,45 @@ class HourCostPage(Page):
     cost: HourCost
 
     def tables(self) -> Sequence[Table]:
-        """Dollars by cause."""
+        """Dollars by cause, and what a whole node costs."""
         cost, total = self.cost, float(self.cost.parts.total)
         rows = [(_PARTS[name], f"{value:.3f}", f"{100 * value / total:.0f}") for name, value in self._parts().items()]
         rows.append(("hour in use", f"{total:.3f}", "100"))
-        note = (
-            f"{cost.ownership.utilisation:g} of all hours in use; the chip draws {cost.board_watts:g} W at work, its "
-            f"host {cost.ownership.host_watts:g} W."
+        notes = (
+            f"{cost.terms.utilisation:g} of all hours in use; the chip draws {cost.board_watts:g} W at work, its host "
+            f"{cost.terms.host_watts:g} W.",
+            f"Bought for ${cost.purchase_dollars:,.0f}{self._seller()}, over {cost.terms.lifetime_years:g} years at "
+            f"{100 * cost.terms.cost_of_capital:g} % interest; --price {total:.4g} in other commands.",
+            *self._whole_node(total),
         )
-        return (Table(f"One hour of {cost.hardware.name}", ("part", "$", "share %"), tuple(rows), (note,)),)
+        return (
+            Table(f"One hour of {cost.hardware.name}", ("part", "$", "share %"), tuple(rows), notes[1:], notes[:1]),
+        )
 
     def record(self) -> object:
-        """Dollars by cause."""
-        total = float(self.cost.parts.total)
-        return {"hardware": self.cost.hardware.name, "dollars_per_accelerator_hour": total, "parts": self._parts()}
+        """Dollars by cause, and the terms."""
+        total, terms = float(self.cost.parts.total), self.cost.terms
+        return {
+            "hardware": self.cost.hardware.name,
+            "purchase_dollars": self.cost.purchase_dollars,
+            "dollars_per_accelerator_hour": total,
+            **node_record(self.cost.hardware, total),
+            "parts": self._parts(),
+            "terms": terms.model_dump(exclude={"name", "description", "sources"}),
+        }
 
     def _parts(self) -> dict[str, float]:
         return {name: float(value) for name, value in self.cost.parts._asdict().items()}
+
+    def _seller(self) -> str:
+        """Who said the purchase price, where it is that of the file."""
+        bought = self.cost.hardware.purchase
+        if bought is None or bought.dollars_per_accelerator != self.cost.purchase_dollars:
+            return ""
+        return f" ({bought.kind}, {bought.date})"
+
+    def _whole_node(self, total: float) -> list[str]:
+        node = node_record(self.cost.hardware, total)
+        if node["usd_per_node_hour"] is None:
+            return []
+        return [f"A node of {node['gpus_per_node']} costs ${node['usd_per_node_hour']:.4g} per hour."]

@@ -119,6 +119,8 @@ def command_text(words: Iterable[str]) -> str:
 def remarks(deployment: Deployment) -> list[str]:
     """What a deployment is, what it needs, and what was predicted of it, as lines of comments."""
     lines = [f"inference-econ {metadata.version('inference-econ')}: {deployment.engine.label}"]
+    if deployment.pick:
+        lines.append(f"picked: {deployment.pick}")
     for instance in deployment.instances:
         role = "" if instance.role == "both" else f"{instance.role}: "
         room = instance.limits.room

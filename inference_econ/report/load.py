@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from inference_econ.answers.burstiness import POISSON, Burstiness
 from inference_econ.answers.load import LoadPoint
-from inference_econ.answers.recommend import Targets
+from inference_econ.answers.picks import Pick
+from inference_econ.answers.promises import Targets
 from inference_econ.answers.subjects import under_load
-from inference_econ.report import caveats
+from inference_econ.report import bands, caveats
+from inference_econ.report.burstiness import arrivals_label, burstiness_note, burstiness_record
 from inference_econ.report.page import Page
-from inference_econ.report.record import finite_or_none
+from inference_econ.report.promises import chances_column, chances_notes, chances_record
+from inference_econ.report.record import finite_or_none, flat_frame, targets_record
 from inference_econ.report.service import (
     SEEN,
     bounded_load,
-    finite,
     fleet_label,
     milliseconds,
+    pick_record,
+    picked,
     service_record,
     service_title,
 )
-from inference_econ.report.startable import startable_notes
-from inference_econ.report.table import Table, dollars
-from inference_econ.serving import Trace, is_unproven
+from inference_econ.report.startable import nobody_starts, startable_notes, with_notes
+from inference_econ.report.table import Table, amount, dollars
+from inference_econ.serving import Loaded, Trace, is_unproven, seen, served
 from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _PERCENTILES = ("p50", "p99")
+#: Times of the simulation, by the names of their fields.
+_SIMULATED = {
+    "ttft_seconds": "ttft",
+    "tpot_seconds": "tpot",
+    "e2e_seconds": "e2e",
+    "e2e_seconds_per_output_token": "e2e_per_output_token",
+}
+#: Percentiles of a picture, the last of which has a band.
+_DRAWN = ("p50", "p90")
 
 
 @dataclass(frozen=True)
@@ -43,20 +57,28 @@ class LoadPage(Page):
         One per load.
     targets : Targets
         What is promised.
+    bursts : Burstiness
+        The fleet under arrivals as assumed and under others.
+    pick : Pick or None
+        How the layout was chosen; None if it was given.
     """
 
     points: Sequence[LoadPoint]
     targets: Targets
+    bursts: Burstiness
+    pick: Pick | None = None
 
     def tables(self) -> Sequence[Table]:
         """One row per load; the same loads in the simulation, if they were played."""
-        loads = load_table(self.points, self.targets)
+        chosen = picked(self.points[0].sheet.service, self.pick)
+        loads = with_notes(load_table(self.points, self.targets), [*chosen, burstiness_note(self.bursts)])
         played = [point for point in self.points if point.simulated is not None]
         return (loads, simulation_table(played)) if played else (loads,)
 
     def record(self) -> object:
         """The fleet and its loads."""
-        return load_sweep_record(self.points, self.targets)
+        record = {**load_sweep_record(self.points, self.targets), **pick_record(self.pick)}
+        return {**record, "arrival_scv": self.bursts.assumed_scv, "burstiness": burstiness_record(self.bursts)}
 
     def frame(self) -> pd.DataFrame:
         """Every load, unrounded."""
@@ -66,42 +88,55 @@ class LoadPage(Page):
         """Draw latencies and cost against the load."""
         from inference_econ.report import figures
 
-        figures.draw_charts(load_charts(self.points), path, self.tables()[0].title)
+        first, second = self.bursts.assumed_scv, self.bursts.other_scv
+        assumed, others = (loads_under(self.points, scv, first) for scv in (first, second))
+        charts = load_charts(self.points, self.bursts, assumed, others)
+        figures.draw_charts(charts, path, picture_title(self.points))
 
 
 def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     """What users see and what tokens cost, one row per load."""
     promised = points[0].kept is not None
+    holds, cells = chances_column(targets, [point.chances for point in points])
     columns = [
         *("requests/s", "busy %", "in flight"),
         *(f"TTFT {name} ms" for name in _PERCENTILES),
         *(f"TPOT {name} ms" for name in _PERCENTILES),
+        "E2E p99 s",
         *(("kept %", "good/s") if promised else ()),
+        *holds,
         *("$/M tokens", "$/M output"),
     ]
     rows = []
-    for point in points:
+    for point, cell in zip(points, cells, strict=True):
         load = point.load
-        row = [f"{point.requests_per_second:.4g}", f"{100 * load.utilization:.0f}", f"{load.in_flight:.1f}"]
+        row = [f"{point.requests_per_second:.4g}", f"{100 * load.utilization:.0f}", amount(load.in_flight)]
         row += [_or_without_end(load.ttft_seconds[name]) for name in _PERCENTILES]
         row += [milliseconds(load.tpot_seconds[name]) for name in _PERCENTILES]
+        row.append(f"{load.e2e_seconds['p99']:.3g}" if math.isfinite(load.e2e_seconds["p99"]) else "grows")
         if point.kept is not None and point.good_per_second is not None:
-            row += [f"{100 * point.kept:.1f}", f"{point.good_per_second:.3g}"]
+            row += [amount(100 * point.kept), amount(point.good_per_second)]
+        row += cell
         row += [dollars(point.sheet.dollars_per_million_tokens), dollars(point.dollars_per_million_output_tokens)]
         rows.append(tuple(row))
     sheet = points[0].sheet
     setup, fleet = sheet.service.setup, fleet_label(sheet.service, sheet.replicas)
+    subjects = under_load((point.sheet.service, point.load) for point in points)
     notes = [
-        f"{fleet}, at {setup.price_label}: ${sheet.dollars_per_hour:,.2f} per hour, "
-        f"idle or not. Assumptions: {setup.assumptions.name}.",
+        f"{fleet}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not.",
         *_saturation(points),
-        *_unproven(points),
+        *nobody_starts([setup]),
+        *caveats.warnings(subjects),
     ]
+    why = [f"Assumptions: {setup.assumptions.name}.", *_unproven(points)]
     if promised:
-        notes.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
-    notes += startable_notes([setup])
-    notes += caveats.remarks(under_load((point.sheet.service, point.load) for point in points), SEEN)
-    return Table(service_title(sheet.service), tuple(columns), tuple(rows), tuple(notes))
+        why.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
+        notes += _assured(targets, points)
+    why += startable_notes([setup])
+    why += caveats.remarks(subjects, SEEN)
+    least = ("in flight", "good/s", "$/M output", "TPOT p50 ms", "TTFT p50 ms", "E2E p99 s")
+    title = service_title("A fleet under load", [sheet.service], promises=targets)
+    return Table(title, tuple(columns), tuple(rows), tuple(notes), tuple(why), least)
 
 
 def _saturation(points: Sequence[LoadPoint]) -> list[str]:
@@ -125,14 +160,21 @@ def _unproven(points: Sequence[LoadPoint]) -> list[str]:
         return []
     rates = ", ".join(f"{point.requests_per_second:.4g}" for point in doubtful)
     return [
-        f"At {rates} requests/s prompts take too much of the time, or lengths vary too much, for closed forms to be "
-        "within 5 %: the simulation has played these loads, and counts there."
+        f"At {rates} requests/s it is too full, lengths vary too much or prompts take too much of the time for closed "
+        "forms to be within 10 %: the simulation has played these loads, and counts there."
     ]
 
 
+def _assured(targets: Targets, points: Sequence[LoadPoint]) -> list[str]:
+    """How probable it is that promises hold, and that requests were counted with a margin, in words."""
+    notes = chances_notes(targets, [point.chances for point in points])
+    if targets.confidence is None:
+        return notes
+    return [*notes, f"Kept and good/s hold with {100 * targets.confidence:g} %: predictions are that much better."]
+
+
 def _promises(targets: Targets) -> str:
-    named = (("TTFT", targets.ttft_seconds), ("TPOT", targets.tpot_seconds))
-    return " and ".join(f"{name} <= {milliseconds(value)} ms" for name, value in named if value < math.inf)
+    return " and ".join(f"{name.upper()} <= {milliseconds(value)} ms" for name, value in targets.given.items())
 
 
 def _or_without_end(seconds: float) -> str:
@@ -153,7 +195,7 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
         load, trace = point.load, point.simulated
         assert trace is not None
         summary = trace.summary()
-        row = [f"{point.requests_per_second:.4g}", f"{load.in_flight:.1f}", f"{trace.in_flight:.1f}"]
+        row = [f"{point.requests_per_second:.4g}", amount(load.in_flight), amount(trace.in_flight)]
         for ours, simulated in ((load.ttft_seconds, summary["ttft"]), (load.tpot_seconds, summary["tpot"])):
             if math.isfinite(ours["mean"]):
                 mean, tail = simulated["mean"], simulated["p99"]
@@ -164,17 +206,17 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
         rows.append(tuple(row))
     first = points[0].simulated
     count = 0 if first is None else first.ttft.size
-    notes = [
+    why = [
         f"Simulated: {count} random requests per load and instance, one by one, with the same step times; ± is half "
         "of the 95 % confidence interval."
     ]
     if points[0].sheet.service.speculation is not None:
-        notes.append("Rounds of speculation are simulated as steps of one token each, so that first tokens come early.")
-    return Table("The same loads in the simulation (sim.): means and p99 in ms", columns, tuple(rows), tuple(notes))
+        why.append("Rounds of speculation are simulated as steps of one token each, so that first tokens come early.")
+    return Table("The same loads in the simulation (sim.): means and p99 in ms", columns, tuple(rows), why=tuple(why))
 
 
 def _shown(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.4g}"
+    return "" if math.isnan(value) else amount(value)
 
 
 def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str, object]:
@@ -184,7 +226,7 @@ def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str
         **service_record(first.service, first.replicas, *(point.load for point in points)),
         "dollars_per_accelerator_hour": first.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": first.dollars_per_hour,
-        "targets": finite({"ttft_seconds": targets.ttft_seconds, "tpot_seconds": targets.tpot_seconds}),
+        "targets": targets_record(targets),
         "points": [_point_record(point) for point in points],
     }
 
@@ -197,6 +239,7 @@ def _point_record(point: LoadPoint) -> dict[str, object]:
         "dollars_per_million_tokens": point.sheet.dollars_per_million_tokens,
         "dollars_per_million_output_tokens": point.dollars_per_million_output_tokens,
     }
+    record |= chances_record(point.chances)
     if point.simulated is not None:
         record["simulated"] = _simulated_record(point.simulated, saturated=point.load.saturated)
     return record
@@ -210,13 +253,13 @@ def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
         "in_flight_per_instance": trace.in_flight,
         "busy": trace.busy,
     }
-    for name in ("ttft", "tpot"):
-        endless = saturated and name == "ttft"
-        record[f"{name}_seconds"] = {
+    for key, name in _SIMULATED.items():
+        endless = saturated and name != "tpot"
+        record[key] = {
             statistic: None if endless else finite_or_none(estimate.value)
             for statistic, estimate in summary[name].items()
         }
-        record[f"{name}_half_widths"] = {
+        record[key.replace("seconds", "half_widths")] = {
             statistic: None if endless else finite_or_none(estimate.half_width)
             for statistic, estimate in summary[name].items()
         }
@@ -225,46 +268,73 @@ def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
 
 def load_frame(points: Sequence[LoadPoint]) -> pd.DataFrame:
     """Every load, one row each, unrounded; what has no end is empty."""
-    import pandas as pd
-
-    return pd.DataFrame([_flat(_point_record(point)) for point in points])
+    return flat_frame(_point_record(point) for point in points)
 
 
-def _flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested names joined by underscores."""
-    flat: dict[str, Any] = {}
-    for name, value in record.items():
-        flat |= _flat(value, f"{before}{name}_") if isinstance(value, Mapping) else {f"{before}{name}": value}
-    return flat
+def picture_title(points: Sequence[LoadPoint]) -> str:
+    """The question, the traffic, and the fleet with its price."""
+    sheet = points[0].sheet
+    title = service_title("A fleet under load", [sheet.service])
+    fleet = fleet_label(sheet.service, sheet.replicas)
+    return f"What do users wait, and tokens cost, as traffic grows?\n{title}\n{fleet}"
 
 
-def load_charts(points: Sequence[LoadPoint]) -> list[Chart]:
-    """TTFT, TPOT and cost against the load; what was simulated as points."""
+def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:
+    """An instance under the loads of some points with other arrivals, or as they are.
+
+    Bursts are played, as assumed ones too, so that it takes a second or two.
+    """
+    if arrival_scv == assumed_scv == POISSON:
+        return [_counted(point) for point in points]
+    load = served(points[0].sheet.service, arrival_scv)
+    return [load(point.load.requests_per_second) for point in points]
+
+
+def load_charts(
+    points: Sequence[LoadPoint], bursts: Burstiness, assumed: Sequence[Loaded], others: Sequence[Loaded]
+) -> list[Chart]:
+    """TTFT, TPOT and cost against the load, the former under two kinds of arrivals.
+
+    Parameters
+    ----------
+    points : sequence of LoadPoint
+        The fleet under some loads.
+    bursts : Burstiness
+        Which arrivals are assumed, and which others are shown.
+    assumed, others : sequence of Loaded
+        An instance under the same loads with both.
+    """
     rates = [point.requests_per_second for point in points]
     sheet = points[0].sheet
-    mark = {"completes at most": sheet.replicas * sheet.service.most_requests_per_second}
+    most = sheet.replicas * sheet.service.most_requests_per_second
+    mark = {f"completes {most:.4g} requests/s at most": most}
+    (instances,) = under_load((sheet.service, load) for load in assumed)
+    around = caveats.ends(instances, caveats.LOAD)
     costs = (
         Line("$/M of all tokens", rates, [point.sheet.dollars_per_million_tokens for point in points]),
         Line("$/M of output tokens", rates, [point.dollars_per_million_output_tokens for point in points]),
     )
     x_label, y_label = "requests per second", "milliseconds"
-    return [
-        Chart("time to first token", x_label, y_label, tuple(_latencies(points, rates, "ttft")), "y", mark),
-        Chart("time per output token", x_label, y_label, tuple(_latencies(points, rates, "tpot")), "y", mark),
-        Chart("cost", x_label, "US dollars per million tokens", costs, "y", mark),
+    latencies = [
+        Chart(title, x_label, y_label, (*lines, *_latencies(rates, others, bursts.other_scv, name)), "y", mark, said)
+        for name, title in (("ttft_seconds", "Time to first token"), ("tpot_seconds", "Time per output token"))
+        for lines in [_latencies(rates, assumed, bursts.assumed_scv, name, around[name])]
+        for said in [f"{bands.bands_label([sheet.service.setup])}, around p90"]
     ]
+    return [*latencies, Chart("Cost", x_label, "US dollars per million tokens", costs, "y", mark)]
 
 
-def _latencies(points: Sequence[LoadPoint], rates: Sequence[float], name: str) -> Iterator[Line]:
-    for statistic in _PERCENTILES:
-        seconds = [getattr(point.load, f"{name}_seconds")[statistic] for point in points]
-        yield Line(statistic, rates, [1e3 * value if math.isfinite(value) else math.nan for value in seconds])
-    for statistic in _PERCENTILES:
-        simulated = [
-            1e3 * point.simulated.summary()[name][statistic].value
-            if point.simulated is not None and not (point.load.saturated and name == "ttft")
-            else math.nan
-            for point in points
-        ]
-        if not all(map(math.isnan, simulated)):
-            yield Line(f"{statistic}, simulated", rates, simulated, points=True)
+def _counted(point: LoadPoint) -> Loaded:
+    """A load as it was played, if it was."""
+    return point.load if point.simulated is None else seen(point.load, point.simulated)
+
+
+def _latencies(
+    rates: Sequence[float], loads: Sequence[Loaded], scv: float, name: str, ends: caveats.Factors = (None, None)
+) -> Iterator[Line]:
+    """Percentiles of a latency against the load; gaps where queues grow without end [ms]."""
+    for statistic in _DRAWN:
+        seconds = [getattr(load, name)[statistic] for load in loads]
+        values = [1e3 * value if math.isfinite(value) else math.nan for value in seconds]
+        band = bands.around_line(rates, values, ends) if statistic == _DRAWN[-1] else None
+        yield Line(f"{statistic}, {arrivals_label(scv)}", rates, values, band=band)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from inference_econ.answers.chances import fleet_chances
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import fullest
-from inference_econ.answers.recommend import Choice, Targets
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import Choice
 from inference_econ.answers.subjects import under_load
 from inference_econ.formulas import money
 from inference_econ.report import caveats
 from inference_econ.report.disaggregated_record import fleet_record
 from inference_econ.report.page import Page
-from inference_econ.report.recommend import choice_record, targets_record
-from inference_econ.report.service import SEEN, layout_of, service_title
-from inference_econ.report.startable import startable_notes, with_engines
+from inference_econ.report.promises import chances_column, planned_notes
+from inference_econ.report.recommend import choice_chances, choice_record
+from inference_econ.report.record import flat_frame, targets_record
+from inference_econ.report.service import SEEN, layout_of, milliseconds, service_title
+from inference_econ.report.startable import nobody_starts, startable_notes, with_engines
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
 from inference_econ.serving import Loaded
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,13 @@ class MostTrafficPage(Page):
         """One row per deployment."""
         return (most_traffic_table(self),)
 
+    def frame(self) -> pd.DataFrame:
+        """One row per deployment, unrounded."""
+        record = most_traffic_record(self)
+        rows = [{"serving": "aggregated", **choice} for choice in record["choices"]]
+        apart = record["disaggregated"]
+        return flat_frame(rows if apart is None else [*rows, {"serving": "disaggregated", **apart}])
+
     def record(self) -> object:
         """The means, the promises and every deployment."""
         return most_traffic_record(self)
@@ -54,39 +68,52 @@ class MostTrafficPage(Page):
 
 def most_traffic_table(page: MostTrafficPage) -> Table:
     """Deployments, the one that carries most first."""
-    which, apart = page.targets.percentile, page.apart
+    targets, apart, which, given = page.targets, page.apart, page.targets.percentile, page.targets.given
     services = [choice.service for choice in page.choices]
     if apart is not None:
         services.append(apart.pools.decode.services.service(apart.decode))
     chips = {service.setup.hardware.name for service in services}
     several = len(chips) > 1
-    columns = (
-        *(("hardware",) if several else ()), "GPUs", "rented", "instances", "layout", "requests/s", "tokens/s",
-        "$ per hour", "$/M output", "busy %", f"TTFT {which} ms", f"TPOT {which} ms", "binding",
-    )  # fmt: skip
+    kept = [choice_chances(choice, targets) for choice in page.choices]
     rows = [
         (choice.load.requests_per_second * choice.replicas, _row(choice, which), layout_of(choice.service))
         for choice in page.choices
     ]
     if apart is not None:
+        kept.append(fleet_chances(apart, targets))
         rows.append((apart.load.requests_per_second, _apart_row(apart, which), layout_of(services[-1])))
+    holds, cells = chances_column(targets, kept)
+    columns = (
+        *(("hardware",) if several else ()), "GPUs", "rented", "instances", "layout", "requests/s", "tokens/s",
+        "$ per hour", "$/M output", "busy %", f"TTFT {which} ms", f"TPOT {which} ms", *holds, "binding",
+    )  # fmt: skip
+    rows = [(rate, (*row[:-1], *cell, row[-1]), layout) for (rate, row, layout), cell in zip(rows, cells, strict=True)]
     rows.sort(key=lambda row: -row[0])
-    on = "" if several else f" on {chips.pop()}"
+    subjects = under_load((choice.service, choice.load) for choice in page.choices)
+    setups = [service.setup for service in services]
     notes = (
-        f"The most requests for {page.means.text}, {_within(page.targets)}; tokens/s and $/M are of output, and $/M "
-        f"carries the whole bill. Binding: what a little more would break{_pools_label(apart)}. "
-        f"Assumptions: {assumptions_label(service.setup for service in services)}.",
-        *startable_notes([service.setup for service in services]),
-        *caveats.remarks(under_load((choice.service, choice.load) for choice in page.choices), SEEN),
+        f"The most requests for {page.means.text}, {_within(page.targets)}; binding: what a little more would break.",
+        *planned_notes(targets, kept),
+        *(["With a promised E2E no pools that prefill and decode apart are compared."] if "e2e" in given else []),
+        *nobody_starts(setups),
+        *caveats.warnings(subjects),
     )
+    why = (
+        f"tokens/s and $/M are of output, and $/M carries the whole bill{_pools_label(apart)}. "
+        f"Assumptions: {assumptions_label(setups)}.",
+        *startable_notes(setups),
+        *caveats.remarks(subjects, SEEN),
+    )
+    least = ("engine", "tokens/s", "instances", "busy %", "rented", "$/M output")
+    title = service_title(f"Most requests for {page.means.text}", services, promises=page.targets)
     lines = tuple(row if several else row[1:] for _, row, _ in rows)
-    table = Table(f"{service_title(services[0])}{on}", columns, lines, notes)
-    return with_engines(table, [layout for _, _, layout in rows], [service.setup for service in services])
+    table = Table(title, columns, lines, notes, why, least)
+    return with_engines(table, [layout for _, _, layout in rows], setups)
 
 
 def _within(targets: Targets) -> str:
     """Up to where instances are filled, in words."""
-    if min(targets.ttft_seconds, targets.tpot_seconds) < math.inf:
+    if targets.given:
         return "within the promises"
     return f"{100 * fullest(targets):g} % of what is completed"
 
@@ -95,7 +122,9 @@ def _pools_label(apart: Fleet | None) -> str:
     """How a fleet of two pools is read, in words."""
     if apart is None:
         return ""
-    return f", of xPyD (x prefill and y decode instances, see 'disaggregate') the fuller pool: {fuller_pool(apart)}"
+    return (
+        f"; of xPyD (x prefill and y decode instances, see 'disaggregate') the fuller pool binds: {fuller_pool(apart)}"
+    )
 
 
 def _row(choice: Choice, which: str) -> tuple[str, ...]:
@@ -136,23 +165,27 @@ def _numbers(load: Loaded, replicas: int, answer: float, bill: float, which: str
         f"{bill:,.2f}",
         dollars(float(money.dollars_per_million(bill / 3600.0, requests * answer))),
         f"{100 * load.utilization:.0f}",
-        f"{1e3 * load.ttft_seconds[which]:.0f}",
-        f"{1e3 * load.tpot_seconds[which]:.1f}",
+        milliseconds(load.ttft_seconds[which]),
+        milliseconds(load.tpot_seconds[which]),
     )
 
 
-def most_traffic_record(page: MostTrafficPage) -> dict[str, object]:
+def most_traffic_record(page: MostTrafficPage) -> dict[str, Any]:
     """Deployments as plain data."""
     apart = None
     if page.apart is not None:
         tokens = page.apart.load.requests_per_second * page.apart.pools.requests.osl.mean
-        apart = {**fleet_record(page.apart), "output_tokens_per_second": tokens, "binding": fuller_pool(page.apart)}
+        apart = {
+            **fleet_record(page.apart, page.targets),
+            "output_tokens_per_second": tokens,
+            "binding": fuller_pool(page.apart),
+        }
     return {
         "means": {"accelerators": page.means.accelerators, "dollars_per_hour": page.means.dollars_per_hour},
         "targets": targets_record(page.targets),
         "choices": [
             {
-                **choice_record(choice),
+                **choice_record(choice, page.targets),
                 "output_tokens_per_second": choice.load.requests_per_second
                 * choice.replicas
                 * choice.service.requests.osl.mean,

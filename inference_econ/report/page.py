@@ -47,7 +47,20 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """What is said below all tables.
+    """What all tables rest on; a terminal shows it when it is asked for.
+
+    Attributes
+    ----------
+    lines : sequence of str
+        One sentence or more each.
+    """
+
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The answer in some lines above all tables, quiet or not.
 
     Attributes
     ----------
@@ -59,7 +72,7 @@ class Remarks:
 
 
 #: What a terminal shows one below the other; quiet ones show tables only.
-Block = Table | Sketch | Bar | Remarks
+Block = Table | Sketch | Bar | Remarks | Headline
 
 
 class Page(ABC):
@@ -83,8 +96,8 @@ class Page(ABC):
         return self.tables()[0].frame()
 
     def markdown(self) -> str:
-        """The answer as a Markdown text: the tables, unless there is more to say."""
-        return "\n".join(table.markdown() for table in self.tables())
+        """The answer as a Markdown text: the tables with all that is said below them, unless there is more to say."""
+        return "\n".join(table.markdown() + _listed(table.every_note) for table in self.tables())
 
     def blocks(self) -> Sequence[Block]:
         """The answer on a terminal: the tables, and what only a terminal shows between them."""
@@ -113,6 +126,11 @@ class Page(ABC):
             If the answer has no picture.
         """
         raise NotImplementedError(f"{type(self).__name__} has no picture: {path}")
+
+
+def _listed(lines: Sequence[str]) -> str:
+    """Sentences as a list in Markdown, below a table."""
+    return "\n" + "".join(f"- {line}\n" for line in lines) if lines else ""
 
 
 def csv_text(frame: pd.DataFrame) -> str:

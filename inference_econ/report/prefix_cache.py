@@ -5,18 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from inference_econ.answers.conversations import Conversation, Routing, reuse
 from inference_econ.answers.prefix_cache import HBM, Offloading, Reading, curve
 from inference_econ.report import caveats
+from inference_econ.report.heading import heading
 from inference_econ.report.page import Page
-from inference_econ.report.record import HEAD, facts
+from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.service import layout_of
-from inference_econ.report.startable import startable_notes
+from inference_econ.report.startable import nobody_starts, startable_notes
 from inference_econ.report.table import Table, amount, dollars, layout_label
 from inference_econ.studies.exhibits import Chart, Line
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Columns that a computed prefix follows; what a tier takes was not measured.
 _FOLLOWS: caveats.Follows = {
@@ -24,6 +29,8 @@ _FOLLOWS: caveats.Follows = {
     "computing_dollars_per_million_tokens": ("ttft", 1),
     "ttft_seconds": ("ttft", 1),
 }
+#: Ends where nobody knows.
+_NOBODY = (None, None)
 #: Where turns go, in words.
 _ROUTED: dict[Routing, str] = {
     "round_robin": "dealt round robin",
@@ -46,6 +53,18 @@ class PrefixCachePage(Page):
     def record(self) -> object:
         """The instance, its prefix and every tier."""
         return offload_record(self.offloading)
+
+    def frame(self) -> pd.DataFrame:
+        """Computing the prefix again, then every tier, unrounded."""
+        record = offload_record(self.offloading)
+        names = {
+            "computing_seconds": "seconds",
+            "computing_dollars_per_million_tokens": "dollars_per_million_tokens",
+            "ttft_seconds": "ttft_seconds",
+        }
+        ends = ("", "_low", "_high")
+        computing = {f"{ours}{end}": record[f"{name}{end}"] for name, ours in names.items() for end in ends}
+        return flat_frame([{"tier": "computing", **computing}, *record["tiers"]])
 
     def draw(self, path: str) -> None:
         """Draw seconds against the length of the prefix."""
@@ -74,19 +93,23 @@ def offload_table(offloading: Offloading) -> Table:
         f"{offloading.requests_per_second:.3g} requests/s per instance. A prompt repeats "
         f"{offloading.prefix_tokens:,.0f} tokens ({offloading.bytes_per_prefix / 1e6:,.0f} MB of cache) before "
         f"{offloading.new_tokens:,.0f} new ones.",
+        *_routing(offloading),
+        *nobody_starts([service.setup]),
+        *caveats.warnings(offloading.subjects()),
+    ]
+    why = [
         "$/M tokens of reading: at most, if its chips wait for it; GB of HBM: what weights and running requests "
         "leave. Quicker from: tokens of prefix from which reading takes less time than computing. Busy: share of "
         "what the tier delivers, if all requests read from it.",
         f"In HBM a million tokens cost ${dollars(offloading.holding_dollars_per_million_hour)} per hour of the room "
         f"for caches: after {_time(offloading.keeping_seconds)} it would have been cheaper to compute the prefix "
         f"again. Assumptions: {service.setup.assumptions.name}.",
+        *([] if offloading.conversation is None else [_conversation(offloading.conversation)]),
+        *startable_notes([service.setup]),
+        *caveats.remarks(offloading.subjects(), ("ttft",)),
     ]
-    if offloading.conversation is not None:
-        notes.append(_conversation(offloading.conversation))
-        notes += _routing(offloading)
-    notes += startable_notes([service.setup])
-    notes += caveats.remarks(offloading.subjects(), ("ttft",))
-    return Table(_title(offloading), columns, tuple(rows), tuple(notes))
+    least = ("kept s", "needs GB", "GB/s", "busy %")
+    return Table(_title(offloading), columns, tuple(rows), tuple(notes), tuple(why), least)
 
 
 def _row(reading: Reading) -> tuple[str, ...]:
@@ -136,11 +159,7 @@ def _routing(offloading: Offloading) -> list[str]:
 
 
 def _title(offloading: Offloading) -> str:
-    setup = offloading.service.setup
-    return (
-        f"{setup.model.name} on {setup.hardware.name}: prefix cache, weights {setup.precision.weights}, "
-        f"KV {setup.precision.kv}"
-    )
+    return heading("Prefix cache", [offloading.service.setup], [])
 
 
 def _ms(seconds: float) -> str:
@@ -166,7 +185,7 @@ def offload_chart(offloading: Offloading) -> Chart:
     )
 
 
-def offload_record(offloading: Offloading) -> dict[str, object]:
+def offload_record(offloading: Offloading) -> dict[str, Any]:
     """The same as plain data; what never happens is null."""
     service, conversation, (instances,) = offloading.service, offloading.conversation, offloading.subjects()
     record = {
@@ -205,7 +224,7 @@ def offload_record(offloading: Offloading) -> dict[str, object]:
 
 def _tier_record(reading: Reading) -> dict[str, object]:
     reuse = reading.reuse
-    return {
+    record = {
         "tier": reading.tier,
         "bytes_per_second": None if reading.tier == HBM else reading.bytes_per_second,
         "capacity_bytes": reading.capacity_bytes,
@@ -220,3 +239,4 @@ def _tier_record(reading: Reading) -> dict[str, object]:
         "cached_tokens": None if reuse is None else reuse.cached_tokens,
         "hit_rate": None if reuse is None else reuse.hit_rate,
     }
+    return caveats.bounded(record, dict.fromkeys(("seconds", "dollars_per_million_tokens", "ttft_seconds"), _NOBODY))

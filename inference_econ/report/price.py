@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from inference_econ.answers.chances import chances
+from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import KINDS, Sheet
+from inference_econ.answers.promises import Targets
 from inference_econ.formulas import money
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
-from inference_econ.report.service import SEEN, bounded_load, fleet_label, load_notes, service_record, service_title
-from inference_econ.report.startable import startable_notes
+from inference_econ.report.promises import chances_record, kept_with
+from inference_econ.report.record import flat_frame, targets_record
+from inference_econ.report.service import (
+    SEEN,
+    bounded_load,
+    fleet_label,
+    load_notes,
+    pick_record,
+    picked,
+    service_record,
+    service_title,
+)
+from inference_econ.report.startable import nobody_starts, startable_notes, with_notes
+from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.report.table import Table, dollars
 from inference_econ.serving import Loaded, Service
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What people call the kinds of tokens.
 KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
@@ -28,18 +47,37 @@ class PricePage(Page):
         The answer.
     api : mapping of str to float or None
         What is charged, by kind of token [USD per 1e6 tokens].
+    targets : Targets
+        What is promised.
+    pick : Pick or None
+        How the layout was chosen; None if it was given.
     """
 
     sheet: Sheet
     api: Mapping[str, float] | None = None
+    targets: Targets = field(default_factory=Targets)
+    pick: Pick | None = None
 
     def tables(self) -> Sequence[Table]:
         """Costs by kind of token."""
-        return (price_table(self.sheet, self.api),)
+        kept = kept_with(chances(self.sheet.service, self.sheet.load, self.targets), self.targets)
+        return (with_notes(price_table(self.sheet, self.api), [*picked(self.sheet.service, self.pick), *kept]),)
+
+    def frame(self) -> pd.DataFrame:
+        """One row per kind of token, unrounded."""
+        return price_frame(self.sheet)
 
     def record(self) -> object:
         """The deployment, its load and its costs."""
-        return price_record(self.sheet, self.api)
+        kept = chances(self.sheet.service, self.sheet.load, self.targets)
+        promised = {"targets": targets_record(self.targets), **chances_record(kept)}
+        return {**price_record(self.sheet, self.api), **promised, **pick_record(self.pick)}
+
+    def draw(self, path: str) -> None:
+        """Draw how the bill of an hour is shared."""
+        from inference_econ.report import step_figures
+
+        step_figures.draw_waterfall(price_waterfall(self.sheet), path)
 
 
 def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
@@ -64,16 +102,37 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
     rows.append(tuple(total))
     setup = sheet.service.setup
     notes = [
-        f"{fleet_label(sheet.service, sheet.replicas)}, at {setup.price_label}. Assumptions: {setup.assumptions.name}.",
+        f"{fleet_label(sheet.service, sheet.replicas)}.",
         *load_notes(sheet.load, sheet.replicas),
+        *([] if api is None else [break_even(sheet, api)]),
+        *nobody_starts([setup]),
+        *caveats.warnings(sheet.subjects()),
+    ]
+    why = [
+        f"Assumptions: {setup.assumptions.name}.",
         "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
         "the same proportion.",
         *startable_notes([setup]),
         *caveats.remarks(sheet.subjects(), SEEN),
     ]
-    if api is not None:
-        notes.append(break_even(sheet, api))
-    return Table(service_title(sheet.service), columns, tuple(rows), tuple(notes))
+    rate = sheet.load.requests_per_second * sheet.replicas
+    title = service_title("Prices of tokens", [sheet.service], rate=rate)
+    return Table(title, columns, tuple(rows), tuple(notes), tuple(why), ("$/M when full",))
+
+
+def price_waterfall(sheet: Sheet) -> Waterfall:
+    """The bill of an hour by kinds of tokens, to be drawn."""
+    rate = sheet.load.completed_per_second * sheet.replicas
+    named = {KIND_NAMES[kind]: kind for kind in KINDS}
+    bill = {name: sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6 for name, kind in named.items()}
+    title = (
+        "Which tokens does the bill of an hour go to?\n"
+        f"{service_title('Prices of tokens', [sheet.service], rate=rate)}\n"
+        f"{fleet_label(sheet.service, sheet.replicas)}"
+    )
+    bars = waterfall_bars(bill, lambda name, cost: f"${dollars(cost)}, ${dollars(sheet.average[named[name]])}/M")
+    text = f"${dollars(sheet.dollars_per_hour)}, ${dollars(sheet.dollars_per_million_tokens)}/M"
+    return Waterfall(title, "US dollars per hour", bars, "all tokens", text)
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
@@ -97,7 +156,7 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
         "tokens_per_hour": dict(sheet.tokens_per_hour),
         **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},
         "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
-        "marginal_dollars_per_million": dict(sheet.marginal),
+        **_when_full(sheet),
         **energy_record(sheet.service, sheet.replicas, sheet.load),
         **bounded_load(sheet.service, sheet.load, sheet.replicas),
     }
@@ -106,6 +165,28 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
         record["revenue_dollars_per_hour"] = revenue
         record["margin_dollars_per_hour"] = revenue - sheet.dollars_per_hour
     return record
+
+
+def _when_full(sheet: Sheet) -> dict[str, Any]:
+    """What a million tokens of each kind cost on instances whose slots are all taken, and how far off that may be."""
+    (instances,) = sheet.subjects()
+    costs = {"marginal_dollars_per_million": dict(sheet.marginal)}
+    return caveats.bounded(costs, caveats.ends(instances, {"marginal_dollars_per_million": ("throughput", -1)}))
+
+
+def price_frame(sheet: Sheet) -> pd.DataFrame:
+    """One row per kind of token, unrounded; what the traffic costs is the bill, and as certain."""
+    full = _when_full(sheet)
+    return flat_frame(
+        {
+            "tokens": kind,
+            "tokens_per_hour": sheet.tokens_per_hour[kind],
+            "dollars_per_million_tokens": sheet.average[kind],
+            **{name: None if costs is None else costs[kind] for name, costs in full.items()},
+            "dollars_per_hour": sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6,
+        }
+        for kind in KINDS
+    )
 
 
 def energy_record(service: Service, replicas: int, load: Loaded) -> dict[str, object]:

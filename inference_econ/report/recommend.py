@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from inference_econ.answers.recommend import Choice, Targets
+from inference_econ.answers.burstiness import Burstiness
+from inference_econ.answers.chances import Chances, chances
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import Choice
 from inference_econ.answers.subjects import under_load
-from inference_econ.engine import Setup
 from inference_econ.report import caveats
+from inference_econ.report.burstiness import burstiness_record, promises_note
 from inference_econ.report.page import Page
-from inference_econ.report.service import SEEN, bounded_load, fleet_label, layout_of, service_record, service_title
-from inference_econ.report.startable import startable_notes, with_engines, with_notes
+from inference_econ.report.promises import chances_column, chances_record, planned_notes
+from inference_econ.report.record import flat_frame, targets_record
+from inference_econ.report.service import (
+    SEEN,
+    bounded_load,
+    fleet_label,
+    layout_of,
+    milliseconds,
+    service_record,
+    service_title,
+)
+from inference_econ.report.startable import nobody_starts, startable_notes, with_engines, with_notes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -28,19 +44,34 @@ class RecommendationPage(Page):
         The promises.
     startable : Choice or None
         Beside any layout, the cheapest that an engine can start.
+    layouts : int
+        Layouts that were tried; 0 if that is not known [1].
+    bursts : Burstiness or None
+        The cheapest under arrivals as assumed and under others.
     """
 
     choices: Sequence[Choice]
     targets: Targets
     startable: Choice | None = None
+    layouts: int = 0
+    bursts: Burstiness | None = None
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
-        return (with_notes(recommend_table(self.choices, self.targets), _distance(self.choices[0], self.startable)),)
+        notes = [*_distance(self.choices[0], self.startable), *_rule(self.layouts)]
+        if self.bursts is not None:
+            notes.append(promises_note(self.bursts, self.targets))
+        return (with_notes(recommend_table(self.choices, self.targets), notes),)
+
+    def frame(self) -> pd.DataFrame:
+        """One row per deployment, unrounded."""
+        return flat_frame(choice_record(choice, self.targets) for choice in self.choices)
 
     def record(self) -> object:
         """The promises and every deployment."""
         record = recommend_record(self.choices, self.targets)
+        if self.bursts is not None:
+            record["burstiness"] = burstiness_record(self.bursts)
         if self.startable is None:
             return record
         service = self.startable.service
@@ -52,6 +83,16 @@ class RecommendationPage(Page):
                 "dollars_per_hour": self.startable.dollars_per_hour,
             },
         }
+
+
+def _rule(layouts: int) -> list[str]:
+    """By which rule the rows were chosen."""
+    if not layouts:
+        return []
+    return [
+        f"Of {layouts} layouts, each with the fewest instances that serve this rate and keep the promises, the "
+        "cheapest fleets; --tp, --pp, --dp and --ep take others."
+    ]
 
 
 def _distance(bound: Choice, startable: Choice | None) -> list[str]:
@@ -69,12 +110,14 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     """Choices, the cheapest first."""
     which = targets.percentile
     partly = any(choice.rented != choice.accelerators for choice in choices)
+    kept = [choice_chances(choice, targets) for choice in choices]
+    holds, cells = chances_column(targets, kept)
     columns = (
         "hardware", "GPUs", *(("rented",) if partly else ()), "instances", "layout", "$ per hour", "$/M output",
-        "busy %", f"TTFT {which} ms", f"TPOT {which} ms", "binding",
+        "busy %", f"TTFT {which} ms", f"TPOT {which} ms", f"E2E {which} s", *holds, "binding",
     )  # fmt: skip
     rows = []
-    for choice in choices:
+    for choice, cell in zip(choices, cells, strict=True):
         load, service = choice.load, choice.service
         rows.append(
             (
@@ -86,26 +129,33 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
                 f"{choice.dollars_per_hour:,.2f}",
                 dollars(choice.dollars_per_million_output_tokens),
                 f"{100 * load.utilization:.0f}",
-                f"{1e3 * load.ttft_seconds[which]:.0f}",
-                f"{1e3 * load.tpot_seconds[which]:.1f}",
+                milliseconds(load.ttft_seconds[which]),
+                milliseconds(load.tpot_seconds[which]),
+                f"{load.e2e_seconds[which]:.3g}",
+                *cell,
                 choice.binding,
             )
         )
-    best, setups = choices[0], [choice.service.setup for choice in choices]
+    services = [choice.service for choice in choices]
+    best, setups = choices[0], [service.setup for service in services]
+    rate = best.load.requests_per_second * best.replicas
+    subjects = under_load((choice.service, choice.load) for choice in choices)
     notes = (
-        f"The first is the cheapest. Binding: what one instance less would break. $/M output carries the whole bill. "
-        f"{_prices(setups)}. Assumptions: {assumptions_label(setups)}.",
+        "The first is the cheapest; binding: what one instance less would break.",
+        *planned_notes(targets, kept),
+        *nobody_starts(setups),
+        *caveats.warnings(subjects),
+    )
+    why = (
+        f"$/M output carries the whole bill. Assumptions: {assumptions_label(setups)}.",
         *_played(choices),
         *startable_notes(setups),
-        *caveats.remarks(under_load((choice.service, choice.load) for choice in choices), SEEN),
+        *caveats.remarks(subjects, SEEN),
     )
-    table = Table(service_title(best.service), columns, tuple(rows), notes)
+    least = ("$/M output", "engine", "instances", "busy %", "rented")
+    title = service_title("Cheapest deployments", services, rate=rate, promises=targets)
+    table = Table(title, columns, tuple(rows), notes, why, least)
     return with_engines(table, [layout_of(choice.service) for choice in choices], setups)
-
-
-def _prices(setups: Sequence[Setup]) -> str:
-    """What each kind of hardware costs."""
-    return "; ".join(dict.fromkeys(f"{setup.hardware.name} at {setup.price_label}" for setup in setups))
 
 
 def _played(choices: Sequence[Choice]) -> list[str]:
@@ -114,24 +164,20 @@ def _played(choices: Sequence[Choice]) -> list[str]:
     if not rows:
         return []
     which = "Loads" if len(rows) == len(choices) else f"Row{'s' if len(rows) > 1 else ''} {', '.join(rows)}"
-    return [f"{which}: played request by request, as closed forms are not within 5 % there."]
+    return [f"{which}: played request by request, as closed forms are not within 10 % there."]
 
 
 def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, object]:
     """Choices as plain data."""
-    return {"targets": targets_record(targets), "choices": [choice_record(choice) for choice in choices]}
+    return {"targets": targets_record(targets), "choices": [choice_record(choice, targets) for choice in choices]}
 
 
-def targets_record(targets: Targets) -> dict[str, object]:
-    """Promises as plain data; null where there is none."""
-    return {
-        "ttft_seconds": None if math.isinf(targets.ttft_seconds) else targets.ttft_seconds,
-        "tpot_seconds": None if math.isinf(targets.tpot_seconds) else targets.tpot_seconds,
-        "percentile": targets.percentile,
-    }
+def choice_chances(choice: Choice, targets: Targets) -> Chances:
+    """The probabilities that a deployment keeps what is promised."""
+    return chances(choice.service, choice.load, targets)
 
 
-def choice_record(choice: Choice) -> dict[str, object]:
+def choice_record(choice: Choice, targets: Targets) -> dict[str, object]:
     """One deployment as plain data."""
     return {
         **service_record(choice.service, choice.replicas, choice.load),
@@ -139,4 +185,5 @@ def choice_record(choice: Choice) -> dict[str, object]:
         "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
         "binding": choice.binding,
         **bounded_load(choice.service, choice.load, choice.replicas),
+        **chances_record(choice_chances(choice, targets)),
     }

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
+from inference_econ.answers.promises import Targets
 from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup
-from inference_econ.inputs import Requests
+from inference_econ.inputs import HardwareSpec, Requests, prices
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What every record begins with.
-HEAD = ("model", "hardware", "assumptions")
+HEAD = ("model", "hardware", "assumptions", "price")
 
 
 def facts(setup: Setup, *names: str, requests: Requests | None = None, calibration: object = None) -> dict[str, object]:
@@ -34,6 +39,7 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
         "model": setup.model.name,
         "hardware": setup.hardware.name,
         "assumptions": setup.assumptions.name,
+        "price": price_record(setup),
         "weights": precision.weights,
         "expert_weights": precision.experts,
         "activations": precision.activations,
@@ -49,11 +55,67 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
     return {name: known[name] for name in names}
 
 
+def price_record(setup: Setup) -> dict[str, object] | None:
+    """What an accelerator costs and who says so; None where nobody does."""
+    if setup.price is None:
+        return None
+    price = setup.hour_price
+    return {
+        "usd_per_gpu_hour": price.dollars,
+        **node_record(setup.hardware, price.dollars),
+        "kind": price.kind,
+        "date": price.date,
+        "verified": price.verified,
+        "source": prices.GIVEN if price.kind == prices.GIVEN else f"{price.ref}: {price.where}",
+    }
+
+
+def node_record(chip: HardwareSpec, dollars_per_accelerator_hour: float) -> dict[str, float | int | None]:
+    """What a whole node costs by the hour, and how many accelerators it has; None where no file knows nodes."""
+    size = chip.rented_as[-1] if chip.rented_as else None
+    return {
+        "usd_per_node_hour": None if size is None else size * dollars_per_accelerator_hour,
+        "gpus_per_node": size,
+    }
+
+
 def finite_or_none(value: float) -> float | None:
     """The value itself, or None if it has no end or is not known: records have no NaN and no infinity."""
     return value if math.isfinite(value) else None
 
 
+def flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Plain data without nesting: names joined by underscores.
+
+    Examples
+    --------
+    >>> flat({"gpus": 8, "ttft_seconds": {"p50": 0.2}})
+    {'gpus': 8, 'ttft_seconds_p50': 0.2}
+    """
+    joined: dict[str, Any] = {}
+    for name, value in record.items():
+        joined |= flat(value, f"{before}{name}_") if isinstance(value, Mapping) else {f"{before}{name}": value}
+    return joined
+
+
+def flat_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Plain data as rows, unrounded; what is said of a whole answer's errors is left out."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        [flat({name: value for name, value in record.items() if name != "calibration"}) for record in records]
+    )
+
+
 def source_records(used: Sequence[UsedSource]) -> list[dict[str, str]]:
     """Sources as plain data."""
     return [source.record() for source in used]
+
+
+def targets_record(targets: Targets) -> dict[str, object]:
+    """Promises as plain data; null where there is none."""
+    return {
+        **{f"{name}_seconds": finite_or_none(seconds) for name, seconds in targets.every.items()},
+        "percentile": targets.percentile,
+        "confidence": targets.confidence,
+    }

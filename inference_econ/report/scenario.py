@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import WholeLayouts
 from inference_econ.inputs import TableSpec
 from inference_econ.report import assess, caveats
-from inference_econ.report.frontier import assumed, ends
+from inference_econ.report.curves import assumed, curve_columns, curves_title, warned
 from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.table import Table
@@ -67,7 +68,7 @@ def scenario_table(result: Result) -> Table:
     spec = result.scenario.table
     if result.comparison is not None:
         return _comparison_table(result)
-    shown = spec if spec is not None else _default_table()
+    shown = spec if spec is not None else _default_table(result.curves)
     lines = []
     for curve in result.curves:
         ours = values(curve, shown)
@@ -76,21 +77,23 @@ def scenario_table(result: Result) -> Table:
     notes = _matches(cells(result))
     point = "fastest point" if shown.point == "fastest" else f"point that maximises speed^{shown.exponent:g} / cost"
     fronts = {curve.label: curve.frontier for curve in result.curves if curve.frontier is not None and _whole(curve)}
-    notes += assumed(fronts) if fronts else []
+    notes += [f"{curves_title([*fronts.values()])}.", *warned(fronts)] if fronts else []
+    why = assumed(fronts) if fronts else []
     title = f"{result.scenario.name}: the {point} of each series"
-    return Table(title, ("series", *(column.title for column in shown.columns)), tuple(lines), tuple(notes))
+    return Table(title, ("series", *(column.title for column in shown.columns)), tuple(lines), tuple(notes), tuple(why))
 
 
 def _whole(curve: Curve) -> bool:
     """Of deployments in whole numbers: those of the published study's grid are not held against servers."""
-    return curve.frontier is not None and isinstance(curve.frontier.grid.layouts, WholeLayouts)
+    front = curve.frontier
+    return isinstance(front, ServiceFrontier) or (front is not None and isinstance(front.grid.layouts, WholeLayouts))
 
 
 def _bounded(curve: Curve, columns: Mapping[str, object]) -> dict[str, object]:
     """Columns of a curve, with those beside them that say how far off they may be."""
     if curve.frontier is None or not _whole(curve):
         return dict(columns)
-    return caveats.bounded(columns, ends(curve.frontier))
+    return caveats.bounded(columns, curve.frontier.ends())
 
 
 def _beside_printed(answer: CellTable) -> Table:
@@ -106,18 +109,16 @@ def _matches(compared: Sequence[Cell]) -> list[str]:
     return notes
 
 
-def _default_table() -> TableSpec:
-    return TableSpec.model_validate(
-        {
-            "point": "preferred",
-            "columns": [
-                {"key": "tokens_per_second_per_user", "title": "tokens/s per user"},
-                {"key": "dollars_per_million_output_tokens", "title": "$/M output tokens"},
-                {"key": "accelerators", "title": "GPUs"},
-                {"key": "batch", "title": "batch"},
-            ],
-        }
-    )
+def _default_table(curves: Sequence[Curve]) -> TableSpec:
+    services = any(isinstance(curve.frontier, ServiceFrontier) for curve in curves)
+    columns = {
+        "tokens_per_second_per_user": "tokens/s per user",
+        "dollars_per_million_output_tokens": "$/M output tokens",
+        "accelerators": "GPUs",
+        **({"concurrency": "in flight", "ttft_milliseconds": "TTFT ms"} if services else {"batch": "batch"}),
+    }
+    named = [{"key": key, "title": title} for key, title in columns.items()]
+    return TableSpec.model_validate({"point": "preferred", "columns": named})
 
 
 def _comparison_table(result: Result) -> Table:
@@ -156,9 +157,18 @@ def values(curve: Curve, spec: TableSpec) -> dict[str, float]:
         "dollars_per_million_output_tokens": float(curve.dollars[index]),
         "accelerators": float(curve.accelerators[index]),
         "batch": float(curve.batch[index]),
-        "mfu": float(curve.frontier.mfu[index]) if curve.frontier is not None else float("nan"),
         "milliseconds": 1e3 / float(curve.tokens_per_second[index]),
+        **_of_its_kind(curve, index),
     }
+
+
+def _of_its_kind(curve: Curve, index: int) -> dict[str, float]:
+    """What only services, or only decode steps, have."""
+    front = curve.frontier
+    if isinstance(front, ServiceFrontier):
+        waits = 1e3 * float(front.ttft_seconds[index])
+        return {"concurrency": float(front.concurrency[index]), "ttft_milliseconds": waits}
+    return {} if front is None else {"mfu": float(front.mfu[index])}
 
 
 def result_record(result: Result) -> dict[str, object]:
@@ -166,7 +176,7 @@ def result_record(result: Result) -> dict[str, object]:
     record: dict[str, object] = {"scenario": result.scenario.name, "description": result.scenario.description}
     if result.comparison is not None:
         record["rows"] = comparison_frame(result).to_dict("records")
-    spec = result.scenario.table or _default_table()
+    spec = result.scenario.table or _default_table(result.curves)
     if result.curves:
         record["rows"] = [{"series": curve.label, **_bounded(curve, _row(curve, spec))} for curve in result.curves]
         record["assumptions"] = {
@@ -174,7 +184,7 @@ def result_record(result: Result) -> dict[str, object]:
         }
     if result.curves and result.scenario.figure is not None:
         record["curves"] = [
-            {"series": curve.label, **_lists(_bounded(curve, _columns(curve)))} for curve in result.curves
+            {"series": curve.label, **_lists(_bounded(curve, curve_columns(curve)))} for curve in result.curves
         ]
     if result.tables:
         record["tables"] = [table.record() for table in result.tables]
@@ -191,15 +201,6 @@ def result_record(result: Result) -> dict[str, object]:
 def _row(curve: Curve, spec: TableSpec) -> dict[str, float]:
     ours = values(curve, spec)
     return {column.key: ours[column.key] for column in spec.columns}
-
-
-def _columns(curve: Curve) -> dict[str, object]:
-    return {
-        "tokens_per_second_per_user": curve.tokens_per_second,
-        "dollars_per_million_output_tokens": curve.dollars,
-        "accelerators": curve.accelerators,
-        "batch": curve.batch,
-    }
 
 
 def _lists(columns: Mapping[str, object]) -> dict[str, object]:
@@ -251,7 +252,7 @@ def curve_frame(curve: Curve) -> pd.DataFrame:
     """All points of a curve, one row each: the data behind a figure."""
     import pandas as pd
 
-    return pd.DataFrame({"series": curve.label, **_columns(curve)})
+    return pd.DataFrame({"series": curve.label, **curve_columns(curve)})
 
 
 def _curves_frame(curves: Sequence[Curve]) -> pd.DataFrame:

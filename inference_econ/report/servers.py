@@ -102,7 +102,8 @@ def coverage(report: Servers) -> Table:
         "dataset", "rows", "understood", "repeats", "with speculation", "spoilt", "counted", "predicted",
         "of these assumed", "covered %",
     )  # fmt: skip
-    return Table(f"Measured servers under {_named(report)}: rows", columns, tuple(rows))
+    least = ("of these assumed", "spoilt", "repeats", "understood", "with speculation")
+    return Table(f"Measured servers under {_named(report)}: rows", columns, tuple(rows), least=least)
 
 
 def errors(report: Servers) -> Table:
@@ -117,7 +118,7 @@ def errors(report: Servers) -> Table:
         _reading(title, accuracy) for title, accuracy in _overall(report.counted()) if accuracy.median is not None
     )
     columns = ("quantity", "which", *_ERRORS, "in 80 % interval")
-    return Table(f"Errors under {_named(report)}", columns, tuple(rows), (*notes, LEGEND))
+    return Table(f"Errors under {_named(report)}", columns, tuple(rows), notes, (LEGEND,), ("p90", "mean"))
 
 
 def row_by_row(report: Servers) -> Table:
@@ -130,7 +131,7 @@ def row_by_row(report: Servers) -> Table:
     ]
     notes = tuple(f"{row.id}: {'; '.join(reasons)}." for row in report.counted() if (reasons := _outside(report, row)))
     columns = ("row", "quantity", "measured", "predicted", "off by", "80 % interval")
-    return Table(f"Rows under {_named(report)}", columns, tuple(rows), notes)
+    return Table(f"Rows under {_named(report)}", columns, tuple(rows), why=notes)
 
 
 def _compared(row: Row, quantity: Quantity) -> tuple[str, ...]:
@@ -185,7 +186,7 @@ def beyond(violations: Sequence[Violation]) -> Table:
     columns = ("row", "dataset", "quantity", "measured", "bound", "factor", "diagnosis")
     ids = {violation.row.id for violation in violations}
     reading = f"{len(ids)} rows are faster than the preset ideal lets them be."
-    return Table("Beyond the bound", columns, rows, (reading, "In seconds and tokens/s per accelerator."))
+    return Table("Beyond the bound", columns, rows, (reading,), ("In seconds and tokens/s per accelerator.",))
 
 
 def record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]:
@@ -332,7 +333,7 @@ def _speculative(report: Servers) -> Table:
     parts = scores(speculating, QUANTITIES[0], which)
     rows += [(" ".join(part), QUANTITIES[0].title, *_numbers(accuracy)) for part, accuracy in parts.items()]
     columns = ("which", "quantity", *_ERRORS)
-    return Table(f"Speculating servers under {_named(report)}", columns, tuple(rows), (SPECULATING,))
+    return Table(f"Speculating servers under {_named(report)}", columns, tuple(rows), why=(SPECULATING,))
 
 
 def _assumed(report: Servers) -> Table:
@@ -340,7 +341,7 @@ def _assumed(report: Servers) -> Table:
     rows = [(title, *_numbers(accuracy)) for title, accuracy in _overall(assumed)]
     reading = "Their rows do not say how many workers there were, or how they shared the work; they count above too."
     title = f"Rows with an assumed layout under {_named(report)}"
-    return Table(title, ("quantity", *_ERRORS), tuple(rows), (reading,))
+    return Table(title, ("quantity", *_ERRORS), tuple(rows), why=(reading,))
 
 
 def _reading(title: str, accuracy: Accuracy) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from inference_econ.answers.picks import Pick
+from inference_econ.answers.promises import Targets
 from inference_econ.answers.subjects import under_load
-from inference_econ.inputs import Quantity, Requests
+from inference_econ.inputs import Quantity
 from inference_econ.report import caveats
+from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.record import HEAD, facts, finite_or_none
 from inference_econ.report.startable import started
-from inference_econ.report.table import layout_label
+from inference_econ.report.table import amount, layout_label
 from inference_econ.serving import SHARES, Loaded, Service
 
 #: What users see of a service.
@@ -32,13 +35,13 @@ def load_notes(load: Loaded, replicas: int) -> list[str]:
             f"({load.completed_per_second * replicas:.3g}/s{played}): queues grow without end, and the rest is not "
             "served."
         ]
-    ttft, tpot = (
+    ttft, tpot, e2e = (
         ", ".join(f"{name} {milliseconds(times[name])}" for name in SHARES)
-        for times in (load.ttft_seconds, load.tpot_seconds)
+        for times in (load.ttft_seconds, load.tpot_seconds, load.e2e_seconds)
     )
     return [
         f"{rate:.4g} requests/s, {100 * load.utilization:.0f} % of what it completes; {load.in_flight:.1f} in flight "
-        f"per instance. TTFT {ttft}; TPOT {tpot} ms{played}."
+        f"per instance. TTFT {ttft}; TPOT {tpot}; E2E {e2e} ms{played}."
     ]
 
 
@@ -54,6 +57,8 @@ def load_record(load: Loaded, replicas: int) -> dict[str, object]:
         "played": load.played,
         "ttft_seconds": finite(load.ttft_seconds),
         "tpot_seconds": finite(load.tpot_seconds),
+        "e2e_seconds": finite(load.e2e_seconds),
+        "e2e_seconds_per_output_token": finite(load.e2e_seconds_per_output_token),
     }
 
 
@@ -92,20 +97,32 @@ def fleet_label(service: Service, replicas: int) -> str:
     return f"{chips}, {layout_label(layout)}{started(layout)}"
 
 
-def cached_label(requests: Requests) -> str:
-    """What of a prompt is in the cache, and in common with all others, in words; nothing if nothing is."""
-    cached = f", {requests.cached:g} of it cached" if requests.cached else ""
-    return f"{cached}, {requests.shared_prefix:g} in common" if requests.shared_prefix else cached
+def picked(service: Service, pick: Pick | None) -> list[str]:
+    """Which of the layouts that were left open was taken, by which rule, and how to take another."""
+    if pick is None:
+        return []
+    label = layout_label(layout_of(service))
+    if pick.layouts == 1:
+        return [f"{label}: the only layout that is left open and fits."]
+    return [f"{label}: {pick.rule}, of {pick.layouts} layouts; --tp, --pp, --dp and --ep take another."]
 
 
-def service_title(service: Service) -> str:
-    """Model, lengths and formats in one line."""
-    requests, precision = service.requests, service.setup.precision
-    cached = cached_label(requests)
-    proposer = "" if service.speculation is None else f"; {service.speculation.label}"
-    return (
-        f"{service.setup.model.name}: {requests.isl.mean:g} input tokens{cached}, {requests.osl.mean:g} output "
-        f"tokens, weights {precision.weights}, KV {precision.kv}{proposer}"
+def pick_record(pick: Pick | None) -> dict[str, object]:
+    """The same as plain data; nothing if nothing was left open."""
+    return {} if pick is None else {"picked": pick._asdict()}
+
+
+def service_title(
+    counted: str, services: Sequence[Service], *, rate: float | None = None, promises: Targets | None = None
+) -> str:
+    """The heading of what is said of some services for the same requests; see :func:`.heading.heading`."""
+    return heading(
+        counted,
+        [service.setup for service in services],
+        [lengths_label(services[0].requests)],
+        rate=rate,
+        promises=() if promises is None else (promises,),
+        speculations=[service.speculation for service in services],
     )
 
 
@@ -115,5 +132,5 @@ def finite(values: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def milliseconds(seconds: float) -> str:
-    """A time with four digits, without a unit [ms]."""
-    return f"{1e3 * seconds:.4g}" if seconds < 10 else f"{1e3 * seconds:,.0f}"
+    """A time with three digits, whole from a hundred on, without a unit [ms]."""
+    return amount(1e3 * seconds)

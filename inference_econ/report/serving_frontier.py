@@ -10,23 +10,34 @@ import numpy as np
 
 from inference_econ.answers.any_layout import Saving
 from inference_econ.answers.serving_frontier import Metric, ServiceFrontier
-from inference_econ.report import caveats
+from inference_econ.answers.sources import sources
+from inference_econ.report import bands, caveats
+from inference_econ.report.heading import SERVICES, heading, lengths_label
 from inference_econ.report.page import Block, Page, Sketch
-from inference_econ.report.record import HEAD, facts
-from inference_econ.report.service import SERVED, cached_label, milliseconds
-from inference_econ.report.startable import saving_note, startable_notes, with_engines, with_notes
-from inference_econ.report.table import Table, dollars, layout_label, size
+from inference_econ.report.record import HEAD, facts, source_records, targets_record
+from inference_econ.report.service import SERVED, milliseconds
+from inference_econ.report.startable import nobody_starts, saving_note, startable_notes, with_engines, with_notes
+from inference_econ.report.table import Table, amount, dollars, layout_label, remarks, size, warnings
 from inference_econ.studies.exhibits import Chart, Line
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from inference_econ.calibration.alike import MeasuredServer
+    from inference_econ.report.measured_points import Drawn
+
 #: What a metric is called: in a table, and on an axis.
 NAMES: dict[Metric, tuple[str, str]] = {
-    "cost": ("$/M tokens", "US dollars per million tokens, input and output"),
+    "cost": ("$/M output tokens", "US dollars per million output tokens"),
+    "blended": ("$/M tokens in+out", "US dollars per million tokens, input and output"),
     "throughput": ("tok/s per GPU", "output tokens per second per GPU"),
     "power": ("tok/s per MW", "output tokens/s per megawatt"),
 }
+#: What a point is, in words.
+COUNTED = (
+    "The bill includes the prefill of its requests, and so do TTFT and TPOT, means with as many in flight all the "
+    "time; a queue is not in them: see 'inference-econ load'."
+)
 
 
 @dataclass(frozen=True)
@@ -62,20 +73,16 @@ class ServingFrontierPage(Page):
 
     def blocks(self) -> Sequence[Block]:
         """The table, and the frontier drawn with characters."""
-        speed, metric = self.front.tokens_per_second_per_user.tolist(), self.front.metric(self.y).tolist()
+        speed, metric = self.front.tokens_per_second.tolist(), self.front.metric(self.y).tolist()
         return (*self.tables(), Sketch(speed, metric, "tokens/s per user", NAMES[self.y][0]))
 
     def draw(self, path: str) -> None:
         """Draw what is held against speed, and the time to first token."""
         from inference_econ.report import figures
 
-        figures.draw_charts(service_frontier_charts(self.front, self.y), path, service_frontier_title(self.front))
-
-
-def layout_of(front: ServiceFrontier, index: int) -> dict[str, float | str]:
-    """The degrees of a point, under the names that people use."""
-    setup = front.deployments.setup
-    return setup.layout_record(front.plan(index), setup.assumptions.layout.tensor_layouts[0])
+        question = "What do services cost at each speed?" if self.y in _COSTS else "What do chips give at each speed?"
+        title = f"{question}\n{service_frontier_title(self.front)}"
+        figures.draw_charts(service_frontier_charts(self.front, self.y), path, title)
 
 
 def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) -> Table:
@@ -95,87 +102,145 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     InputError
         If the hardware file has no watts, and power is asked for.
     """
-    speed, metric = front.tokens_per_second_per_user, front.metric(y)
+    speed, metric, best = front.tokens_per_second, front.metric(y), front.preferred_index()
     wanted = np.linspace(speed[0], speed[-1], rows)
-    shown = sorted({int(np.argmin(np.abs(speed - value))) for value in wanted})
-    columns = ["tokens/s per user", NAMES[y][0], "$/M output", "TTFT ms", "TPOT ms", "GPUs", "layout", "in flight"]
+    shown = sorted({int(np.argmin(np.abs(speed - value))) for value in wanted} | {best})
+    points = front.points(shown)
+    further = () if y == "cost" else (NAMES[y][0],)
     lines = [
         (
-            f"{speed[index]:.1f}",
-            dollars(float(metric[index])) if y == "cost" else f"{metric[index]:,.0f}",
-            dollars(float(front.dollars_per_million_output_tokens[index])),
-            milliseconds(float(front.ttft_seconds[index])),
-            milliseconds(float(front.tpot_seconds[index])),
-            size(float(front.plans.accelerators[index])),
-            layout_label(layout_of(front, index)),
-            f"{front.concurrency[index]:.1f}",
+            f"{amount(point.tokens_per_second_per_user)}{' *' if index == best else ''}",
+            dollars(point.dollars_per_million_output_tokens),
+            *(_metric_cell(float(metric[index]), y) for _ in further),
+            milliseconds(point.ttft_seconds),
+            milliseconds(point.tpot_seconds),
+            size(point.accelerators),
+            layout_label(point.layout),
+            amount(point.concurrency),
         )
-        for index in shown
+        for index, point in zip(shown, points, strict=True)
     ]
+    columns = (
+        "tokens/s per user", NAMES["cost"][0], *further, "TTFT ms", "TPOT ms", "GPUs", "layout", "in flight",
+    )  # fmt: skip
     notes = (
-        f"{len(shown)} of {len(front)} points. Continuous batching with so many requests in flight all the time; the "
-        "prefill of others is in TTFT and TPOT, a queue is not: see 'inference-econ load'. Assumptions: "
-        f"{front.deployments.setup.assumptions.name}.",
-        *startable_notes([front.deployments.setup]),
-        *caveats.remarks(front.subjects(shown), SERVED),
+        f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost. {COUNTED}",
+        *nobody_starts([front.setup]),
+        *caveats.warnings(front.subjects(points)),
+        *warnings(front.setup),
     )
-    table = Table(service_frontier_title(front), tuple(columns), tuple(lines), notes)
-    return with_engines(table, [layout_of(front, index) for index in shown], [front.deployments.setup])
+    why = (
+        f"Assumptions: {front.setup.assumptions.name}.",
+        *startable_notes([front.setup]),
+        *caveats.remarks(front.subjects(points), SERVED),
+        *remarks(front.setup),
+    )
+    least = ("in flight", "engine", "TPOT ms")
+    table = Table(service_frontier_title(front), columns, tuple(lines), notes, why, least)
+    return with_engines(table, [point.layout for point in points], [front.setup])
+
+
+def _metric_cell(value: float, y: Metric) -> str:
+    return dollars(value) if y == "blended" else f"{value:,.0f}"
 
 
 def service_frontier_title(front: ServiceFrontier) -> str:
-    """Model, hardware, lengths and formats in one line."""
-    setup, requests = front.deployments.setup, front.deployments.requests
-    cached, speculation = cached_label(requests), front.deployments.speculation
-    proposer = "" if speculation is None else f"; {speculation.label}"
-    return (
-        f"{setup.model.name} on {setup.hardware.name}: {requests.isl.mean:g} input tokens{cached}, "
-        f"{requests.osl.mean:g} output tokens, weights {setup.precision.weights}, KV {setup.precision.kv}, "
-        f"{setup.price_label}{proposer}"
+    """What is counted, of what, for which requests, in one line."""
+    return frontiers_title([front])
+
+
+def frontiers_title(fronts: Sequence[ServiceFrontier]) -> str:
+    """The same of several that are compared."""
+    return heading(
+        SERVICES,
+        [front.setup for front in fronts],
+        [lengths_label(front.requests) for front in fronts],
+        promises=[front.promises for front in fronts],
+        speculations=[front.speculation for front in fronts],
     )
 
 
 def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
     """A frontier as plain data, the fastest point last; null where the hardware file has no watts."""
     (instances,) = front.subjects()
-    columns = caveats.bounded(front.columns(), caveats.ends(instances, caveats.FULL))
+    factors = front.ends()
     return {
         **facts(
-            front.deployments.setup,
+            front.setup,
             *(*HEAD, "weights", "expert_weights", "activations", "kv", "isl", "osl", "cached", "shared_prefix"),
-            requests=front.deployments.requests,
+            requests=front.requests,
         ),
-        "dollars_per_accelerator_hour": front.deployments.setup.dollars_per_accelerator_hour,
+        "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
+        "speculation": None if front.speculation is None else front.speculation.record(),
+        "promises": targets_record(front.promises),
         "calibration": caveats.calibration_record(instances, SERVED),
-        "points": [
-            {
-                **{name: None if values is None else float(values[index]) for name, values in columns.items()},
-                "layout": layout_of(front, index),
-            }
-            for index in range(len(front))
-        ],
+        "points": [caveats.bounded(point.record(), factors) for point in front.points()],
+        "sources": source_records(sources(front)),
     }
 
 
 def service_frontier_frame(front: ServiceFrontier) -> pd.DataFrame:
     """Every point, one row each."""
-    (instances,) = front.subjects()
-    frame = caveats.bounded_frame(front.to_frame(), caveats.ends(instances, caveats.FULL))
-    layouts = [layout_of(front, index) for index in range(len(front))]
-    frame["layout"] = [layout_label(layout) for layout in layouts]
-    return frame.assign(engine=[layout["engine"] for layout in layouts]) if "engine" in layouts[0] else frame
+    return front.to_frame()
+
+
+#: What is above the chart of a metric.
+_HEADS: dict[Metric, str] = {
+    "cost": "Cost of output tokens, prefill included",
+    "blended": "Cost of input and output tokens together",
+    "throughput": "Output tokens of a GPU",
+    "power": "Output tokens of a megawatt",
+}
+#: Metrics of which less is better.
+_COSTS = ("cost", "blended")
+#: Columns of the metrics.
+_COLUMNS: dict[Metric, str] = {
+    "cost": "dollars_per_million_output_tokens",
+    "blended": "dollars_per_million_tokens",
+    "throughput": "tokens_per_second_per_accelerator",
+    "power": "tokens_per_second_per_megawatt",
+}
 
 
 def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Chart]:
-    """What is held against speed, and the time to first token of the same points."""
-    speed, metric = front.tokens_per_second_per_user.tolist(), front.metric(y)
-    label = NAMES[y][1]
-    if y == "power":
-        metric, label = metric / 1e3, f"thousand {label}"
-    line = Line("frontier", speed, metric.tolist())
-    waits = Line("time to first token of its points", speed, (1e3 * front.ttft_seconds).tolist(), points=True)
-    x_label = "tokens per second per user"
+    """What is held against speed, the time to first token of the same points, and measured servers like them."""
+    from inference_econ.report.measured_points import Drawn, measured_lines
+
+    requests, factors = front.requests, front.ends()
+    speed, metric, best = front.tokens_per_second, front.metric(y), front.preferred_index()
+    unit = 1e3 if y == "power" else 1.0
+    label = "thousand output tokens/s per MW" if y == "power" else NAMES[y][1].partition(",")[0]
+    band = bands.around_curve(speed, metric / unit, factors, _COLUMNS[y], cost=y in _COSTS)
+    line = Line("services that nothing beats", speed.tolist(), (metric / unit).tolist(), band=band)
+    preferred = Line("largest speed³ / cost", [float(speed[best])], [float(metric[best] / unit)], points=True)
+    drawn = Drawn(line.label, front.setup, (requests.isl.mean, requests.osl.mean))
+    alike = [drawn] if front.speculation is None and not requests.cached else []
+
+    def measured(_: Drawn, server: MeasuredServer) -> float:
+        return measured_metric(front, y, server) / unit
+
+    ttft = (1e3 * front.ttft_seconds).tolist()
+    waits = Line("TTFT of its points", speed.tolist(), ttft, points=True)
+    x_label, said = "tokens per second per user", bands.bands_label([front.setup])
     return [
-        Chart(label, x_label, label, (line,), "y" if y == "cost" else ""),
-        Chart("time to first token", x_label, "milliseconds", (waits,), "y"),
+        Chart(
+            _HEADS[y],
+            x_label,
+            label,
+            (line, preferred, *measured_lines(alike, measured)),
+            "y",
+            bands=said,
+            from_zero=True,
+        ),
+        Chart("Time to first token", x_label, "milliseconds", (waits,), "y", from_zero=True),
     ]
+
+
+def measured_metric(front: ServiceFrontier, y: Metric, server: MeasuredServer) -> float:
+    """What a measured server has of a metric, at the price and the watts of a frontier.
+
+    Tokens per second of a chip are in proportion to those of a megawatt, and to those of a dollar.
+    """
+    more = server.tokens_per_second_per_accelerator / float(front.tokens_per_second_per_accelerator[0])
+    first = float(front.metric(y)[0])
+    return first / more if y in _COSTS else first * more

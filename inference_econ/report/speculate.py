@@ -5,23 +5,31 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from inference_econ.answers.speculate import Speculated
 from inference_econ.engine import Speculation
 from inference_econ.report import caveats
+from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.page import Page
-from inference_econ.report.record import HEAD, facts
+from inference_econ.report.record import HEAD, facts, flat_frame
 from inference_econ.report.service import SEEN, finite, layout_of
-from inference_econ.report.startable import startable_notes, started
-from inference_econ.report.table import Table, dollars, layout_label
+from inference_econ.report.startable import nobody_starts, startable_notes, started
+from inference_econ.report.table import Table, amount, dollars, layout_label
 from inference_econ.studies.exhibits import Chart, Line
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Columns of latencies.
 _FOLLOWS: caveats.Follows = {
     **dict.fromkeys(("plain_ttft_seconds", "ttft_seconds"), ("ttft", 1)),
     **dict.fromkeys(("plain_tpot_seconds", "tpot_seconds"), ("tpot", 1)),
+    **dict.fromkeys(
+        ("plain_dollars_per_million_output_tokens", "dollars_per_million_output_tokens"), ("throughput", -1)
+    ),
 }
 #: Vocabularies that differ by more are said to [1].
 _OTHER_VOCABULARY = 0.01
@@ -46,6 +54,10 @@ class SpeculationPage(Page):
         """Both deployments, and rows by requests in flight."""
         return speculation_record(self.speculated)
 
+    def frame(self) -> pd.DataFrame:
+        """One row per number of requests in flight, unrounded."""
+        return flat_frame(speculation_record(self.speculated)["rows"])
+
     def draw(self, path: str) -> None:
         """Draw speed-up and draft length."""
         from inference_econ.report import figures
@@ -60,29 +72,32 @@ def speculation_table(speculated: Speculated) -> Table:
     columns = (
         [f"{value:.0f}" for value in shown.concurrency],
         [f"{value:.3g}" if value < 1000 else f"{value:.0f}" for value in fast.batch],
-        [f"{1e3 * value:.4g}" for value in plain.tpot_seconds],
-        [f"{1e3 * value:.4g}" for value in fast.tpot_seconds],
+        [amount(1e3 * value) for value in plain.tpot_seconds],
+        [amount(1e3 * value) for value in fast.tpot_seconds],
         [str(value) for value in shown.drafted],
         [f"{value:.2f}" for value in shown.tokens],
         [f"{value:.2f}" for value in shown.speedup],
         [dollars(value) for value in shown.dollars(plain)],
         [dollars(value) for value in shown.dollars(fast)],
     )
-    return Table(title(speculated), _COLUMNS, tuple(zip(*columns, strict=True)), tuple(_notes(speculated)))
+    rows, notes, why = tuple(zip(*columns, strict=True)), tuple(_notes(speculated)), tuple(_why(speculated))
+    return Table(title(speculated), _COLUMNS, rows, notes, why, ("batch", "tokens/round"))
 
 
 def title(speculated: Speculated) -> str:
-    """Model, layout and lengths in one line."""
+    """What is counted, of which model, layout and lengths, in one line."""
     setup, requests = speculated.plain.setup, speculated.plain.requests
     layout = layout_of(speculated.plain)
-    return (
-        f"{setup.model.name} ({setup.precision.weights}) on {speculated.plain.accelerators} x "
-        f"{setup.hardware.name}, {layout_label(layout)}{started(layout)}: {requests.isl.mean:g} input and "
-        f"{requests.osl.mean:g} output tokens, with {_speculation(speculated).label}"
+    where = f"{speculated.plain.accelerators} GPUs, {layout_label(layout)}{started(layout)}"
+    return heading(
+        f"With speculation and without, {where}",
+        [setup],
+        [lengths_label(requests)],
+        speculations=[_speculation(speculated)],
     )
 
 
-def speculation_record(speculated: Speculated) -> dict[str, object]:
+def speculation_record(speculated: Speculated) -> dict[str, Any]:
     """The same as plain data."""
     shown, (instances,) = speculated.at(speculated.powers), speculated.subjects()
     pays, batches = speculated.concurrency[speculated.pays], speculated.state.batch[speculated.pays]
@@ -135,8 +150,30 @@ def _speculation(speculated: Speculated) -> Speculation:
 
 
 def _notes(speculated: Speculated) -> list[str]:
+    """Whether it pays, and what a reader must not miss."""
+    return [
+        _verdict(speculated),
+        *_vocabularies(speculated),
+        *nobody_starts([speculated.plain.setup]),
+        *caveats.warnings(speculated.subjects()),
+    ]
+
+
+def _vocabularies(speculated: Speculated) -> list[str]:
+    """That the rule needs one vocabulary, where a draft model has another."""
+    draft, model = _speculation(speculated).model, speculated.plain.setup.model
+    if draft is None or abs(draft.vocab_size / model.vocab_size - 1.0) <= _OTHER_VOCABULARY:
+        return []
+    return [
+        f"The rule needs one vocabulary: {draft.name} has {draft.vocab_size:,} tokens, {model.name} "
+        f"{model.vocab_size:,}."
+    ]
+
+
+def _why(speculated: Speculated) -> list[str]:
+    """What the numbers rest on."""
     speculation, setup = _speculation(speculated), speculated.plain.setup
-    notes = [_verdict(speculated)]
+    notes = []
     if speculated.speculating.slots < speculated.plain.slots:
         beside, alone = speculated.speculating.slots, speculated.plain.slots
         notes.append(f"The proposer takes memory: {beside} requests fit beside it, {alone} without.")
@@ -148,16 +185,9 @@ def _notes(speculated: Speculated) -> list[str]:
     notes.append(
         f"At equal numbers in flight. The batch is what a round works on; {_drafted(speculation)}. TPOT includes the "
         "prefill of others, by the proposer too. $/M output "
-        f"carries the whole bill, at {setup.price_label}. Assumptions: "
+        f"carries the whole bill. Assumptions: "
         f"{setup.assumptions.name}."
     )
-    if speculation.model is not None:
-        ratio = speculation.model.vocab_size / setup.model.vocab_size
-        if abs(ratio - 1.0) > _OTHER_VOCABULARY:
-            notes.append(
-                f"The rule needs one vocabulary: {speculation.model.name} has {speculation.model.vocab_size:,} tokens, "
-                f"{setup.model.name} {setup.model.vocab_size:,}."
-            )
     notes += startable_notes([speculated.plain.setup])
     return [*notes, *caveats.remarks(speculated.subjects(), SEEN)]
 

@@ -73,6 +73,18 @@ def startable_notes(setups: Iterable[Setup]) -> list[str]:
     return list(dict.fromkeys(note for setup in setups for note in _notes(setup)))
 
 
+def nobody_starts(setups: Iterable[Setup]) -> list[str]:
+    """The chips on which no known engine can start what is shown, in one sentence; nothing if there are none."""
+    chips = dict.fromkeys(setup.hardware.name for setup in setups if _is_startable_by_none(setup))
+    return [f"No known engine can start it on {', '.join(chips)}: any layout is shown."] if chips else []
+
+
+def _is_startable_by_none(setup: Setup) -> bool:
+    """Whether no engine is known for a model on a chip, where any is asked for."""
+    idle = setup.assumptions.layout.attention_groups == "idle"
+    return not setup.engines and not idle and not engines_for(setup.model, setup.hardware, setup.precision)
+
+
 def _notes(setup: Setup) -> list[str]:
     """Nothing where attention ranks idle: the published study means no engine."""
     if setup.engines:

@@ -14,6 +14,8 @@ from inference_econ.inputs import BYTES_PER_ELEMENT, Precision
 if TYPE_CHECKING:
     import pandas as pd
 
+#: From here on three digits are a whole number [1].
+_WHOLE = 99.95
 #: What each part of a step is called.
 PART_NAMES = {
     "compute": "arithmetic",
@@ -45,13 +47,25 @@ class Table:
     rows : tuple of tuple of str
         One text per column.
     notes : tuple of str
-        Below the table.
+        Below the table: what a reader must know to use the answer, warnings above all; a short line or two.
+    why : tuple of str
+        What the numbers rest on: assumptions, intervals, definitions, who can start what. A terminal shows it when it
+        is asked for.
+    least : tuple of str
+        Columns that a narrow terminal may leave out, the least important first.
     """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
+    least: tuple[str, ...] = ()
+
+    @property
+    def every_note(self) -> tuple[str, ...]:
+        """All that is said below the table where there is room for it."""
+        return (*self.notes, *self.why)
 
     def frame(self) -> pd.DataFrame:
         """The table as a DataFrame of text."""
@@ -120,13 +134,18 @@ def formats_label(precision: Precision) -> str:
 
 
 def remarks(setup: Setup) -> list[str]:
-    """What a reader must know about the model, the formats and the what-ifs of a question."""
-    model, precision = setup.model, setup.precision
+    """On which units the formats of a question run, where that is not their own."""
     notes = []
-    for dtype, name in {precision.experts: "experts", precision.weights: "weights"}.items():
+    for dtype, name in {setup.precision.experts: "experts", setup.precision.weights: "weights"}.items():
         unit = setup.unit(dtype)
         if BYTES_PER_ELEMENT[unit] > 1.5 * BYTES_PER_ELEMENT[dtype]:
             notes.append(f"{dtype} {name} run on the {unit} units of this chip.")
+    return notes
+
+
+def warnings(setup: Setup) -> list[str]:
+    """What a reader must know about the model and the what-ifs of a question."""
+    model, notes = setup.model, []
     if model.max_context is not None and setup.context > model.max_context:
         notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
     changed = [used.source.where for used in setup_sources(setup) if used.source.kind == "what_if"]
@@ -156,8 +175,16 @@ def dollars(value: float) -> str:
 
 
 def amount(value: float) -> str:
-    """Write a quantity with three digits, and whole from a hundred on."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:z.3g}"
+    """Write a quantity with three digits, and whole from a hundred on.
+
+    Examples
+    --------
+    >>> amount(1234.5), amount(99.97), amount(12.0), amount(0.456), amount(0.0)
+    ('1,234', '100', '12.0', '0.456', '0')
+    """
+    if value == 0:
+        return "0"
+    return f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:#.3g}"
 
 
 def spreadsheet_cell(value: object) -> str:

@@ -139,7 +139,7 @@ class ValidationPage(Page):
 
 
 def _with_notes(table: Table) -> list[str]:
-    return [table.markdown(), *(line for note in table.notes for line in (note, ""))]
+    return [table.markdown(), *(line for note in table.every_note for line in (note, ""))]
 
 
 def tables(report: Report) -> tuple[Table, ...]:
@@ -210,7 +210,7 @@ def _overall(report: Report) -> Table:
         rows += [(name, which, *_numbers(accuracy)) for which, accuracy in parts.items()]
         readings.append(_overall_reading(name, parts))
     columns = ("assumptions", "which", "rows", "predicted", "covered %", *_ERRORS)
-    return Table(report.title, columns, tuple(rows), (*readings, servers.LEGEND))
+    return Table(report.title, columns, tuple(rows), tuple(readings), (servers.LEGEND,), ("p90", "mean", "covered %"))
 
 
 def _overall_reading(name: str, parts: dict[str, Accuracy]) -> str:
@@ -267,7 +267,7 @@ def _listed(report: Report) -> Table:
     columns = ("row", *names, "what", "stated", "ours", "difference %", "remark")
     subjects = dict.fromkeys(point.subject for point in report.points)
     reading = f"{met} of {len(shown)} statements are met within {100 * _MET:.0f} %."
-    return Table(report.title, columns, tuple(rows), (reading, f"Stated for: {'; '.join(subjects)}."))
+    return Table(report.title, columns, tuple(rows), (reading,), (f"Stated for: {'; '.join(subjects)}.",), ("remark",))
 
 
 def _missing(report: Report) -> Table:

@@ -14,12 +14,15 @@ import numpy.typing as npt
 from inference_econ._types import Array, Indices
 from inference_econ.engine import (
     Grid,
+    Instances,
     Layouts,
     Plans,
     Setup,
     Speculation,
     WholeLayouts,
+    bounds,
     indivisible,
+    layout_keys,
     memory,
     needed_memory,
     rounds,
@@ -78,6 +81,12 @@ class PlanTable:
         """Speed of one user [tokens/s]."""
         return 1.0 / self.seconds
 
+    def subjects(self) -> tuple[Instances]:
+        """Every plan as an instance that may be unlike what was measured."""
+        sizes, batches = self.plans.accelerators.tolist(), self.plans.batch.tolist()
+        layouts = layout_keys(self.plans, self.setup.assumptions.layout)
+        return (Instances(self.setup, sizes, batches, speculates=bool(self.drafted.any()), layouts=layouts),)
+
     def records(self) -> list[dict[str, object]]:
         """Plain data, one entry per plan, for JSON."""
         columns = self._columns()
@@ -92,10 +101,15 @@ class PlanTable:
         return rows
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per plan."""
+        """One row per plan, with low and high beside speed and cost."""
         import pandas as pd
 
-        columns = {**self._columns(), **self.setup.layout_columns(self.plans, self.cut)}
+        (instances,) = self.subjects()
+        numbers = {name: np.array(values) for name, values in self._columns().items()}
+        columns = {
+            **bounds.bounded(numbers, bounds.ends(instances, bounds.STEP)),
+            **self.setup.layout_columns(self.plans, self.cut),
+        }
         if self.drafted.any():
             columns["draft_tokens"] = self.drafted.tolist()
         return pd.DataFrame({**columns, "dominated": self.dominated})

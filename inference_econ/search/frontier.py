@@ -15,22 +15,21 @@ from inference_econ.engine import (
     Plans,
     Setup,
     Speculation,
+    bounds,
     evaluate,
     mfu,
     recorded_key,
 )
-from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Traffic
+from inference_econ.search.choosable import Choosable
 from inference_econ.search.every_plan import PlanTable, every_plan, why_nothing_fits
 from inference_econ.search.fastest import fastest_round, token_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-#: Largest exponent of the preference rule; beyond, speed^a leaves the range of numbers.
-_LARGEST_EXPONENT = 100
 #: Every so many sizes and batches make the coarse grid that finds a first frontier.
 _COARSE = 12
 
@@ -101,8 +100,8 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Frontier:
-    """A cost-speed frontier, slowest and cheapest point first.
+class Frontier(Choosable[Point]):
+    """A cost-speed frontier of decode steps, slowest and cheapest point first.
 
     Attributes
     ----------
@@ -145,49 +144,13 @@ class Frontier:
         """Useful arithmetic over the theoretical peak [1], shape (n,)."""
         return mfu(self.setup, self.accelerators, self.batch, self.seconds)
 
-    def point(self, index: int) -> Point:
-        """One point with its layout and the parts of its step."""
-        return _describe(self, np.arange(len(self))[index : index + 1 or None])[0]
+    def axes(self) -> tuple[Array, Array]:
+        """Speed of a user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
+        return self.tokens_per_second, self.dollars
 
     def points(self, chosen: Sequence[int] | None = None) -> list[Point]:
         """Every point with its layout, the fastest last; or some of them, by position."""
         return _describe(self, np.arange(len(self)) if chosen is None else np.asarray(chosen))
-
-    def fastest(self) -> Point:
-        """The fastest point."""
-        return self.point(len(self) - 1)
-
-    def preferred(self, exponent: float = 3.0) -> Point:
-        """The point that maximises speed^exponent / cost (eq. 45)."""
-        return self.point(self.preferred_index(exponent))
-
-    def preferred_index(self, exponent: float = 3.0) -> int:
-        """Where :meth:`preferred` is.
-
-        Raises
-        ------
-        InputError
-            If the exponent is not from 0 to 100.
-        """
-        if not 0 <= exponent <= _LARGEST_EXPONENT:
-            raise InputError(f"the exponent must be from 0 to {_LARGEST_EXPONENT}, got {exponent:g}")
-        return int(np.argmax(money.preference(self.tokens_per_second, self.dollars, exponent)))
-
-    def cheapest(self, tokens_per_second: float = 0.0) -> Point:
-        """The cheapest point at or above a speed.
-
-        Raises
-        ------
-        InputError
-            If no point is that fast.
-        """
-        fast_enough = np.flatnonzero(self.tokens_per_second >= tokens_per_second)
-        if fast_enough.size == 0:
-            raise InputError(
-                f"no deployment reaches {tokens_per_second:g} tokens/s per user; "
-                f"the fastest has {self.tokens_per_second[-1]:.1f}"
-            )
-        return self.point(int(fast_enough[0]))
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
@@ -212,13 +175,18 @@ class Frontier:
             max_tokens_per_second=self.max_tokens_per_second,
         )
 
+    def ends(self) -> bounds.Ends:
+        """Factors from columns to where measured values of any point probably lie [1]."""
+        (instances,) = self.subjects()
+        return bounds.ends(instances, bounds.STEP)
+
     def to_frame(self) -> pd.DataFrame:
-        """All points as a table, one row each."""
+        """All points as a table, one row each, with low and high beside speed and cost."""
         import pandas as pd
 
-        rows = []
+        rows, factors = [], self.ends()
         for point in self.points():
-            row = point.record()
+            row = bounds.bounded(point.record(), factors)
             layout, parts = row.pop("layout"), row.pop("seconds_per_token")
             assert isinstance(layout, dict) and isinstance(parts, dict)
             rows.append({**row, **layout, **{f"{name}_seconds": value for name, value in parts.items()}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -306,7 +307,16 @@ def _nothing(setup: Setup, plans: Plans, grid: Grid, speculation: Speculation | 
     largest = plans.at((np.array([plans.accelerators.size - 1]),))
     weights, cache, available = needed_memory(setup, largest, speculation).of_one_plan()
     proposer = "" if speculation is None else f", those of the {PROPOSERS[speculation.proposer]} included"
+    enough = _enough(grid, weights + cache, available)
     return (
         f"nothing fits: {subject}, {sizes}: on the largest, {weights / 1e9:.1f} GB of weights and "
-        f"{cache / 1e9:.2f} GB of KV cache > {available / 1e9:.1f} GB{proposer}"
+        f"{cache / 1e9:.2f} GB of KV cache > {available / 1e9:.1f} GB{proposer}{enough}"
     )
+
+
+def _enough(grid: Grid, needed: float, available: float) -> str:
+    """How many chips would do where a single size was asked for, in words."""
+    sizes = np.unique(grid.accelerators)
+    if sizes.size > 1 or available <= 0.0:
+        return ""
+    return f"; at least {math.ceil(needed / (available / sizes[0]))} would do"

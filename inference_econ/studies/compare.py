@@ -9,12 +9,14 @@ from typing import Any
 
 from inference_econ._types import Progress
 from inference_econ.errors import InputError
-from inference_econ.inputs import Scenario, Settings
+from inference_econ.inputs import Scenario, Settings, catalog, prices
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
 
 #: A name, or several to compare.
 Names = str | Sequence[str]
+#: A price of an accelerator [USD/h], or in words: a kind, or one of a node.
+Rate = float | str
 #: Settings that may be lists, beside models and hardware.
 _COMPARED = ("weights", "activations", "kv", "assumptions", "engine")
 
@@ -23,7 +25,7 @@ def compare(
     models: Names = (),
     hardware: Names = (),
     *,
-    price: float | Mapping[str, float] | None = None,
+    price: Rate | Mapping[str, Rate] | None = None,
     series: Mapping[str, Settings] | None = None,
     progress: Progress | None = None,
     **settings: Any,
@@ -34,8 +36,9 @@ def compare(
     ----------
     models, hardware : str or sequence of str
         Names or paths.
-    price : float, or mapping of str to float, optional
-        Of one accelerator [USD/h], of all hardware or of some; otherwise the first of each file.
+    price : float or str, or mapping of str to these, optional
+        Of one accelerator [USD/h], of a node (``23.60/node``) or a kind (``on_demand``), of all hardware or of some;
+        otherwise of the kind that all files list, or the best of each file.
     series : mapping of str to Settings, optional
         Further series by label; what they leave out is common to all.
     progress : callable, optional
@@ -58,7 +61,7 @@ def compare(
 
     Examples
     --------
-    >>> result = compare("llama_3_8b", ["h100_sxm", "h200_sxm"], weights="fp8", max_accelerators=2)
+    >>> result = compare("llama_3_8b", ["h100_sxm", "h200_sxm"], weights="fp8", max_instance_gpus=2)
     >>> [curve.label for curve in result.curves]
     ['h100_sxm', 'h200_sxm']
     """
@@ -70,7 +73,7 @@ def compare(
 
 def comparison_scenario(
     axes: Mapping[str, Sequence[str]],
-    price: float | Mapping[str, float] | None,
+    price: Rate | Mapping[str, Rate] | None,
     series: Mapping[str, Settings],
     common: Mapping[str, object],
 ) -> Scenario:
@@ -80,8 +83,8 @@ def comparison_scenario(
     ----------
     axes : mapping of str to sequence of str
         Values by field of the settings: with one it is common, with several it is compared.
-    price : float, or mapping of str to float, optional
-        Of one accelerator [USD/h], for all hardware or by its name.
+    price : float or str, or mapping of str to these, optional
+        For all hardware or by its name, as in :func:`compare`.
     series : mapping of str to Settings
         Further series by label.
     common : mapping of str to object
@@ -102,16 +105,17 @@ def comparison_scenario(
         if twice is not None:
             raise InputError(f"{name}: {twice} is given twice")
     shared: dict[str, object] = {name: values[0] for name, values in axes.items() if len(values) == 1}
-    prices = price if isinstance(price, Mapping) else {}
-    for name in prices:
+    rates = price if isinstance(price, Mapping) else {}
+    for name in rates:
         if name not in axes["hardware"]:
             compared = ", ".join(axes["hardware"]) or "none"
             raise InputError(f"price: {name!r} is not among the hardware that is compared: {compared}")
-    if isinstance(price, (int, float)):
-        shared["price"] = price
+    common_price = _common_kind(axes["hardware"]) if price is None else price
+    if common_price is not None and not isinstance(common_price, Mapping):
+        shared["price"] = common_price
     listed = [_series(label, settings.model_dump(exclude_unset=True)) for label, settings in series.items()]
     if axes["model"] and axes["hardware"]:
-        listed = _product(axes, prices) + listed
+        listed = _product(axes, rates) + listed
     if not listed:
         raise InputError("nothing to compare: name models and hardware, or series that name their own")
     settings: dict[str, object] = {**common, **shared}
@@ -130,15 +134,20 @@ def _title(axes: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(_short(values[0]) for values in axes.values() if len(values) == 1) or "Comparison"
 
 
-def _product(axes: Mapping[str, Sequence[str]], prices: Mapping[str, float]) -> list[dict[str, object]]:
+def _common_kind(chips: Sequence[str]) -> str | None:
+    """The kind of price that several chips are compared by, if all list one."""
+    return prices.common_kind(map(catalog.hardware, chips)) if len(chips) > 1 else None
+
+
+def _product(axes: Mapping[str, Sequence[str]], rates: Mapping[str, Rate]) -> list[dict[str, object]]:
     """Every combination of the axes that have several values, labelled by what differs."""
     several = {name: values for name, values in axes.items() if len(values) > 1}
     combined = []
     for combination in itertools.product(*several.values()):
         settings: dict[str, object] = dict(zip(several, combination, strict=True))
         chip = str(settings.get("hardware", axes["hardware"][0]))
-        if chip in prices:
-            settings["price"] = prices[chip]
+        if chip in rates:
+            settings["price"] = rates[chip]
         label = ", ".join(map(_short, combination)) or f"{_short(axes['model'][0])} on {_short(chip)}"
         combined.append(_series(label, settings))
     return combined

@@ -9,7 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.assess import Assessment
+from inference_econ.answers.assessment import Assessment
+from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import UsedSource
 from inference_econ.formulas import money
 from inference_econ.inputs import Scenario
@@ -17,6 +18,8 @@ from inference_econ.search import Frontier
 from inference_econ.studies.exhibits import CellTable, Chart
 
 _Kind = TypeVar("_Kind")
+#: A frontier of services, or of decode steps alone.
+AnyFrontier = ServiceFrontier | Frontier
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,8 @@ class Curve:
         What the legend says.
     tokens_per_second, dollars, accelerators, batch : ndarray, shape (n,)
         Speed [tokens/s], cost [USD per 1e6 tokens], instance [1], sequences [1].
-    frontier : Frontier or None
-        Where it comes from; None for the toy model.
+    frontier : ServiceFrontier, Frontier or None
+        Where it comes from: services, or decode steps alone; None for the toy model.
     sources : tuple of UsedSource
         What its numbers rest on.
     """
@@ -40,7 +43,7 @@ class Curve:
     dollars: Array
     accelerators: Array
     batch: Array
-    frontier: Frontier | None = None
+    frontier: AnyFrontier | None = None
     sources: tuple[UsedSource, ...] = ()
 
     def preferred_index(self, exponent: float) -> int:

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from inference_econ._types import Progress
-from inference_econ.answers.sources import UsedSource, setup_sources, sources, spec_sources
+from inference_econ.answers.sources import UsedSource, priced_sources, setup_sources, sources, spec_sources
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import roofline
 from inference_econ.inputs import (
+    DECODE_COLUMNS,
+    SERVICE_COLUMNS,
     AssessAsk,
     FrontierAsk,
     LatentVariantsAsk,
@@ -22,12 +24,13 @@ from inference_econ.inputs import (
     Scenario,
     Settings,
     SquareRootAsk,
+    TableSpec,
     ToyAsk,
     catalog,
 )
 from inference_econ.studies import kv_runahead, latent_attention
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
-from inference_econ.studies.settings import assessment_of, shared_frontier
+from inference_econ.studies.settings import assessment_of, shared_frontier, with_defaults
 from inference_econ.studies.toy import toy_curve
 
 
@@ -68,6 +71,7 @@ class _Run:
     progress: Progress | None
 
     def frontiers(self, ask: FrontierAsk) -> Result:
+        _check_of_one_kind(ask, self.scenario.table)
         return self._drawn(ask, _curve)
 
     def toy(self, ask: ToyAsk) -> Result:
@@ -95,7 +99,7 @@ class _Run:
 
     def assessment(self, ask: AssessAsk) -> Result:
         assessment = assessment_of(ask, progress=self.progress)
-        return self._result([assessment], sources(assessment.anywhere.frontier))
+        return self._result([assessment], priced_sources(assessment.setup))
 
     def square_root_law(self, ask: SquareRootAsk) -> Result:
         parameters = np.array([float(model.parameters) for model in ask.measured])
@@ -142,6 +146,21 @@ _ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
 def _curve(label: str, settings: Settings) -> Curve:
     front = shared_frontier(settings)
     return Curve(label, front.tokens_per_second, front.dollars, front.accelerators, front.batch, front, sources(front))
+
+
+def _check_of_one_kind(ask: FrontierAsk, table: TableSpec | None) -> None:
+    """Refuse to put services beside decode steps, and columns that one of them does not have."""
+    kinds = {with_defaults(series.settings.over(ask.common)).counts_decode_steps for series in ask.series}
+    if len(kinds) > 1:
+        raise InputError(
+            "some series count decode steps alone, others services with their prefill; say decode_only for all of "
+            "them, in 'common'"
+        )
+    shown = () if table is None else table.columns
+    odd = [column.key for column in shown if column.key in (SERVICE_COLUMNS if kinds == {True} else DECODE_COLUMNS)]
+    if odd:
+        other, what = ("services", "leave it out") if kinds == {True} else ("decode steps", "add decode_only: true")
+        raise InputError(f"table: the column {odd[0]!r} is one of {other}, which these series are not; {what}")
 
 
 def _panel(name: str) -> Scenario:

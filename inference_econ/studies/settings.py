@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 from inference_econ._types import Progress
-from inference_econ.answers.assess import Assessment, assess
-from inference_econ.answers.frontier import frontier
-from inference_econ.answers.operating_point import Observation
-from inference_econ.engine import ACCEPTANCE, PROPOSERS, Pins, Setup, Space, Speculation
+from inference_econ.answers.assess import assess
+from inference_econ.answers.assessment import Assessment
+from inference_econ.answers.frontier import decode_frontier
+from inference_econ.answers.operating_point import Observation, instances_of
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.serving_frontier import frontier
+from inference_econ.engine import ACCEPTANCE, PROPOSERS, Pins, Setup, Space, Speculation, instance_pins
 from inference_econ.errors import InputError
-from inference_econ.inputs import AssessAsk, Settings, Traffic, catalog, profiles
-from inference_econ.search import Frontier, Sampling
+from inference_econ.inputs import (
+    DECODE_STEPS_ONLY,
+    DEFAULT_ISL,
+    DEFAULT_OSL,
+    MEAN_CONTEXT,
+    SERVICES_ONLY,
+    AssessAsk,
+    Requests,
+    Settings,
+    Traffic,
+    catalog,
+    profiles,
+)
+from inference_econ.search import Sampling
+from inference_econ.studies.results import AnyFrontier
 
 #: What a scenario assumes where neither the caller nor its file says.
-DEFAULTS = Settings(grid="whole", pipeline=True, isl=2000, osl=500)
+DEFAULTS = Settings(grid="whole", pipeline=True, isl=DEFAULT_ISL, osl=DEFAULT_OSL)
 
 
 def with_defaults(settings: Settings) -> Settings:
@@ -48,36 +65,75 @@ def setup_of(settings: Settings) -> Setup:
     )
 
 
-def frontier_of(settings: Settings, *, progress: Progress | None = None) -> Frontier:
+def frontier_of(settings: Settings) -> AnyFrontier:
     """The frontier that some settings describe; what they leave out is :data:`DEFAULTS`.
+
+    Of services, unless decode steps alone are asked for or the grid is that of the published study.
 
     Parameters
     ----------
     settings : Settings
         What is served on what.
-    progress : callable, optional
-        Told the share of the work done, and what is being done.
 
     Raises
     ------
     InputError
-        If a name or setting cannot be used.
+        If a name or setting cannot be used, or means nothing for what is counted.
     NothingFitsError
-        If there is no feasible plan.
+        If there is no feasible plan, or none keeps the promises.
     """
     filled = with_defaults(settings)
     assert filled.grid is not None and filled.pipeline is not None
+    _check_counted(filled)
+    setup, speculation = setup_of(filled), speculation_of(filled)
+    space = Space(_pins(filled), filled.max_instance_gpus, filled.pipeline, filled.grid)
+    if not filled.counts_decode_steps:
+        return frontier(
+            setup, requests_of(filled), space, speculation=speculation, promises=promises_of(filled), slots=filled.slots
+        )
     traffic = Traffic(
         context=filled.context, isl=filled.isl, osl=filled.osl, max_tokens_per_second=filled.max_tokens_per_second
     )
-    space = Space(_pins(filled), filled.max_accelerators, filled.pipeline, filled.grid)
     sampling = None if filled.sampling is None else Sampling(filled.sampling.points, filled.sampling.decades)
-    speculation = speculation_of(filled)
-    return frontier(setup_of(filled), traffic, space, speculation=speculation, sampling=sampling, progress=progress)
+    return decode_frontier(setup, traffic, space, speculation=speculation, sampling=sampling)
+
+
+def requests_of(filled: Settings) -> Requests:
+    """What users of a service send."""
+    reused = {"cached": filled.cached or 0, "shared_prefix": filled.shared_prefix or 0}
+    return Requests.build({"isl": filled.isl, "osl": filled.osl, **reused}, origin="settings")
+
+
+def promises_of(filled: Settings) -> Targets:
+    """What is promised to users of a service, as a mean."""
+    ttft, tpot, e2e = (seconds or math.inf for seconds in (filled.ttft, filled.tpot, filled.e2e))
+    return Targets(ttft, tpot, "mean", e2e)
+
+
+def _check_counted(filled: Settings) -> None:
+    """Refuse settings that mean nothing for what is counted.
+
+    Raises
+    ------
+    InputError
+        Naming the first, with what to write instead.
+    """
+    if filled.decode_only is False and filled.grid == "paper":
+        raise InputError("grid: paper is that of the published study, of decode steps alone; leave decode_only out")
+    if filled.counts_decode_steps:
+        stray = next((name for name in SERVICES_ONLY if getattr(filled, name) is not None), None)
+        why = "the study's grid counts" if filled.grid == "paper" else "decode_only: true counts"
+        if stray is not None:
+            raise InputError(f"{stray} is said of services, and {why} decode steps alone; leave one of them out")
+        return
+    stray = next((name for name in DECODE_STEPS_ONLY if getattr(filled, name) is not None), None)
+    if stray is not None:
+        raise InputError(f"{stray} is said of decode steps alone, and this counts services; add decode_only: true")
 
 
 def _pins(filled: Settings) -> Pins:
-    return Pins(filled.tp, filled.dp, filled.pp, filled.ep, filled.batch, filled.accelerators)
+    degrees = {name: getattr(filled, name) for name in ("tp", "pp", "dp", "ep")}
+    return instance_pins(degrees, filled.instance_gpus, batch=filled.batch)
 
 
 def speculation_of(settings: Settings) -> Speculation | None:
@@ -104,7 +160,7 @@ def speculation_of(settings: Settings) -> Speculation | None:
 _cached_frontier = lru_cache(maxsize=256)(frontier_of)
 
 
-def shared_frontier(settings: Settings) -> Frontier:
+def shared_frontier(settings: Settings) -> AnyFrontier:
     """The same, computed once for all tables and figures that share it; a user's file may have changed since."""
     shipped: tuple[tuple[catalog.Kind, tuple[str | None, ...]], ...] = (
         ("models", (settings.model, settings.draft)),
@@ -131,9 +187,11 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
     InputError
         If a name or setting cannot be used.
     """
-    filled = with_defaults(ask.common)
-    assert filled.accelerators is not None
-    traffic = Traffic(context=filled.context, isl=filled.isl, osl=filled.osl)
+    given, filled = ask.common, with_defaults(ask.common)
+    pins = _pins(filled)
+    lengths = given.isl is not None or given.osl is not None
+    context = filled.context if filled.context is not None or lengths else MEAN_CONTEXT
+    traffic = Traffic(isl=filled.isl, osl=filled.osl) if lengths else Traffic(context=context)
     fullness = {name: getattr(ask, name) for name in ("utilization", "batch", "throughput")}
-    observed = Observation(ask.tokens_per_second, round(filled.accelerators), **fullness)
-    return assess(setup_of(filled), traffic, observed, _pins(filled), progress=progress)
+    observed = Observation(ask.tokens_per_second, ask.gpus, **fullness, instances=instances_of(ask.gpus, pins))
+    return assess(setup_of(filled), traffic, observed, pins, progress=progress)

@@ -68,7 +68,7 @@ def test_without_a_price_there_are_no_dollars() -> None:
     found = asking.explain("llama_3_70b", "tpu_v7", tp=4, batch=8)
     assert found.dollars is None
     assert explain.explain_record(found)["dollars_per_million_output_tokens"] is None
-    assert "no price known" in explain.explain_table(found).notes[1]
+    assert "no price known" in explain.explain_table(found).every_note[1]
     priced = asking.explain("llama_3_70b", "tpu_v7", tp=4, batch=8, price=1.0)
     assert priced.dollars is not None
 
@@ -87,9 +87,16 @@ def test_memory_is_weights_and_cache_of_what_there_is() -> None:
     assert narrow.memory.kv_bytes == pytest.approx(found.memory.kv_bytes / 2, rel=1e-9)
 
 
-def test_experts_are_spread_as_far_as_they_and_the_chips_divide() -> None:
-    assert asking.explain("mixtral_8x22b", "h100_sxm", tp=16).layout["ep"] == 8
-    assert asking.explain("mixtral_8x22b", "h100_sxm", tp=4).layout["ep"] == 4
+def test_experts_are_spread_as_is_fastest_of_what_can_be_started() -> None:
+    for tp, batch in ((16, 1), (4, 1), (8, 512)):
+        best = asking.explain("mixtral_8x22b", "h100_sxm", tp=tp, batch=batch)
+        assert "engine" in best.layout
+        for ep in (1, 2, 4, 8):
+            try:
+                other = asking.explain("mixtral_8x22b", "h100_sxm", tp=tp, ep=ep, batch=batch)
+            except (InputError, NothingFitsError):
+                continue
+            assert best.seconds <= other.seconds
     assert asking.explain("mixtral_8x22b", "h100_sxm", tp=8, ep=2).layout["ep"] == 2
     assert asking.explain("llama_3_70b", "h100_sxm", tp=8).layout["ep"] == 1
     assert asking.explain("llama_3_70b", "h100_sxm", tp=8, ep=1).layout["ep"] == 1
@@ -182,7 +189,10 @@ def test_where_the_workspace_leaves_no_room_it_is_to_blame() -> None:
 def test_the_table_shows_every_part_and_their_sum() -> None:
     found = asking.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, context=2000, weights="nvfp4")
     table = explain.explain_table(found)
-    assert table.title == "One decode step of Llama 3.1 70B on 8 x NVIDIA H100 SXM5 80GB"
+    assert table.title == (
+        "One decode step on 8 GPUs: Llama 3.1 70B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour ($23.6 per node of "
+        "8), on-demand, 2026-05; weights nvfp4, activations bf16, KV bf16; context 2000"
+    )
     *parts, total = table.rows
     assert total == ("step", f"{1e3 * found.seconds:.3f}", "100.0")
     milliseconds = [float(row[1]) for row in parts]
@@ -190,17 +200,17 @@ def test_the_table_shows_every_part_and_their_sum() -> None:
     # Three decimals each.
     assert sum(milliseconds) == pytest.approx(1e3 * found.seconds, abs=0.0005 * len(parts) + 1e-9)
     assert sum(float(row[2]) for row in parts) == pytest.approx(100, abs=0.05 * len(parts) + 1e-9)
-    assert table.notes[-1] == "nvfp4 weights run on the bf16 units of this chip."
-    assert "Layout tp8 (vllm), batch 32, context 2000, weights nvfp4" in table.notes[0]
-    assert table.notes[-2] == "Layouts are those that vllm 0.33.0 can start."
-    assert "GB of weights and 21.0 GB of KV cache of " in table.notes[2]
+    assert table.every_note[-1] == "nvfp4 weights run on the bf16 units of this chip."
+    assert "Layout tp8 (vllm), batch 32." in table.every_note[0]
+    assert table.every_note[-2] == "Layouts are those that vllm 0.33.0 can start."
+    assert "GB of weights and 21.0 GB of KV cache of " in table.why[1]
 
 
 def test_the_record_is_json() -> None:
     found = asking.explain("mixtral_8x22b", "h100_sxm", tp=8, batch=32, context=2000)
     record = json.loads(json_text(explain.explain_record(found)))
     assert record["model"] == "Mixtral 8x22B"
-    assert {"tp": 8.0, "dp": 1.0, "pp": 1.0, "ep": 8.0, "moe_tp": 1.0, "cut": "1d"}.items() <= record["layout"].items()
+    assert {"tp": 8.0, "dp": 1.0, "pp": 1.0, "ep": 1.0, "moe_tp": 8.0, "cut": "1d"}.items() <= record["layout"].items()
     assert sum(record["seconds_by_part"].values()) == pytest.approx(record["step_seconds"], rel=1e-12)
     assert record["weight_bytes"] + record["kv_bytes"] < record["available_bytes"]
     named = explain.named_parts(found)
@@ -249,19 +259,20 @@ def test_states_of_recurrent_layers_stand_apart_from_the_cache() -> None:
 
 
 def test_formats_of_groups_replicas_and_what_ifs_are_told() -> None:
-    oss = explain.explain_table(asking.explain("gpt_oss_120b", "h100_sxm", tp=2, dp=4, batch=32)).notes
-    assert "batch 32 (8 for each of 4 replicas of attention), context 2000, weights bf16, experts mxfp4, KV " in oss[0]
-    assert "mxfp4 experts run on the bf16 units of this chip." in oss
-    plain = explain.explain_table(asking.explain("deepseek_v3", "h200_sxm", tp=8, batch=8)).notes
-    assert "weights fp8_block, embeddings bf16, KV bf16" in plain[0]
-    assert not any("units of this chip" in note for note in plain)
-    longer = explain.explain_table(asking.explain("llama_2_7b", "h100_sxm", tp=1, context=9000)).notes
+    oss = explain.explain_table(asking.explain("gpt_oss_120b", "h100_sxm", tp=2, dp=4, batch=32))
+    assert "; weights bf16, experts mxfp4, activations bf16, KV bf16; context 2250 on average" in oss.title
+    assert "batch 32 (8 for each of 4 replicas of attention)" in oss.notes[0]
+    assert "mxfp4 experts run on the bf16 units of this chip." in oss.every_note
+    plain = explain.explain_table(asking.explain("deepseek_v3", "h200_sxm", tp=8, batch=8))
+    assert "weights fp8_block, embeddings bf16, activations bf16, KV bf16" in plain.title
+    assert not any("units of this chip" in note for note in plain.every_note)
+    longer = explain.explain_table(asking.explain("llama_2_7b", "h100_sxm", tp=1, context=9000)).every_note
     assert "The model was made for 4,096 tokens of context at most." in longer
 
 
 def test_rows_that_do_not_follow_each_other_are_told_to() -> None:
     study = asking.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, assumptions="paper")
-    assert explain.operator_table(study).notes[-1].startswith("One after the other the rows take 11.")
+    assert explain.operator_table(study).every_note[-1].startswith("One after the other the rows take 11.")
 
 
 def test_the_operator_table_as_csv_is_in_base_units() -> None:
@@ -282,7 +293,7 @@ def test_the_operator_table_as_csv_is_in_base_units() -> None:
     ],
 )
 def test_links_that_are_a_mesh_are_told(chip: str, tp: int, said: str) -> None:
-    notes = explain.operator_table(asking.explain("llama_3_8b", chip, tp=tp, batch=8, context=500)).notes
+    notes = explain.operator_table(asking.explain("llama_3_8b", chip, tp=tp, batch=8, context=500)).every_note
     told = [note for note in notes if note.startswith("Links are a full mesh")]
     assert told == ([] if not said else [f"Links are a full mesh: {said}."])
 
@@ -311,7 +322,9 @@ def test_a_rack_says_what_its_fast_domain_is_worth() -> None:
     assert rack.in_machines_seconds == pytest.approx(boxes.seconds, rel=1e-12)
     assert boxes.in_machines_seconds is None
     assert boxes.seconds > 1.1 * rack.seconds
-    (note,) = (note for note in explain.explain_table(rack).notes if note.startswith("The fast domain of 72 is worth"))
+    (note,) = (
+        note for note in explain.explain_table(rack).every_note if note.startswith("The fast domain of 72 is worth")
+    )
     assert f"in machines of 8 the step would take {1e3 * boxes.seconds:.4g} ms" in note
     assert asking.explain("deepseek_v3", "h200_sxm", **wide).in_machines_seconds is None
 

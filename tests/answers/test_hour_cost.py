@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inference_econ.answers.hour_cost import Ownership, hour_cost
+from inference_econ.answers.hour_cost import hour_cost
 from inference_econ.errors import InputError
 from inference_econ.formulas.money import Power, accelerator_hour_cost
 from inference_econ.inputs import catalog
@@ -12,8 +12,9 @@ from inference_econ.inputs import catalog
 
 def test_the_parts_are_those_of_the_formula_with_the_watts_of_the_file() -> None:
     chip = catalog.hardware("h100_sxm")
-    cost = hour_cost("h100_sxm", Ownership(30e3, utilisation=0.5, cost_of_capital=0.0))
-    assert (cost.hardware, cost.board_watts) == (chip, 700.0)
+    terms = catalog.ownership().replace(utilisation=0.5, cost_of_capital=0.0)
+    cost = hour_cost("h100_sxm", 30e3, terms=terms)
+    assert (cost.hardware, cost.board_watts, cost.purchase_dollars) == (chip, 700.0, 30e3)
     assert cost.parts == accelerator_hour_cost(
         30e3, 5, utilisation=0.5, power=Power(700, 300, 1.2, 0.08), yearly_operations=0.05
     )
@@ -22,12 +23,20 @@ def test_the_parts_are_those_of_the_formula_with_the_watts_of_the_file() -> None
 
 
 def test_given_watts_replace_those_of_the_file() -> None:
-    assert hour_cost("h100_sxm", Ownership(30e3, board_watts=350)).board_watts == 350.0
+    assert hour_cost("h100_sxm", 30e3, board_watts=350).board_watts == 350.0
+
+
+def test_the_file_may_say_what_was_paid() -> None:
+    bought = catalog.hardware("h100_sxm").purchase
+    assert bought is not None
+    assert hour_cost("h100_sxm").purchase_dollars == bought.dollars_per_accelerator
+    with pytest.raises(InputError, match="lists no price of its purchase; give --purchase USD"):
+        hour_cost("tpu_v7")
 
 
 def test_somebody_must_say_what_a_chip_draws() -> None:
     chip = catalog.hardware("h100_sxm", changes=["watts=null"])
     with pytest.raises(InputError, match="NVIDIA H100 SXM5 80GB lists no watts; give --board-watts"):
-        hour_cost(chip, Ownership(30e3))
-    with pytest.raises(InputError, match="lifetime_years must be a number > 0, got 0"):
-        hour_cost("h100_sxm", Ownership(30e3, 0.0))
+        hour_cost(chip, 30e3)
+    with pytest.raises(InputError, match="lifetime_years must be > 0, got 0"):
+        catalog.ownership().replace(lifetime_years=0.0)

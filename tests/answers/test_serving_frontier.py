@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import inference_econ as ie
 from inference_econ.answers.serving_frontier import METRICS, ServiceFrontier, service_frontier
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report import caveats
 from inference_econ.report.page import csv_text
 from inference_econ.report.serving_frontier import (
@@ -21,6 +23,7 @@ from inference_econ.report.serving_frontier import (
     service_frontier_record,
     service_frontier_table,
 )
+from inference_econ.report.table import dollars
 from inference_econ.serving import Services
 from inference_econ.serving.steady import steady
 from tests import asking
@@ -54,7 +57,7 @@ def test_no_state_of_any_layout_beats_a_point(name: str, data: st.DataObject) ->
     speed = 1.0 / states.tpot_seconds[row, column]
     each = states.requests_per_second[row, column] / front.deployments.plans.accelerators[row]
     output = each * front.deployments.requests.osl.mean
-    beaten = (front.tokens_per_second_per_user >= speed * (1 - 1e-12)) & (
+    beaten = (front.tokens_per_second >= speed * (1 - 1e-12)) & (
         front.tokens_per_second_per_accelerator >= output * (1 - 1e-12)
     )
     assert beaten.any()
@@ -64,7 +67,7 @@ def test_no_state_of_any_layout_beats_a_point(name: str, data: st.DataObject) ->
 def test_points_are_ordered_and_none_beats_another(name: str) -> None:
     front = front_of(name)
     assert len(front) > 20
-    assert (np.diff(front.tokens_per_second_per_user) > 0).all()
+    assert (np.diff(front.tokens_per_second) > 0).all()
     assert (np.diff(front.dollars_per_million_tokens) > 0).all()
     assert (np.diff(front.tokens_per_second_per_accelerator) < 0).all()
     megawatt = front.tokens_per_second_per_megawatt
@@ -88,12 +91,13 @@ def test_metrics_by_hand() -> None:
     """2 dollars an hour, 700 W, 1000 and 200 tokens."""
     front = front_of()
     chips, rate = front.plans.accelerators, front.requests_per_second
-    np.testing.assert_allclose(front.tokens_per_second_per_user, 1.0 / front.tpot_seconds)
+    np.testing.assert_allclose(front.tokens_per_second, 1.0 / front.tpot_seconds)
     np.testing.assert_allclose(front.tokens_per_second_per_accelerator, 200.0 * rate / chips)
-    np.testing.assert_allclose(front.dollars_per_million_output_tokens, 1e6 * 2.0 * chips / 3600.0 / (200.0 * rate))
+    np.testing.assert_allclose(front.dollars, 1e6 * 2.0 * chips / 3600.0 / (200.0 * rate))
     np.testing.assert_allclose(front.dollars_per_million_tokens, 1e6 * 2.0 * chips / 3600.0 / (1200.0 * rate))
     np.testing.assert_allclose(front.metric("power"), 200.0 * rate / chips / 700.0 * 1e6)
-    np.testing.assert_array_equal(front.metric("cost"), front.dollars_per_million_tokens)
+    np.testing.assert_array_equal(front.metric("cost"), front.dollars)
+    np.testing.assert_array_equal(front.metric("blended"), front.dollars_per_million_tokens)
     np.testing.assert_array_equal(front.metric("throughput"), front.tokens_per_second_per_accelerator)
 
 
@@ -101,10 +105,7 @@ def test_interference_of_prefill_is_in_the_speed() -> None:
     """Longer prompts slow users down at the same cost per token, though a step is nearly as long."""
     short, long = (offer_of(isl=isl, osl="500", most=2) for isl in ("100", "4000"))
     fronts = [service_frontier(offer) for offer in (short, long)]
-    at_cost = [
-        float(np.interp(1.0, front.dollars_per_million_output_tokens, front.tokens_per_second_per_user))
-        for front in fronts
-    ]
+    at_cost = [float(np.interp(1.0, front.dollars, front.tokens_per_second)) for front in fronts]
     assert at_cost[1] < 0.85 * at_cost[0]
 
 
@@ -112,7 +113,7 @@ def test_a_cheaper_chip_moves_costs_only() -> None:
     offer = OFFERS["dense"]()
     half = service_frontier(replace(offer, setup=replace(offer.setup, price=1.0)))
     front = service_frontier(offer)
-    np.testing.assert_array_equal(half.tokens_per_second_per_user, front.tokens_per_second_per_user)
+    np.testing.assert_array_equal(half.tokens_per_second, front.tokens_per_second)
     np.testing.assert_allclose(2.0 * half.dollars_per_million_tokens, front.dollars_per_million_tokens)
 
 
@@ -126,11 +127,87 @@ def test_power_needs_watts() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="y: got 'carbon'; allowed: cost, throughput, power"):
+    with pytest.raises(InputError, match="y: got 'carbon'; allowed: cost, blended, throughput, power"):
         front_of().metric("carbon")  # type: ignore[arg-type]
     one = asking.offer("llama_3_8b", "h100_sxm", OFFERS["dense"]().requests.replace(osl="1"), price=2.0)
     with pytest.raises(InputError, match="osl must be more than 1 token for a speed, got 1"):
         service_frontier(one)
+
+
+SMALL = ("llama_3_8b", "h100_sxm")
+SPACE = ie.Space(max_accelerators=2)
+
+
+def test_the_public_name_asks_the_same() -> None:
+    setup = ie.Setup.of(*SMALL, weights="fp8")
+    front = ie.frontier(setup, ie.Traffic(isl=1000, osl=200), SPACE)
+    again = service_frontier(ie.offer(setup, ie.Requests.build({"isl": 1000, "osl": 200}, origin="test"), SPACE))
+    np.testing.assert_array_equal(front.dollars, again.dollars)
+    reused = ie.Requests.build({"isl": 1000, "osl": 200, "cached": 900}, origin="test")
+    cached = ie.frontier(setup, reused, SPACE, slots=8)
+    assert cached.dollars[0] > 0 and cached.concurrency.max() <= 8 * (1 + 1e-6)
+    with pytest.raises(InputError, match=r"a context is that of decode steps alone \(decode_frontier\)"):
+        ie.frontier(setup, ie.Traffic(context=1000), SPACE)
+    with pytest.raises(InputError, match=r"max_tokens_per_second is a demand for decode steps alone"):
+        ie.frontier(setup, ie.Traffic(isl=1000, osl=200, max_tokens_per_second=5), SPACE)
+
+
+def test_points_are_chosen_by_speed_and_preference() -> None:
+    front = front_of()
+    points = front.points()
+    assert [point.tokens_per_second_per_user for point in points] == front.tokens_per_second.tolist()
+    assert front.fastest() == points[-1] == front.point(-1)
+    speed = (points[3].tokens_per_second_per_user + points[4].tokens_per_second_per_user) / 2
+    assert front.cheapest(speed) == points[4]
+    assert front.cheapest() == points[0]
+    worth = [point.tokens_per_second_per_user**3 / point.dollars_per_million_output_tokens for point in points]
+    assert front.preferred(exponent=3) == points[int(np.argmax(worth))]
+    assert front.to_frame()["tp"].tolist() == [point.layout["tp"] for point in points]
+    with pytest.raises(InputError, match=r"no deployment reaches 1e\+06 tokens/s per user; the fastest has"):
+        front.cheapest(1e6)
+    with pytest.raises(IndexError):
+        front.point(len(points))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.02, 0.5), st.floats(0.002, 0.05))
+def test_promises_are_kept_and_nothing_that_keeps_them_is_cheaper(ttft: float, tpot: float) -> None:
+    offer, promises = OFFERS["dense"](), ie.Targets(ttft, tpot, "mean")
+    states, chips = offer.states, offer.plans.accelerators[:, None]
+    kept = (states.ttft_seconds <= ttft) & (states.tpot_seconds <= tpot)
+    if not kept.any():
+        with pytest.raises(NothingFitsError, match=r"^nothing keeps a mean TTFT of [\d.]+ ms and TPOT of [\d.]+ ms"):
+            service_frontier(offer, promises)
+        return
+    front = service_frontier(offer, promises)
+    assert front.promises == promises
+    assert (front.ttft_seconds <= ttft).all() and (front.tpot_seconds <= tpot).all()
+    cheapest = (chips / states.requests_per_second)[kept].min()
+    assert float(front.accelerators[0] / front.requests_per_second[0]) == pytest.approx(cheapest)
+
+
+@pytest.mark.parametrize(
+    ("ttft", "tpot", "relaxed"),
+    [
+        (0.001, 0.05, r"to a TTFT of ([\d.]+) ms at least"),
+        (0.5, 0.0001, r"to a TPOT of ([\d.]+) ms at least"),
+        (0.001, 0.0001, r"to a TTFT of ([\d.]+) ms and a TPOT of ([\d.]+) ms at least"),
+    ],
+)
+def test_what_would_have_to_be_promised_can_be(ttft: float, tpot: float, relaxed: str) -> None:
+    offer = OFFERS["dense"]()
+    with pytest.raises(NothingFitsError) as caught:
+        service_frontier(offer, ie.Targets(ttft, tpot, "mean"))
+    found = re.search(relaxed, str(caught.value))
+    assert found is not None, caught.value
+    told = [float(text) / 1e3 for text in found.groups()]
+    kept = (told[0], tpot) if "TPOT of" not in relaxed else (ttft, told[0]) if len(told) == 1 else (told[0], told[1])
+    assert len(service_frontier(offer, ie.Targets(*kept, "mean"))) >= 1
+
+
+def test_only_means_are_promised() -> None:
+    with pytest.raises(InputError, match=r"only means can be promised on it, got p90; give percentile='mean'"):
+        service_frontier(OFFERS["dense"](), ie.Targets(tpot_seconds=0.1))
 
 
 # Shown
@@ -140,13 +217,18 @@ def test_bad_input() -> None:
 def test_the_table_has_evenly_spaced_points(y: str) -> None:
     front = front_of()
     table = service_frontier_table(front, y)  # type: ignore[arg-type]
-    heads = {"cost": "$/M tokens", "throughput": "tok/s per GPU", "power": "tok/s per MW"}
-    assert table.columns[:3] == ("tokens/s per user", heads[y], "$/M output")
-    assert 10 <= len(table.rows) <= 14
-    speeds = [float(row[0]) for row in table.rows]
+    heads = {"cost": "TTFT ms", "blended": "$/M tokens in+out", "throughput": "tok/s per GPU", "power": "tok/s per MW"}
+    assert table.columns[:3] == ("tokens/s per user", "$/M output tokens", heads[y])
+    assert 10 <= len(table.rows) <= 15
+    speeds = [float(row[0].removesuffix(" *")) for row in table.rows]
+    (starred,) = (row for row in table.rows if row[0].endswith("*"))
+    assert starred[1] == dollars(front.preferred().dollars_per_million_output_tokens)
     assert speeds == sorted(speeds)
-    assert speeds[0] == pytest.approx(front.tokens_per_second_per_user[0], abs=0.06)
-    assert table.title.startswith("Llama 3.1 8B on NVIDIA H100 SXM5 80GB: 1000 input tokens, 200 output tokens")
+    assert speeds[0] == pytest.approx(front.tokens_per_second[0], abs=0.06)
+    assert table.title == (
+        "Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2 per GPU-hour ($16 per node of 8), "
+        "given; weights bf16, activations bf16, KV bf16; 1000 input tokens, 200 output tokens"
+    )
     assert f"of {len(front)} points" in table.notes[0]
 
 
@@ -159,21 +241,31 @@ def test_records_and_rows_hold_every_metric() -> None:
         *("tokens_per_second_per_user", "ttft_seconds", "tpot_seconds", "dollars_per_million_tokens"),
         *("dollars_per_million_output_tokens", "tokens_per_second_per_accelerator", "tokens_per_second_per_megawatt"),
         *("requests_per_second", "accelerators", "concurrency", "batch", "layout"),
+        *("e2e_seconds", "e2e_seconds_per_output_token"),
     }
     names |= {f"{name}_{end}" for name in names & set(caveats.FULL) for end in ("low", "high")}
     assert all(set(point) == names for point in points)
     rows = list(csv.DictReader(io.StringIO(csv_text(service_frontier_frame(front)))))
     assert len(rows) == len(front)
-    assert set(rows[0]) == names | {"engine"}
+    assert set(rows[0]) == names - {"layout"} | set(points[0]["layout"])
     assert {point["layout"]["engine"] for point in points} == {row["engine"] for row in rows}
     assert float(rows[3]["tpot_seconds"]) == pytest.approx(points[3]["tpot_seconds"])
-    assert rows[0]["layout"].startswith(("tp", "dp", "pp"))
+    assert float(rows[3]["tp"]) == points[3]["layout"]["tp"]
 
 
 def test_charts_show_the_metric_and_the_first_token() -> None:
     front = front_of()
     metric, waits = service_frontier_charts(front, "power")
-    assert metric.y_label.startswith("thousand output tokens/s per megawatt")
+    assert metric.y_label.startswith("thousand output tokens/s per MW")
     np.testing.assert_allclose(np.array(metric.lines[0].y) * 1e3, front.metric("power"))
     np.testing.assert_allclose(waits.lines[0].y, 1e3 * front.ttft_seconds)
     assert service_frontier_charts(front, "cost")[0].logarithmic == "y"
+
+
+def test_low_and_high_stand_beside_what_is_uncertain() -> None:
+    asked = ie.Traffic(isl=1000, osl=200)
+    decode = asking.frontier("llama_3_8b", "h100_sxm", asked, assumptions="profiles/hopper", max_accelerators=2)
+    for front in (decode, service_frontier(offer_of(most=2, preset="profiles/hopper"))):
+        frame = front.to_frame()
+        for name in ("tokens_per_second_per_user", "dollars_per_million_output_tokens"):
+            assert (frame[f"{name}_low"] < frame[name]).all() and (frame[name] < frame[f"{name}_high"]).all()

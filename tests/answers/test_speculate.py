@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import inference_econ as ie
 from inference_econ.answers import speculate
+from inference_econ.engine import Speculation
 from inference_econ.errors import InputError
 from inference_econ.formulas.speculation import acceptance_probability, best_draft_length
+from tests import asking
 
 Write = Callable[[str], Path]
 
@@ -102,3 +105,12 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "picture.csv").write_bytes(b"\x89PNG\xff\xfe\x00")
     with pytest.raises(InputError, match=r"picture\.csv: is no CSV file"):
         speculate.read_acceptance(tmp_path / "picture.csv")
+
+
+def test_experts_lie_on_the_ranks_with_which_the_instance_completes_most() -> None:
+    asked = ("mixtral_8x22b", "h100_sxm", ie.Requests.build({"isl": 1000, "osl": 200}, origin="here"))
+    ngrams = Speculation.of("ngram", 0.7)
+    chosen = asking.speculate(*asked, ngrams, tp=8).plain
+    for ep in (1, 8):
+        other = asking.speculate(*asked, ngrams, tp=8, ep=ep).plain
+        assert chosen.most_requests_per_second >= other.most_requests_per_second * (1 - 1e-9)

@@ -267,8 +267,8 @@ def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("groups", "quantiles", "said"),
     [
-        (7, [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4], {"rows": 345, "groups": 7}),
-        (None, [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4], {"rows": 345}),
+        (7, [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4], {"rows": 345, "own": 8, "groups": 7}),
+        (None, [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4], {"rows": 345, "own": 8}),
         (7, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], {"rows": 8, "groups": 1}),
     ],
 )
@@ -288,7 +288,7 @@ def test_intervals_of_the_base_are_told_with_its_rows(
     ]
     again = fit(rows, ("chip.hbm_efficiency",), catalog.assumptions(str(path)))
     spread = profile(again, {}, MINE)["calibration"]["errors"]["model"]["tpot"]
-    assert {key: spread[key] for key in ("rows", "groups") if key in spread} == said
+    assert {key: spread[key] for key in ("rows", "own", "groups") if key in spread} == said
 
 
 def test_thinning_keeps_whole_deployments() -> None:

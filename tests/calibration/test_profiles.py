@@ -160,3 +160,25 @@ def test_an_interval_of_80_percent_holds_about_as_many() -> None:
     assert sum(
         bool(outside(measured_subject(row), profiles.for_hardware(row.hardware, row.engine))) for row in rows
     ) < 0.3 * len(rows)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_intervals_of_a_base_have_rows_of_their_own_beside_them(name: str) -> None:
+    known = catalog.assumptions(name).calibration
+    assert known is not None
+    for errors in known.errors.values():
+        for spread in errors.values():
+            assert (spread.own or spread.rows) <= known.rows
+            assert spread.own is None or spread.rows > 0
+    assert known.parallel is not None
+    assert set(known.parallel) == {"dp", "pp", "ep"}
+    assert known.parallel["pp"] == ()
+
+
+def test_few_rows_are_printed_as_few() -> None:
+    known = catalog.assumptions("profiles/cdna3").calibration
+    assert known is not None
+    layout = known.errors["layout"]["ttft"]
+    assert (layout.own, layout.rows) == (15, 239)
+    traffic = known.errors["traffic"]["ttft"]
+    assert (traffic.own, traffic.rows) == (None, 15)

@@ -6,17 +6,18 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, record
 
 SUBJECT = ("assess", "llama_3_70b", "h100_sxm", "--gpus", 8)
 QUESTION = (*SUBJECT, "--context", 500, "--tokens-per-second", 70, "--utilization", 0.15)
 
 
 def test_the_question_that_the_study_opens_with(command: Command) -> None:
-    outcome = command(*QUESTION)
+    outcome = command(*QUESTION, "--why")
     assert outcome.code == 0, outcome.err
     for words in (
         "Llama 3.1 70B on NVIDIA H100",
@@ -53,13 +54,13 @@ def test_batch_and_throughput_are_two_ways_to_say_the_same(command: Command, giv
     found = json.loads(outcome.out)
     assert (found["measured"]["batch"], found["measured"]["throughput"]) == (64, 2560)
     assert found["context"] == 2250
-    assert found["prompt_seconds"] > 0
+    assert found["verdict"]["compared_with"] == "decode steps"
 
 
 def test_layout_price_formats_and_what_ifs(command: Command) -> None:
     outcome = command(
         *(*SUBJECT, "--tokens-per-second", 40, "--batch", 64, "--tp", 4, "--pp", 2, "--weights", "fp8", "--price", 2),
-        *("--isl", 1000, "--osl", 200, "--set", "hardware.hbm_bytes_per_second=6.7 TB/s", "--domain", 4),
+        *("--context", 1100, "--set", "hardware.hbm_bytes_per_second=6.7 TB/s", "--domain", 4),
         *("--assumptions", "deployable", "--format", "json"),
     )
     assert outcome.code == 0, outcome.err
@@ -82,7 +83,8 @@ def test_csv_has_a_row_per_deployment(command: Command) -> None:
 
 def test_markdown_has_both_tables(command: Command) -> None:
     outcome = command(*QUESTION, "--format", "markdown")
-    assert outcome.out.startswith("| deployment | tokens/s |")
+    assert outcome.out.startswith("AS EXPECTED: 14.3 ms per token measured (70 tokens/s per user), ")
+    assert "\n\n| deployment | tokens/s |" in outcome.out
     assert "| part | ms | ideal ms |" in outcome.out
 
 
@@ -120,7 +122,10 @@ def test_a_batch_that_does_not_fit_is_an_answer(command: Command) -> None:
         ([*SUBJECT, "--tokens-per-second", 70, "--utilization", 15], "at most 1 (0.15 is 15 %), got 15"),
         ([*SUBJECT, "--tokens-per-second", 0, "--batch", 8], "tokens_per_second must be positive"),
         ([*SUBJECT, "--tokens-per-second", 70, "--utilization", 1e-4], "less than one sequence"),
-        ([*SUBJECT, "--tokens-per-second", 70, "--batch", 8, "--tp", 16], "accelerators=8 contradicts tp=16"),
+        (
+            [*SUBJECT, "--tokens-per-second", 70, "--batch", 8, "--tp", 16],
+            "8 GPUs are no whole number of instances of 16",
+        ),
         ([*SUBJECT, "--tokens-per-second", 70, "--batch", 8, "--context", 1, "--osl", 1], "give either --context, or"),
         ([*SUBJECT, "--tokens-per-second", 70, "--batch", 8, "--plot", "a.gif"], "a picture's name must end in"),
         ([*SUBJECT, "--tokens-per-second", 70, "--batch", 8, "--set", "chip.x=1"], "write hardware.FIELD=VALUE"),
@@ -133,3 +138,108 @@ def test_bad_input_is_refused(refused: Command, arguments: list[object], message
 def test_a_model_that_does_not_fit_exits_with_one(refused: Command) -> None:
     outcome = refused("assess", "llama_3_70b", "h100_sxm", "--gpus", 1, "--tokens-per-second", 70, "--batch", 8, code=1)
     assert "at least 2 accelerators are needed" in outcome.err
+
+
+#: The example of the command's own help.
+SERVED = ("assess", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--tokens-per-second", 45, "--gpus", 4, "--tp", 4)
+LENGTHS = ("--isl", 2000, "--osl", 500)
+
+
+def verdict(command: Command, *arguments: object) -> dict[str, Any]:
+    found = record(command, *arguments)["verdict"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_server_is_held_against_services_where_lengths_are_known(command: Command) -> None:
+    found = verdict(command, *SERVED, "--batch", 64, *LENGTHS)
+    said = (found["compared_with"], found["beside_prediction"], found["beside_frontier"])
+    assert said == ("services", "faster", "ahead")
+    assert 1 / found["predicted_seconds"] == pytest.approx(31.5, rel=0.04)
+    assert found["measured_seconds"] < found["predicted_seconds_low"] < found["predicted_seconds"]
+    asked = ("--tp", 4, "--rates", 5, "--weights", "fp8", *LENGTHS)
+    assert record(command, "load", "llama_3_70b", "h100_sxm", *asked)["layout"]["tp"] == 4
+    steps = verdict(command, *SERVED, "--batch", 64)
+    said = (steps["compared_with"], steps["beside_prediction"], steps["beside_frontier"])
+    assert said == ("decode steps", "slower", "behind")
+    assert "give --isl and --osl to compare with a service" in steps["lines"][2]
+
+
+def test_a_server_that_does_what_is_predicted_is_as_expected_and_its_parts_add_up(command: Command) -> None:
+    speed = 1 / verdict(command, *SERVED, "--batch", 64, *LENGTHS)["predicted_seconds"]
+    asked = (*SERVED[:6], speed, *SERVED[7:], "--batch", 64, *LENGTHS)
+    found = record(command, *asked)
+    assert found["verdict"]["beside_prediction"] == "as expected"
+    assert found["unexplained_seconds"] == pytest.approx(0, abs=1e-9)
+    # The measured requests in flight are among those that are tried, and others may be better.
+    assert found["frontiers"]["same_size"]["verdict"] in ("on", "behind")
+    assert sum(part["seconds"] for part in found["parts"]) == pytest.approx(1 / speed)
+    assert {"prompts", "weights", "unexplained"} <= {part["name"] for part in found["parts"]}
+
+
+def test_the_verdict_comes_first_with_what_it_rests_on(command: Command) -> None:
+    for quiet in ((), ("--quiet",)):
+        first, second, third = command(*SERVED, "--batch", 64, *LENGTHS, *quiet).out.splitlines()[:3]
+        assert first.startswith("FASTER THAN EXPECTED: 22.2 ms per token measured (45 tokens/s per user), ")
+        assert first.endswith(" ms: outside.")
+        assert second.startswith("AHEAD OF the frontier of services of any size: at this cost ")
+        assert "Compared with services of 2000 input and 500 output tokens, prefill of others included." in third
+        assert "Rests on profiles/hopper (157 rows); 4 GPUs tp4, 64 in flight." in third
+
+
+def test_batch_throughput_and_utilisation_of_a_service_follow_from_each_other(command: Command) -> None:
+    first = record(command, *SERVED, "--batch", 64, *LENGTHS)["measured"]
+    # A prompt of 2000 tokens and 499 decoded ones, 2 flop per parameter and more for attention, on 4 fp8 peaks.
+    flop = 2 * 69.5e9 * 2499 * first["throughput"] / 500
+    assert first["mfu"] == pytest.approx(flop / (4 * 1978.9e12), rel=0.1)
+    for option, name in (("--throughput", "throughput"), ("--utilization", "mfu")):
+        again = record(command, *SERVED, option, first[name], *LENGTHS)["measured"]
+        assert again == pytest.approx(first, rel=1e-4)
+    rows = csv.DictReader(io.StringIO(command(*SERVED, "--batch", 64, *LENGTHS, "--format", "csv").out))
+    measured, predicted = list(rows)[:2]
+    assert float(measured["throughput"]) == pytest.approx(first["throughput"])
+    assert float(predicted["prompts_seconds"]) > 0
+
+
+def test_a_fleet_is_equal_instances(command: Command) -> None:
+    one = record(command, *SERVED, "--batch", 64, *LENGTHS)
+    two = record(command, *SERVED[:8], 8, "--tp", 4, "--batch", 128, *LENGTHS)
+    sized = record(command, *SERVED[:8], 8, "--instance-gpus", 4, "--batch", 128, *LENGTHS)
+    assert (two["measured"]["instances"], two["measured"]["accelerators"]) == (2, 8)
+    assert two["measured"]["throughput"] == pytest.approx(2 * one["measured"]["throughput"])
+    for name in ("predicted_seconds", "beside_prediction", "beside_frontier"):
+        assert two["verdict"][name] == one["verdict"][name]
+    assert sized["measured"]["instances"] == 2
+    assert "2 instances of 4 GPUs tp4" in two["verdict"]["lines"][2]
+    steps = record(command, *SERVED[:8], 8, "--tp", 4, "--batch", 128)
+    alone = record(command, *SERVED, "--batch", 64)
+    assert steps["predicted"]["batch"] == alone["predicted"]["batch"] == 64
+    assert steps["frontiers"]["same_size"] == alone["frontiers"]["same_size"]
+
+
+def test_more_requests_than_fit_wait(command: Command) -> None:
+    asked = ("assess", "llama_3_70b", "h100_sxm", "--gpus", 4, "--tp", 4, "--tokens-per-second", 20, "--batch", 2000)
+    found = record(command, *asked, *LENGTHS)
+    assert found["shortage"]["most"] == found["predicted"]["batch"] < 2000
+    assert "fit and the others wait" in " ".join(found["findings"])
+    assert found["verdict"]["predicted_seconds"] is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*SERVED, "--batch", 8, "--cached", 100), "--cached says something of prompts; give --isl and --osl too"),
+        ((*SERVED, "--batch", 8, "--isl", "long"), "isl: 'long' is no length; write for example"),
+        ((*SERVED, "--batch", 8, "--osl", 1), "osl must be more than 1 token for a speed, got 1"),
+        ((*SERVED, "--batch", 0.5, *LENGTHS), "means 0.5 requests in flight at an instance, less than one"),
+        ((*SERVED, "--throughput", 1, *LENGTHS), "throughput=1 at 45 tokens/s per user means 0.02"),
+        ((*SERVED[:8], 6, "--tp", 4, "--batch", 8), "6 GPUs are no whole number of instances of 4 (tp=4, dp=1, pp=1)"),
+        ((*SERVED[:8], 8, "--tp", 4, "--batch", 1), "less than one sequence for every instance"),
+        (
+            (*SERVED, "--batch", 8, "--instance-gpus", 2),
+            "--tp 4 is an instance of 4, which contradicts --instance-gpus",
+        ),
+    ],
+)
+def test_what_cannot_be_of_a_service_is_refused(refused: Command, arguments: list[object], message: str) -> None:
+    assert message in " ".join(refused(*arguments).err.split())

@@ -12,7 +12,9 @@ from inference_econ.inputs import catalog
 from inference_econ.report import gallery
 from tests.cli.conftest import Command
 
-FRONTIER = ("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", "4")
+PAPER = ("--assumptions", "paper")
+FRONTIER = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4")
+STEPS = (*FRONTIER, "--decode-only")
 EXPLAIN = ("explain", "llama_3_70b", "h100_sxm", "--tp", "8")
 
 
@@ -48,11 +50,15 @@ def _what_if(change: str) -> list[str]:
         (["load", "deepseek_v3", "h200_sxm", "--tp", "8", "--dcp", "3"], r"dcp=3 contradicts tp=8: .*nearest: 2 or 4"),
         (["load", "llama_3_70b", "h100_sxm", "--tp", "8", "--dcp", "2"], r"has 8 KV heads, .* nearest: 1"),
         (["load", "llama_3_70b", "h100_sxm", "--shared-prefix", "2000"], r"shared_prefix must leave at least one new"),
-        ([*EXPLAIN, "--shared-prefix", "2001"], r"shared prefix must be a part of the context, from 0 to 2000 tokens"),
-        ([*FRONTIER, "--shared-prefix", "100"], r"--shared-prefix goes with --serving only"),
+        ([*EXPLAIN, "--shared-prefix", "2251"], r"shared prefix must be a part of the context, from 0 to 2250 tokens"),
+        ([*FRONTIER, "--shared-prefix", "2000"], r"shared_prefix must leave at least one new"),
         (
             ["explain", "llama_3_8b", "tpu_v5p", "--set", "assumptions.capacity.host_weights=0.5"],
             r"host_weights is 0.5, but Google TPU v5p lists no link to the memory of its host",
+        ),
+        (
+            ["cache", "paper/gpt_4", "paper/groq_lpu", "--tp", "1", "--dp", "5"],
+            r"GPT-4 .* cannot be laid out with dp=5: a feed-forward width of 36864 does not split over the ranks",
         ),
         # Unknown keys.
         (
@@ -98,13 +104,13 @@ def _what_if(change: str) -> list[str]:
         ([*FRONTIER, "--price", "1e14"], r"the price must be a positive number of USD per hour, .*got 1e\+14"),
         (
             [*FRONTIER, "--price", "cheap"],
-            r"'--price': 'cheap' is neither a number of USD per hour nor a kind",
+            r"'--price': 'cheap' is no price: give USD per GPU-hour",
         ),
         ([*FRONTIER, "--context", "-1"], r"'--context': -1.0 is not in the range x>=0"),
-        ([*FRONTIER, "--context", "1e15"], r"the context must be a number of tokens from 0 to 1e\+12, got 1e\+15"),
+        ([*STEPS, "--context", "1e15"], r"the context must be a number of tokens from 0 to 1e\+12, got 1e\+15"),
         ([*FRONTIER, "--osl", "0"], r"'--osl': 0.0 is not in the range x>0"),
-        ([*FRONTIER, "--context", "5", "--isl", "5"], r"give either --context, or --isl and --osl, not both"),
-        ([*FRONTIER, "--max-accelerators", "0"], r"'--max-accelerators': 0.0 is not in the range x>0"),
+        ([*STEPS, "--context", "5", "--isl", "5"], r"give either --context, or --isl and --osl, not both"),
+        ([*FRONTIER, "--max-instance-gpus", "0"], r"'--max-instance-gpus': 0.0 is not in the range x>0"),
         ([*FRONTIER, "--max-throughput", "0"], r"'--max-throughput': 0.0 is not in the range x>0"),
         ([*FRONTIER, "--ngram", "--acceptance", "1.5"], "acceptance: probabilities must be from 0 to 1, got 1.5"),
         ([*FRONTIER, "--acceptance", "0.5"], "--acceptance says something of proposals; give --draft MODEL, --mtp"),
@@ -122,14 +128,14 @@ def _what_if(change: str) -> list[str]:
         ([*FRONTIER, "--tp", "3"], r"Llama 3.1 8B cannot be laid out with tp=3: 32 query heads do not split over the"),
         ([*FRONTIER, "--ep", "2"], r"Llama 3.1 8B has no experts, so ep must be 1, got 2"),
         ([*FRONTIER, "--pp", "33"], r"pp=33: the 32 layers of Llama 3.1 8B fill at most 32 pipeline stages"),
-        ([*FRONTIER, "--tp", "8"], r"tp=8: 8 accelerators are needed, and at most 4 are allowed"),
+        ([*FRONTIER, "--tp", "8"], r"tp=8, dp=1, pp=1: 8 accelerators are needed, and at most 4 are allowed"),
         (
-            [*FRONTIER, "--tp", "2", "--accelerators", "3"],
-            r"accelerators=3 contradicts tp=2: a multiple of 2 is needed",
+            [*FRONTIER, "--tp", "2", "--dp", "any", "--instance-gpus", "3"],
+            r"an instance of 3 contradicts tp=2, pp=1: a multiple of 2 is needed",
         ),
         ([*FRONTIER, "--batch", "0"], r"'--batch': 0.0 is not in the range x>0"),
-        ([*FRONTIER, "--batch", "1.5"], r"batch must be a whole number on a whole-number grid, got 1.5"),
-        ([*FRONTIER, "--accelerators", "nan"], r"'--accelerators': nan is not a finite number"),
+        ([*STEPS, "--batch", "1.5"], r"batch must be a whole number on a whole-number grid, got 1.5"),
+        ([*FRONTIER, "--instance-gpus", "nan"], r"'--instance-gpus': nan is not a finite number"),
         ([*FRONTIER, "--pp", "2", "--no-pipeline"], r"pp=2 contradicts 'no pipeline'"),
         ([*FRONTIER, "--grid", "paper", "--tp", "2"], r"tp cannot be pinned on the study's grid"),
         ([*FRONTIER, "--grid", "paper", "--all"], r"plans can be listed on the grid 'whole'"),
@@ -168,7 +174,7 @@ def _what_if(change: str) -> list[str]:
         # NaN and infinity.
         *(
             ([*FRONTIER, option, value], rf"'{option}': (nan|inf|1e999) is not (a finite number|in the range)")
-            for option in ("--price", "--context", "--isl", "--max-throughput", "--max-accelerators")
+            for option in ("--price", "--context", "--isl", "--max-throughput", "--max-instance-gpus")
             for value in ("nan", "inf", "1e999")
         ),
         *(
@@ -232,12 +238,12 @@ def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: Seque
     ("arguments", "message"),
     [
         (
-            ["frontier", "llama_3_405b", "h100_sxm", "--max-accelerators", "4", "--assumptions", "paper"],
+            ["frontier", "llama_3_405b", "h100_sxm", "--decode-only", "--max-instance-gpus", "4", *PAPER],
             r"nothing fits: Llama 3.1 405B \(bf16\) needs 811.7 GB for its weights, at least 10 accelerators of "
             r"85.52 .*GB \(NVIDIA H100 SXM5 80GB\); at most 4 are allowed",
         ),
         (
-            [*FRONTIER, "--context", "1e9"],
+            [*STEPS, "--context", "1e9"],
             r"nothing fits: Llama 3.1 8B \(bf16\) on NVIDIA H100 SXM5 80GB, \d+ plans considered; "
             r"weights and KV cache exceed the memory: \d+.* a sequence of 1e\+09 tokens 131072.00 GB, .*"
             r"at least \d+ accelerators are needed",
@@ -248,17 +254,21 @@ def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: Seque
         ),
         (
             ["cache", "paper/gpt_4", "paper/groq_lpu", "--tp", "1", "--dp", "5"],
-            r"nothing fits: GPT-4 .* no layout of 17365 to 69440 accelerators divides heads, layers, experts",
+            r"nothing fits: GPT-4 .* no layout of 5 to 5 accelerators divides heads, layers, experts",
         ),
-        ([*FRONTIER, "--max-throughput", "1e-3"], r"nothing fits: .*more than 0.001 tokens/s are produced: \d+"),
+        ([*STEPS, "--max-throughput", "1e-3"], r"nothing fits: .*more than 0.001 tokens/s are produced: \d+"),
         (
             ["explain", "llama_3_70b", "h100_sxm", "--assumptions", "paper"],
             r"Llama 3.1 70B on 1 x NVIDIA H100 SXM5 80GB: weights exceed the memory: 141.1 GB of weights and 0.7 GB of "
             r"KV cache > 85.5 GB; at least 2 accelerators would do",
         ),
         (
-            ["frontier", "llama_3_8b", "h100_sxm", "--set", "hardware.hbm_bytes=1 B"],
+            ["frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--set", "hardware.hbm_bytes=1 B"],
             r"nothing fits: .* at most 262144 ",
+        ),
+        (
+            ["frontier", "llama_3_405b", "h100_sxm", "--max-instance-gpus", "4"],
+            r"nothing fits: the weights of Llama 3.1 405B \(bf16\) alone need 11 .*; at most 4 are allowed",
         ),
     ],
 )
@@ -392,7 +402,7 @@ def test_an_impossible_folder_for_the_gallery(
     ("arguments", "code"),
     [
         ([*FRONTIER, "--set", "hardware.hbm_bytes=0"], 2),
-        ([*FRONTIER, "--context", "1e9"], 1),
+        ([*STEPS, "--context", "1e9"], 1),
         ([*EXPLAIN, "--tp", "3"], 2),
         (["run", "missing.yaml"], 2),
     ],

@@ -110,7 +110,7 @@ def test_help_and_version(command: Command) -> None:
     for option in (
         *("--weights", "--activations", "--kv", "--context", "--isl", "--osl", "--price", "--assumptions", "--grid"),
         *("--pipeline / --no-pipeline", "--draft", "--acceptance", "--max-draft", "--max-throughput"),
-        *("--max-accelerators", "--plot", "--format", "--output", "--quiet", "--set"),
+        *("--max-instance-gpus", "--plot", "--format", "--output", "--quiet", "--set"),
     ):
         assert option in options
     version = command("--version")

@@ -12,18 +12,21 @@ import pytest
 
 import inference_econ as ie
 from tests import asking
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, record
 
-SUBJECT = ("compare", "llama_3_8b", "--on", "h100_sxm", "--max-accelerators", 2)
+SUBJECT = ("compare", "llama_3_8b", "--on", "h100_sxm", "--max-instance-gpus", 2)
 
 
 def test_hardware_side_by_side_in_a_table_and_a_figure(command: Command, tmp_path: Path) -> None:
     outcome = command(*SUBJECT, "--on", "h200_sxm", "--weights", "fp8", "--plot", "compare.svg")
     assert outcome.code == 0, outcome.err
-    assert outcome.out.startswith("llama_3_8b, fp8\n")
-    for words in ("h100_sxm", "h200_sxm", "$ at ", "fastest", "layout"):
+    said = " ".join(outcome.out.split())
+    assert said.startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour, ")
+    assert "weights fp8, activations bf16, KV bf16; 2000 input tokens, 500 output tokens" in said
+    assert "a queue is not in them: see 'inference-econ load'" in said
+    for words in ("h100_sxm", "h200_sxm", "$ at ", "fastest", "layout", "in flight", "TTFT ms"):
         assert words in outcome.out
-    assert "h200_sxm" in (tmp_path / "compare.svg").read_text(encoding="utf-8")
+    assert "NVIDIA H200 SXM5 141GB" in (tmp_path / "compare.svg").read_text(encoding="utf-8")
     assert outcome.err == "wrote compare.svg\n"
 
 
@@ -57,7 +60,8 @@ def test_proposers_side_by_side(command: Command) -> None:
 
 def test_models_side_by_side(command: Command) -> None:
     outcome = command(
-        "compare", "llama_3_8b", "qwen3_8b", "--on", "h100_sxm", "--max-accelerators", 2, "--format", "csv"
+        *("compare", "llama_3_8b", "qwen3_8b", "--on", "h100_sxm", "--max-instance-gpus", 2, "--format", "csv"),
+        "--decode-only",
     )
     rows = list(csv.DictReader(io.StringIO(outcome.out)))
     assert list(dict.fromkeys(row["series"] for row in rows)) == ["llama_3_8b", "qwen3_8b"]
@@ -68,6 +72,7 @@ def test_models_side_by_side(command: Command) -> None:
 def test_prices_speeds_pins_and_what_ifs(command: Command) -> None:
     outcome = command(
         *(*SUBJECT, "--on", "h200_sxm", "--price", "h100_sxm=2", "--price", "h200_sxm=3", "--format", "json"),
+        "--decode-only",
         *(
             "--speed",
             50,
@@ -93,16 +98,28 @@ def test_prices_speeds_pins_and_what_ifs(command: Command) -> None:
 
 
 def test_a_series_that_fits_nowhere_is_a_row_with_the_reason(command: Command) -> None:
-    asked = ("compare", "llama_3_70b", "--on", "l4", "--on", "h100_sxm", "--price", 1, "--max-accelerators", 4)
+    asked = ("compare", "llama_3_70b", "--on", "l4", "--on", "h100_sxm", "--price", 1, "--max-instance-gpus", 4)
     table = command(*asked)
     assert table.code == 0
     assert re.search(r"l4 +.*nothing", table.out)
-    reason = "l4: nothing fits: Llama 3.1 70B"
-    assert reason in table.out
+    reason = "l4: nothing fits: the weights of Llama 3.1 70B (bf16) alone need 7 accelerators (NVIDIA L4 24GB)"
+    assert reason in " ".join(table.out.split())
     assert reason in command(*asked, "--format", "markdown").out
-    assert "nothing fits: Llama 3.1 70B" in command(*asked, "--format", "csv").out
+    assert "nothing fits: the weights of Llama 3.1 70B" in command(*asked, "--format", "csv").out
     first = json.loads(command(*asked, "--format", "json").out)["series"][0]
-    assert first["reason"].startswith("nothing fits: Llama 3.1 70B")
+    assert first["reason"].startswith("nothing fits: the weights of Llama 3.1 70B")
+
+
+def test_services_are_asked_for_as_in_frontier(command: Command) -> None:
+    asked = ("--cached", 1000, "--slots", 16, "--token-budget", 512, "--tpot", 9)
+    outcome = command(*SUBJECT, *asked, "--format", "json")
+    assert outcome.code == 0, outcome.err
+    (series,) = json.loads(outcome.out)["series"]
+    (again,) = (record(command, "frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, *asked),)
+    assert series["points"] == again["points"]
+    assert series["promises"] == again["promises"]
+    assert max(point["concurrency"] for point in series["points"]) <= 16 * (1 + 1e-6)
+    assert (series["cached"], series["promises"]["tpot_seconds"]) == (1000.0, pytest.approx(0.009))
 
 
 def test_markdown_goes_to_a_file(command: Command, tmp_path: Path) -> None:
@@ -121,10 +138,10 @@ def test_markdown_goes_to_a_file(command: Command, tmp_path: Path) -> None:
         ([*SUBJECT, "--on", "h100_sxm"], "hardware: h100_sxm is given twice"),
         (
             [*SUBJECT, "--price", "x"],
-            "'--price': 'x' is neither a number of USD per hour nor a kind",
+            "'--price': 'x' is no price: give USD per GPU-hour",
         ),
         ([*SUBJECT, "--price", "0"], "'--price': 0.0 is not in the range x>0"),
-        ([*SUBJECT, "--price", "h100_sxm=x"], "'--price': 'x' is neither a number"),
+        ([*SUBJECT, "--price", "h100_sxm=x"], "'--price': 'x' is no price"),
         ([*SUBJECT, "--price", "b200=2"], "--price b200=...: 'b200' is not among the hardware: h100_sxm"),
         ([*SUBJECT, "--price", "2", "--price", "3"], "'--price': '2': write one price for all, or HARDWARE=PRICE once"),
         ([*SUBJECT, "--series", "a b"], "--series 'a b': write 'LABEL: KEY=VALUE, KEY=VALUE', each key once"),
@@ -137,6 +154,12 @@ def test_markdown_goes_to_a_file(command: Command, tmp_path: Path) -> None:
         ([*SUBJECT, "--series", "a: tp=2", "--series", "a: tp=1"], "--series 'a: tp=1': the label 'a' is taken"),
         ([*SUBJECT, "--speed", "0"], "'--speed': 0.0 is not in the range x>0"),
         ([*SUBJECT, "--context", "1", "--isl", "1"], "give either --context, or --isl and --osl, not both"),
+        ([*SUBJECT, "--context", "1"], "--context is said of decode steps alone; add --decode-only"),
+        ([*SUBJECT, "--batch", "1"], "--batch is said of decode steps alone; add --decode-only"),
+        ([*SUBJECT, "--decode-only", "--ttft", "500"], "--ttft is said of services, and --decode-only counts"),
+        ([*SUBJECT, "--grid", "paper", "--slots", "5"], "--slots is said of services, and --grid paper counts"),
+        ([*SUBJECT, "--series", "a: batch=3"], "a: batch is said of decode steps alone, .*; add decode_only: true"),
+        ([*SUBJECT, "--series", "a: decode_only=true"], "some series count decode steps alone, others services"),
         ([*SUBJECT, "--plot", "a.gif"], r"a\.gif: a picture's name must end in"),
         (
             ["compare", "llama_3_8b", "--on", "h100_sxm", "--tp", "3"],
@@ -151,14 +174,15 @@ def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: list[
 
 
 def test_nothing_fits_at_all(refused: Command) -> None:
-    outcome = refused("compare", "llama_3_405b", "--on", "h100_sxm", "--max-accelerators", 2, code=1)
+    outcome = refused("compare", "llama_3_405b", "--on", "h100_sxm", "--max-instance-gpus", 2, code=1)
     assert "llama_3_405b on h100_sxm: nothing fits: " in outcome.err
 
 
 def test_a_what_if_of_a_price_counts_beside_the_kind_of_the_first_chip(command: Command) -> None:
-    asked = ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "a100_sxm_40", "--max-accelerators", 2)
+    asked = ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "a100_sxm_40", "--max-instance-gpus", 2)
     usual = " ".join(command(*asked).out.split())
-    assert "H100 SXM5 80GB at $2.95 per GPU-hour, on-demand, 2026-05; NVIDIA A100 SXM4 40GB at $3.05" in usual
+    assert "H100 SXM5 80GB at $2.95 per GPU-hour ($23.6 per node of 8), on-demand, 2026-05 and NVIDIA A100" in usual
+    assert "A100 SXM4 40GB at $1.99 per GPU-hour ($15.92 per node of 8), on-demand, 2026-09-20" in usual
     what_if = "hardware.prices.0.dollars_per_accelerator_hour=2 USD/h"
     changed = " ".join(command(*asked, "--set", what_if).out.split())
-    assert "H100 SXM5 80GB at $2 per GPU-hour, on-demand" in changed
+    assert "H100 SXM5 80GB at $2 per GPU-hour ($16 per node of 8), on-demand" in changed

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.conftest import Command, parsed
 
-FRONTIER = ("frontier", "qwen3_30b_a3b", "h100_sxm", "--max-accelerators", 16, "--format", "json")
+FRONTIER = ("frontier", "qwen3_30b_a3b", "h100_sxm", "--max-instance-gpus", 16, "--format", "json")
 
 
 def test_an_engine_brings_its_layouts_and_its_profile(command: Command) -> None:
@@ -34,13 +34,13 @@ def test_any_layout_says_what_it_saves(command: Command) -> None:
 
 
 def test_a_recommendation_says_what_any_layout_saves(command: Command) -> None:
-    words = ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 20, "--max-accelerators", 8, "--any-layout")
+    words = ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 20, "--max-instance-gpus", 8, "--any-layout")
     found = parsed(command(*words, "--format", "json").out)
     choices, started = found["choices"], found["startable"]
     assert isinstance(choices, list)
     assert isinstance(started, dict)
     assert started["dollars_per_hour"] >= choices[0]["dollars_per_hour"]
-    shown = " ".join(command(*words).out.split())
+    shown = " ".join(command(*words, "--why").out.split())
     assert "The cheapest that can be started is " in shown
     assert "an unrestricted layout is " in shown
 
@@ -58,7 +58,7 @@ def test_a_recommendation_says_what_any_layout_saves(command: Command) -> None:
     ],
 )
 def test_a_remark_says_who_is_asked(command: Command, subject: tuple[str, ...], remark: str) -> None:
-    shown = command("frontier", *subject, "--max-accelerators", 4)
+    shown = command("frontier", *subject, "--max-instance-gpus", 4, "--why")
     assert remark in " ".join(shown.out.split())
 
 
@@ -79,7 +79,7 @@ def test_the_study_means_no_engine(command: Command) -> None:
         (("recommend", "llama_3_70b", "h100_sxm", "--tp", 2, "--dp", 2), "Nearest that can be: tp=4, dp=1, pp=1"),
         (("explain", "llama_3_70b", "h100_sxm", "--tp", 2, "--dp", 2), "Nearest that can be: tp=4, dp=1, pp=1"),
         (("explain", "llama_3_70b", "h100_sxm", "--tp", 4, "--cut", "2d"), "matrices are cut in one dimension"),
-        (("frontier", "llama_3_70b", "h100_sxm", "--serving", "--dp", 2), "dp must be 1"),
+        (("frontier", "llama_3_70b", "h100_sxm", "--dp", 2), "dp must be 1"),
     ],
 )
 def test_what_cannot_be_started_is_refused(command: Command, arguments: tuple[object, ...], message: str) -> None:
@@ -90,7 +90,7 @@ def test_what_cannot_be_started_is_refused(command: Command, arguments: tuple[ob
 
 
 def test_engines_are_compared(command: Command) -> None:
-    words = ("compare", "qwen3_30b_a3b", "--on", "h100_sxm", "--max-accelerators", 8)
+    words = ("compare", "qwen3_30b_a3b", "--on", "h100_sxm", "--max-instance-gpus", 8)
     found = parsed(command(*words, "--engine", "vllm", "--engine", "sglang", "--any-layout", "--format", "json").out)
     series = found["series"]
     assert isinstance(series, list)

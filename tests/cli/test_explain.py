@@ -12,15 +12,15 @@ from tests.cli.conftest import Command, parsed
 
 
 def test_explain_prints_parts_a_bar_and_memory(command: Command) -> None:
-    outcome = command("explain", "llama_3_70b", "h100_sxm", "--tp", 8, "--batch", 32)
+    outcome = command("explain", "llama_3_70b", "h100_sxm", "--tp", 8, "--batch", 32, "--why")
     assert outcome.code == 0
     assert outcome.err == ""
-    assert outcome.out.startswith("One decode step of Llama 3.1 70B on 8 x NVIDIA H100 SXM5 80GB\n")
+    assert outcome.out.startswith("One decode step on 8 GPUs: Llama 3.1 70B on NVIDIA H100 SXM5 80GB at $2.95 per")
     for words in (
         "weight reads",
         "all-reduce latency",
         "kernel launches",
-        "Layout tp8 (sglang, trtllm, vllm), batch 32, context 2000",
+        "Layout tp8 (sglang, trtllm, vllm), batch 32.",
         "Limited by weight reads",
         "tokens/s per user",
         "GB of KV cache",
@@ -83,3 +83,31 @@ def test_explain_options(command: Command) -> None:
         float(str(record["step_seconds"])) * 2 / 3600 * 1e6, rel=1e-12
     )
     assert "no price known" in command("explain", "llama_3_8b", "tpu_v7").out
+
+
+def test_a_step_is_drawn_as_a_waterfall_and_on_a_roofline(command: Command, tmp_path: Path) -> None:
+    words = ("explain", "llama_3_8b", "h100_sxm", "--batch", 8)
+    outcome = command(*words, "--plot", "a.svg", "--roofline", "b.png")
+    assert outcome.code == 0, outcome.err
+    assert outcome.err == "wrote a.svg\nwrote b.png\n"
+    assert "Where does the time of a step go?" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert (tmp_path / "b.png").stat().st_size > 3000
+    assert command(*words, "--prefill", 500, "--roofline", "c.svg").code == 0
+    assert "500 prompt tokens" in (tmp_path / "c.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--plot", "a.svg", "--roofline", "a.svg"), "--plot a.svg and --roofline a.svg are the same file"),
+        (("-o", "a.txt", "--roofline", "./a.txt"), "a picture's name must end in .svg, .png, .pdf"),
+        (("--roofline", "a.xlsx"), "a.xlsx: a picture's name must end in .svg, .png, .pdf"),
+    ],
+)
+def test_pictures_that_cannot_be_written(
+    command: Command, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    outcome = command("explain", "llama_3_8b", "h100_sxm", *options)
+    assert outcome.code == 2
+    assert message in " ".join(outcome.err.split())
+    assert not list(tmp_path.iterdir())

@@ -12,14 +12,16 @@ import inference_econ as ie
 from tests import asking
 from tests.cli.conftest import Command, parsed
 
-SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 4)
+SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 4, "--decode-only")
 
 
 def test_the_main_job_as_the_readme_shows_it(command: Command, tmp_path: Path) -> None:
-    outcome = command("frontier", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--plot", "frontier.svg")
+    outcome = command(
+        "frontier", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--decode-only", "--plot", "frontier.svg"
+    )
     assert outcome.code == 0
     title, *_ = outcome.out.splitlines()
-    assert title.startswith("Llama 3.1 70B on NVIDIA H100 SXM5 80GB: weights fp8")
+    assert title.startswith("Decode steps alone, no prefill: Llama 3.1 70B on NVIDIA H100 SXM5 80GB at $2.95 per")
     for head in ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "mostly"):
         assert head in outcome.out
     assert "KV cache reads" in outcome.out
@@ -58,7 +60,8 @@ def test_csv_and_markdown_of_a_frontier(command: Command) -> None:
     lines = command(*SUBJECT, "--format", "markdown").out.splitlines()
     assert lines[1] == "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     assert {row["engine"] for row in rows} == {"sglang, trtllm, vllm"}
-    assert len({line.count("|") for line in lines}) == 1
+    assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
+    assert "- Assumptions: profiles/hopper." in lines
 
 
 @pytest.mark.parametrize(
@@ -99,7 +102,7 @@ def test_pipelines_can_be_left_out(command: Command) -> None:
 
 
 def test_limits_of_size_and_demand(command: Command) -> None:
-    assert max(point["accelerators"] for point in _points(command, "--max-accelerators", 2)) == 2
+    assert max(point["accelerators"] for point in _points(command, "--max-instance-gpus", 2)) == 2
     for point in _points(command, "--max-throughput", 500):
         assert point["batch"] * point["tokens_per_second_per_user"] <= 500 * (1 + 1e-12)
 
@@ -108,12 +111,14 @@ def test_pinned_degrees(command: Command) -> None:
     options = ("--tp", 2, "--dp", 2, "--pp", 1, "--batch", 100, "--any-layout")
     (point,) = _points(command, *options)
     assert (point["accelerators"], point["batch"]) == (4.0, 100.0)
-    (explained,) = (command("explain", "llama_3_8b", "h100_sxm", *options, "--context", 2250, "--format", "json"),)
+    (explained,) = (command("explain", "llama_3_8b", "h100_sxm", *options, "--format", "json"),)
     assert point["tokens_per_second_per_user"] == pytest.approx(1 / parsed(explained.out)["step_seconds"], rel=1e-12)
-    assert _layouts(_points(command, "--accelerators", 3, "--grid", "paper"), "pp") >= {1.0}
-    (point,) = _points(command, "--grid", "paper", "--accelerators", 1.5, "--batch", 2.5, "--no-pipeline")
+    assert _layouts(_points(command, "--instance-gpus", 3, "--grid", "paper"), "pp") >= {1.0}
+    (point,) = _points(command, "--grid", "paper", "--instance-gpus", 1.5, "--batch", 2.5, "--no-pipeline")
     assert (point["accelerators"], point["batch"]) == (1.5, 2.5)
-    moe = command("frontier", "gpt_oss_20b", "h100_sxm", "--ep", 4, "--tp", 2, "--format", "json")
+    moe = command(
+        "frontier", "gpt_oss_20b", "h100_sxm", "--decode-only", "--ep", 4, "--tp", 2, "--dp", "any", "--format", "json"
+    )
     points = parsed(moe.out)["points"]
     assert isinstance(points, list)
     assert _layouts(points, "ep") == {4.0}
@@ -127,7 +132,8 @@ def test_one_pinned_point_is_drawn_too(command: Command) -> None:
 
 
 def test_a_larger_link_domain_is_a_what_if(command: Command) -> None:
-    subject = ("frontier", "llama_3_70b", "h100_sxm", "--tp", 16, "--dp", 1, "--pp", 1, "--format", "json")
+    layout = ("--tp", 16, "--dp", 1, "--pp", 1)
+    subject = ("frontier", "llama_3_70b", "h100_sxm", "--decode-only", *layout, "--format", "json")
     wide, named, base = (
         parsed(command(*subject, *options).out)
         for options in (("--domain", 16), ("--set", "hardware.link_domain=16"), ())
@@ -135,7 +141,7 @@ def test_a_larger_link_domain_is_a_what_if(command: Command) -> None:
     assert wide == named
     speeds = [one["points"][-1]["tokens_per_second_per_user"] for one in (wide, base)]
     assert speeds[0] > speeds[1]
-    table = command("frontier", "llama_3_8b", "h100_sxm", "--domain", 4, "--max-accelerators", 2)
+    table = command("frontier", "llama_3_8b", "h100_sxm", "--domain", 4, "--max-instance-gpus", 2)
     assert "What if: --set hardware.link_domain=4." in table.out
     explained = ("explain", "llama_3_70b", "h100_sxm", "--tp", 16, "--format", "json")
     steps = [parsed(command(*explained, *options).out)["step_seconds"] for options in (("--domain", 16), ())]
@@ -162,7 +168,8 @@ def test_all_plans(command: Command) -> None:
 
 
 def test_speculative_decoding(command: Command) -> None:
-    subject = ("frontier", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--max-accelerators", 8, "--format", "json")
+    small = ("--decode-only", "--weights", "fp8", "--max-instance-gpus", 8)
+    subject = ("frontier", "llama_3_70b", "h100_sxm", *small, "--format", "json")
     plain = parsed(command(*subject).out)["points"]
     drafted = parsed(command(*subject, "--draft", "llama_3_8b", "--acceptance", 0.9, "--max-draft", 3).out)["points"]
     assert isinstance(plain, list)
@@ -189,7 +196,7 @@ def test_speculative_decoding(command: Command) -> None:
     ],
 )
 def test_whoever_proposes(command: Command, options: tuple[object, ...], label: str, record: dict[str, object]) -> None:
-    subject = ("frontier", "deepseek_v3", "h200_sxm", "--weights", "fp8", "--tp", 8, "--pp", 1)
+    subject = ("frontier", "deepseek_v3", "h200_sxm", "--decode-only", "--weights", "fp8", "--tp", 8, "--pp", 1)
     assert label in " ".join(command(*subject, *options).out.split())
     plain, found = (
         parsed(command(*subject, "--format", "json").out),
@@ -244,13 +251,13 @@ def test_scientific_notation_is_a_number(command: Command, tmp_path: Path) -> No
     assert text.count(old) == 1
     (tmp_path / "chip.yaml").write_text(text.replace(old, "hbm_bytes_per_second: 3.35e12"), encoding="utf-8")
     assert command(*SUBJECT, "--format", "csv").out == command(
-        "frontier", "llama_3_8b", "chip.yaml", "--max-accelerators", 4, "--format", "csv"
+        "frontier", "llama_3_8b", "chip.yaml", "--decode-only", "--max-instance-gpus", 4, "--format", "csv"
     ).out.replace("chip.yaml", "h100_sxm")
 
 
 def test_narrow_weights_run_on_the_next_wider_unit_and_the_table_says_so(command: Command) -> None:
-    outcome = command("frontier", "llama_3_8b", "a100_sxm_80", "--weights", "fp8", "--max-accelerators", 1)
+    outcome = command("frontier", "llama_3_8b", "a100_sxm_80", "--weights", "fp8", "--max-instance-gpus", 1, "--why")
     assert outcome.code == 0
     assert "fp8 weights run on the bf16 units of this chip." in outcome.out
-    explained = command("explain", "llama_3_8b", "a100_sxm_80", "--weights", "fp8")
+    explained = command("explain", "llama_3_8b", "a100_sxm_80", "--weights", "fp8", "--why")
     assert "fp8 weights run on the bf16 units of this chip." in explained.out

@@ -22,12 +22,12 @@ parameters = importlib.import_module("inference_econ_cli.parameters")
 
 #: Commands, with what each needs; small instances, so that many are tried in a few seconds.
 COMMANDS = {
-    "recommend": ("llama_3_8b", "h100_sxm", "--max-accelerators", "2"),
-    "launch": ("llama_3_8b", "h100_sxm", "--to", "vllm", "--max-accelerators", "2"),
-    "price": ("llama_3_8b", "h100_sxm", "--max-accelerators", "2"),
-    "load": ("llama_3_8b", "h100_sxm", "--max-accelerators", "2"),
-    "cache": ("llama_3_8b", "h100_sxm", "--max-accelerators", "2"),
-    "frontier": ("llama_3_8b", "h100_sxm", "--max-accelerators", "2"),
+    "recommend": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2"),
+    "launch": ("llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gpus", "2"),
+    "price": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2"),
+    "load": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2"),
+    "cache": ("llama_3_8b", "h100_sxm"),
+    "frontier": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2"),
     "explain": ("mixtral_8x7b", "h200_sxm"),
     "speculate": ("deepseek_v3", "gb200_nvl72", "--mtp", "--tp", "8"),
     "assess": ("llama_3_8b", "h100_sxm", "--gpus", "2", "--tokens-per-second", "50", "--batch", "8"),
@@ -35,7 +35,7 @@ COMMANDS = {
 }
 #: Not for chance: files, what plays requests one by one, and what is given already.
 LEFT_OUT = {
-    "output", "plot", "form", "quiet", "help", "simulate", "max_accelerators", "to", "serving", "acceptance_file",
+    "output", "plot", "form", "quiet", "help", "simulate", "max_instance_gpus", "to", "serving", "acceptance_file",
 }  # fmt: skip
 WHOLE = ("1", "2", "3", "8", "64", "1000", "1000000000", "1" + 310 * "0", "0", "-1", "x")
 NUMBERS = ("1", "0.5", "2", "100", "1e5", "1e9", "1e15", "1e-15", "1e300", "1e-300", "0", "-0", "-1", "nan", "inf")

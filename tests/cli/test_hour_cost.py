@@ -6,6 +6,7 @@ import csv
 
 import pytest
 
+from inference_econ.inputs import catalog
 from tests.cli.conftest import Command, record
 
 BOUGHT = ("hour-cost", "h100_sxm", "--purchase", 30000)
@@ -22,11 +23,43 @@ def test_parts_add_up(command: Command) -> None:
 
 
 def test_terms_are_told(command: Command) -> None:
-    text = command(*BOUGHT, "--utilization", 0.5, "--board-watts", 350, "--host-watts", 100).out
+    text = command(*BOUGHT, "--utilization", 0.5, "--board-watts", 350, "--host-watts", 100, "--why").out
     assert "0.5 of all hours in use; the chip draws 350 W at work, its host 100 W." in text
 
 
 def test_bad_terms(refused: Command) -> None:
     assert "'--pue': 0.9 is not in the range x>=1" in refused(*BOUGHT, "--pue", 0.9).err
-    assert "utilisation must be a number > 0 and <= 1, got 0" in refused(*BOUGHT, "--utilization", 0).err
-    assert "Missing option '--purchase'" in refused("hour-cost", "h100_sxm").err
+    assert "utilisation must be > 0, got 0" in refused(*BOUGHT, "--utilization", 0).err
+    assert "lists no price of its purchase; give --purchase USD" in refused("hour-cost", "mi300x").err
+
+
+def test_a_node_and_the_terms_are_told(command: Command) -> None:
+    cost = record(command, *BOUGHT, "--lifetime", 4)
+    assert cost["usd_per_node_hour"] == pytest.approx(8 * cost["dollars_per_accelerator_hour"])
+    assert (cost["gpus_per_node"], cost["purchase_dollars"], cost["terms"]["lifetime_years"]) == (8, 30000.0, 4.0)
+    text = command(*BOUGHT).out
+    assert f"A node of 8 costs ${8 * record(command, *BOUGHT)['dollars_per_accelerator_hour']:.4g} per hour." in text
+    assert "Bought for $30,000, over 5 years at 8 % interest; --price" in text
+
+
+def test_the_purchase_of_the_file_is_the_default_and_the_price_of_owned_chips(command: Command) -> None:
+    cost = record(command, "hour-cost", "h100_sxm")
+    assert cost["purchase_dollars"] == 38750.0
+    assert "Bought for $38,750 (quote, 2024-08)" in command("hour-cost", "h100_sxm").out
+    price = record(command, "explain", "llama_3_8b", "h100_sxm", "--batch", 1, "--price", "owned")["price"]
+    assert price["usd_per_gpu_hour"] == pytest.approx(cost["dollars_per_accelerator_hour"])
+    assert (price["kind"], price["date"], price["verified"]) == ("owned", "2024-08", True)
+
+
+def test_the_help_names_the_usual_terms(command: Command) -> None:
+    text, terms = command("hour-cost", "--help").out, catalog.ownership()
+    for value in (
+        terms.lifetime_years,
+        terms.utilisation,
+        terms.host_watts,
+        terms.pue,
+        terms.dollars_per_kwh,
+        terms.yearly_operations,
+        terms.cost_of_capital,
+    ):
+        assert f"[{value:g}]" in text

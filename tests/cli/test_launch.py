@@ -117,7 +117,7 @@ def test_what_the_scheduler_is_told_and_the_rent_count_without_a_file_too(comman
 
 def test_what_carries_the_most_traffic_can_be_started(command: Command, refused: Command, tmp_path: Path) -> None:
     path, means = tmp_path / "most.json", ("--gpus", "8", "--ttft", "2 s", "--tpot", "50 ms")
-    asked = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--engine", "vllm", "--max-accelerators", "8", *means)
+    asked = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--engine", "vllm", "--max-instance-gpus", "8", *means)
     assert command("recommend", *asked, "--choices", "2", "-o", path).code == 0
     choices = json.loads(path.read_text())["choices"]
     for number, choice in enumerate(choices, 1):
@@ -152,7 +152,7 @@ def test_ranks_of_a_mixture_are_counted_as_each_engine_does(command: Command) ->
 
 def test_a_closed_loop_of_a_frontier_is_offered_as_a_concurrency(tmp_path: Path, command: Command) -> None:
     path = tmp_path / "front.json"
-    command("frontier", "llama_3_8b", "h100_sxm", "--serving", "--max-accelerators", "1", "-o", path)
+    command("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "-o", path)
     points = json.loads(path.read_text())["points"]
     text = command("launch", path, "--to", "sglang", "--choice", "2").out
     assert _benchmark(text)["--max-concurrency"] == round(points[1]["concurrency"])
@@ -351,19 +351,19 @@ def test_options_that_an_answer_has_settled_are_refused(refused: Command, answer
 
 def test_a_choice_that_is_not_there_is_refused(refused: Command, command: Command, tmp_path: Path) -> None:
     path = tmp_path / "front.json"
-    command("frontier", "llama_3_8b", "h100_sxm", "--serving", "--max-accelerators", "1", "-o", path)
+    command("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "-o", path)
     assert "name one with --choice 1 to" in refused("launch", path, "--to", "vllm").err
     assert "--choice 999: there are" in refused("launch", path, "--to", "vllm", "--choice", "999").err
 
 
 def test_pools_without_a_fleet_are_told_how_to_ask_for_one(refused: Command, command: Command, tmp_path: Path) -> None:
     path = tmp_path / "pools.json"
-    command("disaggregate", "llama_3_8b", "h100_sxm", "--max-accelerators", "1", "-o", path)
+    command("disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "-o", path)
     message = refused("launch", path, "--to", "vllm").err.replace("\n", " ")
     assert "no fleet was asked for; ask with --request-rate, --gpus or --budget" in message
 
 
 def test_a_frontier_of_decode_steps_starts_nothing(refused: Command, command: Command, tmp_path: Path) -> None:
     path = tmp_path / "front.json"
-    command("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", "1", "-o", path)
+    command("frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--max-instance-gpus", "1", "-o", path)
     assert "no saved answer that says what was asked" in refused("launch", path, "--to", "vllm").err

@@ -32,7 +32,7 @@ def apart(tmp_path: Path, command: Command) -> Path:
     if _SAVED:
         path.write_text(_SAVED[0])
         return path
-    asked = (*DEEPSEEK, "--osl", "1000", "--no-pipeline", "--max-accelerators", "8", "--ratios", "1:1,1:1")
+    asked = (*DEEPSEEK, "--osl", "1000", "--no-pipeline", "--max-instance-gpus", "8", "--ratios", "1:1,1:1")
     assert command("disaggregate", *asked, "--ttft", "4 s", "--tpot", "60 ms", "-o", path).code == 0
     _SAVED.append(path.read_text())
     return path

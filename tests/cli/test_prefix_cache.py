@@ -13,11 +13,11 @@ import pytest
 if TYPE_CHECKING:
     from .conftest import Command
 
-CACHE = ("cache", "llama_3_8b", "h100_sxm", "--tp", 1, "--accelerators", 1)
+CACHE = ("cache", "llama_3_8b", "h100_sxm", "--tp", 1)
 
 
 def test_cache_prints_every_tier(command: Command) -> None:
-    found = command(*CACHE, "--turns", 6, "--system-tokens", 500, "--lifetime", "5 min")
+    found = command(*CACHE, "--turns", 6, "--system-tokens", 500, "--lifetime", "5 min", "--why")
     assert found.code == 0, found
     for words in (
         "computing",
@@ -60,7 +60,7 @@ def test_replicas_behind_a_router(command: Command) -> None:
 def test_tables_in_other_forms(command: Command, form: str) -> None:
     out = command(*CACHE, "--format", form).out
     if form == "csv":
-        assert next(iter(csv.reader(io.StringIO(out))))[0] == "prefix from"
+        assert next(iter(csv.reader(io.StringIO(out))))[0] == "tier"
     else:
         assert out.startswith("| prefix from |")
 
@@ -93,7 +93,8 @@ def test_the_picture(command: Command, tmp_path: Path) -> None:
         ((*CACHE, "--hit-rate", 1), "a hit rate of 1 leaves less than one new token"),
         ((*CACHE, "--hit-rate", 1.2), "1.2 is not in the range"),
         ((*CACHE, "--tier", "tape"), "unknown tier 'tape'; known: dram, ssd"),
-        (("cache", "llama_3_8b", "tpu_v5e"), "Google TPU v5e lists no link to its host"),
+        (("cache", "llama_3_8b", "h100_sxm", "--ep", 2), "ep=2 contradicts tp=1, dp=1"),
+        (("cache", "llama_3_8b", "tpu_v5e", "--tp", 2), "Google TPU v5e lists no link to its host"),
     ],
 )
 def test_bad_input(refused: Command, arguments: tuple[object, ...], message: str) -> None:
@@ -104,3 +105,7 @@ def test_bad_input(refused: Command, arguments: tuple[object, ...], message: str
 def test_waits_need_a_unit(refused: Command, option: str) -> None:
     message = refused(*CACHE, "--turns", 6, option, 60).err
     assert f"'{option}': 60 has no unit, and could be seconds or minutes; write '60 s'." in message
+
+
+def test_a_single_chip_that_is_too_small_is_answered_with_how_many_would_do(refused: Command) -> None:
+    assert "of KV cache > 75.5 GB; at least 2 would do" in refused("cache", "llama_3_70b", "h100_sxm", code=1).err

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Command, record
 
-SMALL = ("llama_3_8b", "h100_sxm", "--max-accelerators", 2)
+SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2)
 
 
 def test_prices_add_up(command: Command) -> None:
@@ -18,7 +18,7 @@ def test_prices_add_up(command: Command) -> None:
     assert hourly == pytest.approx({"input": 18e6, "cached_input": 36e6, "output": 9e6})
     parts = sum(found[f"dollars_per_million_{kind}_tokens"] * hourly[kind] / 1e6 for kind in hourly)
     assert parts == pytest.approx(found["dollars_per_hour"])
-    outcome = command("price", *SMALL, "--isl", 3000, "--cached", 2000, "--request-rate", 5, "--price", 2)
+    outcome = command("price", *SMALL, "--isl", 3000, "--cached", 2000, "--request-rate", 5, "--price", 2, "--why")
     assert "cached input" in outcome.out
     assert "A bill is shared by the time that prefill" in outcome.out
 

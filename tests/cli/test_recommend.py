@@ -8,12 +8,12 @@ import pytest
 
 from tests.cli.conftest import Command, record
 
-SMALL = ("llama_3_8b", "h100_sxm", "--max-accelerators", 2)
+SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2)
 
 
 def test_recommendations_keep_their_promises(command: Command) -> None:
     found = record(command, "recommend", *SMALL, "--request-rate", 40, "--ttft", "1 s", "--tpot", "20 ms")
-    assert found["targets"] == {"ttft_seconds": 1.0, "tpot_seconds": 0.02, "percentile": "p90"}
+    assert found["targets"] == {"ttft_seconds": 1.0, "tpot_seconds": 0.02, "percentile": "p90", "confidence": None}
     choices = found["choices"]
     costs = [choice["dollars_per_hour"] for choice in choices]
     assert costs == sorted(costs)
@@ -22,13 +22,13 @@ def test_recommendations_keep_their_promises(command: Command) -> None:
         assert choice["tpot_seconds"]["p90"] <= 0.02
         assert choice["accelerators"] == choice["replicas"] * choice["accelerators_per_instance"]
     table = command("recommend", *SMALL, "--request-rate", 40, "--ttft", "1 s", "--tpot", "20 ms").out
-    assert "Binding: what one instance less would break" in table
+    assert "binding: what one instance less would break" in table
 
 
 def test_what_is_played_is_said_to_be(command: Command) -> None:
     words = ("recommend", *SMALL, "--isl", 8000, "--osl", 50, "--request-rate", 20)
     assert all(choice["played"] for choice in record(command, *words)["choices"])
-    assert "Loads: played request by request" in " ".join(command(*words).out.split())
+    assert "Loads: played request by request" in " ".join(command(*words, "--why").out.split())
     light = ("recommend", *SMALL, "--osl", 1000, "--request-rate", 2)
     assert not any(choice["played"] for choice in record(command, *light)["choices"])
     assert "played" not in command(*light).out
@@ -78,7 +78,7 @@ def test_the_most_traffic_of_a_budget(command: Command) -> None:
 
 
 def test_chips_that_no_link_joins_serve_together_only(command: Command) -> None:
-    alone = ("--set", "hardware.nic_bytes_per_second_one_way=null", "--max-accelerators", 1)
+    alone = ("--set", "hardware.nic_bytes_per_second_one_way=null", "--max-instance-gpus", 1)
     found = record(command, "recommend", "llama_3_8b", "l40s", "--weights", "fp8", "--gpus", 2, *alone)
     assert found["disaggregated"] is None
     assert found["choices"][0]["replicas"] == 2
@@ -108,9 +108,11 @@ def test_fewer_chips_than_the_model_needs(refused: Command) -> None:
         (["--price", "b200=2"], r"--price b200=\.\.\.: 'b200' is not among the hardware: h100_sxm"),
         (
             ["--on", "h200_sxm", "--price", "index"],
-            r"H200 SXM5 141GB lists no price of the kind index; listed: ",
+            r"H200 .* lists no price of the kind index; it lists on_demand, reserved, spot; index is listed by ",
         ),
-        (["--price", "owned"], r"'inference-econ hour-cost HARDWARE --purchase USD' as the price"),
+        (["--on", "h200_sxm", "--price", "owned"], r"H200 .*'inference-econ hour-cost HARDWARE --purchase USD' with"),
+        (["--on", "h200_sxm", "--price", "20/node"], r"--price 20.0/node is a price of one kind of hardware; write"),
+        (["--price", "h100=20/rack"], r"'--price': '20/rack' is no price: give USD per GPU-hour"),
     ],
 )
 def test_bad_input_is_refused(refused: Command, arguments: list[str], message: str) -> None:
@@ -120,22 +122,85 @@ def test_bad_input_is_refused(refused: Command, arguments: list[str], message: s
 def test_prices_are_shown_with_their_kind_and_date(command: Command) -> None:
     asked = ("recommend", *SMALL, "--on", "h200_sxm", "--request-rate", 10, "--choices", 4)
     text = " ".join(command(*asked).out.split())
-    assert "NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour, on-demand, 2026-05" in text
-    assert "Prices that are undated or estimates: NVIDIA H200 SXM5 141GB ($3.5, on-demand, undated)." in text
+    assert "NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour ($23.6 per node of 8), on-demand, 2026-05" in text
+    assert "NVIDIA H200 SXM5 141GB at $3.99 per GPU-hour ($31.92 per node of 8), on-demand, 2026-08-26" in text
+    assert "doubted" not in text
     own = " ".join(command(*asked, "--price", "H100-SXM=2", "--price", "h200_sxm=2.25").out.split())
     assert "NVIDIA H100 SXM5 80GB at $2 per GPU-hour" in own
     assert "NVIDIA H200 SXM5 141GB at $2.25 per GPU-hour" in own
-    assert "undated" not in own
+    node = " ".join(command(*asked, "--price", "h100=24/node", "--price", "h200_sxm=on_demand").out.split())
+    assert "NVIDIA H100 SXM5 80GB at $3 per GPU-hour ($24 per node of 8), given" in node
+
+
+def test_prices_that_can_be_doubted_are_named_and_in_the_record(command: Command) -> None:
+    asked = ("recommend", *SMALL, "--on", "tpu_v6e", "--request-rate", 10, "--choices", 4)
+    text = " ".join(command(*asked).out.split())
+    assert "Prices that can be doubted: Google TPU v6e (Trillium) ($2.7, undated). Give today's with --price." in text
+    prices = {choice["hardware"]: choice["price"] for choice in record(command, *asked)["choices"]}
+    assert prices["NVIDIA H100 SXM5 80GB"] == {
+        "usd_per_gpu_hour": 2.95,
+        "usd_per_node_hour": pytest.approx(23.6),
+        "gpus_per_node": 8,
+        "kind": "on_demand",
+        "date": "2026-05",
+        "verified": True,
+        "source": "aimultiple2026gpu: H100, median posted on-demand price of 37 providers, page of 2026-05-20",
+    }
+    own = record(command, *asked, "--price", "h100=2", "--price", "tpu_v6e=1")["choices"][0]["price"]
+    assert (own["kind"], own["date"], own["verified"], own["source"]) == ("given", None, None, "given")
 
 
 def test_one_kind_of_price_for_all(command: Command) -> None:
     asked = ("recommend", *SMALL, "--request-rate", 5, "--choices", 4, "--weights", "bf16")
     usual = " ".join(command(*asked, "--on", "a100_sxm_40").out.split())
-    assert "A100 SXM4 40GB at $3.05 per GPU-hour, on-demand, undated" in usual
+    assert "A100 SXM4 40GB at $1.99 per GPU-hour ($15.92 per node of 8), on-demand, 2026-09-20" in usual
     index = " ".join(command(*asked, "--on", "a100_sxm_40", "--price", "index").out.split())
-    assert "A100 SXM4 40GB at $1.79 per GPU-hour, index, 2026-04" in index
-    assert "H100 SXM5 80GB at $2.35 per GPU-hour, index, 2026-03" in index
+    assert "A100 SXM4 40GB at $1.79 per GPU-hour ($14.32 per node of 8), index, 2026-04" in index
+    assert "H100 SXM5 80GB at $2.35 per GPU-hour ($18.8 per node of 8), index, 2026-03" in index
     assert "different kinds" not in index
     mixed = " ".join(command(*asked, "--on", "a100_sxm_40", "--price", "a100_sxm_40=index").out.split())
     assert "Prices are of different kinds: " in mixed
     assert "--price takes one kind for all, or HARDWARE=USD." in mixed
+
+
+@pytest.mark.parametrize("given", ["80", "80 %", "80%", "0.8"])
+def test_promises_are_kept_with_the_confidence_that_is_asked_for(command: Command, given: str) -> None:
+    asked = ("recommend", *SMALL, "--request-rate", 100, "--ttft", 200, "--tpot", 20, "--confidence", given)
+    found = record(command, *asked)
+    assert found["targets"]["confidence"] == 0.8
+    for choice in found["choices"]:
+        for name in ("probability_ttft", "probability_tpot", "probability_capacity"):
+            assert 0.8 <= choice[name] <= 0.95
+
+
+def test_a_plan_without_a_margin_says_how_probable_it_is(command: Command) -> None:
+    asked = ("recommend", *SMALL, "--request-rate", 100, "--ttft", 200, "--tpot", 20)
+    best = record(command, *asked)["choices"][0]
+    assert 0.05 <= min(best["probability_ttft"], best["probability_tpot"]) < 0.8
+    shown = " ".join(command(*asked).out.split())
+    assert "holds %" in shown
+    assert "Holds %: probability that a measured server keeps the promised p90 TTFT / p90 TPOT, each by itself" in shown
+    assert "--confidence 80 plans with a margin" in shown
+    nobody = " ".join(command(*asked, "--assumptions", "deployable").out.split())
+    assert "Nobody knows how probable it is that a promised TTFT or TPOT is kept" in nobody
+    assert "holds %" not in nobody
+    unknown = record(command, *asked, "--assumptions", "deployable")["choices"][0]
+    assert [unknown[f"probability_{name}"] for name in ("ttft", "tpot", "capacity")] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--ttft", 200, "--confidence", 95), "must be above 50 % and at most 90 %, got 95 %"),
+        (("--ttft", 200, "--confidence", 0.5), "must be above 50 % and at most 90 %, got 50 %"),
+        (("--ttft", 200, "--confidence", "0.8 %"), "must be above 50 % and at most 90 %, got 0.8 %"),
+        (("--ttft", 200, "--confidence", "sure"), "'sure' is no probability; write for example 80."),
+        (("--confidence", 80), "confidence: nothing is promised that could be kept; give a --ttft or a --tpot"),
+        (
+            ("--ttft", 200, "--confidence", 80, "--assumptions", "deployable"),
+            "nobody knows how far off deployable is",
+        ),
+    ],
+)
+def test_confidence_that_nobody_can_have(refused: Command, words: tuple[object, ...], said: str) -> None:
+    assert said in " ".join(refused("recommend", *SMALL, *words).err.split())

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Command, record
 
-QUICK = ("--ttft", "2 s", "--tpot", "40 ms", "--max-accelerators", 8)
+QUICK = ("--ttft", "2 s", "--tpot", "40 ms", "--max-instance-gpus", 8)
 RATE = ("--request-rate", 5)
 
 
@@ -45,7 +45,7 @@ def test_loads_carry_the_bill_of_their_machines(command: Command) -> None:
 
 
 def test_trays_are_rented_whole_by_default(command: Command) -> None:
-    choice = record(command, "recommend", "llama_3_8b", "gb200_nvl72", "--max-accelerators", 1, *RATE)["choices"][0]
+    choice = record(command, "recommend", "llama_3_8b", "gb200_nvl72", "--max-instance-gpus", 1, *RATE)["choices"][0]
     assert (choice["accelerators"], choice["accelerators_rented"]) == (1, 4)
 
 

@@ -15,7 +15,7 @@ SCENARIO = """\
 name: Mine
 ask:
   kind: frontier
-  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, max_accelerators: 2}
+  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, max_instance_gpus: 2}
   series: [{label: 16 bits}, {label: 8 bits, settings: {weights: fp8}}]
 sources:
   ask: {ref: nobody, where: nowhere, kind: assumed}

@@ -20,7 +20,7 @@ def test_slots_bind_in_every_service_question(command: Command) -> None:
     assert (choice["slots"], choice["replicas"]) == (8, 2)
     assert record(command, "recommend", *ONE, *RATE)["choices"][0]["replicas"] == 1
     assert record(command, "recommend", *ONE, "--gpus", 2, *few)["disaggregated"] is None
-    points = record(command, "frontier", *ONE, "--serving", *few)["points"]
+    points = record(command, "frontier", *ONE, *few)["points"]
     assert max(point["concurrency"] for point in points) == pytest.approx(8, rel=0.01)
 
 
@@ -28,7 +28,7 @@ def test_a_budget_of_tokens_is_what_a_step_reads(command: Command) -> None:
     by_option = record(command, "load", *ONE, "--rates", 4, "--token-budget", 256)
     by_set = record(command, "load", *ONE, "--rates", 4, "--set", "assumptions.serving.prefill_chunk=256")
     assert by_option == by_set != record(command, "load", *ONE, "--rates", 4)
-    tokens = ("frontier", *ONE, "--serving", "--token-budget", 256)
+    tokens = ("frontier", *ONE, "--token-budget", 256)
     assert record(command, *tokens)["points"] != record(command, *tokens[:-2])["points"]
 
 
@@ -42,8 +42,8 @@ def test_a_budget_of_tokens_is_what_a_step_reads(command: Command) -> None:
             ("load", *ONE, "--token-budget", 32, "--set", "assumptions.serving.prefill_chunk=3"),
             r"give either --token-budget or --set assumptions\.serving\.prefill_chunk, not both",
         ),
-        (("frontier", *ONE, "--slots", 8), r"--slots goes with --serving only"),
-        (("frontier", *ONE, "--token-budget", 8), r"--token-budget goes with --serving only"),
+        (("frontier", *ONE, "--decode-only", "--slots", 8), r"--slots is said of services, and --decode-only counts"),
+        (("frontier", *ONE, "--decode-only", "--token-budget", 8), r"--token-budget is said of services"),
     ],
 )
 def test_bad_input_is_refused(refused: Command, arguments: tuple[object, ...], message: str) -> None:

@@ -11,18 +11,18 @@ import pytest
 
 from tests.cli.conftest import Command, record
 
-SMALL = ("llama_3_8b", "h100_sxm", "--max-accelerators", 2)
+SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2)
 
 
-SERVING = ("frontier", *SMALL, "--serving")
+SERVING = ("frontier", *SMALL)
 
 
-@pytest.mark.parametrize("y", ["cost", "throughput", "power"])
+@pytest.mark.parametrize("y", ["cost", "blended", "throughput", "power"])
 def test_a_frontier_of_services(command: Command, tmp_path: Path, y: str) -> None:
     outcome = command(*SERVING, "--y", y, "--plot", "a.png")
     assert outcome.code == 0
-    heads = {"cost": "$/M tokens", "throughput": "tok/s per GPU", "power": "tok/s per MW"}
-    for head in ("tokens/s per user", heads[y], "TTFT ms", "in flight"):
+    heads = {"cost": "$/M output tokens", "blended": "in+out", "throughput": "tok/s per GPU", "power": "tok/s per MW"}
+    for head in ("tokens/s per user", "$/M output tokens", heads[y], "TTFT ms", "in flight"):
         assert head in outcome.out
     assert outcome.out.count("⠤") + outcome.out.count("⠒") > 20
     assert (tmp_path / "a.png").stat().st_size > 10_000
@@ -41,7 +41,7 @@ def test_records_of_a_frontier_of_services(command: Command) -> None:
 
 def test_prefill_makes_a_frontier_of_services_dearer(command: Command) -> None:
     """At the same speed and per output token, decode steps alone are cheaper."""
-    steps = record(command, "frontier", *SMALL)["points"]
+    steps = record(command, *SERVING, "--decode-only")["points"]
     services = record(command, *SERVING)["points"]
     for speed in (30.0, 60.0, 100.0):
         alone, whole = (
@@ -56,14 +56,60 @@ def test_prefill_makes_a_frontier_of_services_dearer(command: Command) -> None:
 
 
 def test_a_draft_model_speeds_services_up(command: Command) -> None:
-    big = ("frontier", "llama_3_70b", "h100_sxm", "--serving", "--tp", 8, "--dp", 1, "--pp", 1)
+    big = ("frontier", "llama_3_70b", "h100_sxm", "--tp", 8, "--dp", 1, "--pp", 1)
     plain, drafted = (record(command, *big, *more)["points"][-1] for more in ((), ("--draft", "llama_3_8b")))
     assert drafted["tokens_per_second_per_user"] > 1.3 * plain["tokens_per_second_per_user"]
 
 
-@pytest.mark.parametrize(("option", "value"), [("--y", "power"), ("--cached", "100")])
-def test_choices_for_services_need_services(refused: Command, option: str, value: str) -> None:
-    assert f"{option} goes with --serving only" in refused("frontier", *SMALL, option, value).err
+@pytest.mark.parametrize("counts", [("--decode-only",), ("--grid", "paper")])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("--y", "power"), ("--cached", "100"), ("--shared-prefix", "100"), ("--slots", "8")),
+        *(("--token-budget", "512"), ("--ttft", "500"), ("--tpot", "30")),
+    ],
+)
+def test_options_of_services_mean_nothing_for_decode_steps(
+    refused: Command, counts: tuple[str, ...], option: str, value: str
+) -> None:
+    said = refused(*SERVING, *counts, option, value).err
+    assert f"{option} is said of services, and {' '.join(counts)} counts decode steps alone; leave one of them" in said
+
+
+def test_the_option_that_is_gone_says_what_to_type(refused: Command) -> None:
+    said = refused(*SERVING, "--serving").err
+    assert said == (
+        "Error: there is no --serving any more: services are what 'frontier' shows; leave it out (decode steps alone: "
+        "--decode-only)\n"
+    )
+    assert "No such option '--servings'" in refused(*SERVING, "--servings").err
+    assert "No such option '--serving'" in refused("compare", "llama_3_8b", "--on", "h100_sxm", "--serving").err
+
+
+def test_promises_leave_points_out_before_the_frontier_is_taken(command: Command) -> None:
+    everything, kept = (record(command, *SERVING, *more) for more in ((), ("--ttft", 70, "--tpot", "10 ms")))
+    assert kept["promises"] == {"ttft_seconds": 0.07, "tpot_seconds": 0.01, "percentile": "mean"}
+    assert everything["promises"] == {"ttft_seconds": None, "tpot_seconds": None, "percentile": "mean"}
+
+    def keeps(point: dict[str, float]) -> bool:
+        return point["ttft_seconds"] <= 0.07 and point["tpot_seconds"] <= 0.01
+
+    assert all(map(keeps, kept["points"]))
+    among = [point for point in everything["points"] if keeps(point)]
+    # What was beaten only by points that break a promise is on the frontier now.
+    assert 0 < len(among) <= len(kept["points"]) < len(everything["points"])
+    assert all(point in kept["points"] for point in among)
+    said = " ".join(command(*SERVING, "--ttft", 70).out.split())
+    assert "500 output tokens; mean TTFT <= 70 ms" in said
+    assert "a queue is not in them: see 'inference-econ load'" in said
+
+
+def test_a_promise_that_nothing_keeps_says_the_least_that_would_be(command: Command, refused: Command) -> None:
+    said = refused(*SERVING, "--ttft", "10", "--tpot", "50", code=1).err
+    assert "nothing keeps a mean TTFT of 10 ms and TPOT of 50 ms, not even without a queue: Llama 3.1 8B" in said
+    found = re.search(r"relax the promise to a TTFT of ([\d.]+) ms at least$", said.strip())
+    assert found is not None, said
+    assert command(*SERVING, "--ttft", found[1], "--tpot", "50").code == 0
 
 
 def test_power_of_a_chip_without_watts(refused: Command) -> None:
@@ -74,12 +120,14 @@ def test_power_of_a_chip_without_watts(refused: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--context", "100"], r"--context does not go with --serving"),
-        (["--batch", "8"], r"--batch does not go with --serving"),
-        (["--max-throughput", "8"], r"--max-throughput does not go with --serving"),
-        (["--grid", "paper"], r"--grid paper does not go with --serving"),
-        (["--all"], r"--all does not go with --serving"),
-        (["--y", "carbon"], r"'carbon' is not one of 'cost', 'throughput', 'power'"),
+        (["--context", "100"], r"--context is said of decode steps alone; add --decode-only"),
+        (["--batch", "8"], r"--batch is said of decode steps alone; add --decode-only"),
+        (["--max-throughput", "8"], r"--max-throughput is said of decode steps alone; add --decode-only"),
+        (["--all"], r"--all is said of decode steps alone; add --decode-only"),
+        (["--ep", "2"], r"Llama 3.1 8B has no experts, so ep must be 1, got 2"),
+        (["--pp", "2", "--no-pipeline"], r"pp=2 contradicts 'no pipeline': leave one of them out"),
+        (["--tp", "4"], r"tp=4: 4 accelerators are needed, and at most 2 are allowed"),
+        (["--y", "carbon"], r"'carbon' is not one of 'cost', 'blended', 'throughput', 'power'"),
         (["--osl", "1"], r"osl must be more than 1 token for a speed, got 1"),
         (["--isl", "0"], r"isl: 0.0 is no length: from 1 to 1e\+09 tokens are possible, got 0"),
         (["--plot", "a.txt"], r"a\.txt: a picture's name must end in"),

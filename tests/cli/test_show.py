@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import Command
 
-SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 4)
+SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 4)
 
 
 def test_quiet_leaves_the_drawing_and_remarks_out(command: Command) -> None:
@@ -27,7 +28,9 @@ def test_output_goes_to_a_file(command: Command, tmp_path: Path, form: str) -> N
     printed = command(*SUBJECT, "--format", form)
     written = command(*SUBJECT, "--format", form, "-o", "result.txt")
     assert (written.code, written.out, written.err) == (0, "", "wrote result.txt\n")
-    assert (tmp_path / "result.txt").read_text(encoding="utf-8") == printed.out
+    text = (tmp_path / "result.txt").read_text(encoding="utf-8")
+    # A table in a file has all that is said of it.
+    assert text == printed.out if form != "table" else text.splitlines()[-1] in command(*SUBJECT, "--why").out
     assert [path.name for path in tmp_path.iterdir()] == ["result.txt"]
 
 
@@ -43,8 +46,12 @@ def test_the_name_of_the_file_decides_the_form(
     command: Command, tmp_path: Path, arguments: tuple[object, ...], suffix: str, form: str
 ) -> None:
     assert command(*arguments, "-o", f"result{suffix}").err == f"wrote result{suffix}\n"
-    printed = command(*arguments, "--format", form).out
-    assert (tmp_path / f"result{suffix}").read_text(encoding="utf-8") == printed
+    written = (tmp_path / f"result{suffix}").read_text(encoding="utf-8")
+    if form == "table":
+        assert command(*arguments, "-o", "b.txt").code == 0
+        assert written == (tmp_path / "b.txt").read_text(encoding="utf-8")
+    else:
+        assert written == command(*arguments, "--format", form).out
 
 
 def test_a_name_that_is_nothing_but_an_ending(command: Command, tmp_path: Path) -> None:
@@ -59,21 +66,22 @@ def test_a_name_that_is_nothing_but_an_ending(command: Command, tmp_path: Path) 
 @pytest.mark.parametrize("other", ["a.svg", "./a.svg", "b/../a.svg"])
 def test_a_result_and_its_picture_need_two_names(refused: Command, tmp_path: Path, other: str) -> None:
     (tmp_path / "b").mkdir()
-    outcome = refused(*SUBJECT, "--format", "json", "-o", "a.svg", "--plot", other)
+    outcome = refused(*SUBJECT, "-o", "a.svg", "--plot", other)
     assert f"-o a.svg and --plot {other} are the same file; give two names" in outcome.err
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
 
 
 def test_a_form_that_is_given_must_not_contradict_the_name(command: Command, refused: Command, tmp_path: Path) -> None:
-    for name in ("result.pdf", "result"):
+    for name in ("result.txt", "result"):
         assert command(*SUBJECT, "--format", "json", "-o", name).code == 0
         assert (tmp_path / name).read_text(encoding="utf-8") == command(*SUBJECT, "--format", "json").out
     message = "result.csv: --format json contradicts .csv, which is csv; change one of them"
     assert message in refused(*SUBJECT, "--format", "json", "-o", "result.csv").err
-    message = "a.pdf: results are written as .csv, .json, .md and .txt (a table); end the name so, or give --format"
-    assert message in refused(*SUBJECT, "-o", "a.pdf").err
+    message = ": results are written as .csv, .json, .md and .txt (a table), not {}; end the name so"
+    assert "a.pdf" + message.format(".pdf") in refused(*SUBJECT, "-o", "a.pdf").err
+    assert "a.xlsx" + message.format(".xlsx") in refused(*SUBJECT, "--csv", "-o", "a.xlsx").err
     said = " ".join(command("frontier", "--help").out.split())
-    assert "[default: (as the name after -o ends: .json, .csv, .md; else table)]" in said
+    assert "[default: as the name after -o ends: .json, .csv, .md; else table]" in said
 
 
 def test_a_file_has_no_escape_codes_of_the_terminal(
@@ -92,18 +100,85 @@ def test_the_picture_is_no_part_of_the_result(command: Command, tmp_path: Path) 
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_wide_tables_are_not_folded_in_files_and_lose_their_lines_in_narrow_terminals(
-    command: Command, monkeypatch: pytest.MonkeyPatch
+def test_what_numbers_rest_on_is_said_when_it_is_asked_for(command: Command, tmp_path: Path) -> None:
+    short, long = command(*SUBJECT).out, command(*SUBJECT, "--why").out
+    assert short.endswith("\n\n--why: what this rests on\n")
+    assert "Assumptions: profiles/hopper." not in short
+    for text in ("Assumptions: profiles/hopper.", "Layouts are those that", "80 % of measured TPOTs lie"):
+        assert text in long
+    assert "--why" not in long
+    assert command(*SUBJECT, "-o", "a.txt").code == 0
+    assert command(*SUBJECT, "-o", "a.md").code == 0
+    for name in ("a.txt", "a.md"):
+        assert "Assumptions: profiles/hopper." in (tmp_path / name).read_text(encoding="utf-8")
+    assert "--why" not in command(*SUBJECT, "--quiet").out
+
+
+def test_warnings_are_never_hidden(command: Command) -> None:
+    small = ("llama_3_8b", "h100_sxm", "--tp", 1)
+    assert "SATURATED at 500 requests/s" in command("load", *small, "--rates", 500).out
+    assert (
+        "Unlike the servers that" in command("explain", "llama_3_8b", "h100_sxm", "--batch", 2000, "--context", 50).out
+    )
+    assert "What if: --set hardware.hbm_bytes" in command(*SUBJECT, "--set", "hardware.hbm_bytes=100e9").out
+
+
+def test_a_narrow_terminal_says_what_it_leaves_out(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    subject = ("explain", "gpt_oss_120b", "h100_sxm", "--tp", 2, "--quiet", "--assumptions", "deployable")
+    monkeypatch.setenv("COLUMNS", "66")
+    printed = command(*SUBJECT).out
+    assert "MFU %" not in printed.splitlines()[2]
+    assert printed.endswith("--why: what this rests on; --csv: MFU %, MBU % too\n")
+    assert command(*SUBJECT, "-o", "a.txt").code == 0
+    assert "MBU %" in (tmp_path / "a.txt").read_text(encoding="utf-8")
 
-    def row() -> str:
-        return next(line for line in command(*subject).out.splitlines() if "attention (last 128)" in line)
 
-    assert len(row()) <= 118
-    monkeypatch.setenv("COLUMNS", "90")
-    assert len(row()) <= 90
-    assert "│" not in row()
-    assert row().split()[-2:] == ["launch", "0"]
+def test_without_a_terminal_lines_have_100_characters(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS")
-    assert [cell.strip() for cell in row().split("│")][-3:] == ["launch", "0", ""]
+    lines = command("explain", "gpt_oss_120b", "h100_sxm", "--tp", 2, "--operators", "--why").out.splitlines()
+    assert 90 < max(map(len, lines)) <= 100
+
+
+def test_columns_of_numbers_end_alike(command: Command) -> None:
+    lines = command(*SUBJECT, "--quiet").out.splitlines()
+    rows = lines[lines.index(next(line for line in lines if line.startswith("──"))) + 1 :]
+    assert sum(" * " in line for line in rows) == 1
+    ends = {re.match(r" *[\d.,]+", line).end() for line in rows}  # type: ignore[union-attr]
+    assert len(ends) == 1
+
+
+@pytest.mark.parametrize("short", ["json", "csv"])
+def test_short_forms(command: Command, refused: Command, short: str) -> None:
+    assert command(*SUBJECT, f"--{short}").out == command(*SUBJECT, "--format", short).out
+    other = {"json": "csv", "csv": "json"}[short]
+    assert "give only one of --json, --csv" in refused(*SUBJECT, "--json", "--csv").err
+    assert f"give only one of --{short}, --format {other}" in refused(*SUBJECT, f"--{short}", "--format", other).err
+    assert (
+        f"a.{other}: --format {short} contradicts .{other}" in refused(*SUBJECT, f"--{short}", "-o", f"a.{other}").err
+    )
+
+
+def _has_codes(command: Command) -> bool:
+    return "\x1b[" in command("explain", "llama_3_8b", "h100_sxm").out
+
+
+def test_colour_follows_the_usual_variables(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    plain = command("explain", "llama_3_8b", "h100_sxm").out
+    assert not _has_codes(command)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    coloured = command("explain", "llama_3_8b", "h100_sxm").out
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain  # nothing is said by colour alone
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not _has_codes(command)
+    monkeypatch.delenv("FORCE_COLOR")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert not _has_codes(command)
+    monkeypatch.delenv("NO_COLOR")
+    assert _has_codes(command)
+    monkeypatch.setenv("TERM", "dumb")
+    assert not _has_codes(command)

@@ -23,7 +23,7 @@ MTP = ("speculate", "deepseek_v3_nvfp4", "b200", "--tp", "8", "--mtp")
 
 
 def test_a_draft_model_by_requests_in_flight(command: Command) -> None:
-    outcome = command(*DRAFTED)
+    outcome = command(*DRAFTED, "--why")
     assert (outcome.code, outcome.err) == (0, "")
     for words in (
         *("tp8", "draft model Llama 3.1 8B", "acceptance 0.8, at most 5 drafted", "speed-up", "drafted", "$/M plain"),
@@ -73,7 +73,7 @@ def test_rounds_of_one_length_are_slower_where_they_do_not_pay(command: Command)
     for slow, best in zip(fixed["rows"], free["rows"], strict=True):
         assert slow["speedup"] <= best["speedup"] * (1.0 + 1e-9)
         assert slow["concurrency"] == best["concurrency"]
-    text = " ".join(command(*low, "--draft-length", 4).out.split())
+    text = " ".join(command(*low, "--draft-length", 4, "--why").out.split())
     assert "4 drafted in every round, which gives 1.94 tokens" in text
     assert "every round has the same number of proposals, as engines run it" in text
     assert "Elsewhere it costs speed, 0." in text
@@ -82,11 +82,11 @@ def test_rounds_of_one_length_are_slower_where_they_do_not_pay(command: Command)
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("frontier", "llama_3_8b", "h100_sxm", "--serving", "--max-accelerators", 1),
-        ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--max-accelerators", 1),
-        ("price", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--max-accelerators", 1),
-        ("load", "llama_3_8b", "h100_sxm", "--rates", 2, "--max-accelerators", 1),
-        ("frontier", "llama_3_8b", "h100_sxm", "--max-accelerators", 1),
+        ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 1),
+        ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--max-instance-gpus", 1),
+        ("price", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--max-instance-gpus", 1),
+        ("load", "llama_3_8b", "h100_sxm", "--rates", 2, "--max-instance-gpus", 1),
+        ("frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--max-instance-gpus", 1),
     ],
 )
 def test_every_question_takes_a_length(command: Command, arguments: tuple[object, ...]) -> None:
@@ -99,8 +99,8 @@ def test_csv_and_markdown_to_a_file(command: Command) -> None:
     assert (outcome.out, outcome.err.strip()) == ("", "wrote a.csv")
     with Path("a.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert rows[0]["in flight"] == "1"
-    assert max(int(row["drafted"]) for row in rows) == 3
+    assert float(rows[0]["concurrency"]) == 1.0
+    assert max(int(row["draft_tokens"]) for row in rows) == 3
     assert command(*MTP, "--format", "markdown").out.startswith("| in flight | batch | TPOT plain ms |")
 
 
@@ -119,7 +119,7 @@ def test_csv_and_markdown_to_a_file(command: Command) -> None:
     ],
 )
 def test_every_proposer(command: Command, arguments: tuple[str, ...], words: str) -> None:
-    outcome = command(*arguments)
+    outcome = command(*arguments, "--why")
     assert outcome.code == 0
     assert words in outcome.out.replace("\n", " ").replace("  ", " ")
 
@@ -167,7 +167,7 @@ def test_price_and_recommend_with_speculation(command: Command) -> None:
     first = [json.loads(command(*promised, *more, "--format", "json").out) for more in ((), ("--eagle",))]
     costs = [record["choices"][0]["dollars_per_hour"] for record in first]
     assert costs[1] < costs[0]
-    assert "EAGLE head, acceptance 0.8" in command(*promised, "--eagle").out.replace("\n", " ")
+    assert "EAGLE head, acceptance 0.8" in " ".join(command(*promised, "--eagle").out.split())
 
 
 SMALL = ("speculate", "llama_3_8b", "h100_sxm")

@@ -35,7 +35,7 @@ def _first_rows(path: Path, rows: int, dataset: str = "collectives") -> Path:
 
 
 def test_the_table_of_collectives(command: Command) -> None:
-    outcome = command("validate", "collectives")
+    outcome = command("validate", "collectives", "--why")
     assert outcome.code == 0
     assert outcome.err == ""
     for words in (
@@ -123,7 +123,9 @@ def _mine(path: Path, dataset: str, rows: int) -> str:
 
 
 def test_servers_by_groups(command: Command, tmp_path: Path) -> None:
-    outcome = command("validate", _mine(tmp_path / "runs.csv", "inferencemax_aggregated", 12), "--by", "model,engine")
+    outcome = command(
+        "validate", _mine(tmp_path / "runs.csv", "inferencemax_aggregated", 12), "--by", "model,engine", "--why"
+    )
     assert (outcome.code, outcome.err) == (0, "")
     for words in (
         *("Measured servers under the profiles of their hardware: rows", "Errors by model", "Errors by engine"),
@@ -186,7 +188,7 @@ def test_results_of_a_load_generator(command: Command, tmp_path: Path) -> None:
     assert row["predicted_ttft_ms"] > 0
     table = command(*arguments).out
     assert "TPOT: the prediction is within" in table
-    assert "│ TPOT [ms]" in table
+    assert "  TPOT [ms]" in table
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])

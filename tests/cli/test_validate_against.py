@@ -123,7 +123,7 @@ def test_the_table_shows_the_verdict(command: Command, answer: Path) -> None:
 
 def test_a_closed_loop_is_held_to_its_point(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "front.json"
-    command("frontier", "llama_3_8b", "h100_sxm", "--serving", "--max-accelerators", "1", "-o", path)
+    command("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "-o", path)
     point = json.loads(path.read_text())["points"][0]
     result = tmp_path / "aiperf.json"
     tpot = {"avg": 1e3 * point["tpot_seconds"], "p50": 1e3 * point["tpot_seconds"], "unit": "ms"}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.explain import explain
-from inference_econ.answers.frontier import frontier
+from inference_econ.answers.frontier import decode_frontier
 from inference_econ.answers.offer import offer
 from inference_econ.engine import Operator, Pins, Plans, Setup, Space, evaluate
 from inference_econ.engine.operator_costs import operator_costs
@@ -114,7 +114,7 @@ def test_it_is_pinned() -> None:
         offer(setup, requests, Space(replace(pinned, dcp=degree))).service(0).slots for degree in (None, 8)
     )
     assert shared == pytest.approx(8 * alone, rel=0.2)
-    front = frontier(setup, Traffic(context=16_000), Space(replace(pinned, dcp=4)))
+    front = decode_frontier(setup, Traffic(context=16_000), Space(replace(pinned, dcp=4)))
     assert front.fastest().layout["dcp"] == 4
 
 
@@ -136,4 +136,4 @@ def test_degrees_that_contradict_each_other() -> None:
     with pytest.raises(InputError, match=r"dcp=3 contradicts tp=8: .*; nearest: 2 or 4"):
         Pins(tp=8, dcp=3).check_whole()
     with pytest.raises(InputError, match=r"2 ranks that share the tokens of a sequence need a tp .*, 16 at least"):
-        frontier(Setup.of("llama_3_70b", "h200_sxm"), Traffic(context=1000), Space(Pins(dcp=2, accelerators=8)))
+        decode_frontier(Setup.of("llama_3_70b", "h200_sxm"), Traffic(context=1000), Space(Pins(dcp=2, accelerators=8)))

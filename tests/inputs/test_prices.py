@@ -1,62 +1,133 @@
-"""Which of the prices of a file is meant."""
+"""Which of the prices of a file is meant, and what is known of it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import pytest
 
-from inference_econ.engine import Setup
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog, prices
+from inference_econ.inputs import HardwareSpec, catalog, prices
+
+
+def _chip(*listed: Mapping[str, object], machines: tuple[int, ...] = (1, 8)) -> HardwareSpec:
+    """An H100 with prices of its own."""
+    entries = [{"ref": "erdil2025", "where": "here", **entry} for entry in listed]
+    return catalog.hardware("h100_sxm").replace(prices=entries, rented_as=machines)
+
+
+def _entry(dollars: float, kind: str, date: str, **more: object) -> dict[str, object]:
+    return {"dollars_per_accelerator_hour": dollars, "kind": kind, "date": date, **more}
+
+
+FIRM = _entry(3.0, "on-demand", "2026-05")
+DEAR = _entry(9.0, "on-demand", "2026-09")
+INDEX = _entry(2.0, "index", "2026-04")
+SPOT = _entry(1.0, "spot", "2026-04")
+UNDATED = _entry(4.0, "on-demand", "undated")
+HEARSAY = _entry(5.0, "on-demand", "2026-05", verified=False)
+GUESS = _entry(0.5, "estimate", "2026-05")
 
 
 @pytest.mark.parametrize(
-    ("asked", "dollars"),
-    [(None, 2.95), (2, 2.0), ("on_demand", 2.95), ("on-demand", 2.95), ("index", 2.35), ("spot", 1.25)],
+    ("listed", "dollars"),
+    [
+        ((INDEX, FIRM), 3.0),  # on-demand first
+        ((FIRM, DEAR), 3.0),  # then the order of the file
+        ((UNDATED, INDEX), 2.0),  # what is verified and dated before what is not
+        ((HEARSAY, SPOT), 1.0),
+        ((GUESS, UNDATED), 4.0),
+        ((GUESS,), 0.5),
+    ],
 )
-def test_a_price_is_a_number_a_kind_or_the_first_of_the_file(asked: float | str | None, dollars: float) -> None:
-    assert prices.dollars(catalog.hardware("h100_sxm"), asked) == dollars
-    assert Setup.of("llama_3_8b", "h100_sxm", price=asked).price == dollars
+def test_the_best_price_is_dated_and_verified_and_what_anybody_can_have(
+    listed: tuple[Mapping[str, object], ...], dollars: float
+) -> None:
+    best = prices.best(_chip(*listed))
+    assert best is not None
+    assert best.dollars == dollars
+
+
+def test_a_file_without_prices_has_no_best_one() -> None:
+    assert prices.best(_chip()) is None
+    assert prices.of_kind(_chip(FIRM), "spot") is None
 
 
 @pytest.mark.parametrize(
-    ("chip", "asked", "message"),
+    ("listed", "doubt", "terms"),
+    [
+        (FIRM, "", "on-demand, 2026-05"),
+        (UNDATED, "undated", "on-demand, undated"),
+        (HEARSAY, "not verified", "on-demand, 2026-05, not verified"),
+        (GUESS, "an estimate", "estimate, 2026-05"),
+    ],
+)
+def test_what_can_be_doubted_is_said(listed: Mapping[str, object], doubt: str, terms: str) -> None:
+    (price,) = prices.listed(_chip(listed))
+    assert (price.doubt, price.terms) == (doubt, terms)
+    assert (prices.HourPrice(2.0).doubt, prices.HourPrice(2.0).terms) == ("", "given")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("on_demand", "on_demand"),
+        (" On-Demand", "on_demand"),
+        ("owned", "owned"),
+        ("23.60/node", "23.6/node"),
+        ("2.5 / GPU", "2.5/gpu"),
+    ],
+)
+def test_prices_in_words(text: str, meant: str) -> None:
+    assert prices.checked(text) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
     [
         (
-            "h100_sxm",
-            "reserved",
-            "80GB lists no price of the kind reserved; listed: on_demand, index, spot; or",
-        ),
-        ("tpu_v7", "spot", "lists no price of the kind spot; listed: none; or give USD per hour"),
-        (
-            "h100_sxm",
             "cheap",
-            "'cheap' is neither a number of USD per hour nor a kind of price: on_demand",
+            "'cheap' is no price: give USD per GPU-hour (2.50), USD per node-hour (23.60/node), or a kind: on_demand",
         ),
-        ("h100_sxm", "owned", "give the total of 'inference-econ hour-cost HARDWARE --purchase USD' as the price"),
+        ("", "'' is no price"),
+        ("/node", "'/node': '' is no positive number of USD; write for example 23.60/node"),
+        ("0/node", "'0' is no positive number"),
+        ("-3/node", "'-3' is no positive number"),
+        ("nan/gpu", "'nan' is no positive number of USD; write for example 23.60/gpu"),
+        ("inf/node", "'inf' is no positive number"),
+        ("20/rack", "'20/rack' is no price"),
+        ("20/8/node", "'20/8/node' is no price"),
     ],
 )
-def test_kinds_that_there_are_not(chip: str, asked: str, message: str) -> None:
+def test_texts_that_are_no_price(text: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
-        prices.dollars(catalog.hardware(chip), asked)
+        prices.checked(text)
+
+
+def test_a_price_of_a_node_is_that_of_its_accelerators() -> None:
+    assert prices.amount(_chip(FIRM), "24.0/node") == 3.0
+    assert prices.amount(_chip(FIRM), "24.0/gpu") == 24.0
+    with pytest.raises(InputError, match="does not say how many accelerators a node of it has; give USD per GPU-hour"):
+        prices.amount(_chip(FIRM, machines=()), "24.0/node")
 
 
 @pytest.mark.parametrize(
-    ("chips", "kind"),
+    ("first", "second", "kind"),
     [
-        (("h100_sxm", "a100_sxm_40"), "on_demand"),
-        (("a100_sxm_40", "h100_sxm"), "index"),
-        (("h100_sxm", "gaudi3"), None),
-        (("gaudi3", "h100_sxm"), None),
-        ((), None),
+        ((FIRM, INDEX), (INDEX, FIRM), "on_demand"),
+        ((FIRM, INDEX), (UNDATED, INDEX), "index"),  # without doubts
+        ((FIRM, SPOT), (UNDATED, INDEX), "on_demand"),  # with doubts, where there is no other
+        ((FIRM,), (INDEX,), None),
+        ((FIRM,), (), None),
     ],
 )
-def test_the_kind_that_all_files_list(chips: tuple[str, ...], kind: str | None) -> None:
-    assert prices.common_kind(catalog.hardware(chip) for chip in chips) == kind
+def test_the_kind_that_all_files_list(
+    first: tuple[Mapping[str, object], ...], second: tuple[Mapping[str, object], ...], kind: str | None
+) -> None:
+    assert prices.common_kind([_chip(*first), _chip(*second)]) == kind
+    assert prices.common_kind([_chip(*second), _chip(*first)]) == kind
 
 
-def test_the_label_of_a_price_says_what_is_known_of_it() -> None:
-    label = Setup.of("llama_3_8b", "h100_sxm").price_label
-    assert label == "$2.95 per GPU-hour, on-demand, 2026-05"
-    assert Setup.of("llama_3_8b", "h100_sxm", price=2.0).price_label == "$2 per GPU-hour"
+def test_nothing_has_no_kind_in_common() -> None:
+    assert prices.common_kind([]) is None

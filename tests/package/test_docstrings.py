@@ -14,7 +14,7 @@ import pytest
 from inference_econ import formulas
 
 UNITS = {
-    *("1", "s", "1/s", "B", "B/s", "s/B", "FLOP", "FLOP/s", "tokens", "tokens/s"),
+    *("1", "s", "1/s", "B", "B/s", "s/B", "FLOP", "FLOP/s", "FLOP/B", "tokens", "tokens/s"),
     *("USD", "USD/h", "USD/s", "USD per 1e6 tokens", "USD per kWh", "tokens/h", "W", "J", "years"),
 }
 #: What has no unit: choices, switches, and what is made of values with units of their own.

@@ -26,7 +26,7 @@ source: ie.Source = ie.Source(ref="user", where="here", kind="assumed")
 assumed: ie.Assumptions = ie.assumptions("deployable")
 space: ie.Space = ie.Space(ie.Pins(tp=1), max_accelerators=2)
 traffic: ie.Traffic = ie.Traffic(isl=100, osl=10)
-front: ie.Frontier = ie.frontier(
+front: ie.Frontier = ie.decode_frontier(
     setup,
     traffic,
     space,
@@ -34,6 +34,10 @@ front: ie.Frontier = ie.frontier(
     sampling=ie.Sampling(10, 1.0),
 )
 point: ie.Point = front.fastest()
+promised: ie.Targets = ie.Targets(tpot_seconds=0.1, percentile="mean")
+served: ie.ServiceFrontier = ie.frontier(setup, traffic, space, promises=promised)
+waits: float = served.cheapest(tokens_per_second=50).ttft_seconds
+best: ie.ServicePoint = served.preferred(exponent=3)
 step: ie.Explanation = ie.explain(setup, ie.Pins(tp=1), context=10.0)
 verdict: ie.Assessment = ie.assess(setup, traffic, ie.Observation(50.0, 1, batch=8.0))
 seconds: float = float(ie.best_step_seconds(setup, 1, 1))
@@ -45,7 +49,7 @@ cheapest: int = ie.recommend([layouts], 1.0, targets)[0].accelerators
 carried: float = ie.most_traffic([layouts], ie.Means(8), targets)[0].load.requests_per_second
 scenario: ie.Scenario = ie.scenario("paper/table_1")
 result: ie.Result = ie.run(scenario)
-result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_accelerators=1)
+result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_instance_gpus=1)
 names: tuple[str, ...] = ie.names("models")
 written: object = ie.reproduce(Path("figures"))
 errors: tuple[type[ie.InferenceEconError], ...] = (ie.InputError, ie.NothingFitsError, ie.SpecError)

@@ -11,7 +11,8 @@ import inference_econ as ie
 from inference_econ.engine import Instances, Setup
 from inference_econ.inputs import LEVELS, Calibration, ErrorSpread, Range, catalog
 from inference_econ.report import caveats
-from inference_econ.report.assess import assessment_record, findings
+from inference_econ.report.assess import assessment_record
+from inference_econ.report.assess_findings import findings
 from tests import asking
 
 #: Nine in ten within a factor of two, eight in ten from 0.8 to 1.25.
@@ -58,6 +59,48 @@ def test_where_measured_values_lie() -> None:
         "model), of TTFTs from -36 % to "
         "+56 % (30 rows): made up."
     ]
+
+
+def test_few_rows_have_those_of_their_base_beside_them() -> None:
+    known = fitted()
+    assert known.calibration is not None
+    spread = ErrorSpread(rows=239, own=7, quantiles=QUANTILES)
+    calibration = known.calibration.model_copy(update={"errors": {"model": {"tpot": spread}}})
+    few = Instances(setup(known.model_copy(update={"calibration": calibration})))
+    assert "(7 rows, interval of the 239 of its base, by fits without their model)" in caveats.remarks([few])[0]
+    record = caveats.calibration_record(few)
+    assert record is not None
+    errors = record["measured_over_predicted"]["tpot"]  # type: ignore[index]
+    assert (errors["rows"], errors["rows_of_base"]) == (7, 239)
+    own = caveats.calibration_record(Instances(setup()))
+    assert own is not None
+    assert own["measured_over_predicted"]["tpot"]["rows_of_base"] is None  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("parallel", "layouts", "said"),
+    [
+        (None, ["tp4pp2", "tp1dp8ep8"], ""),
+        ({"pp": ("Llama 3.1 8B",)}, ["tp4pp2"], ""),
+        ({}, ["tp4pp2"], "among the rows, no measured instance had pipeline stages"),
+        ({}, ["tp4", "tp2dp4"], "among the rows, no measured instance had groups of attention ranks (dp)"),
+        (
+            {"ep": ("DeepSeek-V3", "gpt-oss 120b")},
+            ["tp8ep8"],
+            "among the rows, no measured instance of Llama 3.1 8B had expert-parallel ranks (ep) "
+            "(measured: DeepSeek-V3, gpt-oss 120b)",
+        ),
+    ],
+)
+def test_ways_of_cutting_a_model_up_that_nobody_measured(
+    parallel: dict[str, tuple[str, ...]] | None, layouts: list[str], said: str
+) -> None:
+    known = fitted()
+    assert known.calibration is not None
+    calibration = known.calibration.model_copy(update={"parallel": parallel})
+    asked = Instances(setup(known.model_copy(update={"calibration": calibration})), layouts=layouts)
+    text = f"Unlike what made up was fitted to, so that errors may be larger: {said}."
+    assert caveats.extrapolations(asked) == ([text] if said else [])
 
 
 def test_nobody_knows() -> None:

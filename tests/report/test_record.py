@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inference_econ.inputs import Requests
-from inference_econ.report.record import HEAD, facts
+from inference_econ.report.record import HEAD, facts, price_record
 from tests import asking
 
 
@@ -14,6 +14,7 @@ def test_facts_come_in_the_order_asked_for() -> None:
         "model": "gpt-oss 20b",
         "hardware": "NVIDIA H100 SXM5 80GB",
         "assumptions": "ideal",
+        "price": price_record(setup),
     }
     formats = facts(setup, "math_unit", "weights", "expert_weights", "activations", "kv", "context")
     assert list(formats) == ["math_unit", "weights", "expert_weights", "activations", "kv", "context"]

@@ -184,7 +184,10 @@ def test_layouts_that_only_the_list_has_widen_its_intervals() -> None:
     known = hopper.calibration.model_copy(update={"layouts": tuple(sorted(shown)), "errors": errors})
     fitted = replace(front, setup=replace(front.setup, assumptions=hopper.model_copy(update={"calibration": known})))
     low, high = "tokens_per_second_per_user_low", "tokens_per_second_per_user_high"
-    points, plans = frontier.frontier_frame(fitted), frontier.frontier_frame(fitted, listed)
+    points, plans = (
+        frontier.frontier_frame(fitted),
+        frontier.frontier_frame(fitted, replace(listed, setup=fitted.setup)),
+    )
     assert (points[high] / points[low]).max() < 1.2
     assert (plans[high] / plans[low]).min() > 10.0
 

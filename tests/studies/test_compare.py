@@ -15,11 +15,12 @@ from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import Settings, catalog
 from inference_econ.report import compare, figures, scenario_figure
 from inference_econ.report.page import csv_text, json_text
+from inference_econ.report.service import milliseconds
 from inference_econ.report.table import dollars, layout_label
 from inference_econ.studies.scenario import run
 from tests import asking
 
-SMALL: dict[str, Any] = {"max_accelerators": 2, "weights": "fp8"}
+SMALL: dict[str, Any] = {"max_instance_gpus": 2, "weights": "fp8"}
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,7 @@ def test_a_series_is_the_frontier_of_its_settings() -> None:
         isl=100,
         osl=50,
         changes=("assumptions.host.launch=0 us",),
+        decode_only=True,
         **SMALL,
     )
     for curve, chip in zip(result.curves, ("h100_sxm", "h200_sxm"), strict=True):
@@ -89,6 +91,7 @@ def test_further_series_take_what_is_common() -> None:
             "fast HBM": Settings(changes=("hardware.hbm_bytes_per_second=6.7 TB/s",)),
             "pinned": Settings(tp=2, batch=100, price=1.0),
         },
+        decode_only=True,
         **SMALL,
     )
     base, fast, pinned = result.curves
@@ -103,13 +106,13 @@ def test_further_series_take_what_is_common() -> None:
 
 
 def test_a_series_that_fits_nowhere_is_reported() -> None:
-    result = ie.compare("llama_3_70b", ["l4", "h100_sxm"], price=1.0, max_accelerators=4)
+    result = ie.compare("llama_3_70b", ["l4", "h100_sxm"], price=1.0, max_instance_gpus=4)
     assert [curve.label for curve in result.curves] == ["h100_sxm"]
-    assert result.missing["l4"].startswith("nothing fits: Llama 3.1 70B (bf16)")
+    assert result.missing["l4"].startswith("nothing fits: the weights of Llama 3.1 70B (bf16)")
     table = compare.comparison_table(result, [20.0, 50.0])
     assert [row[0] for row in table.rows] == ["l4", "h100_sxm"]
     assert "nothing fits" in table.rows[0]
-    assert f"l4: {result.missing['l4']}" in table.notes
+    assert f"l4: {result.missing['l4']}" in table.every_note
     record = json.loads(json_text(compare.comparison_record(result, [20.0])))
     assert [one["label"] for one in record["series"]] == ["l4", "h100_sxm"]
     assert record["series"][0] == {"label": "l4", "points": [], "reason": result.missing["l4"]}
@@ -118,13 +121,13 @@ def test_a_series_that_fits_nowhere_is_reported() -> None:
     assert rows[-1]["reason"] == result.missing["l4"]
     assert {row["reason"] for row in rows[:-1]} == {""}
     # A scenario that is run as such stops where it did.
-    with pytest.raises(NothingFitsError, match=r"nothing fits: Llama 3\.1 70B"):
+    with pytest.raises(NothingFitsError, match=r"nothing fits: the weights of Llama 3\.1 70B"):
         run(result.scenario)
 
 
 def test_nothing_at_all_fits() -> None:
     with pytest.raises(NothingFitsError, match=r"(?s)^l4: nothing fits: .*\nrtx_4090: nothing fits: "):
-        ie.compare("llama_3_405b", ["l4", "rtx_4090"], price=1.0, max_accelerators=2)
+        ie.compare("llama_3_405b", ["l4", "rtx_4090"], price=1.0, max_instance_gpus=2)
 
 
 def test_the_table_has_costs_at_common_speeds_and_the_best_point() -> None:
@@ -149,12 +152,34 @@ def test_the_table_has_costs_at_common_speeds_and_the_best_point() -> None:
                 assert text == dollars(cost)
         assert row[len(speeds) + 1] == "-"  # nobody is that fast
         best = curve.frontier.preferred()
-        assert row[-3:] == (layout_label(best.layout), "all", f"{best.batch:g}")
+        assert isinstance(best, ie.ServicePoint)
+        assert row[-4:-2] == (layout_label(best.layout), "all")
+        assert row[-2:] == (f"{best.concurrency:.1f}", milliseconds(best.ttft_seconds))
 
 
 def test_a_single_point_has_a_speed_to_show() -> None:
-    result = ie.compare("llama_3_8b", "h100_sxm", tp=1, dp=1, pp=1, batch=7)
+    result = ie.compare("llama_3_8b", "h100_sxm", tp=1, dp=1, pp=1, batch=7, decode_only=True)
     assert compare.common_speeds(result.curves) == [float(result.curves[0].tokens_per_second[0])]
+
+
+def test_decode_steps_have_a_batch_and_no_wait() -> None:
+    result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], decode_only=True, **SMALL)
+    table = compare.comparison_table(result, [50.0])
+    assert table.title.startswith("Decode steps alone, no prefill: Llama 3.1 8B on NVIDIA H100 SXM5 80GB")
+    assert table.columns[-2:] == ("engine", "batch")
+    assert "prefill is not in it" in table.why[0]
+    (best, _) = (curve.frontier.preferred() for curve in result.curves if curve.frontier is not None)
+    assert table.rows[0][-1] == f"{best.batch:g}"
+
+
+def test_promises_of_a_comparison() -> None:
+    chips = ["h100_sxm", "l4"]
+    result = ie.compare("llama_3_8b", chips, price=1.0, tpot=0.01, **SMALL)
+    assert [curve.label for curve in result.curves] == ["h100_sxm"]
+    assert result.missing["l4"].startswith("nothing keeps a mean TPOT of 10 ms")
+    table = compare.comparison_table(result, [120.0])
+    assert "; mean TPOT <= 10 ms" in table.title
+    assert any(note.startswith("l4: nothing keeps a mean TPOT of 10 ms") for note in table.notes)
 
 
 def test_the_record_has_the_points_of_every_series() -> None:
@@ -162,9 +187,12 @@ def test_the_record_has_the_points_of_every_series() -> None:
     record = json.loads(json_text(compare.comparison_record(result, [50.0])))
     for one, curve in zip(record["series"], result.curves, strict=True):
         assert [point["tokens_per_second_per_user"] for point in one["points"]] == curve.tokens_per_second.tolist()
-        assert one["costs"] == [{"tokens_per_second_per_user": 50.0, "dollars": compare.cost_at(curve, 50.0)}]
+        (cost,) = one["costs"]
+        assert (cost["tokens_per_second_per_user"], cost["dollars"]) == (50.0, compare.cost_at(curve, 50.0))
+        assert cost["dollars_low"] < cost["dollars"] < cost["dollars_high"]
         assert one["preferred"] in one["points"]
-    assert record["title"] == "llama_3_8b, fp8"
+    assert record["title"].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per")
+    assert record["title"].endswith("weights fp8, activations bf16, KV bf16; 2000 input tokens, 500 output tokens")
     assert all(source["ref"] for source in record["sources"])
 
 
@@ -195,7 +223,7 @@ def test_users_files_are_labelled_by_their_name(tmp_path: Path) -> None:
         ({"hardware": "h100_sx"}, InputError, "unknown hardware 'h100_sx'; did you mean h100_sxm"),
         ({"weights": "fp7"}, SpecError, "comparison: ask.common.weights: got 'fp7'; allowed: 'fp32'"),
         ({"batches": 3}, SpecError, "unknown key 'ask.common.batches'; did you mean 'batch'"),
-        ({"tp": 3, "max_accelerators": 4}, InputError, "cannot be laid out with tp=3: 32 query heads"),
+        ({"tp": 3, "max_instance_gpus": 4}, InputError, "cannot be laid out with tp=3: 32 query heads"),
         (
             {"series": {"llama_3_8b on h100_sxm": Settings(tp=2)}},
             SpecError,

@@ -48,6 +48,7 @@ def _check(ours: Curve | Frontier, rows: Sequence[dict[str, str]]) -> None:
     }
     front = ours if isinstance(ours, Frontier) else ours.frontier
     if front is not None:
+        assert isinstance(front, Frontier)
         columns["mfu"] = front.mfu
     else:
         assert "mfu" not in rows[0]

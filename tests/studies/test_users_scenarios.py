@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.engine import Instances, Speculation
 from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
-from inference_econ.inputs import FrontierAsk, Settings, Traffic, catalog
+from inference_econ.inputs import FrontierAsk, Requests, Settings, Traffic, catalog
 from inference_econ.report import caveats, scenario_figure
 from inference_econ.report.page import csv_text
 from inference_econ.report.scenario import result_frame, result_record, scenario_table, scenario_tables
@@ -23,7 +24,7 @@ SCENARIO = """\
 name: Mine
 ask:
   kind: frontier
-  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, max_accelerators: 4}
+  common: {model: llama_3_8b, hardware: h100_sxm, decode_only: true, isl: 100, osl: 20, max_instance_gpus: 4}
   series:
     - {label: 16 bits}
     - {label: 8 bits, settings: {weights: fp8}}
@@ -90,9 +91,11 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     assert table.columns == ("series", "speed", "MFU")
     assert len(table.rows) == 2
     assert table.notes[0] == (
-        "NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour, on-demand, 2026-05. Assumptions: profiles/hopper."
+        "Decode steps alone, no prefill: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour ($23.6 per node "
+        "of 8), on-demand, 2026-05; formats as in each series; context 110."
     )
-    assert any("of measured TPOTs lie" in note for note in table.notes)
+    assert table.why[0] == "Assumptions: profiles/hopper."
+    assert any("of measured TPOTs lie" in note for note in table.every_note)
     # Of all points: intervals are no narrower than those of what the points have in common.
     (points,) = wide.frontier.subjects()
     spread = caveats.ends(points, caveats.STEP)["milliseconds"]
@@ -111,12 +114,86 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     assert "tokens_per_second_per_user_low" in csv_text(result_frame(drawn)).splitlines()[0]
 
 
+SERVICES = SCENARIO.replace("decode_only: true, ", "").replace("mfu, title: MFU", "concurrency, title: flight")
+
+
+def test_services_are_what_a_scenario_counts(write: Write) -> None:
+    result = run(write(SERVICES))
+    requests = Requests.build({"isl": 100, "osl": 20}, origin="test")
+    layouts = asking.offer("llama_3_8b", "h100_sxm", requests, max_accelerators=4, weights="fp8")
+    narrow = result.curves[1]
+    assert narrow.dollars.tolist() == service_frontier(layouts).dollars.tolist()
+    table = scenario_table(result)
+    assert table.columns == ("series", "speed", "flight")
+    assert table.notes[0].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95")
+    assert table.notes[0].endswith("formats as in each series; 100 input tokens, 20 output tokens.")
+    shown: Any = result_record(run(write(SERVICES.replace("sources:", "figure: {title: Mine}\nsources:"))))
+    line = shown["curves"][0]
+    assert len(line["ttft_seconds_low"]) == len(line["concurrency"]) == len(line["dollars_per_million_output_tokens"])
+    steps = run(write(SCENARIO)).curves[1]
+    speed = float(narrow.tokens_per_second[len(narrow.dollars) // 2])
+    assert narrow.frontier is not None and steps.frontier is not None
+    whole, alone = (front.cheapest(speed) for front in (narrow.frontier, steps.frontier))
+    assert whole.dollars_per_million_output_tokens > 1.2 * alone.dollars_per_million_output_tokens
+
+
+def test_promises_and_caches_of_a_scenario(write: Write) -> None:
+    asked = "max_instance_gpus: 4, ttft: 60 ms, tpot: 8 ms, cached: 50, slots: 9}"
+    text = _edited(SERVICES, ("max_instance_gpus: 4}", asked))
+    front = run(write(text)).curves[0].frontier
+    assert isinstance(front, ServiceFrontier)
+    assert front.ttft_seconds.max() <= 0.06
+    assert front.tpot_seconds.max() <= 0.008
+    assert front.concurrency.max() <= 9.0 * (1 + 1e-6)
+    assert front.requests.cached == 50
+    assert "mean TTFT <= 60 ms and TPOT <= 8 ms" in scenario_table(run(write(text))).notes[0]
+    none = _edited(SERVICES, ("max_instance_gpus: 4}", "max_instance_gpus: 4, tpot: 0.1 ms}"))
+    with pytest.raises(NothingFitsError, match=r"nothing keeps a mean TPOT of 0.1 ms, .*; relax the promise"):
+        run(write(none))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        *(
+            (
+                "max_instance_gpus: 4}",
+                f"max_instance_gpus: 4, {name}: {value}}}",
+                f"{name} is said of decode steps alone",
+            )
+            for name, value in (("batch", 8), ("max_tokens_per_second", 5), ("sampling", "{points: 9, decades: 1}"))
+        ),
+        ("isl: 100, osl: 20", "context: 100", "context is said of decode steps alone, .*; add decode_only: true"),
+        ("{weights: fp8}", "{decode_only: true}", "some series count decode steps alone, others services"),
+        ("{weights: fp8}", "{grid: paper}", "some series count decode steps alone, others services"),
+        ("key: concurrency", "key: mfu", "the column 'mfu' is one of decode steps, .*; add decode_only: true"),
+        *(
+            ("max_instance_gpus: 4}", f"decode_only: true, {name}: 1}}", f"{name} is said of services, and decode_only")
+            for name in ("ttft", "tpot", "cached", "shared_prefix", "slots")
+        ),
+        ("max_instance_gpus: 4}", "grid: paper, ttft: 1 s}", "ttft is said of services, and the study's grid counts"),
+        ("max_instance_gpus: 4}", "grid: paper, decode_only: false}", "grid: paper is that of the published study, of"),
+    ],
+)
+def test_settings_that_mean_nothing_for_what_is_counted(write: Write, old: str, new: str, message: str) -> None:
+    text = _edited(SERVICES, (old, new))
+    if "decode" in new or "paper" in new:
+        text = text.replace("key: concurrency", "key: batch")
+    with pytest.raises(InputError, match=message):
+        run(write(text))
+
+
+def test_a_column_of_services_is_none_of_decode_steps(write: Write) -> None:
+    with pytest.raises(InputError, match=r"the column 'concurrency' is one of services, .*; leave it out"):
+        run(write(_edited(SCENARIO, ("key: mfu", "key: concurrency"))))
+
+
 def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
-    text = _edited(SCENARIO, ("max_accelerators: 4}", "grid: paper}")).replace(
+    text = _edited(SCENARIO, ("max_instance_gpus: 4}", "grid: paper}")).replace(
         "sources:", "figure: {title: A}\nsources:"
     )
     result = run(write(text))
-    assert scenario_table(result).notes == ()
+    assert scenario_table(result).every_note == ()
     assert "low" not in csv_text(result_frame(result)).splitlines()[0]
     assert "low" not in str(result_record(result)["curves"])
 
@@ -124,7 +201,7 @@ def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
 def test_series_may_speculate_in_every_way(write: Write) -> None:
     text = _edited(
         SCENARIO,
-        ("max_accelerators: 4}", "max_accelerators: 4, eagle: true, acceptance: [0.9, 0.7], draft_weights: fp8}"),
+        ("max_instance_gpus: 4}", "max_instance_gpus: 4, eagle: true, acceptance: [0.9, 0.7], draft_weights: fp8}"),
         ("{label: 8 bits, settings: {weights: fp8}}", "{label: n-grams, settings: {ngram: true, draft_weights: null}}"),
     )
     fronts = [curve.frontier for curve in run(write(text)).curves]
@@ -247,6 +324,7 @@ def test_progress_names_the_series(write: Write) -> None:
         ([("weights: fp8", "weights: fp7")], "mine.yaml:7: ask.series.1.settings.weights: got 'fp7'; allowed: 'fp32'"),
         ([("weights: fp8", "weight: fp8")], "unknown key 'ask.series.1.settings.weight'; did you mean 'weights'"),
         ([("weights: fp8", "price: 0")], "mine.yaml:7: ask.series.1.settings.price must be > 0, got 0"),
+        ([("weights: fp8", "price: cheap")], "mine.yaml:7: ask.series.1.settings.price: 'cheap' is no price: give USD"),
         ([("weights: fp8", "price: 2 USD")], "'2 USD' has the dimension .*, but USD/h .* is needed"),
         ([("weights: fp8", "acceptance: 1.5")], "ask.series.1.settings.acceptance must be <= 1, got 1.5"),
         ([("weights: fp8", "acceptance: [1, -1]")], "ask.series.1.settings.acceptance.1 must be >= 0, got -1"),
@@ -353,7 +431,7 @@ def test_a_toy_frontier(write: Write) -> None:
         (
             [("sources:", "table: {point: fastest, columns: [{key: mfu, title: MFU}]}\nsources:")],
             SpecError,
-            "the toy model knows no MFU; leave the column 'mfu' out",
+            "the toy model knows no mfu; leave the column 'mfu' out",
         ),
         (
             [("toy_frontier", "toy_optimum"), ("hop: 1 us", "hop: 0 us")],
@@ -434,7 +512,8 @@ ASSESS = """\
 name: Mine
 ask:
   kind: assess
-  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, accelerators: 1, assumptions: deployable}
+  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, assumptions: deployable}
+  gpus: 1
   tokens_per_second: 50
   batch: 8
 sources:
@@ -462,7 +541,7 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     assert record["assessment"]["measured"]["batch"] == 8  # type: ignore[index]
     assert "curves" not in record
     assert csv_text(result_frame(result)).splitlines()[1].startswith("measured,")
-    assert scenario_figure.draw(result).axes[0].get_title() == "Mine"
+    assert [text.get_text() for text in scenario_figure.draw(result).texts] == ["Mine"]
 
 
 @pytest.mark.parametrize(
@@ -470,8 +549,9 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     [
         ("  batch: 8\n", "", "give one of utilization, batch and throughput; given: none"),
         ("  batch: 8\n", "  batch: 8\n  throughput: 9\n", "given: batch, throughput"),
-        ("accelerators: 1", "accelerators: 1.5", "give the accelerators of the server, a whole number"),
-        (", accelerators: 1", "", "give the accelerators of the server, a whole number"),
+        ("gpus: 1", "gpus: 1.5", "gpus"),
+        ("  gpus: 1\n", "", "ask.gpus is missing"),
+        ("osl: 20", "osl: 20, accelerators: 1", "unknown key 'ask.common.accelerators'; it is now 'instance_gpus'"),
         ("isl: 100", "grid: whole, isl: 100", "common: grid cannot be said of a measured server"),
         ("tokens_per_second: 50", "tokens_per_second: 0", "tokens_per_second"),
     ],

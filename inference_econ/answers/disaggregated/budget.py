@@ -53,7 +53,7 @@ def largest(pools: Pools, means: Means, terms: Terms) -> Fleet:
     number is where the two meet.
     """
     bounds = _bounds(pools, means, terms)
-    search, best = _Budget(pools, means, terms), None
+    search, best = _Budget(pools, means, terms.predicted(pools)), None
     for index in np.argsort(-bounds, axis=None, kind="stable"):
         reader, writer = (int(place) for place in np.unravel_index(index, bounds.shape))
         if bounds[reader, writer] <= (0.0 if best is None else best.load.requests_per_second):
@@ -101,7 +101,8 @@ def _bounds(pools: Pools, means: Means, terms: Terms) -> Array:
     NothingFitsError
         If no two instances that keep the promises fit.
     """
-    busy, working = per_request(pools, terms.targets)
+    planned = terms.predicted(pools)
+    busy, working = per_request(pools, planned.targets)
     size_p, size_d = _sizes(pools.prefill, means)[:, None], _sizes(pools.decode, means)[None, :]
     given = float(means.accelerators or means.dollars_per_hour or 0.0) * (1.0 + 1e-9)
     kept = np.isfinite(busy) & np.isfinite(working)
@@ -117,7 +118,7 @@ def _bounds(pools: Pools, means: Means, terms: Terms) -> Array:
     # Chips in the shares in which both pools are busy all the time, and at least one instance of each.
     rates = given / (busy * size_p + working * size_d)
     rates = np.minimum(rates, np.minimum((given - size_d) / size_p / busy, (given - size_p) / size_d / working))
-    return np.where(kept & (size_p + size_d <= given), terms.fullest * rates, 0.0)
+    return np.where(kept & (size_p + size_d <= given), planned.fullest * rates, 0.0)
 
 
 class _Budget:

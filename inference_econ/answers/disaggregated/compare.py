@@ -50,10 +50,10 @@ class Comparison:
         pools, apart = self.pools, self.disaggregated
         shown, several = [], len(pools.aggregated) > 1
         for pool, front in zip(pools.aggregated, self.aggregated, strict=True):
-            sizes, batches = pool.accelerators[front.layout].tolist(), front.batch.tolist()
+            layouts, batches = front.layout.tolist(), front.batch.tolist()
             if pool is pools.decode:
-                sizes, batches = sizes + pool.accelerators[apart.layout].tolist(), batches + apart.batch.tolist()
-            shown.append(pool.instances(sizes, batches, pool.setup.hardware.name if several else ""))
+                layouts, batches = layouts + apart.layout.tolist(), batches + apart.batch.tolist()
+            shown.append(pool.instances(layouts, batches, pool.setup.hardware.name if several else ""))
         return tuple(shown)
 
     def aggregated_dollars(self, tokens_per_second: npt.ArrayLike) -> Array:
@@ -142,7 +142,8 @@ def compare(pools: Pools, terms: Terms | None = None) -> Comparison:
     instances it has, and whole numbers of them seldom match.
     """
     terms = Terms() if terms is None else terms
-    apart = disaggregated(pools, terms)
-    if not len(apart) or apart.seconds[0] > terms.targets.tpot_seconds:
+    kept = terms.predicted(pools)
+    apart = disaggregated(pools, kept)
+    if not len(apart) or apart.seconds[0] > kept.targets.tpot_seconds:
         raise NothingFitsError(unreachable(pools, terms))
-    return Comparison(pools, terms, apart, tuple(aggregated(pool, terms) for pool in pools.aggregated))
+    return Comparison(pools, terms, apart, tuple(aggregated(pool, kept) for pool in pools.aggregated))

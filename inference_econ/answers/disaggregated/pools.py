@@ -17,6 +17,7 @@ from inference_econ.engine import (
     Setup,
     Space,
     kv_bytes_per_sequence,
+    layout_keys,
     prompts_of_a_step,
     prompts_together,
     shared_steps,
@@ -114,12 +115,18 @@ class Pool:
         """Batches, shape (n, k + 1) [1]."""
         return self.states.batch
 
-    def instances(
-        self, accelerators: Sequence[float] = (), batches: Sequence[float] = (), label: str = ""
-    ) -> Instances:
-        """Some instances of the pool, by their sizes [1] and the requests that each serves at a time [1]."""
-        requests = self.services.requests
-        return Instances(self.setup, accelerators, batches, requests.isl.mean, requests.osl.mean, label=label)
+    def instances(self, shown: Sequence[int] = (), batches: Sequence[float] = (), label: str = "") -> Instances:
+        """Some instances of the pool, by the positions of their layouts and the requests that each serves [1]."""
+        requests, sizes = self.services.requests, self.accelerators[list(shown)].tolist()
+        layouts = [self.layouts[index] for index in shown]
+        return Instances(
+            self.setup, sizes, batches, requests.isl.mean, requests.osl.mean, label=label, layouts=layouts
+        )  # fmt: skip
+
+    @cached_property
+    def layouts(self) -> list[str]:
+        """Every layout by name, see :func:`inference_econ.engine.layout_key`."""
+        return layout_keys(self.services.plans, self.setup.assumptions.layout)
 
     @property
     def step_seconds(self) -> Array:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+import numpy as np
+
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.recommend import FILLED, FULLEST, Targets
+from inference_econ.answers.margins import Margins, margins
+from inference_econ.answers.promises import FULLEST, Targets
+from inference_econ.answers.recommend import FILLED
 from inference_econ.errors import InputError
 
 #: Of either kind in the smallest group that is deployed together, so that ratios go from 1:16 to 16:1 [1]. Fleets of
@@ -143,20 +147,37 @@ class Terms:
         """Of TTFT and TPOT."""
         return self.targets.percentile
 
+    def predicted(self, pools: Pools) -> Terms:
+        """What predictions of any layouts of two pools must keep, so that measured ones keep these with confidence."""
+        if self.targets.confidence is None:
+            return self
+        by = self.margins(pools)
+        return replace(self, targets=self.targets.less(by), fullest=self.fullest / float(by.throughput.max()))
+
+    def margins(self, pools: Pools) -> Margins:
+        """What promises are divided by before predictions for any layouts of two pools are held against them [1]."""
+        confidence, promised = self.targets.confidence, set(self.targets.given)
+        if confidence is None:
+            return self.targets.margins(pools.decode.services)
+        reading = margins(pools.prefill.services, confidence, promised & {"ttft"})
+        decoding = margins(pools.decode.services, confidence, promised & {"tpot"})
+        ones = np.ones_like(decoding.tpot)
+        return Margins(reading.ttft, decoding.tpot, ones, np.append(reading.throughput, decoding.throughput))
+
 
 def unreachable(pools: Pools, terms: Terms) -> str:
     """What no pair of layouts keeps, the best that can be reached, and how far that is from what was promised."""
-    targets = terms.targets
+    targets, by = terms.targets, terms.margins(pools)
     promised = {
-        "TTFT": (targets.ttft_seconds, float(pools.first_token_seconds.min())),
-        "TPOT": (targets.tpot_seconds, float(pools.decode.step_seconds.min())),
+        "TTFT": (targets.ttft_seconds, float(by.ttft.max() * pools.first_token_seconds.min())),
+        "TPOT": (targets.tpot_seconds, float(by.tpot.max() * pools.decode.step_seconds.min())),
     }
     said = " and ".join(f"{name} {1e3 * limit:g} ms" for name, (limit, _) in promised.items() if limit < math.inf)
     reached = ", ".join(
         f"{name} {1e3 * best:.4g} ms{_missed(best / limit)}" for name, (limit, best) in promised.items()
     )
     return (
-        f"no pair of layouts keeps {said or 'the promises'} ({targets.percentile}). Best reachable with a single "
+        f"no pair of layouts keeps {said or 'the promises'} ({targets.label}). Best reachable with a single "
         f"request: {reached}; that is without queues, here at most {100 * terms.fullest:g} % busy, with {terms.ratios} "
         "prefill to decode instances"
     )

@@ -63,12 +63,15 @@ class Deployment:
         What was predicted under that load.
     generator : str
         Which load generator offers it.
+    pick : str
+        How it was chosen, in words.
     """
 
     instances: Sequence[Instance]
     load: OfferedLoad
     expected: Sequence[Expected]
     generator: Generator = "vllm"
+    pick: str = ""
 
     @property
     def engine(self) -> Engine:

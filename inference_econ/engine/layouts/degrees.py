@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy.typing as npt
 
 from inference_econ.engine.layouts.plans import Plans, attention_groups
 from inference_econ.inputs import LayoutAssumptions
+
+#: A degree in a :func:`layout_key`.
+_DEGREE = re.compile(r"(tp|dp|pp|ep)(\d[\d.]*)")
 
 
 def layout_columns(
@@ -38,15 +42,28 @@ def layout_columns(
     return {**{name: values.tolist() for name, values in columns.items()}, "stage": stage.tolist(), "cut": cut.tolist()}
 
 
-def layout_key(tp: float, dp: float, pp: float) -> str:
-    """How a calibration names a layout: attention ranks, groups of them with sequences of their own, and stages.
+def layout_key(tp: float, dp: float, pp: float, ep: float = 1.0) -> str:
+    """How a layout is named: attention ranks, groups of them with sequences of their own, stages, expert ranks.
 
     Examples
     --------
-    >>> layout_key(2, 4, 1), layout_key(1, 1, 1)
-    ('tp2dp4', 'tp1')
+    >>> layout_key(2, 4, 1), layout_key(1, 1, 1), layout_key(8, 1, 1, 8)
+    ('tp2dp4', 'tp1', 'tp8ep8')
     """
-    return f"tp{tp:g}" + "".join(f"{name}{degree:g}" for name, degree in (("dp", dp), ("pp", pp)) if degree != 1)
+    further = (("dp", dp), ("pp", pp), ("ep", ep))
+    return f"tp{tp:g}" + "".join(f"{name}{degree:g}" for name, degree in further if degree != 1)
+
+
+def key_degrees(key: str) -> dict[str, float]:
+    """The degrees of a :func:`layout_key`; those that it does not name are 1.
+
+    Examples
+    --------
+    >>> key_degrees("tp2dp4")
+    {'tp': 2.0, 'dp': 4.0, 'pp': 1.0, 'ep': 1.0}
+    """
+    named = {name: float(degree) for name, degree in _DEGREE.findall(key)}
+    return {name: named.get(name, 1.0) for name in ("tp", "dp", "pp", "ep")}
 
 
 def recorded_key(layout: Mapping[str, float | str]) -> str:
@@ -57,11 +74,12 @@ def recorded_key(layout: Mapping[str, float | str]) -> str:
     >>> recorded_key({"tp": 2.0, "dp": 4.0, "pp": 1.0, "cut": "1d"})
     'tp2dp4'
     """
-    return layout_key(*(float(layout[name]) for name in ("tp", "dp", "pp")))
+    return layout_key(*(float(layout.get(name, 1.0)) for name in ("tp", "dp", "pp", "ep")))
 
 
 def layout_keys(plans: Plans, assumptions: LayoutAssumptions) -> list[str]:
     """The :func:`layout_key` of each of n plans."""
     groups = np.broadcast_to(attention_groups(plans, assumptions), plans.shape)
-    degrees = np.stack(np.broadcast_arrays(plans.attention_ranks, groups, plans.pp), axis=-1)
+    ep = 1.0 if plans.ep is None else plans.ep
+    degrees = np.stack(np.broadcast_arrays(plans.attention_ranks, groups, plans.pp, ep), axis=-1)
     return [layout_key(*plan) for plan in degrees.tolist()]

@@ -35,6 +35,9 @@ def nearest(wanted: int, possible: list[int]) -> str:
 class Pins:
     """Degrees that a deployment must have; None leaves one open.
 
+    Only what is given is pinned. On the command line and in scenarios ``tp: 2`` alone is an instance of 2 chips:
+    :func:`inference_econ.engine.layouts.one_instance.instance_pins` has that rule.
+
     Attributes
     ----------
     tp, dp : int or None
@@ -132,8 +135,8 @@ class Pins:
         degrees = {name: value for name, value in self.given().items() if name not in ("batch", "accelerators")}
         listed = ", ".join(f"{name}={value:g}" for name, value in degrees.items())
         if self.complete and self.accelerators != self.chips:
-            raise InputError(f"accelerators={self.accelerators:g} contradicts {listed}: tp x dp x pp is {self.chips}")
+            raise InputError(f"an instance of {self.accelerators:g} contradicts {listed}: tp x dp x pp is {self.chips}")
         if self.accelerators % self.chips:
             raise InputError(
-                f"accelerators={self.accelerators:g} contradicts {listed}: a multiple of {self.chips} is needed"
+                f"an instance of {self.accelerators:g} contradicts {listed}: a multiple of {self.chips} is needed"
             )

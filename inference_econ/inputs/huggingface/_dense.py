@@ -201,7 +201,7 @@ def _glm(c: Reader, norms: int) -> Architecture:
         c,
         kv=kv_heads(c, default=2),
         width=head_dim(c, default=128),
-        qkv_bias=c.flag("attention_bias", default=norms == 4),
+        qkv_bias=c.flag("attention_bias", default=True),
     )
     return architecture(c, [Layer(attention, dense(c.size("intermediate_size")), norms)] * c.layers())
 

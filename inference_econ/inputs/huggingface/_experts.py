@@ -174,15 +174,15 @@ def glm4_moe(c: Reader) -> Architecture:
     )
     return architecture(
         c,
-        [Layer(attention, part) for part in dense_first(c, default_first=1)],
+        [Layer(attention, part) for part in dense_first(c, default_first=1, default_shared=1)],
         mtp_layers=c.whole("num_nextn_predict_layers", "num_mtp_layers"),
     )
 
 
-def dense_first(c: Reader, default_first: int) -> list[FeedForward]:
+def dense_first(c: Reader, default_first: int, default_shared: int) -> list[FeedForward]:
     """DeepSeek's rule: the first ``first_k_dense_replace`` layers dense, then routed and shared experts.
 
-    ``mlp_layer_types`` states the same per layer.
+    ``mlp_layer_types`` states the same per layer. The defaults are those of the published class.
     """
     layers = c.layers()
     c.only("moe_layer_freq", 1)
@@ -194,7 +194,8 @@ def dense_first(c: Reader, default_first: int) -> list[FeedForward]:
     sparse = [index >= first for index in range(layers)] if kinds is None else [kind == "sparse" for kind in kinds]
     plain = None if all(sparse) else dense(c.size("intermediate_size"))
     c.unused("intermediate_size")
-    width, count = c.size("moe_intermediate_size"), c.whole("n_shared_experts", "num_shared_experts")
+    width = c.size("moe_intermediate_size")
+    count = c.whole("n_shared_experts", "num_shared_experts", default=default_shared)
     mixture = experts(c, width, count_keys=_ROUTED, shared=count * width or None)
     return [mixture if plain is None or is_sparse else plain for is_sparse in sparse]
 
@@ -205,17 +206,19 @@ def mimo_v2_flash(c: Reader) -> Architecture:
     slides = _mimo_slides(c, layers)
     head, value = head_dim(c, default=192), c.size_or("v_head_dim", default=128)
     full_kv = kv_heads(c, default=4)
-    local_kv = whole_groups(c, heads(c), c.size_or("swa_num_key_value_heads", default=2 * full_kv))
+    # The published class has twice the heads in sliding layers, and sinks in all of them, whatever is stated.
+    local_kv = whole_groups(c, heads(c), 2 * full_kv)
+    c.only("swa_num_key_value_heads", local_kv)
+    c.only("add_swa_attention_sink_bias", True)
     for key, same in (("swa_head_dim", head), ("swa_v_head_dim", value), ("swa_num_attention_heads", heads(c))):
         c.only(key, same)
     c.only("add_full_attention_sink_bias", False)
-    sinks = c.flag("add_swa_attention_sink_bias", default=True)
     bias = c.flag("attention_bias", default=False)
     # The class adds the token itself to sliding_window_size; the published window does not.
     window = c.size_or("sliding_window_size", "sliding_window", default=128)
     c.skip("attention_chunk_size", "hybrid_block_size", "attention_projection_layout")
     full = grouped_query(c, kv=full_kv, width=head, qkv_bias=bias, value_head_dim=value)
-    local = grouped_query(c, kv=local_kv, width=head, window=window, qkv_bias=bias, value_head_dim=value, sinks=sinks)
+    local = grouped_query(c, kv=local_kv, width=head, window=window, qkv_bias=bias, value_head_dim=value, sinks=True)
     parts = _mimo_feed_forward(c, layers)
     return architecture(c, [Layer(local if slide else full, part) for slide, part in zip(slides, parts, strict=True)])
 

@@ -104,6 +104,7 @@ def nemotron_h(c: Reader) -> Architecture:
     """Nemotron-H and Nemotron 3: every layer is one of Mamba-2, attention, feed-forward or experts."""
     c.only("attention_bias", False)
     c.only("mlp_bias", False)
+    c.only("tie_word_embeddings", False)  # the published class has two matrices, whatever is stated
     c.skip(
         "chunk_size", "expand", "mamba_hidden_act", "mlp_hidden_act", "num_logits_to_keep", "rescale_prenorm_residual"
     )
@@ -162,7 +163,8 @@ def _mamba(c: Reader) -> Layer:
 
 
 def _nemotron_attention(c: Reader) -> Layer:
-    width = c.size_or("head_dim", "attention_head_dim", default=128)
+    width = c.size_or("head_dim", default=128)
+    c.only("attention_head_dim", width)  # read by early code of this family, and not by the published class
     attention = grouped_query(c, kv=kv_heads(c, default=8), width=width)
     return Layer(attention, NoFeedForward(kind="none"), norms=1)
 

@@ -17,11 +17,13 @@ _KIND_OF_STRIDE = {
 
 def deepseek(c: Reader) -> Architecture:
     """DeepSeek-V2 and V3, Kimi K2: latent attention in every layer."""
-    return _latent_model(c, [_latent(c)] * c.layers(), first=0 if c.family == "deepseek_v2" else 3)
+    second = c.family == "deepseek_v2"
+    return _latent_model(c, [_latent(c)] * c.layers(), first=0 if second else 3, shared=2 if second else 1)
 
 
 def glm4_moe_lite(c: Reader) -> Architecture:
-    """GLM-4.7-Flash: latent attention, one dense layer first."""
+    """GLM-4.7-Flash: latent attention, one dense layer first, unless ``mlp_layer_types`` says otherwise."""
+    c.only("first_k_dense_replace", 1)  # the published class does not look at it
     return _latent_model(c, [_latent(c)] * c.layers(), first=1)
 
 
@@ -76,11 +78,11 @@ def _latent(c: Reader, indexed: str | None = None) -> LatentAttention:
     )
 
 
-def _latent_model(c: Reader, attentions: list[LatentAttention], first: int) -> Architecture:
+def _latent_model(c: Reader, attentions: list[LatentAttention], first: int, shared: int = 1) -> Architecture:
     if "q_lora_rank" not in c.data:
         c.stop("q_lora_rank is missing; null means that queries are not compressed")
     c.words("layer_types", ("full_attention", "indexed_attention"), c.layers())
-    parts = dense_first(c, default_first=first)
+    parts = dense_first(c, default_first=first, default_shared=shared)
     layers = [Layer(attention, part) for attention, part in zip(attentions, parts, strict=True)]
     mtp = c.whole("num_nextn_predict_layers", "num_mtp_layers")
     return architecture(c, layers, mtp_layers=mtp)
@@ -96,9 +98,9 @@ def deepseek_v4(c: Reader) -> Architecture:
     c.unused("num_hash_layers", "qk_rope_head_dim")
     made = {stride: _compressed(c, stride) for stride in _STRIDES}
     width = c.size("moe_intermediate_size")
-    count = c.whole("n_shared_experts", default=1)
+    c.only("n_shared_experts", 1)  # the published class has one, whatever is stated
     c.only("intermediate_size", width)
-    mixture = experts(c, width, count_keys=("n_routed_experts", "num_local_experts"), shared=count * width or None)
+    mixture = experts(c, width, count_keys=("n_routed_experts", "num_local_experts"), shared=width)
     return architecture(
         c,
         [Layer(made[stride], mixture) for stride in _strides(c)],

@@ -67,7 +67,7 @@ def ernie4_5_moe(c: Reader) -> Architecture:
         width,
         count_keys=("moe_num_experts",),
         active_keys=("moe_k",),
-        shared=c.whole("moe_num_shared_experts") * width or None,
+        shared=c.whole("moe_num_shared_experts", default=2) * width or None,
         router_bias=True,
     )
     plain = dense(c.size("intermediate_size"))
@@ -101,12 +101,12 @@ def dots1(c: Reader) -> Architecture:
     c.words("layer_types", ("full_attention",), c.layers())
     bias = c.flag("attention_bias", default=False)
     attention = grouped_query(c, qkv_bias=bias, output_bias=bias, qk_norm="per_head")
-    return architecture(c, [Layer(attention, part) for part in dense_first(c, default_first=0)])
+    return architecture(c, [Layer(attention, part) for part in dense_first(c, default_first=0, default_shared=0)])
 
 
 def exaone_moe(c: Reader) -> Architecture:
     """K-EXAONE: EXAONE 4's attention behind norms in front, dense layers first, a shared expert."""
-    parts = dense_first(c, default_first=1)
+    parts = dense_first(c, default_first=1, default_shared=1)
     c.only("is_moe_layer", [part.kind == "experts" for part in parts])
     layers = [Layer(attention, part) for attention, part in zip(exaone_attention(c), parts, strict=True)]
     return architecture(c, layers, mtp_layers=c.whole("num_nextn_predict_layers"))
@@ -122,6 +122,6 @@ def bailing_moe(c: Reader) -> Architecture:
     c.skip("norm_softmax", "router_dtype", "moe_router_enable_expert_bias", "router_type", "multi_gate")
     norm: QkNorm = "per_head" if c.flag("use_qk_norm", default=second) else "none"
     attention = grouped_query(c, width=head_dim(c), qkv_bias=c.flag("use_qkv_bias", default=False), qk_norm=norm)
-    parts = dense_first(c, default_first=0)
+    parts = dense_first(c, default_first=0, default_shared=0)
     mtp = c.whole("num_nextn_predict_layers")
     return architecture(c, [Layer(attention, part) for part in parts], mtp_layers=mtp)

@@ -200,8 +200,10 @@ class Reader:
         return default if value is None else self._whole(key, value, 0)
 
     def flag(self, key: str, *, default: bool) -> bool:
-        """True or false."""
+        """True or false; null, which the published classes take for false, is no way to leave out what is true."""
         _, value = self.find(key)
+        if value is None and default and key in self.data:
+            self.stop(f"{key} is null; true or false is needed")
         if value is None:
             return default
         if not isinstance(value, bool):

@@ -96,7 +96,8 @@ def exaone_attention(c: Reader) -> list[GroupedQueryAttention]:
     c.only("sliding_window_pattern", 4, "LLLG")
     slides = "sliding_window" not in c.data or c.has("sliding_window")
     widths = windows(c, [slides and (index + 1) % 4 != 0 for index in range(c.layers())])
-    return [grouped_query(c, window=width, qk_norm="per_head") for width in widths]
+    kv = kv_heads(c, default=32)
+    return [grouped_query(c, kv=kv, window=width, qk_norm="per_head") for width in widths]
 
 
 def arcee(c: Reader) -> Architecture:
@@ -188,5 +189,6 @@ def mpt(c: Reader) -> Architecture:
     c.only("embedding_fraction", 1.0, 1)
     # The class makes no learned positions, whatever this says.
     c.skip("learned_pos_emb", "logit_scale", "init_config", "init_device", "tokenizer_name", "verbose")
-    feed_forward = dense(c.size_or("expansion_ratio", default=4) * hidden_size(c), gated=False)
+    c.only("expansion_ratio", 4)  # the class is four times as wide inside, whatever this says
+    feed_forward = dense(4 * hidden_size(c), gated=False)
     return architecture(c, [Layer(grouped_query(c, kv=heads(c)), feed_forward)] * c.layers(), tied=True)

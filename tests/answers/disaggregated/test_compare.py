@@ -15,7 +15,7 @@ from inference_econ.answers.disaggregated import budget, compare, fleets, load
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.means import Means
-from inference_econ.answers.recommend import Targets
+from inference_econ.answers.promises import Targets
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HardwareSpec, Requests, catalog
 from inference_econ.report import disaggregated
@@ -301,7 +301,7 @@ def test_the_verdict_says_where_and_by_how_much() -> None:
     assert text.startswith(
         "With a TTFT of at most 200 ms (p90), arrivals of variation 4, and nothing filled beyond 70 %"
     )
-    notes = " ".join(disaggregated.comparison_table(promised).notes)
+    notes = " ".join(disaggregated.comparison_table(promised).every_note)
     assert "At the promised TPOT of 10 ms (p90) disaggregated serving costs $" in notes
 
 

@@ -333,7 +333,7 @@ def test_what_is_reached_stands_beside_the_aim(tmp_path: Path) -> None:
     # The file is not one of InferenceX, and nothing in it says how many tokens came per second.
     assert [(row[0], row[1], row[-1]) for row in table.rows] == [("TTFT without load", "1", "0.200")]
     assert table.rows[0][2] == table.rows[0][3] != ""
-    assert table.notes[-1] == "6 of 6 rows that count are predicted."
+    assert table.every_note[-1] == "6 of 6 rows that count are predicted."
     runs = Servers("by hardware", tuple(_rows_of("inferencemax_aggregated")), ())
     lines = {row[0]: row for row in held_out.reached(runs).rows}
     tpot = lines["TPOT of InferenceX on one machine"]
@@ -457,7 +457,7 @@ def test_a_few_rows_are_listed_one_by_one(tmp_path: Path) -> None:
         ("r2", "TTFT under load [ms]", "50"),
     ]
     assert all(row[4].endswith(" %") and " to " in row[5] for row in table.rows)
-    assert table.notes[0].startswith("r1: ")
+    assert table.every_note[0].startswith("r1: ")
 
 
 def test_results_have_lines_too(tmp_path: Path) -> None:
@@ -480,7 +480,7 @@ def test_a_row_beyond_the_bound_gets_a_diagnosis(tmp_path: Path) -> None:
         "cached prompts, or fewer requests at a time than recorded"
     )
     table = beyond(found)
-    assert table.notes[0] == "1 rows are faster than the preset ideal lets them be."
+    assert table.every_note[0] == "1 rows are faster than the preset ideal lets them be."
     assert bound_record(found)["dataset"] == "bound"
 
 
@@ -502,7 +502,7 @@ def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -
     assert shown[0].rows == (("mine", "3", "2", "0", "1", "0", "1", "1", "0", "100"),)
     assert shown[1].rows[0][:4] == ("TPOT", "all", "1", "1")
     assert shown[1].rows[0][-1] in {"0 %", "100 %"}
-    assert shown[1].notes[0].startswith("TPOT: the prediction is within ")
+    assert shown[1].every_note[0].startswith("TPOT: the prediction is within ")
     assert shown[2].rows[0][:3] == ("r1", "TPOT [ms]", "8")
     assert shown[3].rows[0][:2] == ("h100_sxm", "TPOT")
     assert shown[5].rows == (

@@ -97,8 +97,8 @@ def test_the_studys_grid_takes_a_size_and_a_batch() -> None:
             {"tp": 8, "dp": 1, "accelerators": 56},
             "with tp=8, dp=1, accelerators=56: no number of stages divides the 80 layers, the accelerators and the bat",
         ),
-        ({"tp": 4, "dp": 2, "pp": 1, "accelerators": 16}, r"accelerators=16 contradicts .*: tp x dp x pp is 8"),
-        ({"tp": 2, "accelerators": 9}, "accelerators=9 contradicts tp=2: a multiple of 2 is needed"),
+        ({"tp": 4, "dp": 2, "pp": 1, "accelerators": 16}, r"an instance of 16 contradicts .*: tp x dp x pp is 8"),
+        ({"tp": 2, "accelerators": 9}, "an instance of 9 contradicts tp=2: a multiple of 2 is needed"),
         ({"tp": 8, "pp": 16, "max_accelerators": 64}, "tp=8, pp=16: 128 accelerators are needed, and at most 64 are"),
         ({"accelerators": 65, "max_accelerators": 64}, "accelerators=65: 65 accelerators are needed, and at most 64"),
         ({"pp": 2, "pipeline": False}, "pp=2 contradicts 'no pipeline': leave one of them out"),
@@ -149,10 +149,10 @@ def test_scenarios_pin_too(tmp_path: Path) -> None:
         "name: Pinned\n"
         "ask:\n"
         "  kind: frontier\n"
-        "  common: {model: llama_3_70b, hardware: h100_sxm, dp: 1, pp: 1}\n"
+        "  common: {model: llama_3_70b, hardware: h100_sxm, decode_only: true, dp: 1, pp: 1}\n"
         "  series:\n"
         "    - {label: eight, settings: {tp: 8, batch: 100}}\n"
-        "    - {label: four, settings: {accelerators: 4}}\n"
+        "    - {label: four, settings: {tp: any, instance_gpus: 4}}\n"
         "sources: {ask: {ref: user, where: here, kind: assumed}}\n",
         encoding="utf-8",
     )
@@ -164,7 +164,7 @@ def test_scenarios_pin_too(tmp_path: Path) -> None:
 def test_settings_are_read_from_text() -> None:
     settings = Settings.from_text({"model": "llama_3_8b", "tp": "2", "hardware.link_domain": "4"}, origin="here")
     assert (settings.model, settings.tp, settings.changes) == ("llama_3_8b", 2, ("hardware.link_domain=4",))
-    front = frontier_of(settings.replace(hardware="h100_sxm", batch=8))
+    front = frontier_of(settings.replace(hardware="h100_sxm", batch=8, decode_only=True))
     assert front.setup.hardware.link_domain == 4
     with pytest.raises(SpecError, match="here: unknown key 'wieghts'; did you mean 'weights'"):
         Settings.from_text({"wieghts": "fp8"}, origin="here")

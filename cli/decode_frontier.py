@@ -1,0 +1,36 @@
+"""The frontier of decode steps alone, without the prefill of requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import options, proposals, show
+
+if TYPE_CHECKING:
+    from inference_econ.inputs import Traffic
+    from inference_econ.search import Frontier
+
+
+def run(choices: options.Choices, output: options.Output) -> None:
+    """Find the frontier and show it, with all plans of its grid if they are wanted."""
+    from inference_econ.answers.any_layout import saved_by
+    from inference_econ.answers.frontier import decode_frontier
+    from inference_econ.report.frontier import FrontierPage
+
+    with show.progress_bar(quiet=output.quiet) as progress:
+
+        def answer(asked: options.Choices) -> Frontier:
+            speculation = proposals.speculation(asked)
+            setup, traffic, space = options.setup(asked), _traffic(asked), options.space(asked)
+            return decode_frontier(setup, traffic, space, speculation=speculation, progress=progress)
+
+        front, started = answer(choices), options.among_startable(choices, answer)
+    plans = front.plans() if choices["every_plan"] else None
+    show.emit(FrontierPage(front, plans, saved_by(front, started)), output)
+
+
+def _traffic(choices: options.Choices) -> Traffic:
+    from inference_econ.inputs import Traffic
+
+    demand = {"max_tokens_per_second": choices["max_tokens_per_second"]}
+    return Traffic.build({**options.context_or_lengths(choices), **demand}, origin="command line")

@@ -1,0 +1,100 @@
+"""Help: commands by what they are for, options by what they are about, a line to copy for each command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import click
+
+#: Commands by what they are for.
+COMMANDS: Mapping[str, Sequence[str]] = {
+    "Ask": ("frontier", "explain", "assess", "price", "speculate", "cache", "hour-cost"),
+    "Compare": ("compare",),
+    "Plan": ("recommend", "load", "disaggregate", "launch"),
+    "Measure": ("validate", "calibrate"),
+    "Study": ("run", "table", "figure", "reproduce", "speculate-check"),
+    "Catalogue": ("hardware", "models", "scenarios", "assumptions", "engines", "schema", "import-model"),
+}
+#: Options by what they are about; all others are what a command has for itself.
+OPTIONS: Mapping[str, Sequence[str]] = {
+    "Requests": (
+        *("context", "isl", "osl", "cached", "shared_prefix", "request_rate", "throughput", "max_tokens_per_second"),
+        *("arrival_scv", "gpus", "budget"),
+    ),
+    "Promises": ("ttft", "tpot", "percentile"),
+    "Model, chip and price": (
+        *("weights", "activations", "kv", "price", "rent", "engine", "any_layout", "assumptions", "changes", "domain"),
+    ),
+    "Layout": (
+        *("grid", "tp", "dp", "pp", "ep", "redundant_experts", "dcp", "batch", "accelerators", "max_accelerators"),
+        *("pipeline", "slots", "token_budget"),
+    ),
+    "Speculation": (
+        *("draft", "mtp", "eagle", "ngram", "draft_weights", "acceptance", "acceptance_file", "max_draft"),
+        *("draft_length",),
+    ),
+    "Output": ("plot", "form", "as_json", "as_csv", "output", "path", "why", "quiet", "help"),
+}
+#: What stands for a number format, of which there are many.
+FORMAT = "FORMAT"
+#: How the shells that click knows learn to complete names.
+COMPLETION = """The shell completes commands, options, models, chips and scenarios once ~/.bashrc says:
+
+\b
+  eval "$(_INFERENCE_ECON_COMPLETE=bash_source inference-econ)"  # or zsh_source
+"""
+
+
+def example(*lines: str) -> str:
+    """Command lines to copy, for the end of a command's help."""
+    return "\n".join(("\b", "Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)))
+
+
+class Group(click.Group):
+    """Commands under headings, each with its whole first sentence."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write them; what has no heading comes last."""
+        known = [name for names in COMMANDS.values() for name in names]
+        others = [name for name in self.list_commands(ctx) if name not in known]
+        for heading, names in (*COMMANDS.items(), ("Others", others)):
+            _write(formatter, heading, [(name, _summary(self.commands[name])) for name in names])
+
+
+def _summary(command: click.Command) -> str:
+    """The first sentence of what a command does, uncut."""
+    return command.get_short_help_str(limit=1000)
+
+
+class Command(click.Command):
+    """Options under headings, then the number formats, if any option takes one."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write them: first those that only this command has."""
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        records = {_name(option): option.get_help_record(ctx) for option in options}
+        shared = [name for names in OPTIONS.values() for name in names]
+        own = [name for name in records if name not in shared]
+        for heading, names in (("Options", own), *OPTIONS.items()):
+            _write(formatter, heading, [record for name in names if (record := records.get(name)) is not None])
+        formats = [option.type for option in options if option.metavar == FORMAT]
+        if formats and isinstance(formats[0], click.Choice):
+            _write(formatter, "Number formats", [(FORMAT, ", ".join(map(str, formats[0].choices)))])
+
+
+def _name(option: click.Option) -> str:
+    """The name of an option in Python; that of the help has none of the command's."""
+    return "help" if "--help" in option.opts else str(option.name)
+
+
+def _write(formatter: click.HelpFormatter, heading: str, rows: Iterable[tuple[str, str]]) -> None:
+    """A heading with its lines; nothing if there are none."""
+    lines = [(_metavars(what), text) for what, text in rows]
+    if lines:
+        with formatter.section(heading):
+            formatter.write_dl(lines)
+
+
+def _metavars(text: str) -> str:
+    """How people write what click names by its type."""
+    return text.replace("INTEGER RANGE", "N").replace("FLOAT RANGE", "NUMBER")

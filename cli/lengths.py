@@ -1,0 +1,74 @@
+"""Options for the lengths of requests, with one set of defaults for every command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from inference_econ.errors import InputError
+from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
+
+from .decorators import Choices, apply
+from .parameters import NON_NEGATIVE, POSITIVE
+
+if TYPE_CHECKING:
+    from inference_econ.inputs import Requests, Traffic
+
+shared_prefix = click.option(
+    "--shared-prefix",
+    type=NON_NEGATIVE,
+    default=0,
+    help="Tokens that all prompts begin with, held once and not per request.",
+)
+
+#: Requests of a service; see :func:`requests`.
+lengths = apply(
+    click.option(
+        "--isl",
+        default=f"{DEFAULT_ISL}",
+        show_default=True,
+        help="Prompt tokens: 2000, uniform:800:1000, lognormal:2000:0.5.",
+    ),
+    click.option("--osl", default=f"{DEFAULT_OSL}", show_default=True, help="Output tokens, in the same forms."),
+    click.option("--cached", type=NON_NEGATIVE, default=0, help="Prompt tokens found in the prefix cache."),
+    shared_prefix,
+)
+
+#: Lengths of decode steps; see :func:`context_or_lengths`.
+mean_lengths = apply(
+    click.option("--context", type=NON_NEGATIVE, help="Of decode steps: cached tokens, instead of --isl, --osl."),
+    click.option("--isl", type=NON_NEGATIVE, help=f"Input tokens of a request [default: {DEFAULT_ISL}]."),
+    click.option("--osl", type=POSITIVE, help=f"Output tokens of a request [default: {DEFAULT_OSL}]."),
+)
+
+
+def context_or_lengths(choices: Choices) -> dict[str, float]:
+    """The context that is given, or the lengths of requests [tokens].
+
+    Raises
+    ------
+    InputError
+        If both are given.
+    """
+    context, isl, osl = (choices[name] for name in ("context", "isl", "osl"))
+    if context is not None and (isl is not None or osl is not None):
+        raise InputError("give either --context, or --isl and --osl, not both")
+    if context is not None:
+        return {"context": context}
+    return {"isl": DEFAULT_ISL if isl is None else isl, "osl": DEFAULT_OSL if osl is None else osl}
+
+
+def mean_traffic(choices: Choices) -> Traffic:
+    """What decode steps see, by the options of :data:`mean_lengths`."""
+    from inference_econ.inputs import Traffic
+
+    return Traffic.build(context_or_lengths(choices), origin="command line")
+
+
+def requests(choices: Choices, **lengths: object) -> Requests:
+    """The requests of :data:`lengths`, or those of other lengths."""
+    from inference_econ.inputs import Requests
+
+    named = lengths or {name: choices[name] for name in ("isl", "osl", "cached", "shared_prefix")}
+    return Requests.build(named, origin="command line")

@@ -1,0 +1,150 @@
+"""Options that say how an answer is shown and where it goes, and what answers take in their place."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import click
+
+from inference_econ.errors import InputError
+from inference_econ.report.files import ending_of
+
+from .decorators import F, apply
+from .parameters import PICTURE, PLACE
+
+
+class Output(NamedTuple):
+    """Where an answer goes, and in which form."""
+
+    form: str
+    """``table``, ``json``, ``csv`` or ``markdown``."""
+    path: str | None = None
+    """File to write instead of printing."""
+    picture: str | None = None
+    """File to draw to."""
+    quiet: bool = False
+    """Without progress bar, drawings of characters and remarks."""
+    why: bool = False
+    """With all that the numbers rest on below the tables."""
+
+
+#: Forms of results, by how names of files end; text may be of any form.
+_FORMS = {".csv": "csv", ".json": "json", ".md": "markdown"}
+_TEXT = ".txt"
+
+
+def _as_output(command: F) -> F:
+    """A command that takes its :class:`Output` in one piece; a file's name asks for a form, unless one is given."""
+
+    @functools.wraps(command)
+    def run(
+        *arguments: Any,
+        form: str | None,
+        as_json: bool,
+        as_csv: bool,
+        quiet: bool,
+        why: bool,
+        output: str | None = None,
+        plot: str | None = None,
+        **choices: Any,
+    ) -> Any:
+        check_apart({"-o": output, "--plot": plot})
+        chosen = _chosen_form(form, as_json=as_json, as_csv=as_csv)
+        if output is not None:
+            chosen = _written_form(output, chosen)
+        return command(*arguments, output=Output(chosen or "table", output, plot, quiet, why), **choices)
+
+    return cast("F", run)
+
+
+def check_apart(paths: Mapping[str, str | None]) -> None:
+    """Refuse two files to write that are the same.
+
+    Parameters
+    ----------
+    paths : mapping of str to str or None
+        By option, as far as they are given.
+    """
+    first: dict[Path, str] = {}
+    for option, path in paths.items():
+        if path is None:
+            continue
+        other = first.setdefault(Path(path).resolve(), f"{option} {path}")
+        if other != f"{option} {path}":
+            raise InputError(f"{other} and {option} {path} are the same file; give two names")
+
+
+def _as_form(command: F) -> F:
+    """A command that takes the form of what it prints."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, form: str | None, as_json: bool, as_csv: bool, **choices: Any) -> Any:
+        return command(*arguments, form=_chosen_form(form, as_json=as_json, as_csv=as_csv) or "table", **choices)
+
+    return cast("F", run)
+
+
+def _chosen_form(form: str | None, *, as_json: bool, as_csv: bool) -> str | None:
+    """The form that is asked for, in one of the ways to say it; None if none is.
+
+    Raises
+    ------
+    InputError
+        If several are.
+    """
+    named = {"--json": as_json, "--csv": as_csv, f"--format {form}": form is not None}
+    chosen = [option for option, wanted in named.items() if wanted]
+    if len(chosen) > 1:
+        raise InputError(f"give only one of {', '.join(chosen)}")
+    return chosen[0].removeprefix("--format ").removeprefix("--") if chosen else None
+
+
+def _written_form(path: str, form: str | None) -> str:
+    """The form of a file: as its name ends, or as is asked for.
+
+    Raises
+    ------
+    InputError
+        If the name ends like another form, or like none that is written.
+    """
+    ending = ending_of(path)
+    by_name = _FORMS.get(ending)
+    if form is not None and by_name not in (None, form):
+        raise InputError(f"{path}: --format {form} contradicts {ending}, which is {by_name}; change one of them")
+    if by_name is None and ending not in ("", _TEXT):
+        raise InputError(
+            f"{path}: results are written as {', '.join(_FORMS)} and {_TEXT} (a table), not {ending}; end the name so"
+        )
+    return form or by_name or "table"
+
+
+def _forms(text: str, default: str) -> Callable[[F], F]:
+    """The ways to say how a result is printed; ``default`` is what the help says of it without any."""
+    forms = click.Choice(["table", "json", "csv", "markdown"])
+    return apply(
+        click.option("--format", "form", type=forms, help=f"{text}  [default: {default}]"),
+        click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
+        click.option("--csv", "as_csv", is_flag=True, help="The same as --format csv."),
+    )
+
+
+def form(text: str) -> Callable[[F], F]:
+    """How a result is printed that has no file to be written to."""
+    return apply(_forms(text, "table"), _as_form)
+
+
+def picture(text: str = "Write a picture: .svg, .png or .pdf.") -> Callable[[F], F]:
+    """A picture of the answer; its path becomes part of the :class:`Output`."""
+    return click.option("--plot", type=PICTURE, help=text)
+
+
+output = apply(
+    _forms("How to print the result.", "as the name after -o ends: .json, .csv, .md; else table"),
+    click.option("-o", "--output", type=PLACE, help="Write the result to a file instead."),
+    click.option("--why", is_flag=True, help="Say below tables what the numbers rest on."),
+    click.option("--quiet", is_flag=True, help="No progress bar, drawing or remarks."),
+    _as_output,
+)

@@ -1,0 +1,298 @@
+"""A measured service held against services: continuous batching, with the prefill of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ._types import Progress
+from inference_econ.answers.assessment import Assessment, Shortage
+from inference_econ.answers.gaps import Gap, StepPart, gap
+from inference_econ.answers.offer import offer
+from inference_econ.answers.operating_point import Observation, OperatingPoint
+from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
+from inference_econ.engine import Pins, Plans, Setup, Space, asked_subject, evaluate, mfu
+from inference_econ.errors import InputError
+from inference_econ.formulas import money
+from inference_econ.inputs import Requests, catalog
+from inference_econ.serving import Service, Services
+
+#: Times that the requests in flight and their TTFT are found from each other; each brings them nearer.
+_ROUNDS = 12
+#: Rounding [1].
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyService:
+    """A service with a constant number of requests in flight, beside a measured one.
+
+    Attributes
+    ----------
+    setup : Setup
+        What, on what, how, at the mean context of the requests.
+    requests : Requests
+        Lengths.
+    plans : Plans
+        The layout, of shape (1,), with the batch of its decode steps.
+    batch : float
+        Requests in flight [1].
+    ttft_seconds, tpot_seconds, decode_seconds : float
+        Time to first token, per output token after it, and of a decode step without prefill [s].
+    requests_per_second : float
+        Completed [1/s].
+    """
+
+    setup: Setup
+    requests: Requests
+    plans: Plans
+    batch: float
+    ttft_seconds: float
+    tpot_seconds: float
+    decode_seconds: float
+    requests_per_second: float
+
+    @property
+    def accelerators(self) -> float:
+        """Chips of the instance [1]."""
+        return float(self.plans.accelerators[0])
+
+    @property
+    def tokens_per_second_per_user(self) -> float:
+        """Speed [tokens/s]."""
+        return 1.0 / self.tpot_seconds
+
+    @property
+    def throughput(self) -> float:
+        """Output tokens of the instance [tokens/s]."""
+        return self.requests_per_second * self.requests.osl.mean
+
+    @property
+    def dollars_per_million_output_tokens(self) -> float:
+        """The whole bill over output tokens [USD per 1e6 tokens]."""
+        rate = self.setup.dollars_per_accelerator_hour
+        return float(money.dollars_per_million_tokens(self.accelerators, 1.0, self.throughput, rate))
+
+    @property
+    def mfu(self) -> float:
+        """Useful arithmetic of prompts and answers over the theoretical peak [1]."""
+        return self.requests_per_second * useful_seconds(self.setup, self.requests) / self.accelerators
+
+    @property
+    def layout(self) -> Mapping[str, float | str]:
+        """Degrees under the names that people use."""
+        return self.setup.layout_record(self.plans, self.setup.assumptions.layout.tensor_layouts[0])
+
+    @property
+    def parts(self) -> Mapping[str, float]:
+        """Seconds per token: the decode step by part, and the prompts of others."""
+        plans = replace(self.plans, batch=np.maximum(self.plans.batch, self.plans.pp))
+        step = evaluate(self.setup, plans, self.setup.assumptions.layout.tensor_layouts[0])
+        # Steady states are read between those that were calculated.
+        scale = self.decode_seconds / float(step.seconds[0])
+        decode = {name: scale * float(seconds[0]) for name, seconds in step.parts.items()}
+        return {**decode, "prompts": self.tpot_seconds - self.decode_seconds}
+
+    def record(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+        return {
+            "tokens_per_second_per_user": self.tokens_per_second_per_user,
+            "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
+            "accelerators": self.accelerators,
+            "batch": self.batch,
+            "layout": dict(self.layout),
+            "mfu": self.mfu,
+            "ttft_seconds": self.ttft_seconds,
+            "tpot_seconds": self.tpot_seconds,
+            "requests_per_second": self.requests_per_second,
+            "seconds_per_token": dict(self.parts),
+        }
+
+
+class _Flight(NamedTuple):
+    """The measured instance: its requests in flight, what it completes, and the layout that stands for it."""
+
+    concurrency: float
+    """Requests in flight [1]."""
+    requests_per_second: float
+    """Completed [1/s]."""
+    predicted: SteadyService
+    """With as many of them in flight as fit."""
+    slots: int
+    """Requests that fit in its layout [1]."""
+
+
+def useful_seconds(setup: Setup, requests: Requests) -> float:
+    """Time that the useful arithmetic of a request takes one chip at its peaks, of prompt and answer [s]."""
+    reading = replace(setup, context=requests.cached, spread=0.0, shared_prefix=0.0)
+    prompt = float(mfu(reading, 1.0, 1.0, 1.0, prompt=requests.new_tokens))
+    return prompt + requests.decode_steps * float(mfu(setup, 1.0, 1.0, 1.0))
+
+
+def assess_service(
+    setup: Setup, requests: Requests, observed: Observation, pins: Pins, *, progress: Progress | None = None
+) -> Assessment:
+    """Hold a measured service against services; see :func:`inference_econ.answers.assess.assess`.
+
+    Parameters
+    ----------
+    setup : Setup
+        What is served, on what, how.
+    requests : Requests
+        Lengths.
+    observed : Observation
+        Speed, chips, and utilisation, requests in flight or throughput.
+    pins : Pins
+        Chips and degrees of an instance.
+    progress : callable, optional
+        Told the share of the work done.
+
+    Raises
+    ------
+    InputError
+        If answers have one token, nobody knows the price, or less than one request would be in flight.
+    NothingFitsError
+        If the model does not fit on so many chips, or in the layout.
+    """
+    if not requests.decode_steps > 0:
+        raise InputError(f"osl must be more than 1 token for a speed, got {requests.osl.mean:g}")
+    own = offer(setup, requests, Space(pins))
+    served, chips = own.setup, observed.instance_accelerators
+    flight = _flight(own, observed)
+    measured = _operating_point(served, requests, observed, flight)
+    subject = asked_subject(served, requests.isl.mean, requests.osl.mean, float(chips), flight.concurrency)
+
+    def against(share: float, setting: Setup, space: Space) -> Gap:
+        if progress is not None:
+            progress(share, "frontiers")
+        layouts = offer(setting, requests, space)
+        front = service_frontier(_with_measured(layouts, flight.concurrency))
+        curve = front.tokens_per_second, front.dollars
+        return gap(measured, layouts.setup, front, curve, lambda index: _point_of(front, index), subject)
+
+    alike = Space(Pins(accelerators=chips))
+    bound = replace(setup, assumptions=catalog.assumptions("ideal"), engines=())
+    same_size, anywhere = against(0.0, setup, alike), against(0.2, setup, Space())
+    ideal = against(0.8, bound, alike)
+    best = _fastest(offer(bound, requests, alike), flight.concurrency)
+    parts = _parts(flight.predicted, best[0], measured)
+    if progress is not None:
+        progress(1.0, "done")
+    shortage = _shortage(served, flight)
+    return Assessment(
+        served, requests, measured, anywhere, same_size, ideal, flight.predicted, len(own), parts, shortage
+    )
+
+
+def _with_measured(layouts: Services, concurrency: float) -> Services:
+    """The measured requests in flight need not be among those that are tried, and must not look better for it."""
+    return replace(layouts, steady=lambda: layouts.states.joined(layouts.states.of_each_at(concurrency)))
+
+
+def _point_of(front: ServiceFrontier, index: int) -> SteadyService:
+    # Between decode steps and prompts there is nothing else in the time per token.
+    state = front.deployments
+    tpot, batch = float(front.tpot_seconds[index]), float(front.batch[index])
+    plans = front.plan(index)
+    step = evaluate(state.setup, plans, state.setup.assumptions.layout.tensor_layouts[0])
+    return SteadyService(
+        state.setup,
+        state.requests,
+        replace(plans, batch=np.array([batch])),
+        float(front.concurrency[index]),
+        float(front.ttft_seconds[index]),
+        tpot,
+        min(float(step.seconds[0]), tpot),
+        float(front.requests_per_second[index]),
+    )
+
+
+def _point(service: Service, concurrency: float) -> SteadyService:
+    """A service with so many requests in flight, or as many as fit."""
+    state = service.at(concurrency)
+    return SteadyService(
+        service.setup,
+        service.requests,
+        replace(service.plans, batch=np.array([float(state.batch)])),
+        min(concurrency, float(service.slots)),
+        float(state.ttft_seconds),
+        float(state.tpot_seconds),
+        float(state.decode_seconds),
+        float(state.requests_per_second),
+    )
+
+
+def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]:
+    """The fastest layout with so many requests in flight, of those that hold the most of them; and its slots."""
+    services = [layouts.service(index) for index in range(len(layouts))]
+    most = min(concurrency, max(service.slots for service in services))
+    holding = [service for service in services if service.slots >= most - _ROUNDING]
+    points = [(_point(service, concurrency), service.slots) for service in holding]
+    return min(points, key=lambda point: point[0].tpot_seconds)
+
+
+def _flight(layouts: Services, observed: Observation) -> _Flight:
+    """What one instance has in flight and completes, by the measured time per token and the predicted TTFT.
+
+    Requests that find no room wait, and are not served at the same time.
+    """
+    requests, steps = layouts.requests, layouts.requests.decode_steps
+    answering = steps / observed.tokens_per_second
+    name, value = observed.fullness
+    value /= 1.0 if name == "utilization" else observed.instances
+    if name == "batch":
+        _check(observed, value)
+        point, slots = _fastest(layouts, value)
+        return _Flight(value, min(value, slots) / (point.ttft_seconds + answering), point, slots)
+    useful = useful_seconds(layouts.setup, requests) / observed.instance_accelerators
+    rate = value / useful if name == "utilization" else value / requests.osl.mean
+    concurrency = rate * answering
+    for _ in range(_ROUNDS):
+        point, slots = _fastest(layouts, max(concurrency, 1.0))
+        concurrency = rate * (point.ttft_seconds + answering)
+    _check(observed, concurrency)
+    return _Flight(concurrency, rate, point, slots)
+
+
+def _check(observed: Observation, concurrency: float) -> None:
+    """Refuse less than one request in flight at an instance."""
+    if concurrency >= 1.0 - _ROUNDING:
+        return
+    name, value = observed.fullness
+    raise InputError(
+        f"{name}={value:g} at {observed.tokens_per_second:g} tokens/s per user means {concurrency:.2g} requests in "
+        "flight at an instance, less than one; give what was measured under load"
+    )
+
+
+def _operating_point(setup: Setup, requests: Requests, observed: Observation, flight: _Flight) -> OperatingPoint:
+    chips, instances = observed.accelerators, observed.instances
+    rate = flight.requests_per_second * instances
+    throughput = rate * requests.osl.mean
+    dollars = money.dollars_per_million_tokens(chips, 1.0, throughput, setup.dollars_per_accelerator_hour)
+    useful = rate * useful_seconds(setup, requests) / chips
+    batch = flight.concurrency * instances
+    return OperatingPoint(chips, observed.tokens_per_second, batch, throughput, useful, float(dollars), instances)
+
+
+def _parts(predicted: SteadyService, ideal: SteadyService, measured: OperatingPoint) -> tuple[StepPart, ...]:
+    """The predicted time per token, largest part first, and what is left of the measured one."""
+    least = ideal.parts
+    parts = [
+        StepPart(name, seconds, least[name])
+        for name, seconds in sorted(predicted.parts.items(), key=lambda item: -item[1])
+        if seconds > 0.0 or least[name] > 0.0
+    ]
+    return (*parts, StepPart("unexplained", measured.seconds - predicted.tpot_seconds, 0.0))
+
+
+def _shortage(setup: Setup, flight: _Flight) -> Shortage | None:
+    """What is missing where not all requests in flight have room."""
+    if flight.concurrency <= flight.slots * (1.0 + _ROUNDING):
+        return None
+    plans = replace(flight.predicted.plans, batch=np.array([flight.concurrency]))
+    weights, cache, available = setup.memory(plans).of_one_plan()
+    return Shortage(flight.concurrency, weights + cache, available, flight.slots)

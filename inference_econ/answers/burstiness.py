@@ -1,0 +1,62 @@
+"""What bursts do to a fleet: the same load with other times between arrivals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inference_econ.serving import Loaded, Service, served
+
+#: Squared coefficients of variation of the times between arrivals: of independent users, and of users that come in
+#: crowds, where so many is a choice of ours and not a measurement [1].
+POISSON, CROWDS = 1.0, 10.0
+#: Load at which a fleet is looked at that nobody chose, over what it completes [1].
+_SHARE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Burstiness:
+    """An instance under one load with two kinds of arrivals.
+
+    Attributes
+    ----------
+    requests_per_second : float
+        Offered to the fleet [1/s].
+    assumed_scv, other_scv : float
+        Squared coefficients of variation of the times between arrivals: as assumed, and another [1].
+    assumed, other : Loaded
+        An instance under both.
+    """
+
+    requests_per_second: float
+    assumed_scv: float
+    other_scv: float
+    assumed: Loaded
+    other: Loaded
+
+
+def other_scv(arrival_scv: float) -> float:
+    """What an assumed variation is held against: crowds, or Poisson arrivals if more than these are assumed [1]."""
+    return CROWDS if arrival_scv <= POISSON else POISSON
+
+
+def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
+    """A fleet at 80 % of what it completes, under arrivals as they are assumed, and under others.
+
+    Parameters
+    ----------
+    service : Service
+        One instance.
+    replicas : int
+        Instances that share the traffic evenly [1].
+    arrival_scv : float
+        As assumed [1].
+    """
+    each, other = _SHARE * service.most_requests_per_second, other_scv(arrival_scv)
+    assumed = served(service, arrival_scv)(each)
+    return Burstiness(each * replicas, arrival_scv, other, assumed, served(service, other)(each))
+
+
+def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
+    """The same at a load of an instance that is known."""
+    rate, other = load.requests_per_second, other_scv(arrival_scv)
+    return Burstiness(rate * replicas, arrival_scv, other, load, served(service, other)(rate))

@@ -1,0 +1,212 @@
+"""A measured point beside what could be: how much faster at equal cost, and cheaper at equal speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.answers.operating_point import OperatingPoint
+from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.engine import Instances, Interval, Setup, Subject, interval, recorded_key
+from inference_econ.formulas import pareto
+from inference_econ.search import Frontier
+
+#: Rounding [1].
+ROUNDING = 1e-9
+#: Measurements are not better than this: so near to a frontier a point is on it [1].
+NEAR = 0.02
+
+Verdict = Literal["behind", "on", "ahead"]
+
+
+class Deployment(Protocol):
+    """What a measured point is put beside: a decode step of an instance, or a service."""
+
+    @property
+    def tokens_per_second_per_user(self) -> float:
+        """Speed [tokens/s]."""
+
+    @property
+    def dollars_per_million_output_tokens(self) -> float:
+        """Cost [USD per 1e6 tokens]."""
+
+    @property
+    def accelerators(self) -> float:
+        """Chips of an instance [1]."""
+
+    @property
+    def batch(self) -> float:
+        """Sequences of a decode step, or requests in flight of a service [1]."""
+
+    @property
+    def layout(self) -> Mapping[str, float | str]:
+        """Degrees under the names that people use."""
+
+    @property
+    def mfu(self) -> float:
+        """Useful arithmetic over the theoretical peak [1]."""
+
+    @property
+    def parts(self) -> Mapping[str, float]:
+        """Seconds per token by part [s]."""
+
+    def record(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The measured point beside one frontier.
+
+    Attributes
+    ----------
+    measured : OperatingPoint
+        The point.
+    setup : Setup
+        What the frontier is of: under its profile, or the bound.
+    frontier : Frontier or ServiceFrontier
+        With the measured batch, or requests in flight, among those that were tried.
+    speeds, dollars : ndarray, shape (n,)
+        Its points [tokens/s], [USD per 1e6 tokens].
+    faster : Deployment or None
+        The fastest deployment that costs no more; None if none is as cheap.
+    cheaper : Deployment or None
+        The cheapest deployment that is at least as fast; None if none is as fast.
+    on_it_seconds : float
+        Time per token with which the measured chips and batch would lie on the frontier [s].
+    subject : Subject
+        What was measured.
+    """
+
+    measured: OperatingPoint
+    setup: Setup
+    frontier: Frontier | ServiceFrontier
+    speeds: Array
+    dollars: Array
+    faster: Deployment | None
+    cheaper: Deployment | None
+    on_it_seconds: float
+    subject: Subject
+
+    def instances(self, deployment: Deployment) -> Instances:
+        """One of its deployments as an instance that may be unlike what was measured."""
+        size, load, key = deployment.accelerators, deployment.batch, recorded_key(deployment.layout)
+        return Instances(self.setup, [size], [load], self.subject.isl, self.subject.osl, layouts=[key])
+
+    @property
+    def speed_factor(self) -> float | None:
+        """Speed at equal cost over the measured one [1]: above 1 it is lost; None if nothing is as cheap."""
+        if self.faster is None:
+            return None
+        return self.faster.tokens_per_second_per_user / self.measured.tokens_per_second_per_user
+
+    @property
+    def cost_factor(self) -> float | None:
+        """Measured cost over that at equal speed [1]: above 1 it is lost; None if nothing is as fast."""
+        if self.cheaper is None:
+            return None
+        return self.measured.dollars_per_million_output_tokens / self.cheaper.dollars_per_million_output_tokens
+
+    @property
+    def speed_lost(self) -> float | None:
+        """Speed at equal cost beyond the measured one [tokens/s], negative if the point is ahead."""
+        if self.faster is None:
+            return None
+        return self.faster.tokens_per_second_per_user - self.measured.tokens_per_second_per_user
+
+    @property
+    def dollars_lost(self) -> float | None:
+        """Measured cost beyond that at equal speed [USD per 1e6 tokens], negative if the point is ahead."""
+        if self.cheaper is None:
+            return None
+        return self.measured.dollars_per_million_output_tokens - self.cheaper.dollars_per_million_output_tokens
+
+    @property
+    def seconds(self) -> float:
+        """Measured time per token beyond that on the frontier with the same chips and batch [s]."""
+        return self.measured.seconds - self.on_it_seconds
+
+    @property
+    def likely_seconds(self) -> Interval | None:
+        """Where 80 % of times per token lie that are predicted on the frontier [s]; None if nobody knows."""
+        return interval(self.on_it_seconds, self.setup.assumptions, subjects=[self.subject])
+
+    @property
+    def certain(self) -> bool | None:
+        """Whether the point differs from the frontier by more than predictions usually do; None if nobody knows."""
+        likely = self.likely_seconds
+        return None if likely is None else not likely.low <= self.measured.seconds <= likely.high
+
+    @property
+    def verdict(self) -> Verdict:
+        """Where the point lies: behind the frontier, on it (within 2 %), or ahead of it."""
+        # Both factors are above 1, or neither is.
+        most = max(self.speed_factor or 0.0, self.cost_factor or 0.0)
+        if most > 1.0 + NEAR:
+            return "behind"
+        return "on" if most >= 1.0 - NEAR else "ahead"
+
+
+@dataclass(frozen=True, slots=True)
+class StepPart:
+    """One part of the step of the measured deployment.
+
+    Attributes
+    ----------
+    name : str
+        One of :data:`inference_econ.engine.step.PARTS`, or ``unexplained``.
+    seconds : float
+        Under the profile [s]; the unexplained time is what was measured beyond all parts, negative if less.
+    ideal_seconds : float
+        The same part of the ideal step with the same chips and batch [s].
+    """
+
+    name: str
+    seconds: float
+    ideal_seconds: float
+
+    def closes(self, gap: Gap) -> float:
+        """Share of a gap that is closed if this part alone shrinks to the ideal one [1]; 0 if there is no gap."""
+        if gap.seconds <= 0.0:
+            return 0.0
+        return min(max(self.seconds - self.ideal_seconds, 0.0) / gap.seconds, 1.0)
+
+
+def gap(
+    measured: OperatingPoint,
+    setup: Setup,
+    front: Frontier | ServiceFrontier,
+    curve: tuple[Array, Array],
+    point: Callable[[int], Deployment],
+    subject: Subject,
+) -> Gap:
+    """The measured point beside a frontier.
+
+    Parameters
+    ----------
+    measured : OperatingPoint
+        The point.
+    setup : Setup
+        What the frontier is of.
+    front : Frontier or ServiceFrontier
+        The frontier.
+    curve : tuple of ndarray, shape (n,)
+        Its speeds [tokens/s], ascending, and costs [USD per 1e6 tokens].
+    point : callable
+        Gives one of its deployments by position.
+    subject : Subject
+        What was measured.
+    """
+    speeds, costs = curve
+    speed, dollars = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
+    as_cheap = np.flatnonzero(costs <= dollars * (1.0 + ROUNDING))
+    as_fast = np.flatnonzero(speeds >= speed * (1.0 - ROUNDING))
+    faster = point(int(as_cheap[-1])) if as_cheap.size else None
+    cheaper = point(int(as_fast[0])) if as_fast.size else None
+    # With chips and batch as they are, cost is proportional to time.
+    on_it = pareto.ceiling(1.0 / speeds[::-1], costs[::-1], dollars * speed)
+    return Gap(measured, setup, front, speeds, costs, faster, cheaper, float(on_it), subject)

@@ -1,0 +1,176 @@
+"""Promises to users, and the most that steady states can keep of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ.answers.margins import Margins, margins
+from inference_econ.engine import check_confidence
+from inference_econ.errors import InputError
+from inference_econ.serving import SHARES, Loaded, Service, Services, new_tokens, quantiles
+
+Array = npt.NDArray[np.float64]
+
+#: What is promised: time to first token, per output token, and to the last token.
+NAMES = ("ttft", "tpot", "e2e")
+#: Share of what an instance completes beyond which nobody plans: the wait there hangs on the last digit [1].
+FULLEST = 0.98
+#: Share of the prompts that is shorter than the shortest that counts [1].
+_SHORTEST = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Promises to users.
+
+    Attributes
+    ----------
+    ttft_seconds, tpot_seconds : float
+        Longest time to first token, and per output token [s]; ``inf`` if nothing is promised.
+    percentile : str
+        Which requests must see them: ``mean``, ``p50``, ``p90`` or ``p99``.
+    e2e_seconds : float
+        Longest time to the last token [s]; ``inf`` if nothing is promised.
+    confidence : float or None
+        Probability that a measured server keeps each of them, above 0.5 and at most 0.9 [1]; None for predictions
+        without a margin.
+    fullest : float
+        Share of what an instance completes beyond which nobody plans [1].
+
+    Raises
+    ------
+    InputError
+        If a time is not positive, the percentile unknown, or the confidence out of its range or without a promise.
+    """
+
+    ttft_seconds: float = math.inf
+    tpot_seconds: float = math.inf
+    percentile: str = "p90"
+    e2e_seconds: float = math.inf
+    confidence: float | None = None
+    fullest: float = FULLEST
+
+    def __post_init__(self) -> None:
+        """Refuse impossible promises."""
+        for name, value in self.every.items():
+            if not value > 0:
+                raise InputError(f"a promised {name} must be positive, got {value:g} s")
+        if self.percentile not in ("mean", "p50", "p90", "p99"):
+            raise InputError(f"percentile: got {self.percentile!r}; allowed: mean, p50, p90, p99")
+        if self.confidence is not None:
+            check_confidence(self.confidence)
+            if not self.given:
+                raise InputError("confidence: nothing is promised that could be kept; give a --ttft, --tpot or --e2e")
+
+    @property
+    def every(self) -> dict[str, float]:
+        """All three by name; ``inf`` where nothing is promised [s]."""
+        return {name: getattr(self, f"{name}_seconds") for name in NAMES}
+
+    @property
+    def given(self) -> dict[str, float]:
+        """What is promised, by name [s]."""
+        return {name: seconds for name, seconds in self.every.items() if seconds < math.inf}
+
+    @property
+    def label(self) -> str:
+        """Which requests must see them, and how probable that must be, in words."""
+        return self.percentile if self.confidence is None else f"{self.percentile}, with {100 * self.confidence:g} %"
+
+    def relaxed(self, name: str, seconds: float) -> Targets:
+        """The same with another value of one promise [s]; where nothing else is left, without a confidence."""
+        times = {**self.every, name: seconds}
+        confidence = self.confidence if any(limit < math.inf for limit in times.values()) else None
+        return self._timed(times, confidence)
+
+    def like(self, ours: Loaded, seen: Loaded) -> Targets:
+        """Promises about the first of two accounts of a load that are kept where these are kept of the second."""
+        times = {}
+        for name, seconds in self.every.items():
+            first, second = (getattr(load, f"{name}_seconds")[self.percentile] for load in (ours, seen))
+            times[name] = seconds * (first / second) if 0.0 < second < math.inf else seconds
+        return self._timed(times, self.confidence)
+
+    def predicted(self, service: Service) -> Targets:
+        """What predictions for a service must keep, so that a measured one keeps these with their confidence."""
+        return self if self.confidence is None else self.less(self.margins(service))
+
+    def margins(self, layouts: Services | Service) -> Margins:
+        """What promises are divided by before predictions for each of n layouts are held against them [1]."""
+        if self.confidence is None:
+            return Margins(*np.ones((len(Margins._fields), layouts.plans.accelerators.size)))
+        return margins(layouts, self.confidence, self.given)
+
+    def less(self, by: Margins) -> Targets:
+        """These with margins taken off, those of the layout that has the widest; no confidence is left to be kept."""
+        widest = {name: float(each.max()) for name, each in by._asdict().items()}
+        times = {name: limit / widest[name] for name, limit in self.every.items()}
+        return replace(self._timed(times, None), fullest=self.fullest / widest["throughput"])
+
+    def _timed(self, times: Mapping[str, float], confidence: float | None) -> Targets:
+        """The same with other values of all promises [s], and another confidence."""
+        ttft, tpot, e2e = (times[name] for name in NAMES)
+        return replace(self, ttft_seconds=ttft, tpot_seconds=tpot, e2e_seconds=e2e, confidence=confidence)
+
+    @property
+    def text(self) -> str:
+        """The promises in words."""
+        return ", ".join(f"{name.upper()} {1e3 * seconds:g} ms" for name, seconds in self.given.items())
+
+    def broken(self, load: Loaded) -> str | None:
+        """What a load breaks: capacity, ttft, tpot or e2e; None if all is kept."""
+        if load.saturated or load.utilization > self.fullest:
+            return "capacity"
+        seen = {name: getattr(load, f"{name}_seconds") for name in self.given}
+        return next((name for name, seconds in self.given.items() if seen[name][self.percentile] > seconds), None)
+
+
+def promised_rates(layouts: Services, targets: Targets) -> Array:
+    """The largest steady rate of each layout whose mean latencies keep the promises; 0 if none does [1/s].
+
+    Between two steady states as :meth:`inference_econ.serving.services.Service.at` reads them. No percentile of a
+    loaded instance is below what requests of that percentile take without others before them.
+    """
+    states = layouts.states
+    ttft, e2e = _least_seconds(layouts, targets.percentile)
+    rates: Array = states.requests_per_second
+    last, share = rates.shape[1] - 1, np.full(len(layouts), np.inf)
+    by = targets.margins(layouts)
+    for values, limit in (
+        (states.tpot_seconds, targets.tpot_seconds / by.tpot),
+        (ttft, targets.ttft_seconds / by.ttft),
+        (e2e, targets.e2e_seconds / by.e2e),
+    ):
+        # All that is kept comes before all that is not: how many states, and the part of the way to the next.
+        kept = np.count_nonzero(values <= limit[:, None], axis=1)
+        low, high = (np.take_along_axis(values, np.clip(kept[:, None] + k, 0, last), axis=1)[:, 0] for k in (-1, 0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            beyond = np.log(limit / low) / np.log(high / low)
+        reached = np.where((kept > 0) & (kept <= last), kept - 1 + np.clip(beyond, 0.0, 1.0), kept - 1.0)
+        share = np.minimum(share, reached)
+    below = np.clip(np.floor(share), 0, last).astype(np.intp)
+    lower, upper = (np.take_along_axis(rates, np.minimum(below + k, last)[:, None], axis=1)[:, 0] for k in (0, 1))
+    kept_rates = np.where(share < 0.0, 0.0, lower * (upper / lower) ** np.clip(share - below, 0.0, 1.0))
+    return np.asarray(np.minimum(kept_rates, rates[:, -1] / by.throughput))
+
+
+def _least_seconds(layouts: Services, percentile: str) -> tuple[Array, Array]:
+    """Least TTFT and time to the last token of a percentile in every steady state, shape (n, k) [s].
+
+    A request is no sooner through than a prompt, or an answer, of its percentile is by itself.
+    """
+    states, requests = layouts.states, layouts.requests
+    fixed, steps = states.fixed_seconds, requests.decode_steps
+    if percentile == "mean":
+        return fixed, fixed + steps * states.tpot_seconds
+    share = np.array([SHARES[percentile]])
+    prompt, shortest = (float(new_tokens(requests, some)[0]) for some in (share, np.array([_SHORTEST])))
+    answer = max(float(quantiles(requests.osl, share)[0]) - 1.0, 0.0)
+    first, soonest = (fixed + states.prompts.of_length(some, states.beside_seconds) for some in (prompt, shortest))
+    # Who decodes with many others may meet none of their prompts.
+    return first, np.maximum(first, soonest + answer * states.decode_seconds)

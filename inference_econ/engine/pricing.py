@@ -1,0 +1,98 @@
+"""What an hour of an accelerator costs: listed, given, or built up for one that is owned."""
+
+from __future__ import annotations
+
+from inference_econ.errors import InputError
+from inference_econ.formulas import money
+from inference_econ.inputs import HardwareSpec, HourPrice, Ownership, catalog, prices
+
+
+def hour_price(chip: HardwareSpec, asked: float | str | None) -> HourPrice | None:
+    """The price of an accelerator that is meant; None if nobody asked for one and its file lists none.
+
+    Parameters
+    ----------
+    chip : HardwareSpec
+        Of what.
+    asked : float, str or None
+        A price [USD/h]; one of a whole node, ``23.60/node``; a kind that its file lists; ``owned``, which is built up;
+        or the best of its file.
+
+    Raises
+    ------
+    InputError
+        If there is no such kind, the file lists no price of it, or it does not say how large a node is.
+    """
+    if asked is None:
+        return prices.best(chip)
+    if isinstance(asked, (int, float)):
+        return HourPrice(float(asked))
+    words = prices.checked(asked)
+    if prices.is_amount(words):
+        return HourPrice(prices.amount(chip, words))
+    return owned_price(chip) if words == prices.OWNED else _of_kind(chip, words)
+
+
+def _of_kind(chip: HardwareSpec, kind: str) -> HourPrice:
+    price = prices.of_kind(chip, kind)
+    if price is None:
+        known = ", ".join(dict.fromkeys(price.kind for price in prices.listed(chip))) or "none"
+        others = [name for name in catalog.names("hardware") if prices.of_kind(catalog.hardware(name), kind)]
+        raise InputError(
+            f"{chip.name} lists no price of the kind {kind}; it lists {known}; {kind} is listed by "
+            f"{', '.join(others) or 'no file'}; or give USD per hour, for example --price 2.50"
+        )
+    return price
+
+
+def owned_price(chip: HardwareSpec) -> HourPrice:
+    """What an hour in use of an accelerator costs that was bought at the price of its file, on the usual terms.
+
+    Raises
+    ------
+    InputError
+        If its file does not say what it costs to buy, or what it draws.
+    """
+    bought = chip.purchase
+    if bought is None:
+        raise InputError(
+            f"{chip.name} lists no price of its purchase; run 'inference-econ hour-cost HARDWARE --purchase USD' with "
+            "what was paid, and give its total as the price"
+        )
+    total = float(hour_cost(chip, bought.dollars_per_accelerator, catalog.ownership()).total)
+    where = f"{bought.where} ({bought.kind}: {bought.dollars_per_accelerator:,.0f} USD)"
+    return HourPrice(total, prices.OWNED, bought.date, bought.kind != "estimate", bought.ref, where)
+
+
+def hour_cost(
+    chip: HardwareSpec, purchase_dollars: float, terms: Ownership, board_watts: float | None = None
+) -> money.HourCost:
+    """What an hour in use costs, by cause [USD/h]; see :func:`inference_econ.formulas.money.accelerator_hour_cost`.
+
+    Parameters
+    ----------
+    chip : HardwareSpec
+        The accelerator.
+    purchase_dollars : float
+        Price of one with its share of host and network [USD].
+    terms : Ownership
+        How it is used and paid for.
+    board_watts : float, optional
+        Power at work; by default that of its file [W].
+
+    Raises
+    ------
+    InputError
+        If a number is impossible, or nobody says what the accelerator draws.
+    """
+    watts = chip.watts if board_watts is None else board_watts
+    if watts is None:
+        raise InputError(f"{chip.name} lists no watts; give --board-watts")
+    return money.accelerator_hour_cost(
+        purchase_dollars,
+        terms.lifetime_years,
+        utilisation=terms.utilisation,
+        power=money.Power(watts, terms.host_watts, terms.pue, terms.dollars_per_kwh),
+        yearly_operations=terms.yearly_operations,
+        cost_of_capital=terms.cost_of_capital,
+    )

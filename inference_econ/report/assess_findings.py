@@ -1,0 +1,274 @@
+"""A measured deployment beside what could be, in sentences."""
+
+from __future__ import annotations
+
+from inference_econ.answers.assess_service import SteadyService
+from inference_econ.answers.assessment import Assessment
+from inference_econ.answers.gaps import NEAR, Deployment, Gap, StepPart
+from inference_econ.answers.operating_point import OperatingPoint
+from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.engine import error_spread
+from inference_econ.report import caveats
+from inference_econ.report.heading import lengths_label
+from inference_econ.report.startable import startable_notes
+from inference_econ.report.table import PART_NAMES, dollars, layout_label, size
+
+#: A smaller share of the measured time is not worth a sentence [1].
+_NOTABLE = 0.02
+#: What each part of the time per token is called.
+NAMES = {**PART_NAMES, "prompts": "prompts of others"}
+
+
+def chips_label(count: float) -> str:
+    """A number of chips in words."""
+    return f"{count:g} GPU" + ("s" if count > 1 else "")
+
+
+def findings(assessment: Assessment) -> tuple[str, ...]:
+    """The answer in sentences."""
+    said = [
+        _measured(assessment),
+        *_impossible(assessment),
+        _beside_frontier(assessment),
+        *_certain(assessment),
+        *_alike(assessment),
+        _beside_ideal(assessment),
+    ]
+    said += [text for text in (_unexplained(assessment), _lever(assessment)) if text]
+    said.append(f"Assumptions: {assessment.setup.assumptions.name}. {_tried(assessment)}")
+    return (*said, *startable_notes([assessment.setup]), *caveats.remarks(assessment.subjects()))
+
+
+def verdict(assessment: Assessment) -> tuple[str, str, str]:
+    """The answer in three lines: beside the prediction, beside the frontier, and what both rest on."""
+    return _beside_prediction(assessment), _beside_others(assessment), _basis(assessment)
+
+
+def _beside_prediction(assessment: Assessment) -> str:
+    measured, predicted, likely = assessment.measured, assessment.predicted, assessment.likely_seconds
+    seen = f"{_ms(measured.seconds)} per token measured ({measured.tokens_per_second_per_user:g} tokens/s per user)"
+    if predicted is None or assessment.expected is None:
+        return f"NO PREDICTION: {seen}, and a batch of {size(round(measured.instance_batch, 1))} does not fit."
+    words = {"faster": "FASTER THAN EXPECTED", "as expected": "AS EXPECTED", "slower": "SLOWER THAN EXPECTED"}
+    said = f"{words[assessment.expected]}: {seen}, {_ms(1.0 / predicted.tokens_per_second_per_user)} predicted"
+    if likely is None:
+        return f"{said}; no interval, as {assessment.setup.assumptions.name} was fitted to no server."
+    where = "inside" if assessment.expected == "as expected" else "outside"
+    return f"{said}; {100 * caveats.LEVEL:.0f} % of cases lie in {1e3 * likely.low:.3g} to {_ms(likely.high)}: {where}."
+
+
+def _beside_others(assessment: Assessment) -> str:
+    gap, kind = assessment.anywhere, "decode steps" if assessment.requests is None else "services"
+    if gap.verdict == "on":
+        return f"ON THE FRONTIER of {kind} of any size, within {100 * NEAR:.0f} %."
+    where = "BEHIND" if gap.verdict == "behind" else "AHEAD OF"
+    doubt = "; predictions are uncertain by more" if gap.certain is False else ""
+    return f"{where} the frontier of {kind} of any size: {_in_short(gap)}{doubt}."
+
+
+def _in_short(gap: Gap) -> str:
+    fast, cheap = gap.faster, gap.cheaper
+    if gap.verdict == "ahead" or fast is None or cheap is None or gap.cost_factor is None:
+        return _worse(gap)
+    return (
+        f"at this cost {fast.tokens_per_second_per_user:.1f} tokens/s ({gap.speed_factor:.2f} times as fast), at this "
+        f"speed ${dollars(cheap.dollars_per_million_output_tokens)} ({1 / gap.cost_factor:.2f} times the cost)"
+    )
+
+
+def _basis(assessment: Assessment) -> str:
+    """What is compared under which profile: its rows, the layout and how it was chosen, the lengths."""
+    setup, measured, requests = assessment.setup, assessment.measured, assessment.requests
+    rows = error_spread(setup.assumptions, "tpot", [assessment.anywhere.subject])
+    profile = setup.assumptions.name + ("" if rows is None else f" ({rows.spread.rows:,} rows)")
+    layout = ""
+    if assessment.predicted is not None:
+        pick = f", the fastest of {assessment.tried} layouts" if assessment.tried > 1 else ""
+        layout = f" {layout_label(assessment.predicted.layout)}{pick}"
+    chips = f"{_fleet(measured)}{layout}"
+    if requests is None:
+        return (
+            f"Decode steps alone are compared, at a context of {setup.context:g}, without prefill: give --isl and "
+            f"--osl to compare with a service. Rests on {profile}; {chips}."
+        )
+    return (
+        f"Compared with services of {lengths_label(requests)}, prefill of others included. Rests on {profile}; "
+        f"{chips}, {size(round(measured.batch, 1))} in flight."
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"
+
+
+def _fleet(measured: OperatingPoint) -> str:
+    """All chips that were measured, as the instances that they are."""
+    if measured.instances == 1:
+        return chips_label(measured.accelerators)
+    return f"{measured.instances} instances of {chips_label(measured.instance_accelerators)}"
+
+
+def _measured(assessment: Assessment) -> str:
+    measured, requests = assessment.measured, assessment.requests
+    batch = "a batch of " if requests is None else ""
+    load = f"{batch}{size(round(measured.batch, 1))}{' in flight' if requests else ''}"
+    said = (
+        f"Measured: {measured.tokens_per_second_per_user:g} tokens/s per user with {load} on {_fleet(measured)}: "
+        f"{measured.throughput:,.0f} output tokens/s in all, {100 * measured.mfu:.1f} % of the peak, "
+        f"${dollars(measured.dollars_per_million_output_tokens)} per million output tokens."
+    )
+    if requests is None or not isinstance(assessment.predicted, SteadyService):
+        return said
+    return (
+        f"{said} Requests in flight, throughput and utilisation follow from each other by the measured time per token "
+        f"and the predicted TTFT of {_ms(assessment.predicted.ttft_seconds)}; prompts count in the utilisation."
+    )
+
+
+def _tried(assessment: Assessment) -> str:
+    front = assessment.anywhere.frontier
+    sizes = front.deployments.plans.accelerators if isinstance(front, ServiceFrontier) else front.grid.accelerators
+    return f"Any size: deployments of up to {max(sizes):g} GPUs."
+
+
+def _certain(assessment: Assessment) -> list[str]:
+    """Whether the gap to the frontier is larger than errors of predictions are."""
+    gap, likely = assessment.anywhere, assessment.anywhere.likely_seconds
+    if likely is None or gap.verdict == "on" or assessment.predicted is None:
+        return []
+    around = (
+        f"with these GPUs and batch {100 * caveats.LEVEL:.0f} % of servers on the frontier of any size would "
+        f"take {1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms per token, and this one takes "
+        f"{1e3 * gap.measured.seconds:.4g} ms"
+    )
+    if gap.certain:
+        return [f"That is more than the profile itself is uncertain by: {around}."]
+    return [f"The profile itself is uncertain by more than that: {around}."]
+
+
+def _impossible(assessment: Assessment) -> list[str]:
+    said, shortage, measured = [], assessment.shortage, assessment.measured
+    if measured.mfu > 1.0:
+        said.append(
+            f"That is {100 * measured.mfu:.0f} % of what the arithmetic units of {chips_label(measured.accelerators)} "
+            "can do: the speed, the batch or throughput, the number format or the number of GPUs is not what it seems."
+        )
+    chips, precision = chips_label(measured.instance_accelerators), assessment.setup.precision
+    if shortage is not None and assessment.requests is not None:
+        said.append(
+            f"{size(round(shortage.batch, 1))} in flight need {shortage.needed_bytes / 1e9:.0f} GB, and {chips} have "
+            f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} fit and the others wait, so that what is "
+            f"predicted and what is counted as in flight is with {shortage.most:,}. A cache narrower than "
+            f"{precision.kv} or shared prefixes would hold more."
+        )
+    elif shortage is not None:
+        said.append(
+            f"A batch of {size(round(shortage.batch, 1))} needs {shortage.needed_bytes / 1e9:.0f} GB, and {chips} have "
+            f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} sequences fit, and there is no prediction for "
+            f"more. A cache narrower than {precision.kv}, weights narrower than {precision.weights}, shared prefixes "
+            f"or a context shorter than {assessment.setup.context:g} would explain it, or waiting requests that were "
+            "counted."
+        )
+    return said
+
+
+def _beside_frontier(assessment: Assessment) -> str:
+    gap, name = assessment.anywhere, assessment.setup.assumptions.name
+    if gap.verdict == "on":
+        return f"It lies on the frontier of {name}, within 2 %."
+    if gap.verdict == "behind":
+        return f"It lies behind the frontier of {name}: {_better(gap, named=True)}."
+    return (
+        f"It is better than every deployment under {name}: {_worse(gap)}. Either the server does better than the "
+        "profile assumes (kernels, overlap), speculates (several tokens per step) or shares prefixes (less cache to "
+        "read), or an input is off: number format, context, number of GPUs, or what was counted as batch or "
+        "utilisation."
+    )
+
+
+def _alike(assessment: Assessment) -> list[str]:
+    """How the point does among deployments of its size, where that is a better verdict."""
+    gap, chips = assessment.same_size, chips_label(assessment.measured.instance_accelerators)
+    if gap.verdict == assessment.anywhere.verdict:
+        return []
+    if gap.verdict == "on":
+        return [
+            f"Among deployments on {chips} it lies on the frontier, within 2 %: others need another number of GPUs."
+        ]
+    return [f"Among deployments on {chips} it is ahead of all: {_worse(gap)}."]
+
+
+def _beside_ideal(assessment: Assessment) -> str:
+    gap, chips = assessment.ideal, chips_label(assessment.measured.instance_accelerators)
+    if gap.verdict == "behind":
+        return f"The ideal bound for {chips} (full peaks, free communication, no launches): {_better(gap)}."
+    if gap.verdict == "on":
+        return f"It lies on the ideal bound for {chips}, within 2 %: nothing is left to gain but by speculation."
+    return (
+        f"It is better than the ideal bound for {chips}: {_worse(gap)}. Only speculation or shared prefixes allow "
+        "that; without them an input is wrong: a narrower number format, a shorter context, more GPUs, a batch that "
+        "counts waiting requests, or a throughput that counts prompts."
+    )
+
+
+def _better(gap: Gap, *, named: bool = False) -> str:
+    """What a frontier offers to a point behind it, with the deployments that do it if they are to be named."""
+    fast, cheap = gap.faster, gap.cheaper
+    assert fast is not None and cheap is not None and gap.cost_factor is not None
+    by = [f", by {_deployment(point)}" if named else "" for point in (fast, cheap)]
+    return (
+        f"at this cost {fast.tokens_per_second_per_user:.1f} tokens/s ({gap.speed_factor:.2f} times as fast, "
+        f"{gap.speed_lost:+z.1f}{by[0]}), at this speed ${dollars(cheap.dollars_per_million_output_tokens)} "
+        f"({1 / gap.cost_factor:.2f} times the cost, ${dollars(gap.dollars_lost or 0.0)} less{by[1]})"
+    )
+
+
+def _deployment(point: Deployment) -> str:
+    load = f"{point.batch:.0f} in flight" if isinstance(point, SteadyService) else f"a batch of {size(point.batch)}"
+    return f"{layout_label(point.layout)} on {chips_label(point.accelerators)} with {load}"
+
+
+def _worse(gap: Gap) -> str:
+    """What a frontier offers to a point ahead of it."""
+    at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
+    if gap.faster is not None:
+        at_cost = f"at this cost {gap.faster.tokens_per_second_per_user:.1f} tokens/s at most"
+    if gap.cheaper is not None:
+        at_speed = f"at this speed ${dollars(gap.cheaper.dollars_per_million_output_tokens)} at least"
+    return f"{at_cost}, {at_speed}"
+
+
+def _unexplained(assessment: Assessment) -> str | None:
+    left = assessment.unexplained_seconds
+    if left is None:
+        return None
+    measured = assessment.measured.seconds
+    predicted = f"Of {1e3 * measured:.2f} ms per token the profile predicts {1e3 * (measured - left):.2f} ms"
+    likely = assessment.likely_seconds
+    if likely is not None:
+        predicted += f" ({1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms in {100 * caveats.LEVEL:.0f} % of cases)"
+    if abs(left) < _NOTABLE * measured:
+        return f"{predicted}: nothing is unexplained."
+    prompts = ", prompts of other requests" if assessment.requests is None else ""
+    if left < 0:
+        return f"{predicted}: the server is faster than predicted by {-1e3 * left:.2f} ms."
+    return f"{predicted}; {1e3 * left:.2f} ms are unexplained: scheduler, sampling{prompts}, kernels."
+
+
+def _lever(assessment: Assessment) -> str | None:
+    """The parts that close most of the gap to what can be reached, and else to the bound."""
+    name, gap = (
+        ("frontier", assessment.anywhere)
+        if assessment.anywhere.verdict == "behind"
+        else ("ideal bound", assessment.ideal)
+    )
+    levers = sorted(assessment.parts, key=lambda part: -part.closes(gap))[:2]
+    named = [_closing(part, gap) for part in levers if part.closes(gap) >= _NOTABLE]
+    if not named:
+        return None
+    return f"To the {name} {1e3 * gap.seconds:.2f} ms would have to go; alone could close of it: {', '.join(named)}."
+
+
+def _closing(part: StepPart, gap: Gap) -> str:
+    what = "the unexplained time" if part.name == "unexplained" else NAMES[part.name]
+    return f"{what} ({100 * part.closes(gap):.0f} %)"

@@ -1,0 +1,80 @@
+"""What arrivals are assumed to be, and what others would do, in words and as data."""
+
+from __future__ import annotations
+
+import math
+
+from inference_econ.answers.burstiness import POISSON, Burstiness
+from inference_econ.answers.promises import Targets
+from inference_econ.report.service import finite
+from inference_econ.serving import Loaded
+
+
+def burstiness_note(compared: Burstiness, percentile: str = "p90") -> str:
+    """What is assumed of arrivals, and what users would see under others at the same load."""
+    load = compared.assumed
+    return (
+        f"Arrivals are assumed {arrivals_label(compared.assumed_scv)}; with {arrivals_label(compared.other_scv)} at "
+        f"{100 * load.utilization:.0f} % load it would see {_instead(load, compared.other, percentile)}."
+    )
+
+
+def promises_note(compared: Burstiness, targets: Targets) -> str:
+    """The same of a fleet that keeps some promises, and whether it would still; without promises the same."""
+    if min(targets.ttft_seconds, targets.tpot_seconds) == math.inf:
+        return burstiness_note(compared, targets.percentile)
+    broken = targets.broken(compared.other)
+    verdict = "keeps its promises" if broken is None else f"breaks its promise of the {broken.upper()}"
+    return (
+        f"Arrivals are assumed {arrivals_label(compared.assumed_scv)}; with {arrivals_label(compared.other_scv)} the "
+        f"first fleet {verdict}: {_instead(compared.assumed, compared.other, targets.percentile)}."
+    )
+
+
+def arrivals_label(scv: float) -> str:
+    """Arrivals in words, with the option that asks for them.
+
+    Examples
+    --------
+    >>> arrivals_label(1.0), arrivals_label(10.0)
+    ('Poisson (--arrival-scv 1)', 'bursty (--arrival-scv 10)')
+    """
+    kind = "Poisson" if scv == POISSON else "bursty" if scv > POISSON else "more regular than Poisson"
+    return f"{kind} (--arrival-scv {scv:g})"
+
+
+def burstiness_record(compared: Burstiness) -> dict[str, object]:
+    """The same as plain data."""
+    return {
+        "request_rate": compared.requests_per_second,
+        "loads": [
+            {
+                "arrival_scv": scv,
+                "saturated": load.saturated,
+                "played": load.played,
+                "ttft_seconds": finite(load.ttft_seconds),
+                "tpot_seconds": finite(load.tpot_seconds),
+            }
+            for scv, load in ((compared.assumed_scv, compared.assumed), (compared.other_scv, compared.other))
+        ],
+    }
+
+
+def _instead(load: Loaded, other: Loaded, percentile: str) -> str:
+    """Both latencies under other arrivals, and as they are."""
+    if other.saturated:
+        return f"queues that grow without end (instead of TTFT {percentile} {_rounded(load.ttft_seconds[percentile])})"
+    named = (("TTFT", load.ttft_seconds, other.ttft_seconds), ("TPOT", load.tpot_seconds, other.tpot_seconds))
+    texts = (
+        f"{name} {percentile} {_rounded(then[percentile])} instead of {_rounded(now[percentile])}"
+        for name, now, then in named
+        if now[percentile]  # a request of one token has no time between tokens
+    )
+    return " and ".join(texts)
+
+
+def _rounded(seconds: float) -> str:
+    """A time with two digits, as random numbers decide on the third."""
+    if seconds >= 1.0:
+        return f"{seconds:.2g} s" if seconds < 100.0 else f"{seconds:,.0f} s"
+    return f"{float(f'{1e3 * seconds:.2g}'):g} ms"

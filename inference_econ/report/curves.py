@@ -1,0 +1,92 @@
+"""What reports say of curves, whether their points are services or decode steps alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.engine import Instances
+from inference_econ.inputs import Quantity
+from inference_econ.report import caveats
+from inference_econ.report import frontier as decoding
+from inference_econ.report import serving_frontier as serving
+from inference_econ.report.service import SERVED
+from inference_econ.report.startable import nobody_starts, startable_notes
+from inference_econ.search import Frontier
+from inference_econ.studies.results import AnyFrontier, Curve
+
+
+def curves_title(fronts: Sequence[AnyFrontier]) -> str:
+    """The heading of some frontiers of one kind, in one line."""
+    services = [front for front in fronts if isinstance(front, ServiceFrontier)]
+    if services:
+        return serving.frontiers_title(services)
+    return decoding.frontiers_title([front for front in fronts if isinstance(front, Frontier)])
+
+
+def picture_title(fronts: Sequence[AnyFrontier]) -> str:
+    """The question that a picture of some frontiers of one kind answers, above their heading."""
+    services = any(isinstance(front, ServiceFrontier) for front in fronts)
+    return f"What does {'serving' if services else 'decoding'} cost at each speed?\n{curves_title(fronts)}"
+
+
+def measured_lengths(front: AnyFrontier) -> tuple[float, float] | None:
+    """Input and output tokens of requests that measured servers can be held against; None without such."""
+    if isinstance(front, Frontier):
+        return decoding.lengths_of(front)
+    requests = front.requests
+    return None if front.speculation is not None or requests.cached else (requests.isl.mean, requests.osl.mean)
+
+
+def curve_record(front: AnyFrontier) -> dict[str, object]:
+    """A frontier as plain data, the fastest point last."""
+    if isinstance(front, ServiceFrontier):
+        return serving.service_frontier_record(front)
+    return decoding.frontier_record(front)
+
+
+def curve_columns(curve: Curve) -> dict[str, object]:
+    """The numbers of a curve by their names, those of services with their latencies; arrays of shape (n,)."""
+    columns: dict[str, object] = {
+        "tokens_per_second_per_user": curve.tokens_per_second,
+        "dollars_per_million_output_tokens": curve.dollars,
+        "accelerators": curve.accelerators,
+        "batch": curve.batch,
+    }
+    if isinstance(curve.frontier, ServiceFrontier):
+        front = curve.frontier
+        columns |= {
+            "ttft_seconds": front.ttft_seconds,
+            "tpot_seconds": front.tpot_seconds,
+            "concurrency": front.concurrency,
+        }
+    return columns
+
+
+def warned(fronts: Mapping[str, AnyFrontier]) -> list[str]:
+    """What a reader of some series must not miss."""
+    setups = [front.setup for front in fronts.values()]
+    return [*nobody_starts(setups), *caveats.warnings(_preferred(fronts))]
+
+
+def assumed(fronts: Mapping[str, AnyFrontier]) -> list[str]:
+    """The assumptions of some series of one kind, and how far off their preferred points may be."""
+    named = {label: front.setup.assumptions.name for label, front in fronts.items()}
+    shown = [
+        f"{name} ({', '.join(label for label, other in named.items() if other == name)})"
+        for name in dict.fromkeys(named.values())
+    ]
+    text = next(iter(named.values())) if len(shown) == 1 else ", ".join(shown)
+    started = startable_notes(front.setup for front in fronts.values())
+    services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
+    predicted: Sequence[Quantity] = SERVED if services else ("tpot",)
+    return [f"Assumptions: {text}.", *started, *caveats.remarks(_preferred(fronts), predicted)]
+
+
+def _preferred(fronts: Mapping[str, AnyFrontier]) -> list[Instances]:
+    """The preferred points of some series, with their labels if there are several."""
+    return [
+        instances._replace(label=label if len(fronts) > 1 else "")
+        for label, front in fronts.items()
+        for instances in front.preferred_subjects()
+    ]

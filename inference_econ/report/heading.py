@@ -1,0 +1,109 @@
+"""Headings: what is counted, of which model on which chips, in which formats, for which requests, at which price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inference_econ.answers.explain import Explanation
+from inference_econ.answers.promises import Targets
+from inference_econ.engine import Setup, Speculation
+from inference_econ.inputs import Requests
+from inference_econ.report.table import formats_label
+
+#: What the two kinds of frontiers count.
+SERVICES = "Services, prefill included"
+DECODE_STEPS = "Decode steps alone, no prefill"
+
+
+def heading(
+    counted: str,
+    setups: Iterable[Setup],
+    lengths: Iterable[str],
+    *,
+    rate: float | None = None,
+    promises: Iterable[Targets] = (),
+    speculations: Iterable[Speculation | None] = (),
+) -> str:
+    """The heading of a table or picture, in one line.
+
+    Parameters
+    ----------
+    counted : str
+        What the numbers count.
+    setups : iterable of Setup
+        What, on what, how, at what price; several where they are compared.
+    lengths : iterable of str
+        Lengths of requests (:func:`lengths_label`), or the context of steps; what differs is said of each series.
+    rate : float, optional
+        Requests per second in all [1/s].
+    promises : iterable of Targets
+        What is promised.
+    speculations : iterable of Speculation or None
+        Who proposes tokens.
+
+    Returns
+    -------
+    str
+        ``Services, prefill included: Llama 3.1 8B on NVIDIA H100 at $2.95 per GPU-hour ...; weights bf16, ...``
+    """
+    shown = list(setups)
+    parts = (
+        f"{counted}: {_listed(setup.model.name for setup in shown)} on {_listed(map(_priced, shown))}",
+        _common((_formats(setup) for setup in shown), "formats"),
+        _common(lengths, "lengths"),
+        "" if rate is None else f"{rate:.4g} requests/s",
+        _common(map(promises_label, promises), "promises"),
+        _common(("" if each is None else each.label for each in speculations), "proposers"),
+    )
+    return "; ".join(part for part in parts if part)
+
+
+def step_heading(explanation: Explanation) -> str:
+    """What is counted, of what, at which context, in one line."""
+    phase = "decode" if explanation.prompt is None else "prefill"
+    counted = f"One {phase} step on {explanation.accelerators:g} GPU{'s' if explanation.accelerators > 1 else ''}"
+    return heading(counted, [explanation.setup], [_length(explanation)])
+
+
+def _length(explanation: Explanation) -> str:
+    """What is cached before the step, and what a prompt adds."""
+    setup = explanation.setup
+    shared = f" ({setup.shared_prefix:g} in common)" if setup.shared_prefix else ""
+    spread = f" on average, of answers of {setup.spread:g}" if setup.spread else ""
+    context = f"context {setup.context:g}{spread}{shared}"
+    return context if explanation.prompt is None else f"{explanation.prompt:g} prompt tokens after {context} cached"
+
+
+def lengths_label(requests: Requests) -> str:
+    """Lengths of requests, and what of a prompt is in the cache or in common with all others."""
+    cached = f", {requests.cached:g} of it cached" if requests.cached else ""
+    shared = f", {requests.shared_prefix:g} in common" if requests.shared_prefix else ""
+    return f"{requests.isl.mean:g} input tokens{cached}{shared}, {requests.osl.mean:g} output tokens"
+
+
+def promises_label(promises: Targets) -> str:
+    """What is promised, of which requests; nothing if nothing is."""
+    kept = [f"{name.upper()} <= {1e3 * value:.4g} ms" for name, value in promises.given.items()]
+    return f"{promises.percentile} {' and '.join(kept)}" if kept else ""
+
+
+def _priced(setup: Setup) -> str:
+    """A chip with its price, where it is known."""
+    return setup.hardware.name if setup.price is None else f"{setup.hardware.name} at {setup.price_label}"
+
+
+def _formats(setup: Setup) -> str:
+    precision = setup.precision
+    return f"{formats_label(precision)}, activations {precision.activations}, KV {precision.kv}"
+
+
+def _common(texts: Iterable[str], what: str) -> str:
+    """What all have in common, or that it differs."""
+    distinct = list(dict.fromkeys(texts))
+    return distinct[0] if len(distinct) == 1 else f"{what} as in each series" if distinct else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names, each once."""
+    distinct = list(dict.fromkeys(names))
+    return ", ".join([*distinct[:-2], " and ".join(distinct[-2:])])

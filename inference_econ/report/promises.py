@@ -1,0 +1,78 @@
+"""Promises, and how probable it is that they hold: as a column, a note and data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from inference_econ.answers.chances import Chances
+from inference_econ.answers.promises import Targets
+
+_COLUMN = "holds %"
+#: Ends of what is known of errors, and how they are written.
+_ENDS: Mapping[float, str] = {0.05: "<5", 0.95: ">95"}
+
+
+def chances_column(targets: Targets, shown: Sequence[Chances]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """A column of the probabilities of what is promised: its head, and the cell of each row.
+
+    Both are empty where nothing is promised, or nobody knows.
+    """
+    if not _known(targets, shown):
+        return (), [() for _ in shown]
+    names = targets.given
+    return (_COLUMN,), [("/".join(_percent(getattr(each, name)) for name in names),) for each in shown]
+
+
+def _percent(chance: float | None) -> str:
+    return "?" if chance is None else _ENDS.get(round(chance, 4), f"{100 * chance:.0f}")
+
+
+def planned_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
+    """What the column means where deployments are chosen, and how probable promises were made."""
+    if targets.confidence is not None:
+        return [f"{_meaning(targets, shown)} Planned so that each is at least {100 * targets.confidence:g} %."]
+    known = _known(targets, shown)
+    return [f"{note} --confidence 80 plans with a margin." if known else note for note in chances_notes(targets, shown)]
+
+
+def chances_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
+    """What the column means, or that nobody knows; nothing where nothing is promised."""
+    if not targets.given:
+        return []
+    if _known(targets, shown):
+        return [_meaning(targets, shown)]
+    names = " or ".join(name.upper() for name in targets.given)
+    return [
+        f"Nobody knows how probable it is that a promised {names} is kept: these assumptions were fitted to no such "
+        "measurement. Take a fitted profile, or fit one: inference-econ calibrate."
+    ]
+
+
+def _known(targets: Targets, shown: Sequence[Chances]) -> bool:
+    return any(getattr(each, name) is not None for each in shown for name in targets.given)
+
+
+def _meaning(targets: Targets, shown: Sequence[Chances]) -> str:
+    names = " / ".join(f"{targets.percentile} {name.upper()}" for name in targets.given)
+    carried = [each.capacity for each in shown if each.capacity is not None]
+    worst = " in the worst row" if len(carried) > 1 else ""
+    traffic = f"; it carries the traffic with {_percent(min(carried))} %{worst}" if carried else ""
+    return f"Holds %: probability that a measured server keeps the promised {names}, each by itself{traffic}."
+
+
+def kept_with(chances: Chances, targets: Targets) -> list[str]:
+    """What is promised and how probable it is that one deployment keeps it, in a line; none if nothing is."""
+    if not targets.given:
+        return []
+    if all(getattr(chances, name) is None for name in targets.given):
+        return chances_notes(targets, [chances])
+    kept = [f"{name.upper()} kept with {_percent(getattr(chances, name))} %" for name in targets.given]
+    planned = "" if targets.confidence is None else f"; planned for {100 * targets.confidence:g} % each"
+    if chances.capacity is not None:
+        kept.append(f"the traffic carried with {_percent(chances.capacity)} %")
+    return [f"{', '.join(kept)}{planned}."]
+
+
+def chances_record(chances: Chances) -> dict[str, float | None]:
+    """Probabilities as plain data; null where nothing is promised or nobody knows, 0.05 and 0.95 stand for beyond."""
+    return {f"probability_{name}": value for name, value in chances._asdict().items()}

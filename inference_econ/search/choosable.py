@@ -1,0 +1,80 @@
+"""Choose from points that nothing beats: by a speed that is needed, or by a preference."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.engine import Instances
+from inference_econ.errors import InputError
+from inference_econ.formulas import money
+
+PointT = TypeVar("PointT")
+#: Largest exponent of the preference rule; beyond, speed^a leaves the range of numbers.
+_LARGEST_EXPONENT = 100
+
+
+class Choosable(ABC, Generic[PointT]):
+    """Points of a frontier, the slowest and cheapest first: of decode steps, or of services."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def axes(self) -> tuple[Array, Array]:
+        """Speed of a user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
+
+    @abstractmethod
+    def points(self, chosen: Sequence[int] | None = None) -> list[PointT]:
+        """Every point with its layout, the fastest last; or some of them, by position."""
+
+    @abstractmethod
+    def subjects(self, points: Sequence[PointT] | None = None) -> tuple[Instances]:
+        """Every point as an instance that may be unlike what was measured, or some points of it."""
+
+    def preferred_subjects(self) -> tuple[Instances]:
+        """The same of the preferred point."""
+        return self.subjects([self.preferred()])
+
+    def point(self, index: int) -> PointT:
+        """One point with its layout."""
+        return self.points([range(self.axes()[0].size)[index]])[0]
+
+    def fastest(self) -> PointT:
+        """The fastest point."""
+        return self.point(-1)
+
+    def preferred(self, exponent: float = 3.0) -> PointT:
+        """The point that maximises speed^exponent / cost (eq. 45)."""
+        return self.point(self.preferred_index(exponent))
+
+    def preferred_index(self, exponent: float = 3.0) -> int:
+        """Where :meth:`preferred` is.
+
+        Raises
+        ------
+        InputError
+            If the exponent is not from 0 to 100.
+        """
+        if not 0 <= exponent <= _LARGEST_EXPONENT:
+            raise InputError(f"the exponent must be from 0 to {_LARGEST_EXPONENT}, got {exponent:g}")
+        return int(np.argmax(money.preference(*self.axes(), exponent)))
+
+    def cheapest(self, tokens_per_second: float = 0.0) -> PointT:
+        """The cheapest point at or above a speed.
+
+        Raises
+        ------
+        InputError
+            If no point is that fast.
+        """
+        speeds, _ = self.axes()
+        fast_enough = np.flatnonzero(speeds >= tokens_per_second)
+        if fast_enough.size == 0:
+            raise InputError(
+                f"no deployment reaches {tokens_per_second:g} tokens/s per user; the fastest has {speeds[-1]:.1f}"
+            )
+        return self.point(int(fast_enough[0]))

@@ -1,0 +1,89 @@
+"""Arrivals in crowds beside Poisson ones: what is assumed is said, and what others do, with numbers played."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from inference_econ.answers.burstiness import Burstiness, burstiness, burstiness_at, other_scv
+from inference_econ.answers.promises import Targets
+from inference_econ.report.burstiness import arrivals_label, burstiness_note, burstiness_record, promises_note
+from inference_econ.serving import Service, loaded, served
+from tests.offered import service_of
+
+
+def service() -> Service:
+    return service_of(isl="500", osl="500")
+
+
+@pytest.fixture(scope="module")
+def crowds() -> Burstiness:
+    return burstiness(service(), replicas=3)
+
+
+def test_a_fleet_is_looked_at_nearly_full(crowds: Burstiness) -> None:
+    assert crowds.requests_per_second == pytest.approx(0.8 * 3 * service().most_requests_per_second)
+    assert (crowds.assumed_scv, crowds.other_scv) == (1.0, 10.0)
+    assert crowds.assumed == loaded(service(), crowds.requests_per_second / 3)
+    assert crowds.other.played
+    assert crowds.other.ttft_seconds["p90"] > 1.3 * crowds.assumed.ttft_seconds["p90"]
+    assert crowds.other.tpot_seconds["p90"] > crowds.assumed.tpot_seconds["p90"]
+
+
+def test_crowds_are_held_against_poisson_and_anything_else_against_crowds() -> None:
+    assert [other_scv(scv) for scv in (0.0, 1.0, 1.5, 10.0)] == [10.0, 10.0, 1.0, 1.0]
+    asked = burstiness(service(), arrival_scv=4.0)
+    assert asked.assumed.played
+    assert not asked.other.played
+    assert "Arrivals are assumed bursty (--arrival-scv 4); with Poisson (--arrival-scv 1) at" in burstiness_note(asked)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.7, 0.85])
+def test_closed_forms_under_crowds_against_the_simulation(share: float) -> None:
+    """TPOT and the number in flight within 15 %, p90 of the TTFT within a factor of 2.5, p50 far too early.
+
+    This is why such loads are played where they are shown.
+    """
+    one, rate = service(), share * service().most_requests_per_second
+    closed, seen = loaded(one, rate, arrival_scv=10.0), served(one, 10.0)(rate)
+    assert seen.in_flight == pytest.approx(closed.in_flight, rel=0.15)
+    assert seen.tpot_seconds["mean"] == pytest.approx(closed.tpot_seconds["mean"], rel=0.15)
+    assert 0.4 < closed.ttft_seconds["p90"] / seen.ttft_seconds["p90"] < 2.5
+    assert closed.ttft_seconds["p50"] < 0.8 * seen.ttft_seconds["p50"]
+
+
+def test_it_is_said_with_numbers(crowds: Burstiness) -> None:
+    note = burstiness_note(crowds)
+    assert note.startswith(
+        "Arrivals are assumed Poisson (--arrival-scv 1); with bursty (--arrival-scv 10) at 80 % load it would see TTFT"
+    )
+    assert note.count("instead of") == 2
+    loads = burstiness_record(crowds)["loads"]
+    assert isinstance(loads, list)
+    assert [load["arrival_scv"] for load in loads] == [1.0, 10.0]
+    assert [load["played"] for load in loads] == [False, True]
+
+
+def test_promises_that_crowds_break_are_named(crowds: Burstiness) -> None:
+    kept = Targets(ttft_seconds=100.0)
+    broken = Targets(tpot_seconds=crowds.assumed.tpot_seconds["p90"] * 1.001)
+    assert "the first fleet keeps its promises: TTFT p90" in promises_note(crowds, kept)
+    assert "the first fleet breaks its promise of the TPOT: TTFT p90" in promises_note(crowds, broken)
+    assert promises_note(crowds, Targets()) == burstiness_note(crowds)
+
+
+def test_queues_without_end_and_answers_of_one_token(crowds: Burstiness) -> None:
+    endless = dataclasses.replace(crowds.other, saturated=True, ttft_seconds={"p90": math.inf})
+    assert "queues that grow without end (instead of TTFT p90" in burstiness_note(
+        dataclasses.replace(crowds, other=endless)
+    )
+    single = service_of(isl="3000", osl="1")
+    assert "TPOT" not in burstiness_note(burstiness(single))
+    load = loaded(single, 1.0)
+    assert burstiness_at(single, load, replicas=2).requests_per_second == 2.0
+
+
+def test_arrivals_in_words() -> None:
+    assert arrivals_label(0.0) == "more regular than Poisson (--arrival-scv 0)"

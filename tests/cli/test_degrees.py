@@ -1,0 +1,125 @@
+"""One vocabulary for the size and the degrees of an instance, in every command."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli.conftest import Command, record
+
+SEARCHING = {
+    "frontier": ("frontier", "llama_3_8b", "h100_sxm"),
+    "compare": ("compare", "llama_3_8b", "--on", "h100_sxm"),
+    "recommend": ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 2),
+    "price": ("price", "llama_3_8b", "h100_sxm", "--request-rate", 2),
+    "load": ("load", "llama_3_8b", "h100_sxm", "--rates", 2),
+    "launch": ("launch", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--to", "vllm"),
+}
+#: One deployment of a dense model, of a mixture of experts, and of latent attention with experts.
+DEPLOYMENTS = [
+    ("llama_3_70b", "h100_sxm", ("--weights", "fp8", "--tp", 4), 64),
+    ("qwen3_32b", "h200_sxm", ("--tp", 2), 17),
+    ("mixtral_8x22b", "h100_sxm", ("--tp", 8), 32),
+    ("qwen3_30b_a3b", "h100_sxm", ("--tp", 2), 128),
+    ("deepseek_v3", "h200_sxm", ("--tp", 8), 48),
+    ("deepseek_v3", "h200_sxm", ("--dp", 16), 256),
+]
+
+
+@pytest.mark.parametrize(("model", "chip", "degrees", "batch"), DEPLOYMENTS)
+def test_a_frontier_and_an_explanation_have_the_same_step(
+    command: Command, model: str, chip: str, degrees: tuple[object, ...], batch: int
+) -> None:
+    asked = (model, chip, *degrees, "--batch", batch)
+    (point,) = record(command, "frontier", "--decode-only", *asked)["points"]
+    step = record(command, "explain", *asked)
+    assert step["layout"] == point["layout"]
+    assert step["context"] == 2250
+    assert f"{step['step_seconds']:.12g}" == f"{1 / point['tokens_per_second_per_user']:.12g}"
+    assert step["dollars_per_million_output_tokens"] == pytest.approx(point["dollars_per_million_output_tokens"])
+
+
+def test_lengths_mean_the_same_context_in_both(command: Command) -> None:
+    asked = ("llama_3_8b", "h100_sxm", "--tp", 1, "--batch", 16, "--isl", 1000, "--osl", 3000)
+    (point,) = record(command, "frontier", "--decode-only", *asked)["points"]
+    step = record(command, "explain", *asked)
+    assert step["context"] == 2500
+    assert step["step_seconds"] == pytest.approx(1 / point["tokens_per_second_per_user"], rel=1e-12)
+    shorter = record(command, "explain", *asked[:6], "--context", 1000)
+    assert shorter["step_seconds"] < step["step_seconds"]
+
+
+@pytest.mark.parametrize("name", SEARCHING)
+def test_contradictory_sizes_are_refused_with_what_to_type(refused: Command, name: str) -> None:
+    message = refused(*SEARCHING[name], "--tp", 2, "--instance-gpus", 8).err
+    typed = ("--tp 2", "--instance-gpus 8", "--dp any")
+    written = ("tp: 2", "instance_gpus: 8", "dp: any") if name == "compare" else typed
+    assert re.search("{} is an instance of 2, which contradicts {}; leave one .*: {}".format(*written), message)
+
+
+def test_a_degree_alone_is_an_instance_of_that_size(command: Command) -> None:
+    found = record(command, "load", "llama_3_8b", "h100_sxm", "--tp", 2, "--rates", 2)
+    assert (found["accelerators_per_instance"], found["layout"]["dp"]) == (2, 1)
+    opened = record(command, "frontier", "gpt_oss_20b", "h100_sxm", "--tp", 2, "--dp", "any", "--max-instance-gpus", 8)
+    assert {point["layout"]["dp"] for point in opened["points"]} > {1.0}
+    assert {point["layout"]["tp"] for point in opened["points"]} == {2.0}
+    sized = record(command, "frontier", "llama_3_8b", "h100_sxm", "--instance-gpus", 2)
+    assert {point["accelerators"] for point in sized["points"]} == {2.0}
+
+
+@pytest.mark.parametrize("value", ["0", "-2", "1.5", "all"])
+def test_a_degree_is_a_number_or_any(refused: Command, value: str) -> None:
+    message = " ".join(refused("frontier", "llama_3_8b", "h100_sxm", "--tp", value).err.split())
+    assert "Invalid value for '--tp':" in message
+    assert "or write 'any' to try all" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            (*SEARCHING["frontier"], "--max-accelerators", 8),
+            "any more: it is --max-instance-gpus",
+        ),
+        ((*SEARCHING["load"], "--accelerators", 8), "it is --instance-gpus, the size of one instance"),
+        (("disaggregate", "llama_3_8b", "h100_sxm", "--accelerators", 8), "all chips of the fleet are --gpus"),
+        (("assess", "llama_3_8b", "h100_sxm", "--accelerators", 8), "all chips of what was measured are --gpus"),
+        (("cache", "llama_3_8b", "h100_sxm", "--accelerators", 8), "the degrees are the size of the instance: --tp 8"),
+    ],
+)
+def test_an_old_name_is_answered_with_the_new_one(
+    refused: Command, arguments: tuple[object, ...], message: str
+) -> None:
+    assert message in refused(*arguments).err
+
+
+def test_lengths_say_nothing_of_a_prefill_step(refused: Command) -> None:
+    outcome = refused("explain", "llama_3_8b", "h100_sxm", "--prefill", 1000, "--osl", 100)
+    assert "--osl says how long requests are that decode; --prefill reads so many tokens by itself" in outcome.err
+
+
+def test_which_layout_was_picked_is_said_with_the_rule(command: Command) -> None:
+    subject = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 4)
+    for name, asked, rule in (
+        ("load", ("--rates", 2), "tp1: the cheapest per token when full, of 3 layouts; --tp, --pp, --dp and --ep take"),
+        ("load", ("--rates", 2, "--tpot", 5), "when full that keeps the promises, of 3 layouts"),
+        ("load", ("--rates", 2, "--tpot", 1), "when full, as none keeps the promises, of 3 layouts"),
+        ("load", ("--rates", 2, "--tp", 2), "tp2: the only layout that is left open and fits."),
+        ("price", ("--request-rate", 2), "tp1: the cheapest fleet that serves this rate, of 3 layouts"),
+        ("price", ("--replicas", 2, "--tpot", 50), "fleet of 2 instances that serves this rate and keeps the promises"),
+        ("recommend", ("--request-rate", 2), "Of 3 layouts, each with the fewest instances that serve this rate and"),
+        ("launch", ("--request-rate", 2, "--to", "vllm"), "picked: the cheapest fleet of 'recommend', of 3 layouts;"),
+    ):
+        outcome = command(name, *subject, *asked)
+        assert rule in " ".join(outcome.out.split()), outcome
+    found = record(command, "load", *subject, "--rates", 2)
+    assert found["picked"] == {"rule": "the cheapest per token when full", "layouts": 3}
+
+
+def test_a_fleet_of_two_pools_says_by_which_rule_it_is_the_best(command: Command) -> None:
+    asked = ("disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 1)
+    cheapest = " ".join(command(*asked, "--request-rate", 4).out.split())
+    assert "It is the cheapest at this rate within the promises, of 1 pair of layouts in all ratios." in cheapest
+    most = " ".join(command(*asked, "--gpus", 4).out.split())
+    assert "It serves the most requests within the promises, of 1 pair " in most

@@ -1,0 +1,117 @@
+"""Help: what a reader sees of commands and options, and what the shell completes."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Command
+
+app: Any = importlib.import_module("inference_econ_cli.main").app
+headings = importlib.import_module("inference_econ_cli.help")
+
+
+def _help(command: Command, *arguments: str) -> str:
+    outcome = command(*arguments, "--help")
+    assert (outcome.code, outcome.err) == (0, "")
+    return outcome.out
+
+
+def test_commands_stand_under_headings_uncut(command: Command) -> None:
+    text = _help(command)
+    listed = [name for names in headings.COMMANDS.values() for name in names]
+    assert sorted(listed) == sorted(app.commands)
+    assert re.findall(r"^(\w+):$", text, re.MULTILINE) == ["Options", *headings.COMMANDS]
+    assert "..." not in text.split("Ask:")[1]
+    for name in listed:
+        assert re.search(rf"^  {name}  ", text, re.MULTILINE)
+    assert "TTFT, TPOT, goodput and dollars per million tokens of one fleet against the offered load." in " ".join(
+        text.split()
+    )
+    assert 'eval "$(_INFERENCE_ECON_COMPLETE=bash_source inference-econ)"' in text
+
+
+@pytest.mark.parametrize("name", sorted(app.commands))
+def test_each_command_has_an_example_that_can_be_typed(
+    command: Command, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    text = _help(command, name)
+    _, _, end = text.rpartition("Example")
+    lines = [line.strip() for line in end.splitlines()[1:] if line.strip()]
+    assert lines
+    for line in lines:
+        program, called, *arguments = shlex.split(line)
+        assert program == "inference-econ"
+        parsed = app.commands[called]
+        with parsed.make_context(called, arguments, help_option_names=["-h", "--help"]) as context:
+            assert context.params
+    assert any(shlex.split(line)[1] == name for line in lines)
+
+
+@pytest.mark.parametrize("name", sorted(app.commands))
+def test_help_fits_and_names_formats_once(command: Command, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    text = _help(command, name)
+    formats = "fp32, bf16, fp16, fp8, fp8_block, mxfp8"
+    takes = " FORMAT " in text
+    assert text.count(formats) == int(takes)
+    assert "RANGE" not in text
+    assert "x<=None" not in text
+    options, _, _ = text.partition("Example")
+    assert max(map(len, options.splitlines())) <= 100
+
+
+def test_options_stand_under_headings(command: Command) -> None:
+    text = _help(command, "recommend")
+    found = re.findall(r"^(\w[\w, ]*):$", text, re.MULTILINE)
+    assert [heading for heading in found if heading != "Options"] == [*headings.OPTIONS, "Number formats"]
+    output = text.split("\nOutput:")[1]
+    for option in ("--format", "--json", "--csv", "-o, --output", "--why", "--quiet", "-h, --help"):
+        assert re.search(rf"^  {option}", output, re.MULTILINE), option
+
+
+def test_a_wrong_format_lists_all(refused: Command) -> None:
+    message = refused("explain", "llama_3_8b", "h100_sxm", "--weights", "fp9").err
+    assert "'fp9' is not one of 'fp32', 'bf16', " in message
+    assert "'int4_channel'" in message
+
+
+@pytest.mark.parametrize(
+    ("words", "start", "expected"),
+    [
+        (["frontier"], "llama_3_70", ["llama_3_70b"]),
+        (["frontier", "llama_3_70b"], "h100_s", ["h100_sxm"]),
+        (["compare", "--on"], "h200_s", ["h200_sxm"]),
+        (["explain", "llama_3_8b", "h100_sxm", "--assumptions"], "profiles/hop", ["profiles/hopper"]),
+        (["table"], "paper/table_4", ["paper/table_4"]),
+        (["hardware"], "mi300", ["mi300x"]),
+        (["explain", "llama_3_8b", "h100_sxm", "--kv"], "fp8_", ["fp8_block"]),
+        ([], "recom", ["recommend"]),
+        (["explain"], "--oper", ["--operators"]),
+    ],
+)
+def test_the_shell_completes_names(
+    command: Command, monkeypatch: pytest.MonkeyPatch, words: list[str], start: str, expected: list[str]
+) -> None:
+    monkeypatch.setenv("_INFERENCE_ECON_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", shlex.join(["inference-econ", *words, start]))
+    monkeypatch.setenv("COMP_CWORD", str(len(words) + 1))
+    assert command().out.splitlines() == [f"plain,{name}" for name in expected]
+
+
+def test_what_is_no_name_is_completed_as_a_file(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_INFERENCE_ECON_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "inference-econ models ./my")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert command().out == "file,./my\n"
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_get_a_script_too(command: Command, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+    monkeypatch.setenv("_INFERENCE_ECON_COMPLETE", f"{shell}_source")
+    assert "_INFERENCE_ECON_COMPLETE" in command().out

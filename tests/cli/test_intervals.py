@@ -1,0 +1,115 @@
+"""Every command says how far off its numbers may be: low and high in data, misfits and unlike layouts in words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Command
+
+LLAMA = ("llama_3_8b", "h100_sxm")
+#: Commands that predict, and what of their rows is uncertain.
+COMMANDS = {
+    "frontier": (("frontier", *LLAMA, "--max-accelerators", 2), "tokens_per_second_per_user"),
+    "all plans": (("frontier", *LLAMA, "--max-accelerators", 2, "--all"), "dollars_per_million_output_tokens"),
+    "serving frontier": (("frontier", *LLAMA, "--max-accelerators", 2, "--serving"), "ttft_seconds"),
+    "compare": (("compare", LLAMA[0], "--on", "h100_sxm", "--on", "h200_sxm"), "tokens_per_second_per_user"),
+    "recommend": (("recommend", *LLAMA, "--max-accelerators", 2, "--ttft", 300), "ttft_seconds:p90"),
+    "most traffic": (("recommend", *LLAMA, "--max-accelerators", 2, "--gpus", 2, "--tpot", 30), "tpot_seconds:p90"),
+    "price": (("price", *LLAMA, "--max-accelerators", 2), "marginal_dollars_per_million"),
+    "load": (("load", *LLAMA, "--tp", 1, "--rates", "1,5"), "tpot_seconds:p50"),
+    "disaggregate": (("disaggregate", *LLAMA, "--max-accelerators", 2), "ttft_seconds"),
+    "cache": (("cache", *LLAMA, "--tp", 1), "seconds"),
+    "speculate": (("speculate", *LLAMA, "--tp", 1, "--ngram", "--acceptance", "0.7"), "tpot_seconds"),
+    "explain": (("explain", *LLAMA, "--batch", 8), "ms"),
+    "assess": (
+        ("assess", *LLAMA, "--tokens-per-second", 50, "--batch", 16, "--accelerators", 1),
+        "dollars_per_million_output_tokens",
+    ),
+}
+
+
+def _names(record: Any) -> Iterator[str]:
+    if isinstance(record, dict):
+        yield from record
+    for part in record.values() if isinstance(record, dict) else record if isinstance(record, list) else ():
+        yield from _names(part)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_data_have_low_and_high(command: Command, name: str) -> None:
+    words, column = COMMANDS[name]
+    outcome = command(*words, "--format", "csv")
+    assert outcome.code == 0, outcome
+    rows = list(csv.DictReader(io.StringIO(outcome.out)))
+    base, _, which = column.partition(":")
+    heads = [f"{base}{end}{which and f'_{which}'}" for end in ("_low", "", "_high")]
+    known = [tuple(float(row[head]) for head in heads) for row in rows if all(row[head] for head in heads)]
+    assert any(low < value < high for low, value, high in known)
+    assert all(low <= value <= high for low, value, high in known)
+    names = set(_names(json.loads(command(*words, "--format", "json").out)))
+    assert any(each.endswith("_low") for each in names)
+    assert {each.removesuffix("_low") for each in names if each.endswith("_low")} <= names
+
+
+MISFIT = ("qwen3_235b_a22b", "h200_sxm")
+WIDE = ("--tp", 8, "--weights", "fp8")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("frontier", *MISFIT, "--weights", "fp8", "--max-accelerators", 8),
+        ("frontier", *MISFIT, "--weights", "fp8", "--max-accelerators", 8, "--serving"),
+        ("compare", MISFIT[0], "--on", MISFIT[1], "--weights", "fp8"),
+        ("explain", *MISFIT, *WIDE),
+        ("price", *MISFIT, *WIDE),
+        ("recommend", *MISFIT, *WIDE),
+        ("recommend", *MISFIT, *WIDE, "--gpus", 8),
+        ("load", *MISFIT, *WIDE, "--rates", "1"),
+        ("cache", *MISFIT, *WIDE),
+        ("disaggregate", *MISFIT, "--weights", "fp8", "--max-accelerators", 8),
+        ("assess", *MISFIT, "--weights", "fp8", "--tokens-per-second", 20, "--batch", 16, "--accelerators", 8),
+    ],
+    ids=lambda words: f"{words[0]} {words[-1]}",
+)
+def test_a_series_that_is_known_to_misfit_says_so(command: Command, words: tuple[object, ...]) -> None:
+    outcome = command(*words)
+    assert outcome.code == 0, outcome
+    said = " ".join(outcome.out.split())
+    assert "Measured servers of vllm with Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB took 2.1 times" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("load", "llama_3_70b", "h100_sxm", "--tp", 4, "--pp", 2, "--rates", 1),
+            "no measured instance had pipeline stages",
+        ),
+        (
+            ("explain", "qwen3_235b_a22b", "h200_sxm", "--weights", "fp8", "--tp", 2, "--dp", 4),
+            "no measured instance had groups of attention ranks (dp)",
+        ),
+        (
+            ("explain", "qwen3_235b_a22b", "b200", "--weights", "fp8", "--tp", 2, "--dp", 4),
+            "no measured instance of Qwen3 235B-A22B had groups of attention ranks (dp) "
+            "(measured: DeepSeek-V3 NVFP4, gpt-oss 120b)",
+        ),
+        (
+            ("price", "qwen3_235b_a22b", "h200_sxm", "--weights", "fp8", "--tp", 8, "--ep", 8),
+            "no measured instance of Qwen3 235B-A22B had expert-parallel ranks (ep) (measured: DeepSeek-V3,",
+        ),
+    ],
+)  # fmt: skip
+def test_layouts_that_no_measured_instance_had_are_said_in_words(
+    command: Command, words: tuple[object, ...], said: str
+) -> None:
+    outcome = command(*words)
+    assert outcome.code == 0, outcome
+    assert said in " ".join(outcome.out.split())

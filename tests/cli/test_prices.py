@@ -1,0 +1,77 @@
+"""All prices that files list, and prices that questions are asked with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from inference_econ.inputs import catalog
+from inference_econ.report.prices import PricesPage
+from tests.cli.conftest import Command, record
+
+_PAGE = Path(__file__).parents[2] / "docs" / "prices.md"
+_UPDATE = "inference-econ hardware --prices --format markdown -o docs/prices.md"
+
+
+def test_the_command_shows_them_of_all_or_of_one(command: Command) -> None:
+    first = json.loads(command("hardware", "gb200_nvl72", "--prices", "--format", "json").out)[0]
+    assert (first["usd_per_gpu_hour"], first["usd_per_node_hour"], first["gpus_per_node"]) == (10.5, 42.0, 4)
+    assert (first["kind"], first["date"], first["verified"], first["default"]) == (
+        "on_demand",
+        "2026-09-20",
+        True,
+        True,
+    )
+    every = PricesPage(catalog.names("hardware")).record()
+    assert len(command("hardware", "--prices", "--format", "csv").out.splitlines()) == 1 + len(every)
+
+
+def test_the_document_is_what_the_command_prints(command: Command) -> None:
+    printed = command("hardware", "--prices", "--format", "markdown").out
+    assert _PAGE.read_text(encoding="utf-8").strip() == printed.strip(), f"docs/prices.md is out of date: {_UPDATE}"
+
+
+_RATES = "--isl", 100, "--osl", 50, "--max-accelerators", 2
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        ("frontier", "llama_3_8b", "h100_sxm", *_RATES),
+        ("explain", "llama_3_8b", "h100_sxm", "--batch", 8),
+        ("assess", "llama_3_8b", "h100_sxm", "--gpus", 1, "--tokens-per-second", 40, "--batch", 8),
+        ("load", "llama_3_8b", "h100_sxm", "--accelerators", 1, "--rates", 1),
+        ("price", "llama_3_8b", "h100_sxm", "--accelerators", 1),
+        ("cache", "llama_3_8b", "h100_sxm", "--accelerators", 1),
+        ("speculate", "llama_3_8b", "h100_sxm", "--ngram"),
+    ],
+)
+def test_every_question_takes_a_price_by_node_under_the_name_that_people_have(
+    command: Command, question: tuple[object, ...]
+) -> None:
+    price = record(command, *question, "--price", "h100=20/node")["price"]
+    assert (price["usd_per_gpu_hour"], price["usd_per_node_hour"], price["kind"]) == (2.5, 20.0, "given")
+
+
+def test_chips_are_compared_by_a_kind_that_all_list_without_doubts(command: Command) -> None:
+    # The on-demand price of GB300 is undated, so that both are compared by indices.
+    text = " ".join(command("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "gb300_nvl72", *_RATES).out.split())
+    assert "H100 SXM5 80GB at $2.35 per GPU-hour ($18.8 per node of 8), index, 2026-03" in text
+    assert "GB300 NVL72 279GB at $12.32 per GPU-hour ($49.28 per node of 4), index, 2026-04" in text
+    assert "doubted" not in text
+    assert "different kinds" not in text
+
+
+def test_chips_without_a_kind_in_common_are_compared_with_a_remark(command: Command) -> None:
+    text = " ".join(command("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "h800_sxm", *_RATES).out.split())
+    assert "Prices are of different kinds: NVIDIA H100 SXM5 80GB on_demand, NVIDIA H800 SXM5 80GB estimate." in text
+    assert "Prices that can be doubted: NVIDIA H800 SXM5 80GB ($2, an estimate)." in text
+
+
+def test_a_kind_is_compared_in_all_chips(command: Command) -> None:
+    asked = ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "h200_sxm", *_RATES, "--price", "reserved")
+    text = " ".join(command(*asked).out.split())
+    assert "at $2.72 per GPU-hour ($21.76 per node of 8), reserved, 2026-08-26; NVIDIA H200" in text
+    assert "at $2.79 per GPU-hour ($22.32 per node of 8), reserved, 2026-08-26" in text

@@ -1,0 +1,34 @@
+"""Degrees as people type them."""
+
+from __future__ import annotations
+
+import pytest
+
+from inference_econ.engine import Pins, instance_pins
+from inference_econ.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("degrees", "size", "pins"),
+    [
+        ({}, None, Pins()),
+        ({"tp": 2}, None, Pins(tp=2, pp=1, dp=1)),
+        ({"dp": 4, "ep": 4}, None, Pins(tp=1, pp=1, dp=4, ep=4)),
+        ({"tp": 8, "dp": "any"}, None, Pins(tp=8, pp=1)),
+        ({"tp": "any"}, 4, Pins(pp=1, dp=1, accelerators=4)),
+        ({"tp": 8, "dp": None, "ep": "any"}, 8, Pins(tp=8, pp=1, dp=1, accelerators=8)),
+        ({"ep": 8}, None, Pins(ep=8)),
+        ({}, 8, Pins(accelerators=8)),
+    ],
+)
+def test_degrees_that_are_not_given_are_one_beside_others(
+    degrees: dict[str, int | str | None], size: float | None, pins: Pins
+) -> None:
+    assert instance_pins(degrees, size) == pins
+
+
+def test_sizes_that_contradict_the_degrees_are_refused_with_what_to_type() -> None:
+    with pytest.raises(InputError, match=r"tp: 4 is an instance of 4, which contradicts instance_gpus: 8; .*: dp: any"):
+        instance_pins({"tp": 4}, 8)
+    with pytest.raises(InputError, match=r"leave one of them out$"):
+        instance_pins({"tp": 4, "pp": 1, "dp": 1}, 8)

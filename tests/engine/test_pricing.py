@@ -1,0 +1,80 @@
+"""What an hour of an accelerator costs: listed, given, of a node, or owned."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from inference_econ.engine import Setup
+from inference_econ.engine.pricing import hour_price
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+
+
+@pytest.mark.parametrize(
+    ("asked", "dollars", "kind"),
+    [
+        (None, 2.95, "on_demand"),
+        (2, 2.0, "given"),
+        ("on-demand", 2.95, "on_demand"),
+        ("reserved", 2.72, "reserved"),
+        ("index", 2.35, "index"),
+        ("23.6/node", 2.95, "given"),  # eight of them
+        ("2.5/gpu", 2.5, "given"),
+    ],
+)
+def test_a_price_is_a_number_a_kind_of_a_node_or_the_best_of_the_file(
+    asked: float | str | None, dollars: float, kind: str
+) -> None:
+    price = Setup.of("llama_3_8b", "h100_sxm", price=asked).hour_price
+    assert (price.dollars, price.kind) == (dollars, kind)
+
+
+@pytest.mark.parametrize(
+    ("chip", "asked", "message"),
+    [
+        (
+            "mi300x",
+            "reserved",
+            "MI300X 192GB lists no price of the kind reserved; it lists on_demand; reserved is listed by a100_pcie_80, "
+            "a100_sxm_80, b200, h100_pcie, h100_sxm, h200_sxm, rtx_pro_6000; or give USD per hour",
+        ),
+        ("tpu_v7", "spot", "it lists none; spot is listed by"),
+        ("h100_sxm", "cheap", "'cheap' is no price: give USD per GPU-hour"),
+        ("h100_pcie", "20/node", "does not say how many accelerators a node of it has"),
+        (
+            "tpu_v7",
+            "owned",
+            "lists no price of its purchase; run 'inference-econ hour-cost HARDWARE --purchase USD' with what was paid",
+        ),
+    ],
+)
+def test_prices_that_there_are_not(chip: str, asked: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        hour_price(catalog.hardware(chip), asked)
+
+
+def test_an_owned_hour_is_that_of_the_usual_terms_with_the_source_of_the_purchase() -> None:
+    chip, terms = catalog.hardware("h100_sxm"), catalog.ownership()
+    price, bought = hour_price(chip, "owned"), chip.purchase
+    assert price is not None
+    assert bought is not None
+    hours = terms.lifetime_years * 8760 * terms.utilisation
+    assert price.dollars > bought.dollars_per_accelerator / hours
+    assert (price.kind, price.date, price.verified, price.ref) == ("owned", bought.date, True, bought.ref)
+    assert price.where.endswith("(quote: 38,750 USD)")
+    # Nobody sells GB200 in public: what a rack costs is an estimate.
+    guessed = hour_price(catalog.hardware("gb200_nvl72"), "owned")
+    assert guessed is not None
+    assert (guessed.verified, guessed.doubt) == (False, "not verified")
+
+
+def test_labels_say_what_a_gpu_and_a_node_cost_of_which_kind_and_when() -> None:
+    def label(chip: str, price: float | str | None = None) -> str:
+        return Setup.of("llama_3_8b", chip, price=price).price_label
+
+    assert label("h100_sxm") == "$2.95 per GPU-hour ($23.6 per node of 8), on-demand, 2026-05"
+    assert label("h100_sxm", 2.0) == "$2 per GPU-hour ($16 per node of 8), given"
+    assert label("gh200_96") == "$2.29 per GPU-hour, on-demand, 2026-09-20"
+    assert label("h100_pcie", 2.0) == "$2 per GPU-hour, given"

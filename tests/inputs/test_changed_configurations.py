@@ -1,0 +1,56 @@
+"""Configurations changed one key at a time: counted as the published class counts them, or refused.
+
+The totals are those of transformers' classes on no device; ``sh run.sh published-counts`` writes them.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.published_counts import FOLDER, changed, configurations
+from inference_econ.errors import SpecError
+from inference_econ.inputs.huggingface import import_config
+
+CONFIGURATIONS = dict(configurations())
+CHANGES: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
+with (FOLDER / "changed.csv").open(encoding="utf-8", newline="") as _stream:
+    for _row in csv.DictReader(_stream):
+        CHANGES[_row["configuration"]].append((_row["key"], _row["value"], int(_row["total_parameters"])))
+#: A refusal is never wrong, but an importer that refuses everything is of no use: of all changes, those that it counts.
+LEAST_COUNTED = 0.5
+
+
+def total(config: dict[str, Any], path: Path) -> int | None:
+    """What the importer counts; None if it refuses."""
+    path.write_text(json.dumps(config), encoding="utf-8")
+    try:
+        return import_config(path).total_parameters
+    except SpecError:
+        return None
+
+
+@pytest.mark.parametrize("name", sorted(CHANGES))
+def test_a_changed_configuration_is_counted_as_its_class_counts_it_or_refused(name: str, tmp_path: Path) -> None:
+    wrong = {
+        f"{key} = {value}": (counted, published)
+        for key, value, published in CHANGES[name]
+        if (counted := total(changed(CONFIGURATIONS[name], key, value), tmp_path / "config.json"))
+        not in (None, published)
+    }
+    assert not wrong
+
+
+def test_most_changes_are_counted(tmp_path: Path) -> None:
+    names = sorted(CHANGES)[::10]
+    counted = [
+        total(changed(CONFIGURATIONS[name], key, value), tmp_path / "config.json") is not None
+        for name in names
+        for key, value, _ in CHANGES[name]
+    ]
+    assert sum(counted) > LEAST_COUNTED * len(counted)

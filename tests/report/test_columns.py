@@ -1,0 +1,73 @@
+"""Tables in a width: what wraps, what is left out, what is aligned."""
+
+from __future__ import annotations
+
+import pytest
+
+from inference_econ.report.columns import fitted, least_width
+from inference_econ.report.table import Table
+
+TABLE = Table(
+    "t",
+    ("tokens/s per user", "layout", "why it is so"),
+    (
+        ("14.4 *", "tp8", "a sentence that is longer than any name can be, by far"),
+        ("115.2", "tp16", "short"),
+        ("grows", "-", ""),
+    ),
+    least=("why it is so", "layout"),
+)
+
+
+def test_heads_are_wrapped_first_then_sentences() -> None:
+    natural = fitted(TABLE, 81)
+    assert [column.width for column in natural.columns] == [17, 6, 54]
+    assert [column.width for column in fitted(TABLE, 73).columns] == [9, 6, 54]
+    narrow = fitted(TABLE, 60)
+    assert sum(column.width for column in narrow.columns) + 4 == 60
+    assert [column.width for column in narrow.columns] == [10, 6, 40]
+    assert not narrow.left_out
+
+
+def test_long_paths_are_wrapped_behind_their_separators() -> None:
+    (column,) = fitted(Table("t", ("where",), (("see vllm/model_executor/layers/fused_moe.py, line 7",),)), 22).columns
+    assert column.cells == ("see vllm/model_\nexecutor/layers/fused_\nmoe.py, line 7",)
+
+
+def test_columns_go_from_the_least_important_on() -> None:
+    assert fitted(TABLE, least_width(TABLE)).left_out == []
+    assert fitted(TABLE, least_width(TABLE) - 1).left_out == ["why it is so"]
+    narrow = fitted(TABLE, 12)
+    assert narrow.left_out == ["layout", "why it is so"]
+    assert [column.head for column in narrow.columns] == ["tokens/s per user"]
+
+
+def test_what_is_of_no_importance_in_particular_goes_from_the_right() -> None:
+    table = Table("t", ("a", "b", "c"), (("one two", "three", "four"),))
+    assert [column.width for column in fitted(table, 16).columns] == [3, 5, 4]
+    assert fitted(table, 10).left_out == ["c"]
+    assert fitted(table, 2).left_out == ["b", "c"]
+
+
+def test_numbers_with_a_mark_or_a_word_are_aligned_to_the_right() -> None:
+    speed, layout, reason = fitted(TABLE, 90).columns
+    assert (speed.right, layout.right, reason.right) == (True, False, False)
+    assert speed.cells == ("           14.4 *", "          115.2  ", "          grows  ")
+
+
+@pytest.mark.parametrize(
+    ("cells", "right"),
+    [
+        (("1", "1,234.5", "-3", "+4.1", "$2.50", "1e-06", ""), True),
+        (("12 to 14", "1 : 2", "73, 40", "0.1 ± 0.02"), True),
+        (("12.5 %", "-", "never"), True),
+        (("1", "nothing fits"), True),
+        (("1", "nothing fits", "never"), False),
+        (("tp8", "2025-01-01"), False),
+        (("3", "4", "of any size that is allowed"), False),
+        (("", "-"), False),
+    ],
+)
+def test_which_columns_are_numbers(cells: tuple[str, ...], right: bool) -> None:
+    (column,) = fitted(Table("t", ("head",), tuple((cell,) for cell in cells)), 80).columns
+    assert column.right is right

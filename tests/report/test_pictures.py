@@ -1,0 +1,122 @@
+"""What pictures of answers show: the question, where measured values lie, and measured servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import inference_econ as ie
+from inference_econ.answers.serving_frontier import METRICS, ServiceFrontier, service_frontier
+from inference_econ.inputs import Length, Requests
+from inference_econ.report import bands, caveats
+from inference_econ.report.compare import ComparisonPage, comparison_chart
+from inference_econ.report.frontier import frontier_chart
+from inference_econ.report.serving_frontier import ServingFrontierPage, measured_metric, service_frontier_charts
+from inference_econ.studies.compare import compare
+from inference_econ.studies.exhibits import Chart
+from tests import asking
+
+MEASURED = "measured: TensorRT-LLM (serving_points)"
+
+
+@pytest.fixture(scope="module")
+def decode() -> Chart:
+    traffic = ie.Traffic(isl=1024, osl=1024)
+    return frontier_chart(asking.frontier("llama_3_70b", "h200_sxm", traffic, weights="fp8", max_accelerators=8))
+
+
+@pytest.fixture(scope="module")
+def services() -> ServiceFrontier:
+    requests = Requests(isl=Length.parse("1024"), osl=Length.parse("1024"))
+    return service_frontier(asking.offer("llama_3_70b", "h200_sxm", requests, weights="fp8", max_accelerators=8))
+
+
+def labels(chart: Chart) -> list[str]:
+    return [line.label for line in chart.lines]
+
+
+def test_a_frontier_has_its_question_its_band_and_measured_servers(decode: Chart) -> None:
+    question, setting = decode.title.splitlines()
+    assert question == "What does decoding cost at each speed?"
+    for words in ("no prefill: Llama 3.1 70B on NVIDIA H200", "weights fp8", "context 1536", "per GPU-hour"):
+        assert words in setting
+    assert labels(decode)[:2] == ["decode steps that nothing beats", "largest speed³ / cost"]
+    assert f"{MEASURED}, with prefill" in labels(decode)
+    assert decode.bands == "80 % of measured values (profiles/hopper)"
+    assert decode.from_zero
+
+
+def test_the_edges_of_a_band_are_the_ends_of_the_interval(decode: Chart) -> None:
+    line, ends = decode.lines[0], {"tokens_per_second_per_user": (0.8, 1.25), "dollars": (0.8, 1.25)}
+    assert line.band is not None
+    # Slower is dearer.
+    assert line.band.x[0] > line.x[0] > line.band.other_x[0]
+    assert line.band.y[0] < line.y[0] < line.band.other_y[0]
+    np.testing.assert_allclose(np.array(line.band.x) * line.band.y, np.array(line.x) * line.y, rtol=1e-9)
+    more = bands.around_curve([10.0], [3.0], ends, "dollars", cost=False)
+    assert more is not None
+    assert [*more.x, *more.y, *more.other_x, *more.other_y] == pytest.approx([12.5, 3.75, 8.0, 2.4])
+
+
+def test_there_is_no_band_where_nobody_knows_errors() -> None:
+    unknown: caveats.Ends = {"tokens_per_second_per_user": (None, None), "dollars": (None, None)}
+    assert bands.around_curve([1.0], [1.0], unknown, "dollars") is None
+    assert bands.around_line([1.0], [1.0], (None, None)) is None
+    chart = frontier_chart(
+        asking.frontier("llama_3_70b", "h200_sxm", ie.Traffic(context=500), max_accelerators=8, assumptions="ideal")
+    )
+    assert chart.lines[0].band is None
+    assert len(chart.lines) == 2
+
+
+@pytest.mark.parametrize("y", METRICS)
+def test_services_are_held_against_measured_servers_in_every_metric(services: ServiceFrontier, y: str) -> None:
+    metric = next(name for name in METRICS if name == y)
+    cost, waits = service_frontier_charts(services, metric)
+    assert cost.lines[0].band is not None
+    assert MEASURED in labels(cost)
+    assert labels(waits) == ["TTFT of its points"]
+    scale = 1e3 if metric == "power" else 1.0
+    near = [line for line in cost.lines if line.beside]
+    values = np.concatenate([line.y for line in near])
+    assert np.median(values) == pytest.approx(np.median(services.metric(metric)) / scale, rel=3.0)
+
+
+def test_a_server_as_fast_as_a_point_has_its_metric(services: ServiceFrontier) -> None:
+    from inference_econ.calibration.alike import MeasuredServer
+
+    last = len(services) - 1
+    server = MeasuredServer("", "", 1.0, float(services.tokens_per_second_per_accelerator[last]))
+    for metric in METRICS:
+        assert measured_metric(services, metric, server) == pytest.approx(float(services.metric(metric)[last]))
+
+
+def test_a_comparison_has_titles_in_the_place_of_names() -> None:
+    result = compare("llama_3_70b", ["h200_sxm", "h100_sxm"], weights="fp8", max_instance_gpus=8, isl=1024, osl=1024)
+    chart = comparison_chart(result)
+    assert labels(chart)[:2] == ["NVIDIA H200 SXM5 141GB", "NVIDIA H100 SXM5 80GB"]
+    assert [line.beside for line in chart.lines if line.points] == ["NVIDIA H200 SXM5 141GB"] * 2
+    assert all(line.band is not None for line in chart.lines[:2])
+    for words in ("prefill included: Llama 3.1 70B", "weights fp8", "NVIDIA H100 SXM5 80GB at $"):
+        assert words in chart.title
+
+
+def test_many_series_have_neither_bands_nor_points() -> None:
+    chips = ["h200_sxm", "h100_sxm", "b200", "mi300x", "a100_sxm_80"]
+    result = compare("llama_3_8b", chips, weights="bf16", max_instance_gpus=2, isl=1024, osl=1024)
+    chart = comparison_chart(result)
+    assert len(chart.lines) == 5
+    assert not any(line.band is not None or line.points for line in chart.lines)
+
+
+def test_pages_write_their_pictures(services: ServiceFrontier, tmp_path: Path) -> None:
+    ServingFrontierPage(services, "cost").draw(str(tmp_path / "a.svg"))
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    for words in ("What do services cost at each speed?", "Llama 3.1 70B", MEASURED, "80 % of measured values"):
+        assert words in text
+    ComparisonPage(compare("llama_3_8b", ["h100_sxm"], max_instance_gpus=2, isl=1024, osl=1024)).draw(
+        str(tmp_path / "b.png")
+    )
+    assert (tmp_path / "b.png").stat().st_size > 3000

@@ -1,0 +1,124 @@
+"""Pictures of a step: a waterfall that ends at the total, and operators below the roofs of their chip."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.text import Text
+
+import inference_econ as ie
+from inference_econ.answers.price import sheet
+from inference_econ.errors import InputError
+from inference_econ.report.explain import ExplanationPage, named_parts
+from inference_econ.report.heading import step_heading
+from inference_econ.report.price import price_waterfall
+from inference_econ.report.step_figures import roofline_figure, waterfall_figure
+from inference_econ.report.step_pictures import roofline, step_waterfall
+from inference_econ.report.table import dollars
+from tests import asking
+from tests.offered import service_of
+
+STEPS = {
+    "dense": lambda: asking.explain("llama_3_70b", "h100_sxm", tp=4, batch=64, weights="fp8"),
+    "experts": lambda: asking.explain("deepseek_v3", "h200_sxm", tp=8, batch=64),
+    "prefill": lambda: asking.explain("llama_3_70b", "h100_sxm", tp=4, weights="fp8", prompt=4000),
+}
+
+
+@pytest.fixture(scope="module", params=STEPS)
+def step(request: pytest.FixtureRequest) -> ie.Explanation:
+    return STEPS[request.param]()
+
+
+def test_parts_follow_each_other_to_the_total(step: ie.Explanation) -> None:
+    fall = step_waterfall(step, named_parts(step))
+    assert fall.bars[0].start == 0.0
+    for bar, following in itertools.pairwise(fall.bars):
+        assert following.start == pytest.approx(bar.start + bar.length)
+        assert 0.0 < following.length <= bar.length
+    assert fall.total == pytest.approx(1e3 * step.seconds)
+    assert fall.text == f"{1e3 * step.seconds:.3g} ms, 100.0 %"
+
+
+def test_bars_are_drawn_where_the_parts_are(step: ie.Explanation) -> None:
+    fall = step_waterfall(step, named_parts(step))
+    assert (fall.likely is None) is (step.prompt is not None)
+    (axes,) = waterfall_figure(fall).axes
+    boxes = [patch.get_extents().transformed(axes.transData.inverted()) for patch in axes.patches]
+    np.testing.assert_allclose([box.x0 for box in boxes], [*(bar.start for bar in fall.bars), 0.0], atol=1e-9)
+    assert boxes[-1].x1 == pytest.approx(1e3 * step.seconds)
+    assert [label.get_text() for label in axes.get_yticklabels()] == [*(bar.name for bar in fall.bars), "step"]
+    assert axes.texts[0].get_text().strip() == fall.bars[0].text
+
+
+def test_nothing_of_a_waterfall_is_cut(step: ie.Explanation) -> None:
+    figure = waterfall_figure(step_waterfall(step, named_parts(step)))
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    for text in (*figure.texts, *axes.texts, *axes.get_yticklabels()):
+        box = text.get_window_extent()
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1, text.get_text()
+
+
+def test_the_bill_of_an_hour_is_shared_by_kinds_of_tokens() -> None:
+    bill = sheet(service_of(cached=200.0), 4.0)
+    fall = price_waterfall(bill)
+    assert [bar.name for bar in fall.bars] == ["input", "cached input", "output"]
+    assert fall.total == pytest.approx(bill.dollars_per_hour)
+    assert "1000 input tokens, 200 of it cached" in fall.title
+    assert fall.bars[-1].text.endswith(f"${dollars(bill.average['output'])}/M")
+
+
+def test_no_operator_is_above_its_roof(step: ie.Explanation) -> None:
+    roof = roofline(step)
+    for point in roof.points:
+        attainable = min(point.flop_per_byte * roof.bytes_per_second, roof.peaks[point.unit])
+        assert 0.0 < point.flops_per_second < attainable * (1 + 1e-9)
+    assert [point.share for point in roof.points] == sorted((point.share for point in roof.points), reverse=True)
+    names = [point.name for point in roof.points]
+    assert len(names) == len(set(names))
+    assert "attention" in names
+    assert "norms" not in names
+    together = sum(row.seconds for row in step.operators if row.name == "attention") / step.seconds
+    assert roof.points[names.index("attention")].share == pytest.approx(together)
+    assert 0.0 <= roof.left_out < 0.2
+
+
+def test_operators_are_labelled_and_labels_cover_nothing(step: ie.Explanation) -> None:
+    roof = roofline(step)
+    figure = roofline_figure(roof)
+    (axes,) = figure.axes
+    texts = {text.get_text(): Text.get_window_extent(text) for text in axes.texts}
+    for point in roof.points[:3]:
+        assert f"{point.name} {100 * point.share:.0f} %" in texts
+    for unit, peak in roof.peaks.items():
+        assert any(text.startswith(f"{unit}: ") for text in texts)
+        ridge = peak / roof.bytes_per_second
+        assert any(f"ridge: {ridge:.0f} FLOP/B" in text for text in texts)
+    for one, other in itertools.combinations(texts.values(), 2):
+        assert not one.overlaps(other)
+    assert all(figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1 for box in texts.values())
+    areas = [float(scatter.get_sizes()[0]) for scatter in axes.collections]  # type: ignore[attr-defined]
+    assert areas == sorted(areas, reverse=True)
+
+
+def test_titles_say_the_step_its_deployment_and_its_traffic(step: ie.Explanation) -> None:
+    for title in (step_waterfall(step, named_parts(step)).title, roofline(step).title):
+        assert title.splitlines()[0].endswith("?")
+        assert step_heading(step) in title
+        assert "per GPU-hour" in title
+        assert ("4000 prompt tokens" in title) is (step.prompt is not None)
+        assert ("context 2250" in title) is (step.prompt is None)
+
+
+def test_pictures_are_written_whole_or_refused(tmp_path: Path) -> None:
+    page = ExplanationPage(STEPS["dense"]())
+    page.draw(str(tmp_path / "a.svg"))
+    page.draw_roofline(str(tmp_path / "b.svg"))
+    assert "weight reads" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "bound by memory" in (tmp_path / "b.svg").read_text(encoding="utf-8")
+    with pytest.raises(InputError, match=r"c\.xlsx: a picture's name must end in \.svg, \.png, \.pdf"):
+        page.draw_roofline(str(tmp_path / "c.xlsx"))
