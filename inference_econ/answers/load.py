@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inference_econ._shown import Shown
+from inference_econ.answers.burstiness import Burstiness, burstiness
 from inference_econ.answers.chances import Chances, chances
 from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import Sheet, sheet
@@ -68,6 +70,72 @@ class LoadPoint:
     def dollars_per_million_output_tokens(self) -> float:
         """The whole bill over output tokens [USD per 1e6 tokens]."""
         return self.sheet.dollars_per_million_output_tokens
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LoadCurve(Shown):
+    """A fleet under some loads.
+
+    Attributes
+    ----------
+    points : tuple of LoadPoint
+        One per load.
+    targets : Targets
+        What is promised.
+    bursts : Burstiness
+        The fleet under arrivals as assumed and under others.
+    pick : Pick
+        How the layout was chosen.
+    """
+
+    points: tuple[LoadPoint, ...]
+    targets: Targets
+    bursts: Burstiness
+    pick: Pick
+
+
+def load(
+    layouts: Services,
+    requests_per_second: Sequence[float] | None = None,
+    *,
+    replicas: int = 1,
+    targets: Targets | None = None,
+    arrival_scv: float = 1.0,
+    simulate: bool = False,
+    progress: Progress | None = None,
+) -> LoadCurve:
+    """The fleet of the cheapest layout per token under some loads (``inference_econ.load``).
+
+    Parameters
+    ----------
+    layouts : Services
+        What a model on a chip can offer (:func:`inference_econ.offer`); pinned degrees leave one.
+    requests_per_second, replicas, targets, arrival_scv, simulate, progress
+        See :func:`sweep`.
+
+    Returns
+    -------
+    LoadCurve
+        In the order of the loads, with what bursts would do.
+
+    Raises
+    ------
+    InputError
+        If a rate is not positive, or there is none.
+    """
+    promised = Targets() if targets is None else targets
+    service, pick = usual_service(layouts, promised)
+    points = sweep(
+        service,
+        requests_per_second,
+        replicas=replicas,
+        targets=promised,
+        arrival_scv=arrival_scv,
+        simulate=simulate,
+        progress=progress,
+    )
+    bursts = burstiness(service, replicas=replicas, arrival_scv=arrival_scv)
+    return LoadCurve(tuple(points), promised, bursts, pick)
 
 
 def usual_service(layouts: Services, targets: Targets) -> tuple[Service, Pick]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from inference_econ.report.files import check_picture
 if TYPE_CHECKING:
     from inference_econ.report.page import Page
 
+#: Characters of a heading in one line [1].
+_BRIEF = 90
 #: Tables of a page under each other, with the remarks of each, then the picture.
 _HTML = """\
 {% for table in tables %}<p><b>{{ table.title }}</b></p>
@@ -70,7 +73,7 @@ def _svg(page: Page) -> str:
 def brief(page: Page) -> str:
     """What an answer is about, and how many rows its first table has."""
     first = page.tables()[0]
-    return f"{first.title} ({len(first.rows)} rows)"
+    return f"{textwrap.shorten(first.title, _BRIEF, placeholder=' ...')} ({len(first.rows)} rows)"
 
 
 def html(page: Page) -> str:
