@@ -15,7 +15,7 @@ from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.errors import InputError
-from inference_econ.serving import Loaded, Service, Services, Trace, is_unproven, kept_share
+from inference_econ.serving import Loaded, Service, Services, Trace, is_unproven, kept_share, loaded, seen
 from inference_econ.serving.simulation import play
 
 #: Loads that are tried where none are given, over what the fleet completes [1].
@@ -39,12 +39,15 @@ class LoadPoint:
         The same load of one instance in the simulation, if it was played.
     chances : Chances
         Probabilities that promises hold at their percentile.
+    closed : Loaded
+        The load of an instance by closed forms; that of the sheet is what was played where they are not proven.
     """
 
     sheet: Sheet
     kept: float | None
     simulated: Trace | None
     chances: Chances
+    closed: Loaded
 
     @property
     def load(self) -> Loaded:
@@ -214,8 +217,12 @@ def sweep(
                 e2e_seconds=promised.e2e_seconds,
                 arrival_scv=arrival_scv,
             )
-        bill = sheet(service, rate, replicas=replicas, arrival_scv=arrival_scv)
-        rehearsed = simulate or is_unproven(service, bill.load)
-        played = play.rehearse(service, each, arrival_scv=arrival_scv) if rehearsed else None
-        points.append(LoadPoint(bill, kept, played, chances(service, bill.load, wanted)))
+        closed = loaded(service, each, arrival_scv=arrival_scv)
+        unproven = is_unproven(service, closed)
+        played = play.rehearse(service, each, arrival_scv=arrival_scv) if simulate or unproven else None
+        load = seen(closed, played) if unproven and played is not None else closed
+        if load.played and kept is not None and played is not None:
+            kept = played.kept_share(promised.ttft_seconds, promised.tpot_seconds, promised.e2e_seconds)
+        bill = sheet(service, rate, replicas=replicas, load=load)
+        points.append(LoadPoint(bill, kept, played, chances(service, load, wanted), closed))
     return points

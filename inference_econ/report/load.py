@@ -155,7 +155,7 @@ def _saturation(points: Sequence[LoadPoint]) -> list[str]:
 
 def _unproven(points: Sequence[LoadPoint]) -> list[str]:
     """At which loads the closed forms of the table are doubtful, in words."""
-    doubtful = [point for point in points if is_unproven(point.sheet.service, point.load)]
+    doubtful = [point for point in points if is_unproven(point.sheet.service, point.closed)]
     if not doubtful:
         return []
     rates = ", ".join(f"{point.requests_per_second:.4g}" for point in doubtful)
@@ -192,7 +192,7 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
     )
     rows = []
     for point in points:
-        load, trace = point.load, point.simulated
+        load, trace = point.closed, point.simulated
         assert trace is not None
         summary = trace.summary()
         row = [f"{point.requests_per_second:.4g}", amount(load.in_flight), amount(trace.in_flight)]
