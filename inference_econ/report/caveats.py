@@ -54,6 +54,8 @@ PREFILL: Ends = dict.fromkeys(
 LOAD: Follows = {
     "ttft_seconds": ("ttft", 1),
     "tpot_seconds": ("tpot", 1),
+    "e2e_seconds": ("request", 1),
+    "e2e_seconds_per_output_token": ("request", 1),
     "requests_per_second_when_full": ("throughput", 1),
 }
 #: Of a service that always has as many requests in flight.
@@ -61,6 +63,8 @@ FULL: Follows = {
     "tokens_per_second_per_user": ("tpot", -1),
     "ttft_seconds": ("ttft", 1),
     "tpot_seconds": ("tpot", 1),
+    "e2e_seconds": ("request", 1),
+    "e2e_seconds_per_output_token": ("request", 1),
     "dollars_per_million_tokens": ("throughput", -1),
     "dollars_per_million_output_tokens": ("throughput", -1),
     "tokens_per_second_per_accelerator": ("throughput", 1),

@@ -2,13 +2,17 @@
 
 from . import services as services
 from . import steady as steady
+from .lengths import new_tokens as new_tokens
+from .lengths import quantiles as quantiles
 from .load import SHARES as SHARES
+from .load import STATISTICS as STATISTICS
 from .load import Loaded as Loaded
 from .load import check_rate as check_rate
 from .load import kept_share as kept_share
 from .load import loaded as loaded
 from .load import summary as summary
 from .proven import is_unproven as is_unproven
+from .proven import seen as seen
 from .proven import served as served
 from .services import Service as Service
 from .services import Services as Services

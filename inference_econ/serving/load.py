@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from inference_econ._types import Array, Indices
+from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import queueing
+from inference_econ.serving.drawn import Drawn, in_shared_steps, in_turn, per_token
+from inference_econ.serving.lengths import levels
+from inference_econ.serving.prompts import several_fit
 from inference_econ.serving.services import Service
 from inference_econ.serving.steady import Steady
 
 #: Percentiles that are reported, as shares [1].
 SHARES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-#: A time that varies as so many equally likely values, and the states that stand for all.
-_ATOMS, _STATES = 200, 64
-_LEVELS = (np.arange(_ATOMS) + 0.5) / _ATOMS
-#: The same levels in an order that has nothing to do with theirs (multiples of the golden ratio).
-_SHUFFLED = (np.arange(_ATOMS) * 0.6180339887498949) % 1.0
+STATISTICS = ("mean", *SHARES)
+#: Requests that stand for all [1].
+_DRAWN = 4_000
+#: Longer than no wait at all [1].
+_SOONEST = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,11 @@ class Loaded:
         Mean number of requests in flight [1].
     waiting : float
         Probability that a request waits for a slot [1].
-    ttft_seconds, tpot_seconds : dict of str to float
-        ``mean``, ``p50``, ``p90``, ``p99`` [s].
+    ttft_seconds, tpot_seconds, e2e_seconds : dict of str to float
+        Time to first token, per output token after it, and to the last one: ``mean``, ``p50``, ``p90``, ``p99`` [s].
+    e2e_seconds_per_output_token : dict of str to float
+        The last over the tokens of the answer, the same statistics [s]; one over its percentiles is the
+        "E2E normalized interactivity" of InferenceX. Of pools that prefill and decode apart the means alone are known.
     played : bool
         It is what requests saw in the simulation; otherwise it follows from closed forms.
     """
@@ -55,6 +62,8 @@ class Loaded:
     waiting: float
     ttft_seconds: Mapping[str, float]
     tpot_seconds: Mapping[str, float]
+    e2e_seconds: Mapping[str, float] = field(default_factory=dict)
+    e2e_seconds_per_output_token: Mapping[str, float] = field(default_factory=dict)
     played: bool = False
 
 
@@ -82,23 +91,24 @@ def loaded(service: Service, requests_per_second: float, *, arrival_scv: float =
 
     Notes
     -----
-    See :func:`occupancy`. The TTFT of a request is that of the steady state which it finds; with bursty arrivals the
-    prompts before it take (ca2 + cs2) / (1 + cs2) times as long: Allen and Cunneen in Allen (1990).
+    See :func:`occupancy`. The TTFT of a request is that of the steady state which it finds, with the time that its own
+    prompt takes in the place of the average one; with bursty arrivals the prompts before it take (ca2 + cs2) / (1 +
+    cs2) times as long: Allen and Cunneen in Allen (1990). Its TPOT is that of the same state, so that its last token
+    comes osl - 1 times that after the first.
     """
     queue, state = occupancy(service, requests_per_second, arrival_scv)
-    saturated = bool(queue.saturated)
-    first = dict.fromkeys(("mean", *SHARES), np.inf)
-    if not saturated:
-        first = summary(*_first_tokens(service, queue, state, arrival_scv))
+    seen = _seen(service, queue, state, arrival_scv)
     return Loaded(
         requests_per_second,
-        saturated,
+        bool(queue.saturated),
         float(queue.offered),
         min(requests_per_second, service.most_requests_per_second),
         float(queue.in_flight),
         float(queue.waiting),
-        first,
-        summary(state.tpot_seconds, queue.work),
+        _statistics(seen.ttft),
+        _statistics(seen.tpot),
+        _statistics(seen.e2e),
+        _statistics(seen.e2e / seen.output_tokens),
     )
 
 
@@ -108,9 +118,10 @@ def kept_share(
     *,
     ttft_seconds: float = math.inf,
     tpot_seconds: float = math.inf,
+    e2e_seconds: float = math.inf,
     arrival_scv: float = 1.0,
 ) -> float:
-    """Share of the requests whose TTFT and TPOT both keep their promises [1].
+    """Share of the requests whose TTFT, TPOT and time to the last token all keep their promises [1].
 
     Parameters
     ----------
@@ -118,7 +129,7 @@ def kept_share(
         One instance.
     requests_per_second : float
         Arrivals at this instance [1/s].
-    ttft_seconds, tpot_seconds : float
+    ttft_seconds, tpot_seconds, e2e_seconds : float
         Promises [s]; ``inf`` if there is none.
     arrival_scv : float
         See :func:`loaded` [1].
@@ -126,7 +137,7 @@ def kept_share(
     Returns
     -------
     float
-        Of what the instance completes. Of a saturated one no request keeps a promised TTFT.
+        Of what the instance completes. Of a saturated one no request keeps a promised TTFT, or time to the last token.
 
     Raises
     ------
@@ -135,19 +146,16 @@ def kept_share(
 
     Notes
     -----
-    A request has the TPOT of the steady state that it finds, so that promises of both kinds are broken by the same
-    requests: those that come when many are in flight.
+    A request has the TPOT of the steady state that it finds, so that promises of all kinds are broken by the same
+    requests: those that come when many are in flight, and those that are long.
     """
-    for name, value in (("ttft", ttft_seconds), ("tpot", tpot_seconds)):
+    for name, value in (("ttft", ttft_seconds), ("tpot", tpot_seconds), ("e2e", e2e_seconds)):
         if not value > 0:
             raise InputError(f"a promised {name} must be positive, got {value:g} s")
     queue, state = occupancy(service, requests_per_second, arrival_scv)
-    quick = np.where(state.tpot_seconds <= tpot_seconds, 1.0, 0.0)
-    by_tokens = float(quick @ queue.work)
-    if queue.saturated:
-        return by_tokens if math.isinf(ttft_seconds) else 0.0
-    times, shares = _first_tokens(service, queue, state, arrival_scv, quick)
-    return min(float(shares[times <= ttft_seconds].sum()), by_tokens, 1.0)
+    seen = _seen(service, queue, state, arrival_scv)
+    kept = (seen.ttft <= ttft_seconds) & (seen.tpot <= tpot_seconds) & (seen.e2e <= e2e_seconds)
+    return float(kept.mean())
 
 
 def check_rate(requests_per_second: float) -> None:
@@ -187,52 +195,55 @@ def occupancy(service: Service, requests_per_second: float, arrival_scv: float) 
     return queue, state
 
 
-def _first_tokens(
-    service: Service, queue: queueing.Load, state: Steady, arrival_scv: float, counted: Array | float = 1.0
-) -> tuple[Array, Array]:
-    """Times to first token of requests that find a slot and of those that wait for one, with their shares [s], [1].
+class _Seen(NamedTuple):
+    """What requests see that stand for all; every field has shape (n,)."""
 
-    ``counted`` is the share of requests that count, by the state that they meet.
-    """
-    scv = service.requests.isl.scv
-    bursts = (arrival_scv + scv) / (1.0 + scv)
+    ttft: Array
+    """[s]"""
+    tpot: Array
+    """[s]"""
+    e2e: Array
+    """From arrival to the last token [s]."""
+    output_tokens: Array
+    """[tokens]"""
+
+
+def _seen(service: Service, queue: queueing.Load, state: Steady, arrival_scv: float) -> _Seen:
+    """What requests see that find a slot, and those that wait for one; without end where the queue grows."""
+    drawn = Drawn(service.requests, _DRAWN)
     # Who finds n in flight makes it n + 1; who finds all slots taken waits, and starts with all of them taken.
     free, chance = queue.probabilities[:-1], float(queue.waiting)
-    seen = np.append(free * ((1.0 - chance) / max(float(free.sum()), 1e-300)), chance)
-    seen[:-1] *= counted
-    seen[-1] *= np.ravel(counted)[-1]
-    chosen, weights = _representatives(seen[:-1])
-    values = _spread(state, chosen, bursts)
-    waits = float(queue.wait_scale) * -np.log1p(-_LEVELS)
-    full = _spread(state, np.array([state.ttft_seconds.size - 1]), bursts)[0] + waits
-    everything = np.concatenate([values.ravel(), full])
-    return everything, np.concatenate([np.repeat(weights / _ATOMS, _ATOMS), np.full(_ATOMS, seen[-1] / _ATOMS)])
+    below = np.cumsum(free) * ((1.0 - chance) / max(float(free.sum()), 1e-300))
+    place = np.searchsorted(below, levels(_DRAWN))
+    found = state.among(np.minimum(place, state.batch.size - 1))
+    patience = np.where(place < below.size, 0.0, -np.log1p(-drawn.shares("patience")))
+    ttft = _first_tokens(service, found, drawn, arrival_scv)
+    ttft = ttft + np.where(patience > 0.0, float(queue.wait_scale) * np.maximum(patience, _SOONEST), 0.0)
+    answers = drawn.answers()
+    tpot = per_token(found, drawn)
+    return _Seen(ttft, tpot, ttft + np.maximum(answers - 1.0, 0.0) * tpot, answers)
 
 
-def _representatives(weights: Array) -> tuple[Indices, Array]:
-    """At most so many states that stand for all, with the probability of their neighbourhoods."""
-    total = np.cumsum(weights)
-    edges = np.unique(np.searchsorted(total, np.linspace(0.0, total[-1], _STATES + 1)[1:-1]))
-    starts = np.unique(np.concatenate([[0], edges]))
-    grouped = np.add.reduceat(weights, starts)
-    middle = np.add.reduceat(weights * np.arange(weights.size), starts) / np.maximum(grouped, 1e-300)
-    return np.clip(np.rint(middle), 0, weights.size - 1).astype(np.intp), grouped
+def _first_tokens(service: Service, found: Steady, drawn: Drawn, arrival_scv: float) -> Array:
+    """TTFT of requests, each of which finds a state, without waits for slots, shape (n,) [s].
 
-
-def _spread(state: Steady, chosen: Indices, bursts: float) -> Array:
-    """TTFT over its variation in some states, shape (states, atoms) [s].
-
-    Prompts ahead: none, or an exponential time, as often as prefill is busy. The rest of the running step: anything
-    from none to the whole, independent of that. Bursts lengthen the former.
+    The own prompt, as long as it is, the prompts ahead, and the rest of the running step: independent of each other.
     """
-    # What prompts add beside decoding is less than what they are for each other.
-    ttft, share, prompts, running = (
-        values[chosen][:, None]
-        for values in (state.ttft_seconds, state.apart_share, state.queue_seconds, state.running_seconds)
-    )
-    busy = np.clip(share, 1e-9, 1.0)
-    ahead = np.maximum(np.log(busy / (1.0 - _LEVELS)), 0.0) * bursts * prompts / busy
-    return np.asarray(ttft - prompts - running + ahead + running * 2.0 * _SHUFFLED)
+    scv, setup = service.requests.isl.scv, service.setup
+    bursts = (arrival_scv + scv) / (1.0 + scv)
+    if several_fit(setup, service.requests):
+        waits = in_shared_steps(found, drawn, bursts, setup.assumptions.host.steps_ahead)
+    else:
+        waits = in_turn(found, drawn, bursts)
+    return found.fixed_seconds + found.prompts.beyond_mean(drawn.prompts(), found.beside_seconds) + waits
+
+
+def _statistics(times: Array) -> dict[str, float]:
+    """Mean and percentiles (:data:`SHARES`) of times that are equally likely [s]."""
+    if np.isinf(times).any():
+        return dict.fromkeys(STATISTICS, math.inf)
+    quantiles = np.quantile(times, list(SHARES.values())).tolist()
+    return {"mean": float(times.mean()), **dict(zip(SHARES, quantiles, strict=True))}
 
 
 def summary(values: Array, weights: Array) -> dict[str, float]:

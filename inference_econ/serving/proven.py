@@ -5,22 +5,25 @@ The limits are read off the player: see "Streams of requests" in docs/closed_loo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from inference_econ.serving.load import SHARES, Loaded, loaded
+from inference_econ.serving.load import STATISTICS, Loaded, loaded
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import play
 from inference_econ.serving.simulation.events import Server
 from inference_econ.serving.simulation.trace import Trace
 
-#: Share of the time that prompts may take, with as many requests in flight as there are on average, where steps carry
-#: prompts beside decoding, and where decoding waits for them [1].
-MIXED, PAUSED = 0.4, 0.3
+#: Share of the time that prompts may take, with as many requests in flight as there are on average [1].
+PROMPTS = 0.4
+#: Time that one prompt may take, over that of an answer by itself: longer ones come too seldom for an average [1].
+SINGLE = 0.1
 #: Squared coefficient of variation of lengths, of prompts or of answers, beyond which no load is proven [1].
-VARIATION = 0.15
+VARIATION = 0.5
+#: Share of what an instance completes beyond which no load is proven [1].
+FILLED = 0.8
 #: Share of the requests that may wait at the end of a run for a server that keeps up [1].
 _BACKLOG = 0.05
 #: Requests of a run: so many, and so many times those in flight, at most.
@@ -28,7 +31,7 @@ _REQUESTS, _PER_FLIGHT, _MOST_REQUESTS = 3_000, 8, 12_000
 
 
 def is_unproven(service: Service, load: Loaded) -> bool:
-    """Whether closed forms may be off by more than 5 % at a load that they say the instance completes.
+    """Whether closed forms may be off by more than 10 % at a load that they say the instance completes.
 
     Parameters
     ----------
@@ -37,45 +40,67 @@ def is_unproven(service: Service, load: Loaded) -> bool:
     load : Loaded
         From :func:`inference_econ.serving.load.loaded`. One that saturates the instance is never played: what it
         completes is that of full slots, and its queue has no steady state.
+
+    Returns
+    -------
+    bool
+        Of the median, the 90th or the 99th percentile of TTFT, TPOT or request latency.
     """
-    if load.saturated or service.requests.decode_steps <= 0.0:
+    steps = service.requests.decode_steps
+    if load.saturated or steps <= 0.0:
         return False
-    if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION:
+    if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION or load.utilization > FILLED * (1.0 + 1e-9):
         return True
-    limit = MIXED if service.setup.assumptions.serving.prefill_chunk else PAUSED
-    return float(service.at(max(load.in_flight, 1.0)).prefill_share) > limit
+    state = service.at(max(load.in_flight, 1.0))
+    single = float(state.prefill_share / state.requests_per_second) / (steps * float(service.states.tpot_seconds[0]))
+    return float(state.prefill_share) > PROMPTS or single > SINGLE
 
 
-def served(service: Service, arrival_scv: float = 1.0) -> Callable[[float], Loaded]:
+@dataclass(frozen=True)
+class Served:
     """A service under steady streams of requests: by closed forms where they are proven, else played.
 
-    Parameters
+    What the player asks the engine for is asked once for all rates. The same rates have the same loads: random numbers
+    are the same.
+
+    Attributes
     ----------
     service : Service
         One instance.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
-
-    Returns
-    -------
-    callable
-        From arrivals at this instance [1/s] to its load, the same for the same rates: random numbers are. What the
-        player asks the engine for is asked once for all rates. Raises as :func:`inference_econ.serving.load.loaded`.
     """
-    known: list[tuple[int, Server]] = []
 
-    def at(requests_per_second: float) -> Loaded:
-        load = loaded(service, requests_per_second, arrival_scv=arrival_scv)
-        if not is_unproven(service, load):
+    service: Service
+    arrival_scv: float = 1.0
+
+    @cached_property
+    def _simulated(self) -> Server:
+        return play.server(self.service, play.prompts(self.service, _MOST_REQUESTS))
+
+    def __call__(self, requests_per_second: float) -> Loaded:
+        """Its load at some arrivals at this instance [1/s]; raises as :func:`inference_econ.serving.load.loaded`."""
+        load = loaded(self.service, requests_per_second, arrival_scv=self.arrival_scv)
+        if not is_unproven(self.service, load):
             return load
-        if not known:
-            count = min(round(_REQUESTS + _PER_FLIGHT * load.in_flight), _MOST_REQUESTS)
-            known.append((count, play.server(service, play.prompts(service, count))))
-        count, simulated = known[0]
-        trace = play.rehearse(service, requests_per_second, arrival_scv=arrival_scv, count=count, simulated=simulated)
+        trace = play.rehearse(
+            self.service,
+            requests_per_second,
+            arrival_scv=self.arrival_scv,
+            count=requests_of_a_run(load),
+            simulated=self._simulated,
+        )
         return seen(load, trace)
 
-    return at
+
+def served(service: Service, arrival_scv: float = 1.0) -> Served:
+    """A service under steady streams of requests; see :class:`Served`."""
+    return Served(service, arrival_scv)
+
+
+def requests_of_a_run(load: Loaded) -> int:
+    """Requests that are played, more where more are in flight [1]."""
+    return min(round(_REQUESTS + _PER_FLIGHT * load.in_flight), _MOST_REQUESTS)
 
 
 def seen(load: Loaded, trace: Trace) -> Loaded:
@@ -86,24 +111,26 @@ def seen(load: Loaded, trace: Trace) -> Loaded:
     """
     if not trace.requests_per_second:
         return load  # it ended before any request that came in its window was answered, and tells nothing
-    summary = trace.summary()
-    ttft, tpot = (
-        {statistic: summary[name][statistic].value for statistic in ("mean", *SHARES)} for name in ("ttft", "tpot")
-    )
+    ttft, tpot, e2e, each = (trace.percentiles(name) for name in ("ttft", "tpot", "e2e", "e2e_per_output_token"))
     same = replace(
         load,
         in_flight=trace.in_flight,
         waiting=float(trace.in_flight_shares[-1]),
         ttft_seconds=ttft,
         tpot_seconds=tpot,
+        e2e_seconds=e2e,
+        e2e_seconds_per_output_token=each,
         played=True,
     )
     if trace.backlog <= _BACKLOG * trace.ttft.size:
         return same
+    endless = dict.fromkeys(STATISTICS, np.inf)
     return replace(
         same,
         saturated=True,
         utilization=max(load.requests_per_second / trace.requests_per_second, 1.0),
         completed_per_second=min(trace.requests_per_second, load.requests_per_second),
-        ttft_seconds=dict.fromkeys(ttft, np.inf),
+        ttft_seconds=endless,
+        e2e_seconds=endless,
+        e2e_seconds_per_output_token=endless,
     )

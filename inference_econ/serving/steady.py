@@ -16,12 +16,12 @@ from inference_econ.engine import (
     Speculation,
     fastest_cut,
     prompts_of_a_set,
-    read_prompt,
     rounds,
     saved_seconds,
     unhindered,
 )
 from inference_econ.inputs import Requests
+from inference_econ.serving.lengths import PromptTimes
 from inference_econ.serving.prompts import beside, in_shared_steps, paused, several_fit, waits
 from inference_econ.serving.shared_work import Parts, SharedWork
 
@@ -51,8 +51,10 @@ class Steady:
     queue_seconds, running_seconds : ndarray
         Parts of the TTFT that vary from request to request: prompts ahead, and the rest of the running step; means
         [s].
-    prefill : Prefill
-        Of one prompt.
+    beside_seconds : ndarray
+        What decoding adds to each step that reads a part of a prompt; none where it waits for prompts [s].
+    prompts : PromptTimes
+        Of prompts by themselves, by length.
     """
 
     batch: Array
@@ -66,7 +68,18 @@ class Steady:
     follow_share: Array
     queue_seconds: Array
     running_seconds: Array
-    prefill: Prefill
+    beside_seconds: Array
+    prompts: PromptTimes
+
+    @property
+    def prefill(self) -> Prefill:
+        """Of one prompt, the average over their lengths."""
+        return self.prompts.mean
+
+    @property
+    def fixed_seconds(self) -> Array:
+        """The TTFT without prompts ahead and the rest of the running step, of the average prompt [s]."""
+        return self.ttft_seconds - self.queue_seconds - self.running_seconds
 
     @property
     def tokens_per_second(self) -> Array:
@@ -76,7 +89,11 @@ class Steady:
 
     def take(self, index: int | Indices) -> Steady:
         """The states of some layouts, by their place on the first axis."""
-        return replace(self._each(lambda values: values[index]), prefill=self.prefill.take(index))
+        return replace(self._each(lambda values: values[index]), prompts=self.prompts.take(index))
+
+    def among(self, chosen: Indices) -> Steady:
+        """Some states of one layout, by their place; arrays of shape (k,)."""
+        return self._each(lambda values: values[chosen])
 
     def joined(self, other: Steady) -> Steady:
         """These states, shape (n, k), and others of the same layouts after them."""
@@ -124,6 +141,7 @@ class Steady:
         working = np.maximum(steps * self.decode_seconds / self.batch, taken_seconds)
         nothing = 0.0 * self.prefill.seconds
         reading = replace(self.prefill, seconds=nothing, busy_seconds=nothing, full_seconds=nothing)
+        unread = 0.0 * self.prompts.seconds
         return Steady(
             batch=self.batch,
             concurrency=self.batch,
@@ -136,7 +154,8 @@ class Steady:
             follow_share=none,
             queue_seconds=none,
             running_seconds=none,
-            prefill=reading,
+            beside_seconds=none,
+            prompts=replace(self.prompts, seconds=unread, chip_seconds=unread, mean=reading),
         )
 
     def _each(self, change: Callable[..., Array], *others: Steady) -> Steady:
@@ -154,7 +173,8 @@ class Steady:
             follow_share=change(*(states.follow_share for states in every)),
             queue_seconds=change(*(states.queue_seconds for states in every)),
             running_seconds=change(*(states.running_seconds for states in every)),
-            prefill=self.prefill,
+            beside_seconds=change(*(states.beside_seconds for states in every)),
+            prompts=self.prompts,
         )
 
 
@@ -205,15 +225,15 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     """
     batch = np.broadcast_to(plans.batch, plans.shape)
     decode, tokens = decode_steps(setup, replace(plans, batch=batch), speculation)
-    reading = read_prompt(setup, plans, requests.new_tokens, requests.cached, speculation)
+    prompts = PromptTimes.of(setup, plans, requests, speculation)
     if not setup.assumptions.serving.prefill_chunk:
         shared = SharedWork.of(setup, plans, requests)
-        return balanced(setup, requests, batch, decode, reading, tokens=tokens, shared=shared)
+        return balanced(setup, requests, batch, decode, prompts, tokens=tokens, shared=shared)
     # What the host launches for prompts beside decoding is counted there.
     free = unhindered(setup)
     shared = SharedWork.of(free, plans, requests)
     saved = _saved(free, replace(plans, batch=np.maximum(batch, plans.pp)), requests, tokens, shared)
-    return balanced(setup, requests, batch, decode, reading, tokens=tokens, shared=shared, saved=saved)
+    return balanced(setup, requests, batch, decode, prompts, tokens=tokens, shared=shared, saved=saved)
 
 
 def _saved(setup: Setup, plans: Plans, requests: Requests, tokens: Array, shared: SharedWork) -> Array:
@@ -243,7 +263,7 @@ def balanced(
     requests: Requests,
     batch: Array,
     decode: Array,
-    reading: Prefill,
+    prompts: PromptTimes,
     *,
     tokens: Array | float = 1.0,
     shared: SharedWork,
@@ -261,8 +281,8 @@ def balanced(
         Requests that a decode step works on, as one of them sees it [1].
     decode : ndarray, shape (...)
         A decode step without prefill, or a round of speculation [s].
-    reading : Prefill
-        Of one prompt.
+    prompts : PromptTimes
+        Of prompts by themselves; their average counts.
     tokens : ndarray, shape (...), or float
         Tokens that a step gives each request on average [1].
     shared : SharedWork
@@ -270,13 +290,15 @@ def balanced(
     saved : ndarray, shape (...), or float
         What a step that decodes and reads prompts takes less than two steps for both [s].
     """
-    steps, others = np.asarray(requests.decode_steps / tokens), batch - 1.0
+    reading, steps, others = prompts.mean, np.asarray(requests.decode_steps / tokens), batch - 1.0
+    beside_each = np.zeros_like(decode)
     own, idle, begun = reading.seconds, np.zeros(()), others / np.maximum(steps, 1.0)
     parts, chunk = Parts.of(setup, requests), setup.assumptions.serving.prefill_chunk
     saved = (1.0 if requests.decode_steps > 0 else 0.0) * np.broadcast_to(saved, decode.shape)
     if chunk:
         # Decoding beside it is work for the chips while the host launches kernels.
-        own = reading.chip_share * own + np.minimum(others, 1.0) * reading.chunks * (decode - saved)
+        beside_each = np.minimum(others, 1.0) * (decode - saved)
+        own = reading.chip_share * own + reading.chunks * beside_each
         idle = np.maximum(reading.seconds - own, 0.0)
         waiting = reading.busy_seconds * (1.0 - decode * reading.chunks / reading.seconds)
         # No more of them than the tokens of a step allow.
@@ -330,5 +352,6 @@ def balanced(
         follow_share=follow,
         queue_seconds=ahead,
         running_seconds=running,
-        prefill=reading,
+        beside_seconds=beside_each,
+        prompts=prompts,
     )

@@ -11,6 +11,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.engine import Prefill, fastest_cut, group_steps, reading_groups, saved_seconds, unhindered
 from inference_econ.inputs import Length, Requests
+from inference_econ.serving.lengths import captured_ends, levels, quantiles
 from inference_econ.serving.services import Service
 from inference_econ.serving.shared_work import Parts
 from inference_econ.serving.simulation import arrivals
@@ -92,7 +93,8 @@ def _prompt_tables(service: Service, longest: int, *, few: bool) -> tuple[StepTa
     """Seconds of parts of prompts alone, and of the chips for them, by tokens and by tokens that are read before."""
     chunk, requests = service.setup.assumptions.serving.prefill_chunk, service.requests
     largest = min(longest, int(chunk) or longest)
-    sizes = _prompt_sizes(requests.new_tokens, chunk, largest)
+    steps = captured_ends(service.setup, float(largest))
+    sizes = np.unique([*_prompt_sizes(requests.new_tokens, chunk, largest), *steps])
     if few:
         usual = max(min(requests.new_tokens, float(largest)), 1.0)
         sizes = np.unique([max(usual / 2.0, 1.0), usual])
@@ -286,10 +288,10 @@ def play(
 
 
 def law(length: Length) -> arrivals.LengthLaw:
-    """How to draw lengths, as whole numbers [tokens]."""
-    if length.kind == "uniform":
-        return arrivals.uniform(round(length.values[0]), round(length.values[1]))
-    if length.kind == "lognormal":
-        return arrivals.lognormal(length.mean, length.scv)
-    values = np.rint(length.values).astype(np.int64)
-    return lambda size, random: random.choice(values, size, p=length.probabilities or None)
+    """How to draw lengths, as whole numbers [tokens]: as often as they occur, in random order."""
+
+    def drawn(size: int, random: np.random.Generator) -> Counts:
+        tokens = np.rint(quantiles(length, levels(size)))
+        return np.asarray(np.maximum(random.permutation(tokens), 1.0), dtype=np.int64)
+
+    return drawn

@@ -40,24 +40,30 @@ class StepTable:
         # Plain numbers: a simulation asks often, for one value at a time.
         self._batches, self._contexts = [float(one) for one in batches], [float(one) for one in contexts]
         self._seconds: list[list[float]] = values.tolist()
-        #: Of batches that were asked for: the first value and the slope, and all values if there are several slopes.
-        self._known: dict[float, tuple[float, float, list[float]]] = {}
+        #: Where lines of another slope begin, and of batches that were asked for the lines: their values at no context,
+        #: and their slopes.
+        self._bends = self._contexts[1:-1]
+        self._known: dict[float, tuple[list[float], list[float]]] = {}
 
     def __call__(self, batch: float, context: float) -> float:
         """Seconds of a step [s]."""
         known = self._known.get(batch)
         if known is None:
-            row, ends = self._row(batch), self._contexts
-            slope = (row[1] - row[0]) / (ends[1] - ends[0]) if len(row) > 1 else 0.0
-            known = (row[0] - slope * ends[0], slope, row if len(row) > 2 else [])
+            known = self._lines(batch)
             # Parts of prompts give numbers that hardly come again.
             if batch == int(batch):
                 self._known[batch] = known
-        first, slope, row = known
-        if not row:
-            return first + slope * context
-        column, along = _between(self._contexts, context)
-        return row[column] + along * (row[column + 1] - row[column])
+        values, slopes = known
+        line = bisect_right(self._bends, context) if self._bends else 0
+        return values[line] + slopes[line] * context
+
+    def _lines(self, batch: float) -> tuple[list[float], list[float]]:
+        """Values at no context, and slopes, of the lines between contexts."""
+        row, ends = self._row(batch), self._contexts
+        if len(row) == 1:
+            return row, [0.0]
+        slopes = [(row[k + 1] - row[k]) / (ends[k + 1] - ends[k]) for k in range(len(row) - 1)]
+        return [row[k] - slope * ends[k] for k, slope in enumerate(slopes)], slopes
 
     def _row(self, batch: float) -> list[float]:
         """Seconds at every context."""

@@ -45,6 +45,8 @@ class Trace:
         Mean time between two tokens [s]; NaN for requests of one token.
     e2e : ndarray, shape (n,)
         From arrival to the last token [s].
+    output_tokens : ndarray, shape (n,)
+        Of the answer [tokens].
     seconds : float
         From the first to the last measured arrival: the window of what follows [s].
     in_flight_shares : ndarray, shape (slots + 1,)
@@ -64,6 +66,7 @@ class Trace:
     ttft: Array
     tpot: Array
     e2e: Array
+    output_tokens: Array
     seconds: float
     in_flight_shares: Array
     busy: float
@@ -73,16 +76,36 @@ class Trace:
     tokens_per_second: float
     backlog: int
 
+    @property
+    def e2e_per_output_token(self) -> Array:
+        """From arrival to the last token over the tokens of the answer, shape (n,) [s]."""
+        return self.e2e / self.output_tokens
+
+    def kept_share(self, ttft_seconds: float, tpot_seconds: float, e2e_seconds: float) -> float:
+        """Share of the measured requests that keep three promises [s]; a request of one token has no TPOT to break."""
+        slow = np.nan_to_num(self.tpot) > tpot_seconds
+        return float(np.mean(~slow & (self.ttft <= ttft_seconds) & (self.e2e <= e2e_seconds)))
+
+    def percentiles(self, name: str) -> dict[str, float]:
+        """Mean and percentiles of one of these times, without their confidence [s]."""
+        values = getattr(self, name)
+        known = values[~np.isnan(values)]
+        return {key: statistic(known) if known.size else math.nan for key, statistic in _statistics().items()}
+
     def summary(self) -> dict[str, dict[str, Estimate]]:
-        """Mean and percentiles of ``wait``, ``ttft``, ``tpot`` and ``e2e`` with 95 % confidence [s]."""
-        statistics: dict[str, Callable[[Array], float]] = {
-            "mean": lambda values: float(np.mean(values)),
-            **{f"p{share}": lambda values, q=share: float(np.percentile(values, q)) for share in (50, 90, 99)},  # type: ignore[misc]
-        }
+        """Mean and percentiles of all times, each with 95 % confidence [s]."""
         return {
-            name: {key: estimate(getattr(self, name), statistic) for key, statistic in statistics.items()}
-            for name in ("wait", "ttft", "tpot", "e2e")
+            name: {key: estimate(getattr(self, name), statistic) for key, statistic in _statistics().items()}
+            for name in ("wait", "ttft", "tpot", "e2e", "e2e_per_output_token")
         }
+
+
+def _statistics() -> dict[str, Callable[[Array], float]]:
+    """Mean and percentiles of values."""
+    return {
+        "mean": lambda values: float(np.mean(values)),
+        **{f"p{share}": lambda values, q=share: float(np.percentile(values, q)) for share in (50, 90, 99)},  # type: ignore[misc]
+    }
 
 
 def estimate(values: Array, statistic: Callable[[Array], float]) -> Estimate:
@@ -152,6 +175,7 @@ def trace(stream: Stream, started: Array, first_token: Array, finished: Array, s
         ttft=(first_token - arrival)[measured],
         tpot=tpot[measured],
         e2e=(finished - arrival)[measured],
+        output_tokens=osl[measured].astype(float),
         seconds=seconds,
         in_flight_shares=shares,
         busy=1.0 - float(shares[0]),
