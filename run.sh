@@ -7,7 +7,8 @@
 #   sh run.sh validate    predictions against every measured server, into docs/validation.md
 #   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (25 minutes)
 #   sh run.sh kernels     curves of kernels fitted to public tables (an environment of its own, 300 MB)
-#   sh run.sh closed-loop closed forms of a closed loop beside the same loop played step by step (2 minutes)
+#   sh run.sh closed-loop closed forms of loops and streams beside the same played step by step, into docs/closed_loop.md
+#                         (15 minutes)
 #   sh run.sh launchable  which default answers can be typed into an engine, into docs/launchable.md (5 minutes)
 #   sh run.sh benchmark   speed against the naive way
 set -eu
@@ -72,6 +73,7 @@ kernels)
 closed-loop)
     set_up . package
     .venv/bin/python -m benchmarks.closed_loop
+    .venv/bin/python -m benchmarks.streams
     ;;
 launchable)
     set_up . package

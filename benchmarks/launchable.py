@@ -16,7 +16,8 @@ import numpy as np
 from rich.console import Console
 
 from inference_econ.answers.offer import offer
-from inference_econ.answers.recommend import Targets, recommend
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import recommend
 from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.engine import Plans, Setup, has_experts
 from inference_econ.errors import NothingFitsError

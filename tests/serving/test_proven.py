@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from inference_econ.serving import is_unproven, loaded, served
@@ -25,18 +24,19 @@ def test_prompts_that_take_most_of_the_time_are_unproven() -> None:
 
 
 def test_lengths_that_vary_much_are_unproven_at_any_load() -> None:
-    assert not _share("lognormal:1000:0.3", "lognormal:1000:0.3", 0.1)
+    assert not _share("lognormal:1000:0.7", "lognormal:1000:0.7", 0.1)
     assert _share("lognormal:1000:1", "1000", 0.1)
     assert _share("1000", "lognormal:1000:1", 0.1)
 
 
-def test_engines_that_read_prompts_first_have_a_lower_limit() -> None:
-    paused = ("serving.prefill_chunk=0",)
-    service = service_of(isl="1000", osl="200", changes=paused)
-    shares = np.linspace(0.02, 0.98, 40)
-    first = next(share for share in shares if _share("1000", "200", share, changes=paused))
-    load = loaded(service, first * service.most_requests_per_second)
-    assert 0.3 < float(service.at(max(load.in_flight, 1.0)).prefill_share) < 0.4
+def test_full_instances_are_unproven() -> None:
+    assert not _share("1000", "1000", 0.8)
+    assert _share("1000", "1000", 0.81)
+
+
+def test_prompts_as_long_as_a_part_of_the_answer_are_unproven_at_any_load() -> None:
+    assert not _share("1000", "200", 0.05)
+    assert _share("16000", "100", 0.05)
 
 
 def test_saturated_loads_stay_closed_forms() -> None:

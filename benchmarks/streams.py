@@ -1,0 +1,141 @@
+"""Closed forms of streams of requests beside the same streams played one by one: ``sh run.sh closed-loop``.
+
+Percentiles of TTFT, TPOT and request latency over a grid of servers, lengths, spreads of lengths and loads. Writes how
+many agree into docs/closed_loop.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from inference_econ.engine import Plans, Setup
+from inference_econ.inputs import Requests
+from inference_econ.serving import SHARES, Service, is_unproven, loaded
+from inference_econ.serving.proven import requests_of_a_run
+from inference_econ.serving.services import services, slots_of
+from inference_econ.serving.simulation import play
+
+#: Model, its weights, chip, how many, and attention ranks of a group.
+SERVERS = (
+    ("llama_3_8b", "bf16", "h200_sxm", 1, 1),
+    ("qwen3_32b", "fp8", "h100_sxm", 2, 2),
+    ("gpt_oss_120b", "mxfp4", "h200_sxm", 2, 2),
+    ("llama_3_70b", "fp8", "mi300x", 4, 4),
+    ("deepseek_v3", "fp8_block", "h200_sxm", 8, 1),
+)
+#: Prompts and answers: short chats, chats about documents, long prompts, long answers [tokens].
+LENGTHS = ((300, 150), (2000, 500), (8000, 200), (500, 4000))
+#: How lengths of prompts and of answers are spread about their means.
+SPREADS = ("fixed", "uniform", "lognormal 0.5", "lognormal 0.8", "lognormal 1.2")
+#: Loads over what a server completes [1].
+FILLED = (0.1, 0.4, 0.6, 0.8, 0.95)
+#: What is compared, by the name in a trace, and how closely [1].
+QUANTITIES, CLOSE = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E"}, 0.1
+DOCUMENT, BEGIN, END = Path("docs/closed_loop.md"), "<!-- streams -->", "<!-- end of streams -->"
+_SEED = 1
+
+
+@dataclass(frozen=True)
+class Case:
+    """One stream; ``errors`` are ln(closed form / played) of each quantity at each percentile [1].
+
+    ``close`` says of each quantity whether all its percentiles are within :data:`CLOSE`, beside the confidence of the
+    run; ``proven`` whether answers rest on closed forms there.
+    """
+
+    waits: bool
+    spread: str
+    filled: float
+    proven: bool
+    errors: dict[str, list[float]]
+    close: dict[str, bool]
+
+    @property
+    def worst(self) -> float:
+        """The largest error [1]."""
+        return max(abs(error) for errors in self.errors.values() for error in errors)
+
+
+def length(mean: int, spread: str) -> str:
+    """A length of some mean and spread, as people write it."""
+    kind, _, variation = spread.partition(" ")
+    if kind == "uniform":
+        return f"uniform:{mean // 2}:{mean + mean // 2}"
+    return f"lognormal:{mean}:{variation}" if variation else str(mean)
+
+
+def service_of(
+    model: str, weights: str, chip: str, chips: int, ranks: int, lengths: Sequence[str], *, waits: bool
+) -> Service:
+    """A server under the profile of its chip; ``waits`` if decoding waits for prompts."""
+    requests = Requests.model_validate(dict(zip(("isl", "osl"), lengths, strict=True)))
+    changes = ["assumptions.serving.prefill_chunk=0"] if waits else []
+    setup = Setup.of(model, chip, weights=weights, context=requests.mean_context, changes=changes)
+    one = np.ones(1)
+    plans = Plans(one * chips, one * chips / ranks, one, one * ranks, one * (chips if chips > ranks else 1), whole=True)
+    return services(setup, requests, plans, slots_of(setup, plans)).service(0)
+
+
+def compared(service: Service, spread: str, filled: float, *, waits: bool) -> Case:
+    """A server at a load."""
+    load = loaded(service, filled * service.most_requests_per_second)
+    count = requests_of_a_run(load)
+    seen = play.rehearse(service, load.requests_per_second, count=count, seed=_SEED).summary()
+    errors, close = {}, {}
+    for name in QUANTITIES:
+        ours = getattr(load, f"{name}_seconds")
+        errors[name] = [float(np.log(ours[which] / seen[name][which].value)) for which in SHARES]
+        close[name] = all(seen[name][which].agrees(ours[which], CLOSE) for which in SHARES)
+    return Case(waits, spread, filled, not is_unproven(service, load), errors, close)
+
+
+def cases_of(server: tuple[str, str, str, int, int], lengths: tuple[int, int]) -> list[Case]:
+    """All spreads, loads and kinds of steps of a server and mean lengths."""
+    found = []
+    for waits, spread in product((False, True), SPREADS):
+        service = service_of(*server, [length(mean, spread) for mean in lengths], waits=waits)
+        found += [compared(service, spread, filled, waits=waits) for filled in FILLED]
+    return found
+
+
+def table(found: Sequence[Case]) -> Iterator[str]:
+    """How many agree, by kind of steps and spread of lengths."""
+    names = " | ".join(QUANTITIES.values())
+    yield f"| steps, lengths | on closed forms | {names} | worst | of the others |"
+    yield "|---" * (len(QUANTITIES) + 4) + "|"
+    for waits, spread in product((False, True), SPREADS):
+        part = [case for case in found if case.waits is waits and case.spread == spread]
+        proven, others = ([case for case in part if case.proven is which] for which in (True, False))
+        agreed = [_share([case.close[name] for case in proven]) for name in QUANTITIES]
+        worst = f"{max(case.worst for case in proven):.2f}" if proven else ""
+        rest = _share([all(case.close.values()) for case in others])
+        label = "decoding waits" if waits else "mixed"
+        cells = [f"{label}, {spread}", f"{len(proven)} of {len(part)}", *agreed, worst, rest]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _share(values: Sequence[bool]) -> str:
+    return f"{np.mean(values):.0%}".replace("%", " %") if values else ""
+
+
+def main() -> None:
+    """Play the grid, and write how many agree into the document."""
+    every = list(product(SERVERS, LENGTHS))
+    with ProcessPoolExecutor() as pool:
+        found = [case for cases in pool.map(cases_of, *zip(*every, strict=True)) for case in cases]
+    lines = list(table(found))
+    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    DOCUMENT.write_text("\n".join([f"{before}{BEGIN}", *lines, f"{END}{after}"]))
+    sys.stdout.write("\n".join([*lines, ""]))
+
+
+if __name__ == "__main__":
+    main()
