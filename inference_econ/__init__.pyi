@@ -11,7 +11,7 @@ from .answers.most_traffic import most_traffic as most_traffic
 from .answers.offer import offer as offer
 from .answers.operating_point import Observation as Observation
 from .answers.price import price as price
-from .answers.recommend import Targets as Targets
+from .answers.promises import Targets as Targets
 from .answers.recommend import recommend as recommend
 from .engine.layouts.pins import Pins as Pins
 from .engine.layouts.space import Space as Space

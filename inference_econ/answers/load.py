@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from inference_econ.answers.price import Sheet, sheet
-from inference_econ.answers.recommend import Targets, promised_rates
+from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.errors import InputError
-from inference_econ.serving import Loaded, Service, Services, Trace, is_unproven, kept_share
+from inference_econ.serving import Loaded, Service, Services, Trace, is_unproven, kept_share, loaded, seen
 from inference_econ.serving.simulation import play
 
 #: Loads that are tried where none are given, over what the fleet completes [1].
@@ -29,14 +29,17 @@ class LoadPoint:
     sheet : Sheet
         The load of an instance, the bill and what tokens cost.
     kept : float or None
-        Share of what is completed that keeps both promises [1]; None if nothing is promised.
+        Share of what is completed that keeps all promises [1]; None if nothing is promised.
     simulated : Trace or None
         The same load of one instance in the simulation, if it was played.
+    closed : Loaded
+        The load of an instance by closed forms; that of the sheet is what was played where they are not proven.
     """
 
     sheet: Sheet
     kept: float | None
     simulated: Trace | None
+    closed: Loaded
 
     @property
     def load(self) -> Loaded:
@@ -55,7 +58,7 @@ class LoadPoint:
 
     @property
     def good_per_second(self) -> float | None:
-        """Requests that keep both promises [1/s]."""
+        """Requests that keep all promises [1/s]."""
         return None if self.kept is None else self.kept * self.completed_per_second
 
     @property
@@ -121,7 +124,7 @@ def sweep(
     if wrong:
         raise InputError(f"request rates must be positive, got {wrong[0]:g}")
     promised = Targets() if targets is None else targets
-    anything = min(promised.ttft_seconds, promised.tpot_seconds) < math.inf
+    anything = bool(promised.given)
     points = []
     for index, rate in enumerate(requests_per_second):
         if progress is not None:
@@ -134,10 +137,14 @@ def sweep(
                 each,
                 ttft_seconds=promised.ttft_seconds,
                 tpot_seconds=promised.tpot_seconds,
+                e2e_seconds=promised.e2e_seconds,
                 arrival_scv=arrival_scv,
             )
-        bill = sheet(service, rate, replicas=replicas, arrival_scv=arrival_scv)
-        wanted = simulate or is_unproven(service, bill.load)
-        played = play.rehearse(service, each, arrival_scv=arrival_scv) if wanted else None
-        points.append(LoadPoint(bill, kept, played))
+        closed = loaded(service, each, arrival_scv=arrival_scv)
+        unproven = is_unproven(service, closed)
+        played = play.rehearse(service, each, arrival_scv=arrival_scv) if simulate or unproven else None
+        load = seen(closed, played) if unproven and played is not None else closed
+        if load.played and kept is not None and played is not None:
+            kept = played.kept_share(promised.ttft_seconds, promised.tpot_seconds, promised.e2e_seconds)
+        points.append(LoadPoint(sheet(service, rate, replicas=replicas, load=load), kept, played, closed))
     return points

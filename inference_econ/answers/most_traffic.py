@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
 from inference_econ._types import Indices
 from inference_econ.answers.means import Means
-from inference_econ.answers.recommend import (
-    FILLED,
-    FULLEST,
-    Choice,
-    Targets,
-    best_reachable,
-    promised_rates,
-)
+from inference_econ.answers.promises import FULLEST, Targets, promised_rates
+from inference_econ.answers.recommend import FILLED, Choice
+from inference_econ.answers.relax import nothing_kept
 from inference_econ.errors import NothingFitsError
 from inference_econ.serving import Service, Services, is_unproven, loaded, served
 
@@ -32,7 +26,7 @@ _MORE = 1.02
 
 def fullest(targets: Targets) -> float:
     """Share of what instances complete that they are filled to at most [1]; less where nothing is promised."""
-    return FULLEST if min(targets.ttft_seconds, targets.tpot_seconds) < math.inf else FILLED
+    return FULLEST if targets.given else FILLED
 
 
 def most_traffic(
@@ -92,8 +86,14 @@ def most_traffic(
     best = [_played(choice, targets, arrival_scv) for choice in sorted(kept.values(), key=_rank)[:most]]
     carrying = [choice for choice in best if choice is not None]
     if not carrying:
-        raise NothingFitsError(best_reachable(within, targets))
+        raise NothingFitsError(nothing_kept(within, targets, partial(_keeps, arrival_scv)))
     return sorted(carrying, key=_rank)
+
+
+def _keeps(arrival_scv: float, service: Service, targets: Targets) -> bool:
+    """Whether an instance keeps the promises under some load."""
+    choice = _fullest(service, 1, targets, service.most_requests_per_second, 0.0, arrival_scv)
+    return choice is not None and _played(choice, targets, arrival_scv) is not None
 
 
 def _rank(choice: Choice) -> tuple[float, float]:

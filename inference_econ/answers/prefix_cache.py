@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ.answers.conversations import Conversation, Reuse, reuse
-from inference_econ.answers.recommend import FILLED, Targets, promised_rates
+from inference_econ.answers.promises import Targets, promised_rates
+from inference_econ.answers.recommend import FILLED
 from inference_econ.engine import Instances, kv_bytes_per_sequence, layout_keys
 from inference_econ.errors import InputError
 from inference_econ.formulas import money

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from inference_econ._types import Array, Progress
-from inference_econ.answers.recommend import Targets, natural_rate, promised_rates, recommend
+from inference_econ.answers.promises import Targets, promised_rates
+from inference_econ.answers.recommend import natural_rate, recommend
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Instances
 from inference_econ.errors import InputError

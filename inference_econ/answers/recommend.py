@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Progress
-from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.answers.promises import Targets, promised_rates
+from inference_econ.answers.relax import nothing_kept
+from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.serving import Loaded, Service, Services, check_rate, is_unproven, loaded, served
 
@@ -21,51 +23,11 @@ Array = npt.NDArray[np.float64]
 
 #: Share of what an instance can do that it is filled to where no request rate is given [1].
 FILLED = 0.8
-#: Share of what an instance completes beyond which nobody plans: the wait there hangs on the last digit [1].
-FULLEST = 0.98
 #: Where a load is played, instances are counted as finely as one in so many, and up to so many times as many as closed
 #: forms say [1].
 _FINEST, _MOST_MORE = 16, 8
 #: Layouts that are played at most; the next ones that would have to be are not chosen [1].
 _MOST_PLAYED = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """Promises to users.
-
-    Attributes
-    ----------
-    ttft_seconds, tpot_seconds : float
-        Longest time to first token, and per output token [s]; ``inf`` if nothing is promised.
-    percentile : str
-        Which requests must see them: ``mean``, ``p50``, ``p90`` or ``p99``.
-
-    Raises
-    ------
-    InputError
-        If a time is not positive, or the percentile unknown.
-    """
-
-    ttft_seconds: float = math.inf
-    tpot_seconds: float = math.inf
-    percentile: str = "p90"
-
-    def __post_init__(self) -> None:
-        """Refuse impossible promises."""
-        for name, value in (("ttft", self.ttft_seconds), ("tpot", self.tpot_seconds)):
-            if not value > 0:
-                raise InputError(f"a promised {name} must be positive, got {value:g} s")
-        if self.percentile not in ("mean", "p50", "p90", "p99"):
-            raise InputError(f"percentile: got {self.percentile!r}; allowed: mean, p50, p90, p99")
-
-    def broken(self, load: Loaded) -> str | None:
-        """What a load breaks: capacity, ttft or tpot; None if all is kept."""
-        if load.saturated or load.utilization > FULLEST:
-            return "capacity"
-        if load.ttft_seconds[self.percentile] > self.ttft_seconds:
-            return "ttft"
-        return "tpot" if load.tpot_seconds[self.percentile] > self.tpot_seconds else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +152,7 @@ def recommend(
         if choice is not None and (key not in kept or _rank(choice) < _rank(kept[key])):
             kept[key] = choice
     if not kept:
-        raise NothingFitsError(best_reachable(offers, targets))
+        raise NothingFitsError(nothing_kept(offers, targets, partial(_keeps, requests_per_second, arrival_scv, play)))
     listed = [
         choice
         for which in range(len(offers))
@@ -218,29 +180,6 @@ def _rank(choice: Choice) -> tuple[float, float]:
     return choice.dollars_per_hour, choice.load.tpot_seconds["mean"]
 
 
-def promised_rates(layouts: Services, targets: Targets) -> Array:
-    """The largest steady rate of each layout whose mean latencies keep the promises; 0 if none does [1/s].
-
-    Between two steady states as :meth:`inference_econ.serving.services.Service.at` reads them. A percentile of a loaded
-    instance may be below the mean only for the median of the TTFT, whose fixed part is then what counts.
-    """
-    states = layouts.states
-    fixed = states.ttft_seconds - states.queue_seconds - states.running_seconds
-    rates: Array = states.requests_per_second
-    last, share = rates.shape[1] - 1, np.full(len(layouts), np.inf)
-    for values, limit in ((states.tpot_seconds, targets.tpot_seconds), (fixed, targets.ttft_seconds)):
-        # All that is kept comes before all that is not: how many states, and the part of the way to the next.
-        kept = np.count_nonzero(values <= limit, axis=1)
-        low, high = (np.take_along_axis(values, np.clip(kept[:, None] + k, 0, last), axis=1)[:, 0] for k in (-1, 0))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            beyond = np.log(limit / low) / np.log(high / low)
-        reached = np.where((kept > 0) & (kept <= last), kept - 1 + np.clip(beyond, 0.0, 1.0), kept - 1.0)
-        share = np.minimum(share, reached)
-    below = np.clip(np.floor(share), 0, last).astype(np.intp)
-    first, second = (np.take_along_axis(rates, np.minimum(below + k, last)[:, None], axis=1)[:, 0] for k in (0, 1))
-    return np.where(share < 0.0, 0.0, first * (second / first) ** np.clip(share - below, 0.0, 1.0))
-
-
 def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
     """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
 
@@ -261,52 +200,61 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
     return Choice(service, fewest, shared(fewest), bill(fewest), broken)
 
 
+def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, targets: Targets) -> bool:
+    """Whether some number of instances keeps the promises."""
+    choice = _fewest(service, rate, targets, math.inf, arrival_scv)
+    if choice is not None and play and is_unproven(service, choice.load):
+        choice = _played(choice, rate, targets, math.inf, arrival_scv)
+    return choice is not None
+
+
 def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
     """A choice with as many instances as its load needs where it is played, at least those of closed forms.
 
-    None if these cost more than the limit. Instances are added in growing steps, and taken away again by halves, to
-    about one in :data:`_FINEST`: a dozen plays at most for three times as many.
+    None if these cost more than the limit. Numbers of instances are told apart as finely as one in :data:`_FINEST`.
     """
     service, fewest = choice.service, choice.replicas
-    load = served(service, arrival_scv)
-
-    @cache
-    def shared(replicas: int) -> Loaded:
-        return load(rate / replicas)
-
-    grain, low, high = -(-fewest // _FINEST), fewest, fewest
+    play, grain = served(service, arrival_scv), -(-fewest // _FINEST)
+    tried = range(fewest, _MOST_MORE * (fewest + 1) + 1, grain)
 
     def bill(replicas: int) -> float:
         return float(service.setup.dollars_per_hour(replicas, service.accelerators))
 
-    while targets.broken(shared(high)) is not None:
-        if bill(high) > limit or high > _MOST_MORE * fewest + _MOST_MORE:
-            return None
-        low, high = high + 1, high + max(2 * (high - fewest), grain)
-    tried = range(low, high, grain)
-    place = bisect_left(tried, True, key=lambda replicas: targets.broken(shared(replicas)) is None)
-    needed = tried[place] if place < len(tried) else high
-    binding = choice.binding if needed == fewest else targets.broken(shared(max(needed - grain, fewest))) or "capacity"
+    @cache
+    def shared(replicas: int) -> Loaded:
+        return play(rate / replicas)
+
+    def kept(place: int) -> bool:
+        return targets.broken(shared(tried[place])) is None
+
+    def likely(place: int) -> bool:
+        """As closed forms have it, with what is promised as much shorter as they were off with the fewest instances."""
+        closed = loaded(service, rate / tried[place], arrival_scv=arrival_scv)
+        return targets.like(choice.load, shared(fewest)).broken(closed) is None
+
+    affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)
+    # Most that are dearer than others show it with as many instances as they could be.
+    if not affordable or (limit < math.inf and not kept(affordable - 1)):
+        return None
+    guess = 0 if kept(0) else bisect_left(range(1, affordable), True, key=likely) + 1
+    place = _first(kept, min(guess, affordable - 1), affordable)
+    if place is None:
+        return None
+    needed = tried[place]
+    binding = choice.binding if not place else targets.broken(shared(tried[place - 1])) or "capacity"
     return replace(choice, replicas=needed, load=shared(needed), dollars_per_hour=bill(needed), binding=binding)
 
 
-def best_reachable(every: Sequence[Services], targets: Targets) -> str:
-    """One message: what the quickest layouts reach with a single request in flight."""
-    best: list[str] = []
-    for layouts in every:
-        states = layouts.states
-        quickest, soonest = int(np.argmin(states.tpot_seconds[:, 0])), int(np.argmin(states.ttft_seconds[:, 0]))
-        best.append(
-            f"{layouts.setup.hardware.name}: TPOT {1e3 * float(states.tpot_seconds[quickest, 0]):.3g} ms on "
-            f"{layouts.plans.accelerators[quickest]:g} accelerators, TTFT "
-            f"{1e3 * float(states.ttft_seconds[soonest, 0]):.4g} ms on {layouts.plans.accelerators[soonest]:g}"
-        )
-    wanted = ", ".join(
-        f"{name} {1e3 * value:g} ms"
-        for name, value in (("TTFT", targets.ttft_seconds), ("TPOT", targets.tpot_seconds))
-        if value < math.inf
-    )
-    return (
-        f"no deployment keeps {wanted} ({targets.percentile}), even with one request in flight. Best reachable: "
-        f"{'; '.join(best)}"
-    )
+def _first(kept: Callable[[int], bool], guess: int, count: int) -> int | None:
+    """The first of so many places that is kept, as all after it are, from where it may be; None if none is."""
+    low, high, step = -1, count, 1
+    if kept(guess):
+        high = guess
+        while low < (place := max(high - step, 0)) < high:
+            low, high, step = (low, place, 2 * step) if kept(place) else (place, high, step)
+    else:
+        low = guess
+        while low < (place := min(low + step, count - 1)) < high:
+            low, high, step = (low, place, step) if kept(place) else (place, high, 2 * step)
+    found = low + 1 + bisect_left(range(low + 1, high), True, key=kept)
+    return found if found < count else None

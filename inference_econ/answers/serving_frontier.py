@@ -59,6 +59,16 @@ class ServiceFrontier:
         return self.batch.size
 
     @property
+    def e2e_seconds(self) -> Array:
+        """Time to the last token, a mean [s]."""
+        return self.ttft_seconds + self.deployments.requests.decode_steps * self.tpot_seconds
+
+    @property
+    def e2e_seconds_per_output_token(self) -> Array:
+        """The mean time to the last token over the mean number of output tokens [s]."""
+        return self.e2e_seconds / self.deployments.requests.osl.mean
+
+    @property
     def output_tokens_per_second(self) -> Array:
         """Of an instance [tokens/s]."""
         return self.requests_per_second * self.deployments.requests.osl.mean
@@ -136,6 +146,8 @@ class ServiceFrontier:
             "tokens_per_second_per_user": self.tokens_per_second_per_user,
             "ttft_seconds": self.ttft_seconds,
             "tpot_seconds": self.tpot_seconds,
+            "e2e_seconds": self.e2e_seconds,
+            "e2e_seconds_per_output_token": self.e2e_seconds_per_output_token,
             "dollars_per_million_tokens": self.dollars_per_million_tokens,
             "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
             "tokens_per_second_per_accelerator": self.tokens_per_second_per_accelerator,

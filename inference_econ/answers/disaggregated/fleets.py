@@ -15,7 +15,8 @@ from inference_econ.answers.disaggregated.load import Fleet, decoder, prefill_qu
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import prefill_costs
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
-from inference_econ.answers.recommend import Choice, Targets, recommend
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import Choice, recommend
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import queueing
 from inference_econ.serving import Loaded, check_rate

@@ -253,6 +253,8 @@ def together(
     around = float(pools.first_token_seconds[layouts] - pools.prefill.prefill_seconds[reader])
     ttft = {name: around + waits.quantile(share) for name, share in SHARES.items()}
     ttft["mean"] = float(seconds_without_waits(pools, layouts, queue)) + waits.mean
+    tokens, steps = pools.requests.osl.mean, pools.requests.decode_steps
+    last = math.inf if saturated else ttft["mean"] + steps * decoding.tpot_seconds["mean"]
     # With more than they can take, the slower pool sets the pace.
     busiest = max(float(queue.offered), decoding.utilization)
     load = Loaded(
@@ -264,6 +266,8 @@ def together(
         waits.some,
         dict.fromkeys(ttft, math.inf) if saturated else ttft,
         decoding.tpot_seconds,
+        {"mean": last},
+        {"mean": last / tokens},
     )
     return Fleet(pools, reader, writer, count, groups, load, float(queue.offered), decoding.utilization)
 

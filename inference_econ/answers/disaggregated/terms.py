@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.recommend import FILLED, FULLEST, Targets
+from inference_econ.answers.promises import FULLEST, Targets
+from inference_econ.answers.recommend import FILLED
 from inference_econ.errors import InputError
 
 #: Of either kind in the smallest group that is deployed together, so that ratios go from 1:16 to 16:1 [1]. Fleets of

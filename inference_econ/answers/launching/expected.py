@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 #: What a run is held against.
-Measure = Literal["ttft", "tpot", "throughput"]
+Measure = Literal["ttft", "tpot", "e2e", "throughput"]
 #: How they are called, their unit, and how many of it make a base unit.
 UNITS: dict[Measure, tuple[str, str, float]] = {
     "ttft": ("TTFT", "ms", 1e3),
     "tpot": ("TPOT", "ms", 1e3),
+    "e2e": ("E2E", "ms", 1e3),
     "throughput": ("output tokens/s", "", 1.0),
 }
 
@@ -22,7 +23,7 @@ class Expected:
     Attributes
     ----------
     measure : str
-        ``ttft`` [s], ``tpot`` [s] or ``throughput`` [output tokens/s].
+        ``ttft`` [s], ``tpot`` [s], ``e2e`` (to the last token) [s] or ``throughput`` [output tokens/s].
     statistic : str
         ``mean``, ``p50``, ``p90`` or ``p99`` of requests.
     value : float

@@ -1,0 +1,131 @@
+"""Which promise to relax, and to what, where no deployment keeps all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from inference_econ.answers.promises import Targets
+from inference_econ.serving import Loaded, Service, Services, loaded
+
+#: Load of an instance that is nearly idle, and of one that never serves two requests at a time, over what it completes
+#: [1].
+_IDLE, _ALONE = 1e-3, 1e-6
+#: Room above what an idle instance reaches, so that more than one request can be served; and what is added to it, so
+#: many times at most, until some number of instances keeps it [1].
+_ROOM, _MORE, _TIMES = 1.02, 1.1, 12
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxed:
+    """One promise, relaxed so far that all others can be kept.
+
+    Attributes
+    ----------
+    name : str
+        Which one: ttft, tpot or e2e.
+    seconds : float
+        What could be promised [s], in two digits.
+    service : Service
+        An instance of the deployment that keeps it.
+    """
+
+    name: str
+    seconds: float
+    service: Service
+
+
+def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]) -> str:
+    """One message: that no deployment keeps the promises, and which of them to relax to what.
+
+    Parameters
+    ----------
+    every : sequence of Services
+        Layouts to choose from.
+    targets : Targets
+        The promises.
+    keeps : callable
+        Whether a deployment of some service can keep some promises under the traffic.
+    """
+    relaxed = list(relaxations(every, targets, keeps))
+    ways = [f"{one.name.upper()} {1e3 * one.seconds:g} ms would do ({_label(one.service)})" for one in relaxed]
+    helpless = [name.upper() for name in targets.given if name not in [one.name for one in relaxed]]
+    if helpless and len(targets.given) > 1:
+        ways.append(f"{' or '.join(helpless)} alone, however long, would not")
+    said = f"no deployment keeps {targets.text or 'up'} ({targets.percentile}), even with one request in flight"
+    return (
+        f"{said}: {'; '.join(ways)}. {_best_reachable(every, targets)}"
+        if ways
+        else (f"{said}. {_best_reachable(every, targets)}")
+    )
+
+
+def relaxations(
+    every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]
+) -> Iterator[Relaxed]:
+    """Each promise by itself at the least value with which all others are kept; none where that takes more.
+
+    The least that somebody would pay for: below it, instances that are nearly always idle may keep it too.
+    """
+    idle = [
+        (service, _filled(service, _IDLE)) for layouts in every for service in map(layouts.service, range(len(layouts)))
+    ]
+    for name in targets.given:
+        others = targets.relaxed(name, math.inf)
+        possible = [
+            (getattr(load, f"{name}_seconds")[targets.percentile], index)
+            for index, (_, load) in enumerate(idle)
+            if others.broken(load) is None
+        ]
+        if possible:
+            least, index = min(possible)
+            found = _least_kept(idle[index][0], targets, name, least, keeps)
+            if found is not None:
+                yield Relaxed(name, found, idle[index][0])
+
+
+def _least_kept(
+    service: Service, targets: Targets, name: str, least: float, keeps: Callable[[Service, Targets], bool]
+) -> float | None:
+    """What a service can promise beside all else, from what it reaches when it is idle [s]; None if nothing."""
+    wanted = least * _ROOM
+    for _ in range(_TIMES):
+        seconds = _rounded_up(wanted)
+        if keeps(service, targets.relaxed(name, seconds)):
+            return seconds
+        wanted = seconds * _MORE
+    return None
+
+
+def _rounded_up(seconds: float) -> float:
+    """The next number of two digits [s]."""
+    unit = 10.0 ** (math.floor(math.log10(seconds)) - 1)
+    return float(f"{math.ceil(seconds / unit - 1e-9) * unit:.2g}")
+
+
+def _filled(service: Service, share: float) -> Loaded:
+    return loaded(service, share * service.most_requests_per_second)
+
+
+def _label(service: Service) -> str:
+    """Chips and degrees of an instance in words."""
+    degrees = service.setup.layout_record(service.plans, service.setup.assumptions.layout.tensor_layouts[0])
+    named = ", ".join(f"{name}{degrees[name]:g}" for name in ("tp", "dp", "pp", "ep") if degrees.get(name, 1) != 1)
+    chips = f"{service.accelerators} x {service.setup.hardware.name}"
+    return f"{chips}, {named}" if named else chips
+
+
+def _best_reachable(every: Sequence[Services], targets: Targets) -> str:
+    """What the quickest layouts reach with a single request in flight."""
+    best: list[str] = []
+    for layouts in every:
+        loads = [(_filled(service, _ALONE), service) for service in map(layouts.service, range(len(layouts)))]
+        reached = []
+        for name in targets.given or ("ttft", "tpot"):
+            seconds, size = min(
+                (getattr(load, f"{name}_seconds")[targets.percentile], s.accelerators) for load, s in loads
+            )
+            reached.append(f"{name.upper()} {1e3 * seconds:.4g} ms on {size} accelerators")
+        best.append(f"{layouts.setup.hardware.name}: {', '.join(reached)}")
+    return f"Best reachable: {'; '.join(best)}"
