@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from inference_econ.errors import InputError
+
 from . import options, prices, provenance, show
 from .parameters import COUNT, Name, Number
 
@@ -57,6 +59,11 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     from inference_econ.answers.disaggregated import budget, compare, fleets
     from inference_econ.report.disaggregated import DisaggregatedPage
 
+    if choices["e2e"]:
+        raise InputError(
+            "--e2e: of pools that prefill and decode apart only the mean time to the last token is known; promise "
+            "--ttft and --tpot, or ask 'recommend'"
+        )
     options.check_sizes(choices)
     chips = tuple(chip for chip in (choices["hardware"], choices["decode_on"]) if chip is not None)
     choices["price"] = prices.of_chips(choices["price"], tuple(dict.fromkeys(chips)))

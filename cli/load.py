@@ -27,8 +27,8 @@ from .parameters import COUNT, Rates
 def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any) -> None:
     """Utilisation, TTFT, TPOT, goodput and dollars per million tokens of one fleet against the offered load.
 
-    Of layouts that are left open, the one that completes most per dollar is taken. With --ttft or --tpot, 'kept' is the
-    share of requests that keep both. MODEL and HARDWARE as in 'frontier'.
+    Of layouts that are left open, the one that completes most per dollar is taken. With --ttft, --tpot or --e2e, 'kept'
+    is the share of requests that keep all of them. MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.answers.load import sweep, usual_service
     from inference_econ.report.load import LoadPage

@@ -29,7 +29,8 @@ def run(choices: options.Choices, offers: Sequence[Services], means: Means, most
 def _disaggregated(choices: options.Choices, offers: Sequence[Services], means: Means) -> Fleet | None:
     """The best fleet of two pools; None if there is none, or the options ask for what pools do not have.
 
-    That is several kinds of chips, fixed degrees or slots, proposals of tokens, and answers of a single token.
+    That is several kinds of chips, fixed degrees or slots, proposals of tokens, answers of a single token, and a
+    promised time to the last token.
     """
     from inference_econ.answers.disaggregated.budget import largest
     from inference_econ.answers.disaggregated.pools import pools
@@ -37,7 +38,7 @@ def _disaggregated(choices: options.Choices, offers: Sequence[Services], means: 
     from inference_econ.answers.most_traffic import fullest
 
     (first, *others), space = offers, options.space(choices)
-    fixed = space.pins.given() or choices["slots"] is not None
+    fixed = space.pins.given() or choices["slots"] is not None or choices["e2e"] is not None
     if others or fixed or first.speculation is not None or first.requests.decode_steps <= 0:
         return None
     targets = options.targets(choices)

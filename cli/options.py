@@ -16,11 +16,11 @@ from inference_econ.inputs import Dtype
 from inference_econ.report.files import ending_of
 
 from . import prices
-from .parameters import COUNT, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, TPOT, TTFT, Name, Number
+from .parameters import COUNT, E2E, NON_NEGATIVE, PICTURE, PLACE, POSITIVE, TPOT, TTFT, Name, Number
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
-    from inference_econ.answers.recommend import Targets
+    from inference_econ.answers.promises import Targets
     from inference_econ.engine import Pins, Setup, Space, Speculation
     from inference_econ.inputs import Requests
     from inference_econ.serving import Services
@@ -245,6 +245,7 @@ burstiness = click.option(
 promises = apply(
     click.option("--ttft", type=TTFT, help="Promise: time to first token, in milliseconds, or for example '2 s'."),
     click.option("--tpot", type=TPOT, help="Promise: time per output token, in milliseconds, or for example '30 ms'."),
+    click.option("--e2e", type=E2E, help="Promise: time to the last token, in milliseconds, or for example '10 s'."),
 )
 
 #: What an engine is told about its batches; see :func:`offer`.
@@ -413,10 +414,11 @@ def requests(choices: Choices, **lengths: object) -> Requests:
 
 def targets(choices: Choices) -> Targets:
     """The promises of :data:`promises`; what is not given is not promised."""
-    from inference_econ.answers.recommend import Targets
+    from inference_econ.answers.promises import Targets
 
     percentile = {"percentile": choices["percentile"]} if "percentile" in choices else {}
-    return Targets(choices["ttft"] or math.inf, choices["tpot"] or math.inf, **percentile)
+    ttft, tpot, e2e = (choices[name] or math.inf for name in ("ttft", "tpot", "e2e"))
+    return Targets(ttft, tpot, e2e_seconds=e2e, **percentile)
 
 
 def request_rate(choices: Choices, requests: Requests) -> float | None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--choices", "most", type=click.IntRange(1, 50), default=5, show_default=True, help="How many to show.")
 @options.output
 def recommend(further: tuple[str, ...], most: int, output: options.Output, **choices: Any) -> None:
-    """The cheapest deployments that keep TTFT and TPOT at a request rate: GPUs, layout, instances, cost.
+    """The cheapest deployments that keep TTFT, TPOT and E2E at a request rate: GPUs, layout, instances, cost.
 
     With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
 

@@ -16,7 +16,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import read_text
 
 Record = Mapping[str, Any]
-_LATENCIES: tuple[Measure, ...] = ("ttft", "tpot")
+_LATENCIES: tuple[Measure, ...] = ("ttft", "tpot", "e2e")
 #: Commands whose answers say which deployment to start.
 COMMANDS = ("recommend", "frontier", "disaggregate")
 _HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontier --serving, or disaggregate)"
@@ -191,7 +191,7 @@ def _on_frontier(saved: Answer, number: int | None) -> Chosen:
     point = _one(saved.record["points"], number, saved.origin)
     part = ChosenPart(saved.record["hardware"], point["layout"], 1)
     load = OfferedLoad(concurrency=max(1, round(point["concurrency"])))
-    latencies = [_expected(name, "mean", point, f"{name}_seconds") for name in _LATENCIES]
+    latencies = [_expected(name, "mean", point, key) for name in _LATENCIES if (key := f"{name}_seconds") in point]
     throughput = _expected("throughput", "mean", point, "tokens_per_second_per_accelerator", point["accelerators"])
     return Chosen((part,), load, (*latencies, throughput), point["batch"])
 
@@ -223,12 +223,14 @@ def _under_load(entry: Record, targets: Record, osl: float) -> tuple[Expected, .
         _expected(name, statistic, entry, f"{name}_seconds", promised=_promise(targets, name, statistic == percentile))
         for name in _LATENCIES
         for statistic in dict.fromkeys(("p50", percentile))
+        # Of disaggregated pools, and in older answers, not every latency is known.
+        if statistic in entry.get(f"{name}_seconds", ())
     ]
     return (*latencies, Expected("throughput", "mean", entry["completed_requests_per_second"] * osl))
 
 
 def _promise(targets: Record, name: str, promised: bool) -> float | None:
-    return targets[f"{name}_seconds"] if promised else None
+    return targets.get(f"{name}_seconds") if promised else None
 
 
 def _expected(

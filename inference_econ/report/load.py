@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.load import LoadPoint
-from inference_econ.answers.recommend import Targets
+from inference_econ.answers.promises import Targets
 from inference_econ.answers.subjects import under_load
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _PERCENTILES = ("p50", "p99")
+#: Times of the simulation, by the names of their fields.
+_SIMULATED = {
+    "ttft_seconds": "ttft",
+    "tpot_seconds": "tpot",
+    "e2e_seconds": "e2e",
+    "e2e_seconds_per_output_token": "e2e_per_output_token",
+}
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         *("requests/s", "busy %", "in flight"),
         *(f"TTFT {name} ms" for name in _PERCENTILES),
         *(f"TPOT {name} ms" for name in _PERCENTILES),
+        "E2E p99 s",
         *(("kept %", "good/s") if promised else ()),
         *("$/M tokens", "$/M output"),
     ]
@@ -85,6 +93,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         row = [f"{point.requests_per_second:.4g}", f"{100 * load.utilization:.0f}", f"{load.in_flight:.1f}"]
         row += [_or_without_end(load.ttft_seconds[name]) for name in _PERCENTILES]
         row += [milliseconds(load.tpot_seconds[name]) for name in _PERCENTILES]
+        row.append(f"{load.e2e_seconds['p99']:.3g}" if math.isfinite(load.e2e_seconds["p99"]) else "grows")
         if point.kept is not None and point.good_per_second is not None:
             row += [f"{100 * point.kept:.1f}", f"{point.good_per_second:.3g}"]
         row += [dollars(point.sheet.dollars_per_million_tokens), dollars(point.dollars_per_million_output_tokens)]
@@ -120,19 +129,18 @@ def _saturation(points: Sequence[LoadPoint]) -> list[str]:
 
 def _unproven(points: Sequence[LoadPoint]) -> list[str]:
     """At which loads the closed forms of the table are doubtful, in words."""
-    doubtful = [point for point in points if is_unproven(point.sheet.service, point.load)]
+    doubtful = [point for point in points if is_unproven(point.sheet.service, point.closed)]
     if not doubtful:
         return []
     rates = ", ".join(f"{point.requests_per_second:.4g}" for point in doubtful)
     return [
-        f"At {rates} requests/s prompts take too much of the time, or lengths vary too much, for closed forms to be "
-        "within 5 %: the simulation has played these loads, and counts there."
+        f"At {rates} requests/s it is too full, lengths vary too much or prompts take too much of the time for closed "
+        "forms to be within 10 %: the simulation has played these loads, and counts there."
     ]
 
 
 def _promises(targets: Targets) -> str:
-    named = (("TTFT", targets.ttft_seconds), ("TPOT", targets.tpot_seconds))
-    return " and ".join(f"{name} <= {milliseconds(value)} ms" for name, value in named if value < math.inf)
+    return " and ".join(f"{name.upper()} <= {milliseconds(value)} ms" for name, value in targets.given.items())
 
 
 def _or_without_end(seconds: float) -> str:
@@ -150,7 +158,7 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
     )
     rows = []
     for point in points:
-        load, trace = point.load, point.simulated
+        load, trace = point.closed, point.simulated
         assert trace is not None
         summary = trace.summary()
         row = [f"{point.requests_per_second:.4g}", f"{load.in_flight:.1f}", f"{trace.in_flight:.1f}"]
@@ -184,7 +192,7 @@ def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str
         **service_record(first.service, first.replicas, *(point.load for point in points)),
         "dollars_per_accelerator_hour": first.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": first.dollars_per_hour,
-        "targets": finite({"ttft_seconds": targets.ttft_seconds, "tpot_seconds": targets.tpot_seconds}),
+        "targets": finite({f"{name}_seconds": seconds for name, seconds in targets.every.items()}),
         "points": [_point_record(point) for point in points],
     }
 
@@ -210,13 +218,13 @@ def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
         "in_flight_per_instance": trace.in_flight,
         "busy": trace.busy,
     }
-    for name in ("ttft", "tpot"):
-        endless = saturated and name == "ttft"
-        record[f"{name}_seconds"] = {
+    for key, name in _SIMULATED.items():
+        endless = saturated and name != "tpot"
+        record[key] = {
             statistic: None if endless else finite_or_none(estimate.value)
             for statistic, estimate in summary[name].items()
         }
-        record[f"{name}_half_widths"] = {
+        record[key.replace("seconds", "half_widths")] = {
             statistic: None if endless else finite_or_none(estimate.half_width)
             for statistic, estimate in summary[name].items()
         }

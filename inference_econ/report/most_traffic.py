@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import fullest
-from inference_econ.answers.recommend import Choice, Targets
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import Choice
 from inference_econ.answers.subjects import under_load
 from inference_econ.formulas import money
 from inference_econ.report import caveats
@@ -54,7 +54,7 @@ class MostTrafficPage(Page):
 
 def most_traffic_table(page: MostTrafficPage) -> Table:
     """Deployments, the one that carries most first."""
-    which, apart = page.targets.percentile, page.apart
+    which, apart, given = page.targets.percentile, page.apart, page.targets.given
     services = [choice.service for choice in page.choices]
     if apart is not None:
         services.append(apart.pools.decode.services.service(apart.decode))
@@ -76,6 +76,7 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
         f"The most requests for {page.means.text}, {_within(page.targets)}; tokens/s and $/M are of output, and $/M "
         f"carries the whole bill. Binding: what a little more would break{_pools_label(apart)}. "
         f"Assumptions: {assumptions_label(service.setup for service in services)}.",
+        *(["With a promised E2E no pools that prefill and decode apart are compared."] if "e2e" in given else []),
         *startable_notes([service.setup for service in services]),
         *caveats.remarks(under_load((choice.service, choice.load) for choice in page.choices), SEEN),
     )
@@ -86,7 +87,7 @@ def most_traffic_table(page: MostTrafficPage) -> Table:
 
 def _within(targets: Targets) -> str:
     """Up to where instances are filled, in words."""
-    if min(targets.ttft_seconds, targets.tpot_seconds) < math.inf:
+    if targets.given:
         return "within the promises"
     return f"{100 * fullest(targets):g} % of what is completed"
 

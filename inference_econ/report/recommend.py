@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference_econ.answers.recommend import Choice, Targets
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import Choice
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
 from inference_econ.report import caveats
 from inference_econ.report.page import Page
+from inference_econ.report.record import finite_or_none
 from inference_econ.report.service import SEEN, bounded_load, fleet_label, layout_of, service_record, service_title
 from inference_econ.report.startable import startable_notes, with_engines, with_notes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label
@@ -71,7 +72,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     partly = any(choice.rented != choice.accelerators for choice in choices)
     columns = (
         "hardware", "GPUs", *(("rented",) if partly else ()), "instances", "layout", "$ per hour", "$/M output",
-        "busy %", f"TTFT {which} ms", f"TPOT {which} ms", "binding",
+        "busy %", f"TTFT {which} ms", f"TPOT {which} ms", f"E2E {which} s", "binding",
     )  # fmt: skip
     rows = []
     for choice in choices:
@@ -88,6 +89,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
                 f"{100 * load.utilization:.0f}",
                 f"{1e3 * load.ttft_seconds[which]:.0f}",
                 f"{1e3 * load.tpot_seconds[which]:.1f}",
+                f"{load.e2e_seconds[which]:.3g}",
                 choice.binding,
             )
         )
@@ -114,7 +116,7 @@ def _played(choices: Sequence[Choice]) -> list[str]:
     if not rows:
         return []
     which = "Loads" if len(rows) == len(choices) else f"Row{'s' if len(rows) > 1 else ''} {', '.join(rows)}"
-    return [f"{which}: played request by request, as closed forms are not within 5 % there."]
+    return [f"{which}: played request by request, as closed forms are not within 10 % there."]
 
 
 def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, object]:
@@ -125,8 +127,7 @@ def recommend_record(choices: Sequence[Choice], targets: Targets) -> dict[str, o
 def targets_record(targets: Targets) -> dict[str, object]:
     """Promises as plain data; null where there is none."""
     return {
-        "ttft_seconds": None if math.isinf(targets.ttft_seconds) else targets.ttft_seconds,
-        "tpot_seconds": None if math.isinf(targets.tpot_seconds) else targets.tpot_seconds,
+        **{f"{name}_seconds": finite_or_none(seconds) for name, seconds in targets.every.items()},
         "percentile": targets.percentile,
     }
 

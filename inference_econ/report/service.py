@@ -32,13 +32,13 @@ def load_notes(load: Loaded, replicas: int) -> list[str]:
             f"({load.completed_per_second * replicas:.3g}/s{played}): queues grow without end, and the rest is not "
             "served."
         ]
-    ttft, tpot = (
+    ttft, tpot, e2e = (
         ", ".join(f"{name} {milliseconds(times[name])}" for name in SHARES)
-        for times in (load.ttft_seconds, load.tpot_seconds)
+        for times in (load.ttft_seconds, load.tpot_seconds, load.e2e_seconds)
     )
     return [
         f"{rate:.4g} requests/s, {100 * load.utilization:.0f} % of what it completes; {load.in_flight:.1f} in flight "
-        f"per instance. TTFT {ttft}; TPOT {tpot} ms{played}."
+        f"per instance. TTFT {ttft}; TPOT {tpot}; E2E {e2e} ms{played}."
     ]
 
 
@@ -54,6 +54,8 @@ def load_record(load: Loaded, replicas: int) -> dict[str, object]:
         "played": load.played,
         "ttft_seconds": finite(load.ttft_seconds),
         "tpot_seconds": finite(load.tpot_seconds),
+        "e2e_seconds": finite(load.e2e_seconds),
+        "e2e_seconds_per_output_token": finite(load.e2e_seconds_per_output_token),
     }
 
 

@@ -13,11 +13,11 @@ import pytest
 
 from inference_econ.answers.load import SHARES, LoadPoint, sweep, usual_service
 from inference_econ.answers.price import sheet
-from inference_econ.answers.recommend import Targets
+from inference_econ.answers.promises import Targets
 from inference_econ.errors import InputError
 from inference_econ.report.load import load_charts, load_frame, load_sweep_record, load_table, simulation_table
 from inference_econ.report.page import csv_text
-from inference_econ.serving import kept_share
+from inference_econ.serving import is_unproven, kept_share
 from tests.offered import offer_of, service_of
 
 PROMISED = Targets(ttft_seconds=0.1, tpot_seconds=0.02)
@@ -40,14 +40,16 @@ def test_loads_up_to_a_fifth_beyond_what_it_completes() -> None:
 def test_a_point_is_a_priced_load() -> None:
     service = service_of()
     for point in points():
-        again = sheet(service, point.requests_per_second)
-        assert point.load == again.load
+        assert point.closed == sheet(service, point.requests_per_second).load
+        assert point.load.played is is_unproven(service, point.closed)
+        again = sheet(service, point.requests_per_second, load=point.load)
         assert point.sheet.dollars_per_million_tokens == again.dollars_per_million_tokens
         hourly = 3600.0 * point.completed_per_second * 200.0
         assert point.dollars_per_million_output_tokens == pytest.approx(1e6 * 2.0 / hourly)
         kept = kept_share(service, point.requests_per_second, ttft_seconds=0.1, tpot_seconds=0.02)
-        assert point.kept == kept
-        assert point.good_per_second == pytest.approx(kept * point.completed_per_second)
+        assert point.kept is not None
+        assert point.kept == (pytest.approx(kept, abs=0.1) if point.load.played else kept)
+        assert point.good_per_second == pytest.approx(point.kept * point.completed_per_second)
 
 
 def test_idle_chips_cost_too_and_goodput_has_a_peak() -> None:
@@ -114,7 +116,7 @@ def test_the_table_says_what_is_saturated_and_kept() -> None:
     table = load_table(points(), PROMISED)
     assert table.columns == (
         *("requests/s", "busy %", "in flight", "TTFT p50 ms", "TTFT p99 ms", "TPOT p50 ms", "TPOT p99 ms"),
-        *("kept %", "good/s", "$/M tokens", "$/M output"),
+        *("E2E p99 s", "kept %", "good/s", "$/M tokens", "$/M output"),
     )
     assert [row[1] for row in table.rows] == [f"{100 * share:.0f}" for share in SHARES]
     assert [row[3] for row in table.rows[-2:]] == ["grows", "grows"]
@@ -153,7 +155,7 @@ def test_the_simulation_stands_beside_the_closed_forms() -> None:
 
 def test_records_hold_all_that_is_known() -> None:
     record = load_sweep_record(points(simulate=True), PROMISED)
-    assert record["targets"] == {"ttft_seconds": 0.1, "tpot_seconds": 0.02}
+    assert record["targets"] == {"ttft_seconds": 0.1, "tpot_seconds": 0.02, "e2e_seconds": None}
     assert record["dollars_per_hour"] == 2.0
     found = record["points"]
     assert isinstance(found, list)
@@ -164,7 +166,8 @@ def test_records_hold_all_that_is_known() -> None:
     } <= found[0].keys()
     assert found[2]["saturated"] is True
     assert set(found[2]["ttft_seconds"].values()) == {None}
-    assert set(found[2]["simulated"]["ttft_seconds"].values()) == {None}
+    for name in ("ttft_seconds", "e2e_seconds", "e2e_seconds_per_output_token"):
+        assert set(found[2]["simulated"][name].values()) == {None}
     assert found[0]["simulated"]["ttft_half_widths"]["mean"] > 0.0
     assert found[0]["simulated"]["in_flight_per_instance"] == pytest.approx(
         found[0]["in_flight_per_instance"], rel=0.05

@@ -14,7 +14,8 @@ from inference_econ.answers.disaggregated.terms import Ratios, Terms
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import most_traffic
 from inference_econ.answers.offer import offer
-from inference_econ.answers.recommend import Targets, recommend
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import recommend
 from inference_econ.engine import Rent, Setup, Space
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.answers.recommend import Choice, Targets, natural_rate, promised_rates, recommend
+from inference_econ.answers.promises import Targets, promised_rates
+from inference_econ.answers.recommend import Choice, _first, natural_rate, recommend
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.serving import Services, loaded, served
 from tests.offered import offer_of
@@ -151,10 +154,53 @@ def test_what_nothing_keeps_is_answered_with_the_best() -> None:
     with pytest.raises(NothingFitsError) as caught:
         recommend([found], 1.0, Targets(ttft_seconds=1e-4, tpot_seconds=2e-4, percentile="p99"))
     message = str(caught.value)
-    assert message.startswith("no deployment keeps TTFT 0.1 ms, TPOT 0.2 ms (p99), even with one request in flight.")
-    states = found.states
-    assert f"TPOT {1e3 * float(states.tpot_seconds.min()):.3g} ms on 4 accelerators" in message
-    assert f"TTFT {1e3 * float(states.ttft_seconds.min()):.4g} ms on 4" in message
+    assert message.startswith(
+        "no deployment keeps TTFT 0.1 ms, TPOT 0.2 ms (p99), even with one request in flight: TTFT or TPOT alone, "
+        "however long, would not. Best reachable: NVIDIA H100 SXM5 80GB: "
+    )
+    loads = [loaded(one, 1e-6 * one.most_requests_per_second) for one in map(found.service, range(len(found)))]
+    assert f"TTFT {1e3 * min(load.ttft_seconds['p99'] for load in loads):.4g} ms on 4 accelerators" in message
+    assert f"TPOT {1e3 * min(load.tpot_seconds['p99'] for load in loads):.4g} ms on 4 accelerators" in message
+
+
+@pytest.mark.parametrize(
+    ("targets", "relaxed", "helpless"),
+    [
+        (Targets(ttft_seconds=0.005, percentile="p99"), ["ttft"], []),
+        (Targets(ttft_seconds=0.005, tpot_seconds=0.05), ["ttft"], ["TPOT"]),
+        (Targets(ttft_seconds=0.5, tpot_seconds=0.001), ["tpot"], ["TTFT"]),
+        (Targets(ttft_seconds=0.5, e2e_seconds=0.1, percentile="p50"), ["e2e"], ["TTFT"]),
+    ],
+)
+def test_what_nothing_keeps_says_which_promise_to_relax(
+    targets: Targets, relaxed: list[str], helpless: list[str]
+) -> None:
+    """What it says is kept by some deployment, and a third less by none."""
+    offer = OFFERS["dense"]()
+    with pytest.raises(NothingFitsError) as caught:
+        recommend([offer], 5.0, targets)
+    ways = re.findall(r"(TTFT|TPOT|E2E) ([\d.]+) ms would do \(\d x NVIDIA H100", str(caught.value))
+    assert [name.lower() for name, _ in ways] == relaxed
+    for name, milliseconds in ways:
+        seconds = float(milliseconds) / 1e3
+        assert recommend([offer], 5.0, targets.relaxed(name.lower(), seconds))
+        with pytest.raises(NothingFitsError):
+            recommend([offer], 5.0, targets.relaxed(name.lower(), 0.67 * seconds))
+    assert all(f"{name} alone, however long, would not" in str(caught.value) for name in helpless)
+
+
+def test_a_promised_time_to_the_last_token_is_kept() -> None:
+    offer = OFFERS["dense"]()
+    free, promised = (recommend([offer], 5.0, Targets(e2e_seconds=seconds), most=1)[0] for seconds in (math.inf, 1.5))
+    assert promised.load.e2e_seconds["p90"] <= 1.5 < free.load.e2e_seconds["p90"]
+    assert promised.dollars_per_hour >= free.dollars_per_hour
+
+
+def test_the_first_that_is_kept_is_found_from_anywhere() -> None:
+    for count, first in itertools.product(range(1, 20), range(20)):
+        for guess in range(count):
+            found = _first(lambda place, first=first: place >= first, guess, count)  # type: ignore[misc]
+            assert found == (first if first < count else None)
 
 
 @pytest.mark.parametrize("rate", [0.0, -2.0, math.inf, math.nan])

@@ -159,6 +159,7 @@ def test_records_and_rows_hold_every_metric() -> None:
         *("tokens_per_second_per_user", "ttft_seconds", "tpot_seconds", "dollars_per_million_tokens"),
         *("dollars_per_million_output_tokens", "tokens_per_second_per_accelerator", "tokens_per_second_per_megawatt"),
         *("requests_per_second", "accelerators", "concurrency", "batch", "layout"),
+        *("e2e_seconds", "e2e_seconds_per_output_token"),
     }
     names |= {f"{name}_{end}" for name in names & set(caveats.FULL) for end in ("low", "high")}
     assert all(set(point) == names for point in points)

@@ -84,6 +84,11 @@ def test_bad_demands(refused: Command, name: str, arguments: list[str], message:
     assert re.search(message, refused(*COMMANDS[name], *arguments).err)
 
 
+def test_times_to_the_last_token_that_cannot_be_meant(refused: Command) -> None:
+    said = refused(*COMMANDS["recommend"], "--e2e", 5).err
+    assert "5 would be 5 ms, as numbers without a unit are milliseconds; write 5000 if 5 s is meant" in said
+
+
 def test_bare_latencies_are_milliseconds(command: Command) -> None:
     promised = (*COMMANDS["recommend"], "--request-rate", 5)
     options = record(command, *promised, "--ttft", 500, "--tpot", "25.5")["asked"]["options"]
@@ -96,8 +101,9 @@ def test_bare_latencies_are_milliseconds(command: Command) -> None:
 def test_promises_that_nothing_keeps(refused: Command, name: str) -> None:
     outcome = refused(*COMMANDS[name], "--ttft", "1 ms", "--tpot", "10 us", code=1)
     assert re.search(
-        r"no deployment keeps TTFT 1 ms, TPOT 0\.01 ms \(p90\), even with one request in flight\. Best reachable: "
-        r"NVIDIA H100 SXM5 80GB: TPOT [\d.]+ ms on 2 accelerators, TTFT [\d.]+ ms on 2",
+        r"no deployment keeps TTFT 1 ms, TPOT 0\.01 ms \(p90\), even with one request in flight: TTFT or TPOT "
+        r"alone, however long, would not\. Best reachable: "
+        r"NVIDIA H100 SXM5 80GB: TTFT [\d.]+ ms on 2 accelerators, TPOT [\d.]+ ms on 2",
         outcome.err,
     )
 

@@ -13,7 +13,7 @@ SMALL = ("llama_3_8b", "h100_sxm", "--max-accelerators", 2)
 
 def test_recommendations_keep_their_promises(command: Command) -> None:
     found = record(command, "recommend", *SMALL, "--request-rate", 40, "--ttft", "1 s", "--tpot", "20 ms")
-    assert found["targets"] == {"ttft_seconds": 1.0, "tpot_seconds": 0.02, "percentile": "p90"}
+    assert found["targets"] == {"ttft_seconds": 1.0, "tpot_seconds": 0.02, "e2e_seconds": None, "percentile": "p90"}
     choices = found["choices"]
     costs = [choice["dollars_per_hour"] for choice in choices]
     assert costs == sorted(costs)
@@ -23,6 +23,27 @@ def test_recommendations_keep_their_promises(command: Command) -> None:
         assert choice["accelerators"] == choice["replicas"] * choice["accelerators_per_instance"]
     table = command("recommend", *SMALL, "--request-rate", 40, "--ttft", "1 s", "--tpot", "20 ms").out
     assert "Binding: what one instance less would break" in table
+
+
+def test_a_promised_time_to_the_last_token(command: Command) -> None:
+    """In milliseconds where it is bare; kept, and beside the other latencies."""
+    words = ("recommend", *SMALL, "--request-rate", 40, "--e2e", 6000)
+    found = record(command, *words)
+    assert found["targets"] == {"ttft_seconds": None, "tpot_seconds": None, "e2e_seconds": 6.0, "percentile": "p90"}
+    for choice in found["choices"]:
+        assert choice["e2e_seconds"]["p90"] <= 6.0
+        assert choice["e2e_seconds_per_output_token"]["p90"] == pytest.approx(choice["e2e_seconds"]["p90"] / 500)
+    assert "E2E p90 s" in command(*words, "--format", "csv").out
+    text = " ".join(command("recommend", *SMALL, "--gpus", 2, "--e2e", "6 s").out.split())
+    assert "With a promised E2E no pools that prefill and decode apart are compared." in text
+
+
+def test_what_nothing_keeps_says_what_to_relax(refused: Command) -> None:
+    """With a rate and with means."""
+    promise = ("--ttft", 10, "--percentile", "p99")
+    for words in ((*SMALL, "--request-rate", 5), (*SMALL, "--gpus", 2)):
+        said = refused("recommend", *words, *promise, code=1).err
+        assert re.search(r"no deployment keeps TTFT 10 ms \(p99\).*: TTFT \d+ ms would do \(2 x NVIDIA H100", said)
 
 
 def test_what_is_played_is_said_to_be(command: Command) -> None:

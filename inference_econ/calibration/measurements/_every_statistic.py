@@ -13,7 +13,9 @@ from inference_econ.errors import InputError
 
 #: Statistics of latencies: as we call them, as ``vllm bench serve`` begins their names, and as AIPerf does.
 _STATISTICS = (("mean", "mean", "avg"), ("p50", "median", "p50"), ("p90", "p90", "p90"), ("p99", "p99", "p99"))
-_AIPERF = {"ttft": "time_to_first_token", "tpot": "inter_token_latency"}
+_AIPERF = {"ttft": "time_to_first_token", "tpot": "inter_token_latency", "e2e": "request_latency"}
+#: The same as ``vllm bench serve`` calls them.
+_BENCH = {"ttft": "ttft", "tpot": "tpot", "e2e": "e2el"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class BenchmarkRun:
     Attributes
     ----------
     latencies : mapping
-        TTFT and TPOT by measure and statistic, as far as they were written [s].
+        TTFT, TPOT and request latency by measure and statistic, as far as they were written [s].
     throughput : float
         Output tokens per second of the whole server [tokens/s].
     isl, osl : float
@@ -71,9 +73,9 @@ def _bench(run: Json) -> BenchmarkRun:
     _, concurrency, rate = _load(run.get("request_rate"), run.get("max_concurrency"), completed)
     latencies = {
         (measure, ours): positive(run[key], key) / 1e3
-        for measure in ("ttft", "tpot")
+        for measure, metric in _BENCH.items()
         for ours, theirs, _ in _STATISTICS
-        if run.get(key := f"{theirs}_{measure}_ms") is not None
+        if run.get(key := f"{theirs}_{metric}_ms") is not None
     }
     isl, osl = (_needed(run, f"total_{way}_tokens") / completed for way in ("input", "output"))
     return BenchmarkRun(latencies, _needed(run, "output_throughput"), isl, osl, rate, concurrency)

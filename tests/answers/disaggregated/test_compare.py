@@ -15,7 +15,7 @@ from inference_econ.answers.disaggregated import budget, compare, fleets, load
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.means import Means
-from inference_econ.answers.recommend import Targets
+from inference_econ.answers.promises import Targets
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HardwareSpec, Requests, catalog
 from inference_econ.report import disaggregated

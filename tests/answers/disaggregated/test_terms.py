@@ -18,7 +18,7 @@ from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools
 from inference_econ.answers.disaggregated.terms import Ratios, Terms
 from inference_econ.answers.means import Means
-from inference_econ.answers.recommend import Targets
+from inference_econ.answers.promises import Targets
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, catalog
 from inference_econ.serving import loaded
