@@ -14,8 +14,12 @@ SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2)
 def test_recommendations_keep_their_promises(command: Command) -> None:
     found = record(command, "recommend", *SMALL, "--request-rate", 40, "--ttft", "1 s", "--tpot", "20 ms")
     assert found["targets"] == {
-        "ttft_seconds": 1.0, "tpot_seconds": 0.02, "e2e_seconds": None, "percentile": "p90", "confidence": None
-    }  # fmt: skip
+        "ttft_seconds": 1.0,
+        "tpot_seconds": 0.02,
+        "e2e_seconds": None,
+        "percentile": "p90",
+        "confidence": None,
+    }
     choices = found["choices"]
     costs = [choice["dollars_per_hour"] for choice in choices]
     assert costs == sorted(costs)
@@ -202,7 +206,7 @@ def test_a_plan_without_a_margin_says_how_probable_it_is(command: Command) -> No
     best = record(command, *asked)["choices"][0]
     assert 0.05 <= min(best["probability_ttft"], best["probability_tpot"]) < 0.8
     shown = " ".join(command(*asked).out.split())
-    assert "holds %" in shown
+    assert "Holds %: probability" in shown
     assert "Holds %: probability that a measured server keeps the promised p90 TTFT / p90 TPOT, each by itself" in shown
     assert "--confidence 80 plans with a margin" in shown
     nobody = " ".join(command(*asked, "--assumptions", "deployable").out.split())
@@ -219,7 +223,7 @@ def test_a_plan_without_a_margin_says_how_probable_it_is(command: Command) -> No
         (("--ttft", 200, "--confidence", 0.5), "must be above 50 % and at most 90 %, got 50 %"),
         (("--ttft", 200, "--confidence", "0.8 %"), "must be above 50 % and at most 90 %, got 0.8 %"),
         (("--ttft", 200, "--confidence", "sure"), "'sure' is no probability; write for example 80."),
-        (("--confidence", 80), "confidence: nothing is promised that could be kept; give a --ttft or a --tpot"),
+        (("--confidence", 80), "confidence: nothing is promised that could be kept; give a --ttft, --tpot or --e2e"),
         (
             ("--ttft", 200, "--confidence", 80, "--assumptions", "deployable"),
             "nobody knows how far off deployable is",
