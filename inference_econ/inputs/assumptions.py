@@ -42,10 +42,11 @@ class ChipAssumptions(Spec):
     overlap: Literal["step", "operator", "none"]
     """What hides behind what: max of the step's arithmetic and memory time, the sum over operators of their
     max, or the sum of both."""
-    math_unit_follows: Literal["weights", "widest", "engines"]
+    math_unit_follows: Literal["weights", "widest", "engines", "fastest"]
     """The maths unit of a matrix product is that of its weights, that of the wider operand, or as engines do it:
     8-bit weights meet activations quantised on the way, 4-bit floats run on a 4-bit unit if the chip has one, and
-    other 4-bit weights are widened to the activations."""
+    other 4-bit weights are widened to the activations. Or it is the fastest of all that can run the format of an
+    operand, for bounds: some chips have next to no integer units."""
     activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
     """How often a matrix's inputs and outputs move when it is cut: see :mod:`inference_econ.formulas.matmul`."""
     pointwise: Literal["free", "counted"]
