@@ -9,6 +9,7 @@
 #   sh run.sh kernels     curves of kernels fitted to public tables (an environment of its own, 300 MB)
 #   sh run.sh closed-loop closed forms of a closed loop beside the same loop played step by step (2 minutes)
 #   sh run.sh launchable  which default answers can be typed into an engine, into docs/launchable.md (5 minutes)
+#   sh run.sh contradictions  random setups asked twice, into docs/contradictions.md (4 minutes; --cases for fewer)
 #   sh run.sh benchmark   speed against the naive way
 set -eu
 cd "$(dirname "$0")"
@@ -77,12 +78,17 @@ launchable)
     set_up . package
     .venv/bin/python -m benchmarks.launchable
     ;;
+contradictions)
+    set_up . package
+    shift
+    .venv/bin/python -m benchmarks.contradictions "$@"
+    ;;
 benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | benchmark" >&2
+    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | contradictions | benchmark" >&2
     exit 2
     ;;
 esac

@@ -134,9 +134,9 @@ class LayoutAssumptions(Spec):
     """Ways to cut weight matrices: along one dimension, or along both."""
     attention_scale_down_steps: Steps
     """Attention may run on fewer accelerators than the feed-forward part: T^(j/steps), j = 0..steps; 0: never."""
-    attention_groups: Literal["idle", "data_parallel"]
+    attention_groups: Literal["idle", "data_parallel", "shared"]
     """Where attention runs on fewer chips than a stage has, the others wait, or groups of as many chips work on
-    sequences of their own."""
+    sequences of their own; or share the batch evenly down to parts of a sequence, for bounds."""
     group_copies: Literal["none", "held"] = "none"
     """Dense layers and embeddings of a mixture of experts are cut over all chips of a stage, and its routers too; or
     each such group holds copies of its own, cut over its ranks, and every rank whole routers."""
