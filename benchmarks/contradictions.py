@@ -45,13 +45,12 @@ weights on the same unit. `tests/engine/test_contradictions.py` does the same fo
 
 @dataclass
 class Tally:
-    """Comparisons of one kind [1], and the worst of those that no exception explains."""
+    """Comparisons of one kind [1], the worst of those that no exception explains, and of each exception."""
 
     tried: int = 0
     violated: int = 0
     worst: float = 1.0
-    excused: dict[str, int] = field(default_factory=dict)
-    worst_excused: float = 1.0
+    excused: dict[str, tuple[int, float]] = field(default_factory=dict)
     examples: list[tuple[float, str]] = field(default_factory=list)
 
     def add(self, case: Case, comparison: Comparison) -> None:
@@ -61,9 +60,9 @@ class Tally:
         self.tried += ratio.size
         self.violated += int(left.sum())
         if excused.any():
-            name = comparison.exception
-            self.excused[name] = self.excused.get(name, 0) + int(excused.sum())
-            self.worst_excused = max(self.worst_excused, float(ratio[excused].max()))
+            count, worst = self.excused.get(comparison.exception, (0, 1.0))
+            largest = max(worst, float(ratio[excused].max()))
+            self.excused[comparison.exception] = count + int(excused.sum()), largest
         if left.any():
             place = np.unravel_index(int(np.argmax(np.where(left, ratio, 0.0))), ratio.shape)
             self.worst = max(self.worst, float(ratio[place]))
@@ -102,9 +101,8 @@ def page(found: dict[str, Tally]) -> str:
     ]
     for kind, tally in sorted(found.items()):
         was = _count(*BEFORE.get(kind, (0, 1.0)))
-        named = ", ".join(f"{name} {count}" for name, count in sorted(tally.excused.items()))
-        excused = f"{named}, up to {tally.worst_excused:.2f} x" if named else "0"
-        lines.append(f"| {kind} | {tally.tried} | {was} | {_count(tally.violated, tally.worst)} | {excused} |")
+        excused = "; ".join(f"{name}: {_count(*counted)}" for name, counted in sorted(tally.excused.items()))
+        lines.append(f"| {kind} | {tally.tried} | {was} | {_count(tally.violated, tally.worst)} | {excused or 0} |")
     head = HEAD.format(models=len(MODELS), chips=len(CHIPS), presets=len(PRESETS), plans=PLANS)
     reasons = [f"- **{name}**: {text}" for name, text in EXCEPTIONS.items()]
     return head + "\n".join([*lines, "", "Exceptions, and their bounds:", "", *reasons]) + "\n"
@@ -122,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked, console = parser.parse_args(arguments), Console(stderr=True)
     found = tallies(asked.seed, track(range(asked.cases), console=console, description="setups"))
     for kind, tally in sorted(found.items()):
-        sys.stdout.write(f"{kind}: {tally.tried} tried, {_count(tally.violated, tally.worst)}, {tally.excused}\n")
+        sys.stdout.write(f"{kind}: {tally.tried} tried, {_count(tally.violated, tally.worst)} left, {tally.excused}\n")
         for ratio, text in sorted(tally.examples, reverse=True)[:5]:
             sys.stdout.write(f"  {ratio:.3f} x  {text}\n")
     if (asked.cases, asked.seed) == (_CASES, _SEED):

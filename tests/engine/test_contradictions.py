@@ -43,12 +43,12 @@ def test_a_contradiction_is_counted_and_an_exception_is_bounded() -> None:
     setup, one = _setup("llama_3_8b", "h100_sxm", "paper"), np.ones((1, 2))
     tally, case = contradictions.Tally(), Case(setup, _plan(1, 1, 1).at((np.array([0, 0]),)))
     tally.add(case, Comparison("kind", "a change", one, np.array([[1.0, 1.5]]), 1.5, "groups"))
-    assert (tally.tried, tally.violated, tally.excused) == (2, 0, {"groups": 1})
+    assert (tally.tried, tally.violated, tally.excused) == (2, 0, {"groups": (1, 1.5)})
     tally.add(case, Comparison("kind", "a change", one, np.array([[0.9, 1.6]]), 1.5, "groups"))
     assert (tally.tried, tally.violated, tally.worst) == (4, 1, 1.6)
     assert "a change; accelerators 1, batch 1" in tally.examples[0][1]
     written = contradictions.page({"kind": tally})
-    assert "| kind | 4 | 0 | 1, up to 1.60 x | groups 1, up to 1.50 x |" in written
+    assert "| kind | 4 | 0 | 1, up to 1.60 x | groups: 1, up to 1.50 x |" in written
     assert all(f"**{name}**" in written for name in EXCEPTIONS)
 
 
