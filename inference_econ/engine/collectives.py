@@ -62,25 +62,18 @@ class Network:
         """The network of a chip under some assumptions."""
         model, share = assumed.collectives, assumed.link_efficiency
         link, nic = hardware.link_bytes_per_second_one_way, hardware.nic_bytes_per_second_one_way
-        nearest = link or nic
-        protocols = _protocols(model) if isinstance(model, NcclTree) else []
-        exchanging, factor = protocols, 1.0
-        if isinstance(model, NcclTree):
-            doubling = model.exchange_per_domain_doubling
-            if doubling is not None:
-                exchanging = [one._replace(domain_seconds=doubling) for one in protocols]
-                exchanging += [
-                    nccl.Protocol(name, kernel.base, kernel.per_rank, doubling, kernel.bandwidth_factor)
-                    for name, kernel in model.exchange_kernels.items()
-                ]
-            if model.network_factor is not None:
-                factor = model.network_factor / max(one.bandwidth_factor for one in model.protocols.values())
+        nearest, tree = link or nic, model if isinstance(model, NcclTree) else None
+        between = np.inf if nic is None else nic * share * (1.0 if tree is None else _network_factor(tree))
+        inside = np.inf if link is None else link * share
+        if tree is not None and tree.chain is not None and nic is not None:
+            # Chips of a domain have the network, too.
+            inside = max(inside, between)
         return cls(
             model,
-            protocols,
-            exchanging,
-            np.inf if link is None else link * share,
-            np.inf if nic is None else nic * share * factor,
+            [] if tree is None else _protocols(tree),
+            [] if tree is None else _exchange_protocols(tree),
+            inside,
+            between,
             None if nearest is None else nearest * share,
             assumed.collective_overhead,
             hardware.name,
@@ -145,8 +138,9 @@ def _protocols(model: NcclTree) -> list[nccl.Protocol]:
     """Tree and ring protocols, and kernels for all-reduces inside a domain."""
     algorithms: tuple[tuple[nccl.Shape, dict[ProtocolName, ProtocolConstants]], ...]
     algorithms = (("tree", model.protocols), ("ring", model.ring))
+    chain = np.inf if model.chain is None else model.chain
     protocols = [
-        nccl.Protocol(name, one.base, one.per_rank, one.per_domain_doubling, one.bandwidth_factor, shape)
+        nccl.Protocol(name, one.base, one.per_rank, one.per_domain_doubling, one.bandwidth_factor, shape, chain=chain)
         for shape, constants in algorithms
         for name, one in constants.items()
     ]
@@ -158,15 +152,46 @@ def _protocols(model: NcclTree) -> list[nccl.Protocol]:
     return protocols
 
 
+def _exchange_protocols(model: NcclTree) -> list[nccl.Protocol]:
+    """The same for everything else, with the kernels of exchanges."""
+    protocols, doubling = _protocols(model), model.exchange_per_domain_doubling
+    if model.exchange_chain is not None:
+        protocols = [one._replace(chain=model.exchange_chain) for one in protocols]
+    if doubling is None:
+        return protocols
+    chain = protocols[0].chain
+    kernels = [
+        nccl.Protocol(name, kernel.base, kernel.per_rank, doubling, kernel.bandwidth_factor, chain=chain)
+        for name, kernel in model.exchange_kernels.items()
+    ]
+    return [one._replace(domain_seconds=doubling) for one in protocols] + kernels
+
+
+def _network_factor(model: NcclTree) -> float:
+    """Share of the network that carries payload, over that of the protocols [1]."""
+    if model.network_factor is None:
+        return 1.0
+    return model.network_factor / max(one.bandwidth_factor for one in model.protocols.values())
+
+
 def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective) -> Array:
-    inside = network.inside_for(collective.ranks, collective.domains)
+    domains = collective.domains
+    spread = _spread_seconds_per_byte(network, model, collective, domains)
+    if model.chain is None or np.all(np.less_equal(domains, 1.0)):
+        return spread
+    # What crosses between domains passes the links of a chip, too.
+    return np.maximum(spread, _spread_seconds_per_byte(network, model, collective, np.ones_like(domains)))
+
+
+def _spread_seconds_per_byte(network: Network, model: NcclTree, collective: Collective, domains: Array) -> Array:
+    inside = network.inside_for(collective.ranks, domains)
     between, overlap = network.between, model.domains_overlap
     if collective.own_link:
         # What does not reduce is timed at half of an all-reduce's traffic; here the traffic is counted as it is.
         return 2.0 * nccl.exchange_seconds_per_byte(
-            collective.ranks, collective.domains, inside, between, crossing=collective.crossing, overlap=overlap
+            collective.ranks, domains, inside, between, crossing=collective.crossing, overlap=overlap
         )
-    return nccl.transfer_seconds_per_byte(collective.ranks, collective.domains, inside, between, overlap=overlap)
+    return nccl.transfer_seconds_per_byte(collective.ranks, domains, inside, between, overlap=overlap)
 
 
 def collective_floor(network: Network, first: Collective, last: Collective, tokens: Array) -> Array:

@@ -97,7 +97,7 @@ def over_operators(setup: Setup, plans: Plans) -> Array | float:
 
     Where two halves of a batch take turns, each fills the gaps of the other, and operators are all that they take.
     """
-    factor, turns = setup.assumptions.serving.prefill_factor, takes_turns(setup, plans)
+    factor, turns = setup.assumptions.serving.prefill_factor, takes_turns(setup, replace(plans, prefill=True))
     return factor if turns is None else np.where(turns, 1.0, factor)
 
 

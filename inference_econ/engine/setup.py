@@ -39,6 +39,7 @@ from inference_econ.inputs import (
     check_cache_dtype,
     engines_for,
     math_unit,
+    math_units,
     profiles,
     split_changes,
 )
@@ -280,6 +281,10 @@ class Setup:
     def unit(self, dtype: str) -> str:
         """The maths unit that a matrix product with weights of ``dtype`` runs on."""
         peaks, follows = self.peaks, self.assumptions.chip.math_unit_follows
+        if follows == "fastest":
+            return max(
+                (*math_units(dtype, peaks), *math_units(self.precision.activations, peaks)), key=peaks.__getitem__
+            )
         own = math_unit(dtype, peaks, self.hardware.name)
         widened = follows == "widest" or (follows == "engines" and BYTES_PER_ELEMENT[dtype] < 1 and own != "fp4")
         if widened and BYTES_PER_ELEMENT[dtype] < BYTES_PER_ELEMENT[self.precision.activations]:
@@ -289,20 +294,20 @@ class Setup:
     def operator_flops_per_second(self, operator: Operator) -> float:
         """Sustained arithmetic rate of a row of the operator table [FLOP/s]."""
         if operator.rates is not None:
-            return (
-                self.peaks[self.unit(operator.dtype)]
-                * operator.rates.math
-                * self.assumptions.attention.score_efficiency
-            )
+            share = min(operator.rates.math * self.assumptions.attention.score_efficiency, 1.0)
+            return self.peaks[self.unit(operator.dtype)] * share
         return self.flops_per_second(operator.dtype, operator.kind)
 
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
         """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
         assumed, kernel = self.assumptions, self.kernel(dtype, kind)
         if kernel is not None:
-            return self.peaks[self.unit(dtype)] * kernel.math_efficiency * self._kernel_efficiency(kind)
+            return self.peaks[self.unit(dtype)] * min(kernel.math_efficiency * self._kernel_efficiency(kind), 1.0)
         shares = {"scores": assumed.attention.math_efficiency, "experts": assumed.experts.math_efficiency}
         unit = self.unit(dtype)
+        if kind == "scores" and assumed.chip.math_unit_follows == "fastest":
+            # They multiply the cache, and the study has them on the unit of the weights.
+            unit = max(unit, self.unit(self.precision.attention), key=self.peaks.__getitem__)
         narrow = assumed.chip.narrow_math_efficiency ** _HALVINGS.get(unit, 0)
         return self.peaks[unit] * (shares.get(kind) or assumed.chip.math_efficiency) * narrow
 
@@ -362,7 +367,8 @@ class Setup:
         """The same for weights of a format in a kind of operator [B/s]."""
         assumed, kernel = self.assumptions, self.kernel(dtype, kind)
         if kernel is not None:
-            return self.hardware.hbm_bytes_per_second * kernel.hbm_efficiency * self._kernel_efficiency(kind)
+            share = min(kernel.hbm_efficiency * self._kernel_efficiency(kind), 1.0)
+            return self.hardware.hbm_bytes_per_second * share
         share = (assumed.experts.hbm_efficiency if kind == "experts" else None) or assumed.chip.hbm_efficiency
         if (
             assumed.chip.widened_efficiency < 1.0
@@ -377,7 +383,7 @@ class Setup:
         assumed = self.assumptions
         share = assumed.attention.kv_hbm_efficiency or assumed.chip.hbm_efficiency
         if operator.rates is not None:
-            share = operator.rates.memory * assumed.attention.score_efficiency
+            share = min(operator.rates.memory * assumed.attention.score_efficiency, 1.0)
         return self.hardware.hbm_bytes_per_second * share
 
     @property

@@ -120,12 +120,23 @@ def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
     kind = setup.assumptions.network.two_batch_overlap
     if kind == "never":
         return None
-    possible = np.asarray(plans.micro_batch >= 2.0)
+    possible = np.asarray(_of_fullest(setup, plans) >= 2.0)
     if kind == "between_domains":
         if plans.ep is None:
             return None
         possible = possible & (plans.stage > setup.hardware.link_domain) & (plans.ep > 1.0)
     return possible if possible.any() else None
+
+
+def _of_fullest(setup: Setup, plans: Plans) -> Array:
+    """Sequences of the fullest group of attention ranks [1]: its own part of a batch is what each group halves.
+
+    Of prompts tokens are halved.
+    """
+    if plans.prefill or np.any(plans.riding):
+        return plans.micro_batch
+    groups = attention_groups(plans, setup.assumptions.layout)
+    return np.asarray(plans.micro_batch / groups * fullest_group(plans, setup.assumptions.layout))
 
 
 def _exchange_processors(setup: Setup, work: Work) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -31,6 +32,9 @@ class Protocol(NamedTuple):
     """Who sends what to whom."""
     most_bytes: float = np.inf
     """Largest tensor it is used for [B]."""
+    chain: float = np.inf
+    """Ranks of a domain that pass data on one after the other, as ``rank_seconds`` was measured, see
+    :func:`tree_seconds` [1]."""
 
 
 class CollectiveTime(NamedTuple):
@@ -254,7 +258,20 @@ def nccl_floor(
         [s]; 0 where there may be at most one rank. Equal to :func:`nccl_seconds` if the ranges are points.
     """
     per_domain = ranks[0] / domains[1]
-    return _quickest(_each_protocol(kind, per_domain, domains[0], size_bytes, protocols, seconds_per_byte), ranks[0])
+    # No chain is shorter than the longest that a protocol has, or than all ranks of a domain.
+    times = (
+        time
+        for protocol in protocols
+        for time in _each_protocol(
+            kind,
+            np.minimum(per_domain, protocol.chain),
+            domains[0],
+            size_bytes,
+            [protocol._replace(chain=np.inf)],
+            seconds_per_byte,
+        )
+    )
+    return _quickest(times, ranks[0])
 
 
 def _quickest(times: Iterator[tuple[Array, Array]], ranks: Array) -> Array:
@@ -317,7 +334,10 @@ def _each_protocol(
     transfer = np.multiply(size_bytes, share * np.asarray(seconds_per_byte))
     for protocol in protocols:
         if protocol.shape == "tree":
-            latency = steps * protocol.rank_seconds + (doublings * protocol.domain_seconds + protocol.base_seconds)
+            if np.isinf(protocol.chain):
+                latency = _tree(protocol, steps, doublings)
+            else:
+                latency = tree_seconds(protocol, passes, ranks_per_domain * domains, domains)
             yield latency, transfer * (1.0 / protocol.bandwidth_factor)
         elif protocol.shape == "ring":
             yield _ring(protocol, passes, ranks_per_domain, domains), transfer * (1.0 / protocol.bandwidth_factor)
@@ -326,6 +346,55 @@ def _each_protocol(
             possible = (domains <= 1.0) & np.less_equal(size_bytes, protocol.most_bytes)
             copies = _copies(protocol.shape, ranks_per_domain) / protocol.bandwidth_factor
             yield np.where(possible, latency, np.inf), transfer * copies
+
+
+def tree_seconds(protocol: Protocol, passes: float, ranks: npt.ArrayLike, domains: npt.ArrayLike) -> Array:
+    """Latency of NCCL's tree: a chain through each domain, and a binary tree over the domains.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        Its constants.
+    passes : float
+        Times that the tree is passed, p [1].
+    ranks, domains : array_like, shape (...)
+        Participants R, and link domains n that they are spread over evenly [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        L(n) = p (R / n - 1) t_rank + p log2(n) t_domain + t_base [s].
+
+    Notes
+    -----
+    Eqs. (23) and (40) of Erdil (2025). Alone they have a larger domain take longer than several smaller ones, and many
+    small ones shorter than a few of the size that ``t_rank`` was measured with. With a longest chain c neither is so: a
+    domain of more than c ranks is passed as several where that is quicker, down to c ranks in each; and domains of
+    fewer than c ranks take at least what those of c take, as a hop between domains is no quicker than one inside. L
+    falls and then grows with n, and is least at n = R ln(2) t_rank / t_domain.
+
+    Examples
+    --------
+    >>> tree = Protocol("LL", 0.0, 1e-6, 2e-6, 1.0)
+    >>> (1e6 * tree_seconds(tree, 1.0, 64, [1, 8, 32])).round(1)
+    array([63., 13., 11.])
+    >>> (1e6 * tree_seconds(tree._replace(chain=8), 1.0, 64, [1, 8, 32])).round(1)
+    array([13., 13., 13.])
+    """
+    size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
+    if np.isinf(protocol.chain):
+        return _tree(protocol, passes * (size / groups - 1.0), passes * np.log2(groups))
+    parts = np.maximum(size / protocol.chain, 1.0)
+    if protocol.domain_seconds > 0.0:
+        quickest = size * (math.log(2.0) * protocol.rank_seconds / protocol.domain_seconds)
+        parts = np.clip(quickest, np.minimum(groups, parts), parts)
+    unlimited, spread = protocol._replace(chain=np.inf), np.maximum(groups, parts)
+    least = tree_seconds(unlimited, passes, size, parts)
+    return np.maximum(tree_seconds(unlimited, passes, size, spread), least)
+
+
+def _tree(protocol: Protocol, steps: Array, doublings: Array) -> Array:
+    return np.asarray(steps * protocol.rank_seconds + (doublings * protocol.domain_seconds + protocol.base_seconds))
 
 
 def _ring(protocol: Protocol, passes: float, ranks_per_domain: Array, domains: Array) -> Array:

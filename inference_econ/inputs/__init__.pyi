@@ -55,6 +55,7 @@ from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype
 from .dtype import math_unit as math_unit
+from .dtype import math_units as math_units
 from .engine_launch import EngineLaunch as EngineLaunch
 from .engine_options import EngineOptions as EngineOptions
 from .engine_options import Option as Option

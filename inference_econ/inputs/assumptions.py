@@ -42,10 +42,11 @@ class ChipAssumptions(Spec):
     overlap: Literal["step", "operator", "none"]
     """What hides behind what: max of the step's arithmetic and memory time, the sum over operators of their
     max, or the sum of both."""
-    math_unit_follows: Literal["weights", "widest", "engines"]
+    math_unit_follows: Literal["weights", "widest", "engines", "fastest"]
     """The maths unit of a matrix product is that of its weights, that of the wider operand, or as engines do it:
     8-bit weights meet activations quantised on the way, 4-bit floats run on a 4-bit unit if the chip has one, and
-    other 4-bit weights are widened to the activations."""
+    other 4-bit weights are widened to the activations. Or it is the fastest of all that can run the format of an
+    operand, for bounds: some chips have next to no integer units."""
     activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
     """How often a matrix's inputs and outputs move when it is cut: see :mod:`inference_econ.formulas.matmul`."""
     pointwise: Literal["free", "counted"]
@@ -133,9 +134,9 @@ class LayoutAssumptions(Spec):
     """Ways to cut weight matrices: along one dimension, or along both."""
     attention_scale_down_steps: Steps
     """Attention may run on fewer accelerators than the feed-forward part: T^(j/steps), j = 0..steps; 0: never."""
-    attention_groups: Literal["idle", "data_parallel"]
+    attention_groups: Literal["idle", "data_parallel", "shared"]
     """Where attention runs on fewer chips than a stage has, the others wait, or groups of as many chips work on
-    sequences of their own."""
+    sequences of their own; or share the batch evenly down to parts of a sequence, for bounds."""
     group_copies: Literal["none", "held"] = "none"
     """Dense layers and embeddings of a mixture of experts are cut over all chips of a stage, and its routers too; or
     each such group holds copies of its own, cut over its ranks, and every rank whole routers."""

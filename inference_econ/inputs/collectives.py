@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from inference_econ.inputs._base import Bytes, Fraction, Seconds, Spec
+from inference_econ.inputs._base import Bytes, Count, Fraction, Seconds, Spec
 
 ProtocolName = Literal["LL", "LL128", "Simple"]
 
@@ -72,6 +72,13 @@ class NcclTree(Spec):
     """Other all-to-alls; between domains they pay ``exchange_per_domain_doubling``, which must be given with them."""
     domains_overlap: bool = True
     """Traffic inside and between link domains runs at the same time."""
+    chain: Count | None = None
+    """Ranks of one link domain that ``per_rank`` was measured with, and longer chains are not made of. With it, a
+    larger domain is never slower than a smaller one: see :func:`inference_econ.formulas.collectives.tree_seconds`, and
+    what crosses between domains takes at least as long as inside of one. Without it chains are as long as domains (the
+    published study) [1]."""
+    exchange_chain: Count | None = None
+    """The same of all-to-alls and hand-offs, if their kernels were measured with another [1]."""
 
     @model_validator(mode="after")
     def _kernels_know_the_network(self) -> NcclTree:

@@ -118,13 +118,24 @@ def math_unit(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str
     >>> math_unit("fp8", {"bf16": 312e12, "int8": 624e12}, "A100")
     'bf16'
     """
-    for unit in _UNITS[check_dtype(dtype, "number format")]:
-        if unit in peaks:
-            return unit
+    units = math_units(dtype, peaks)
+    if units:
+        return units[0]
     raise InputError(
         f"{hardware_name} has no peak for {dtype} nor for a wider one of its kind; it has: {', '.join(peaks)}; "
         "name one of them as the format of weights and activations"
     )
+
+
+def math_units(dtype: str, peaks: Mapping[str, float]) -> list[str]:
+    """The maths units of a chip that can run a format, the narrowest first; none if it has no such unit.
+
+    Examples
+    --------
+    >>> math_units("int4", {"bf16": 2250e12, "fp8": 4500e12, "int8": 153e12})
+    ['int8', 'bf16']
+    """
+    return [unit for unit in _UNITS[check_dtype(dtype, "number format")] if unit in peaks]
 
 
 def check_cache_dtype(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str:

@@ -152,9 +152,7 @@ def test_step_overlap_is_fastest_and_none_is_slowest(
 # A shared expert that counts as a routed one is touched more often than one that is read always.
 @example(model="deepseek_v3", chip="paper/h100", preset="deployable", context=0.0, at=_ONE_CHIP.verifying(2))
 def test_nothing_beats_the_ideal(model: str, chip: str, preset: str, context: float, at: Plans) -> None:
-    # The ideal takes experts to be picked evenly; popular ones would be read less.
-    even = ("experts.popularity_scv=0",)
-    real, ideal = _question(model, chip, context, preset, even), _question(model, chip, context, "ideal")
+    real, ideal = _question(model, chip, context, preset), _question(model, chip, context, "ideal")
     # The ideal has no communication, so that all its cuts take equally long.
     bound = step_seconds(ideal, at)[0]
     for seconds in step_seconds(real, at):

@@ -22,6 +22,7 @@ from inference_econ.formulas.collectives import (
     nccl_seconds,
     transfer_seconds_per_byte,
     transfer_seconds_per_byte_floor,
+    tree_seconds,
 )
 from inference_econ.inputs import Mesh, NcclTree, catalog
 from tests.reading import fixture_table, scalar
@@ -381,6 +382,26 @@ def test_another_way_to_reduce_is_never_slower(collectives: str, ranks: float, s
         for count in range(1, len(network.protocols) + 1)
     ]
     assert times == sorted(times, reverse=True)
+
+
+@given(
+    ranks=st.floats(1.0, 512.0),
+    domains=st.tuples(st.floats(1.0, 512.0), st.floats(1.0, 512.0)),
+    rank=st.floats(0.0, 1e-5),
+    doubling=st.floats(0.0, 1e-5),
+    chain=st.sampled_from([1.0, 8.0, 72.0]),
+)
+def test_a_tree_with_a_longest_chain_is_never_quicker_over_smaller_domains(
+    ranks: float, domains: tuple[float, float], rank: float, doubling: float, chain: float
+) -> None:
+    tree = Protocol("LL", 1e-6, rank, doubling, 1.0, chain=chain)
+    few, many = np.minimum(np.sort(domains), ranks)
+    larger, smaller = (float(tree_seconds(tree, 2.0, ranks, count)) for count in (few, many))
+    assert larger <= smaller * (1 + 1e-12)
+    # A domain as large as what was measured takes what it did.
+    if ranks <= chain:
+        plain = tree_seconds(tree._replace(chain=math.inf), 2.0, ranks, 1.0)
+        assert float(tree_seconds(tree, 2.0, ranks, 1.0)) == pytest.approx(float(plain), rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from inference_econ._types import Array
 
 
 def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.ArrayLike, link_domain: int) -> Array:
-    """Link domains that a group of ranks touches, of all groups of its kind the one that touches most.
+    """Link domains that a group of ranks touches.
 
     Parameters
     ----------
@@ -30,25 +30,22 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
 
     Notes
     -----
-    A stage begins with a domain. Of a domain a group can have ``link_domain / stride`` chips, c. Groups of R begin at
-    multiples of gcd(R, c) within them (of 1, if c is no whole number), so that the worst one touches
-    (R + c - gcd(R, c)) / c, rounded up. Two groups that cut a stage both ways (tensor and expert parallelism) cannot
-    both lie inside a domain that is smaller than it.
+    A stage begins with a domain. Of a domain a group can have ``link_domain / stride`` chips, c, so that R members
+    touch R / c domains, rounded up. Groups that would straddle a border begin with the next domain: what stays empty of
+    the one before is as if domains were smaller, so that larger ones are never used worse. Two groups that cut a stage
+    both ways (tensor and expert parallelism) cannot both lie inside a domain that is smaller than it.
 
     Examples
     --------
-    Eight groups of 4 side by side on 32 chips in domains of 8, and what cuts across them; groups of 3:
+    Eight groups of 4 side by side on 32 chips in domains of 8, and what cuts across them; groups of 3; of 12:
 
-    >>> [float(domains_spanned(*group, 8)) for group in ((4, 1, 32), (8, 4, 32), (3, 1, 24))]
-    [1.0, 4.0, 2.0]
+    >>> [float(domains_spanned(*group, 8)) for group in ((4, 1, 32), (8, 4, 32), (3, 1, 24), (12, 1, 24))]
+    [1.0, 4.0, 1.0, 2.0]
     """
     if np.all(np.less_equal(stage, link_domain)):
         return np.ones(np.broadcast_shapes(np.shape(ranks), np.shape(stride), np.shape(stage)))
     members, apart = np.asarray(ranks, dtype=float), np.asarray(stride, dtype=float)
-    inside = np.maximum(np.floor(link_domain / apart), 1.0)
-    common = np.gcd(np.maximum(members, 1.0).astype(np.int64), inside.astype(np.int64))
-    common = np.where(link_domain % apart == 0, common, 1)
-    touched = np.ceil((members + inside - common) / inside)
+    touched = np.ceil(members / np.maximum(np.floor(link_domain / apart), 1.0))
     most = np.minimum(np.ceil(np.asarray(stage) / link_domain), np.maximum(np.ceil(members), 1.0))
     # From its first chip to its last a group reaches over so many domains at most.
     reached = np.ceil(np.maximum(members - 1.0, 0.0) * apart / link_domain) + 1.0

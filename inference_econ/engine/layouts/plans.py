@@ -135,7 +135,7 @@ class Plans:
 
 def attention_groups(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
     """Groups of attention ranks of a stage that work on sequences of their own [1]."""
-    return plans.stage / plans.attention_ranks if assumed.attention_groups == "data_parallel" else 1.0
+    return 1.0 if assumed.attention_groups == "idle" else plans.stage / plans.attention_ranks
 
 
 def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:

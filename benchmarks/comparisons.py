@@ -1,0 +1,297 @@
+"""Pairs of steps of which one can never take longer than the other, and where it may all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.random_setups import FORMATS, Case
+from inference_econ.engine import (
+    Plans,
+    Setup,
+    evaluate,
+    expert_thresholds,
+    has_experts,
+    prefill,
+    step_seconds,
+    unhindered,
+)
+from inference_econ.engine.layouts.plans import fullest_group
+from inference_econ.engine.step import takes_turns
+from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, Mesh, NcclTree, Precision, catalog, math_units
+
+Array = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+#: Sums in another order may differ in the last places.
+ROUNDING = 1e-9
+
+#: Why a step may take longer than one that has more to do, or less to do it with, and by how much at most.
+EXCEPTIONS: Mapping[str, str] = {
+    "study": "Published formulas are kept as they are: the study's tree passes every rank of a domain one after the "
+    "other (`chain` of its collectives is null), and spreads experts from a number of requests on "
+    "(`parallel_min_requests_per_sparsity`), which makes that step quicker; and domains, rounded up, hold "
+    "less than a chip of groups that are fractions. No bound.",
+    "turns": "Two halves of a batch take turns only between link domains, as operators switch it on, and once the "
+    "fullest group has two sequences. At most the communication that is then hidden.",
+    "groups": "Groups of attention ranks step together: one sequence more than they share evenly makes all wait for "
+    "one group. At most the sequences of the fullest group over the mean.",
+    "chunk": "Attention in chunks (Llama 4) reads least just past a border of two, so that a long context reads the "
+    "mean over a chunk. A long context is compared with half a chunk, or with a shorter context.",
+    "chunks": "The two steps of a longer prompt are in two stages of a pipeline at the same time, the single step of a "
+    "shorter one passes stage after stage. At most the steps of the longer prompt over those of the shorter.",
+    "host": "Steps with prompts of up to `captured_tokens` are launched as a few graphs, longer ones kernel by "
+    "kernel: their tokens per second are compared for a host that launches in no time.",
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What must not take longer, beside what may; arrays of shape (cuts, plans), or (plans).
+
+    Attributes
+    ----------
+    kind, change : str
+        What is compared, and what was changed in this case.
+    most, least : ndarray
+        The time that is longer or equal, and the other [s]; for rates the other way round, times over sequences.
+    allowed : ndarray or float
+        What ``least`` may be over ``most`` where an exception holds [1].
+    exception : str
+        Of :data:`EXCEPTIONS`.
+    """
+
+    kind: str
+    change: str
+    most: Array
+    least: Array
+    allowed: Array | float = 1.0
+    exception: str = ""
+
+    @property
+    def ratio(self) -> Array:
+        """Above 1 where the model contradicts itself [1]."""
+        return np.asarray(self.least / self.most)
+
+    @property
+    def violated(self) -> Flags:
+        """Where what must not take longer does."""
+        return np.asarray(self.ratio > 1.0 + ROUNDING)
+
+    @property
+    def excused(self) -> Flags:
+        """Where that is no more than an exception allows."""
+        return self.violated & (self.ratio <= np.asarray(self.allowed) * (1.0 + ROUNDING))
+
+
+def seconds(setup: Setup, plans: Plans) -> Array:
+    """Steps under every way to cut matrices [s], shape (cuts, plans)."""
+    return np.stack(step_seconds(setup, plans))
+
+
+def _other_chip(setup: Setup, **changes: object) -> Setup:
+    return replace(setup, hardware=setup.hardware.model_copy(update=changes))
+
+
+def domain(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
+    """A larger link domain is never slower."""
+    setup, chip = case.setup, case.setup.hardware
+    if chip.link_peers is not None:
+        return
+    # A chip that has no link gets one as fast as its network.
+    link = chip.link_bytes_per_second_one_way or chip.nic_bytes_per_second_one_way or 50e9
+    smaller = _other_chip(setup, link_bytes_per_second_one_way=link)
+    before = seconds(smaller, case.plans)
+    for larger in (2 * chip.link_domain, chip.link_domain + round(2.0 ** random.uniform(0, 9))):
+        wider = _other_chip(smaller, link_domain=larger)
+        after, change = seconds(wider, case.plans), f"link_domain {chip.link_domain} to {larger}"
+        if _study(setup):
+            yield Comparison("link domain", change, before, after, np.inf, "study")
+        else:
+            allowed = _hidden(wider, case.plans, _turning(smaller, case.plans) & ~_turning(wider, case.plans))
+            yield Comparison("link domain", change, before, after, allowed, "turns")
+
+
+def _study(setup: Setup) -> bool:
+    """Whether collectives are those of the published study."""
+    model = setup.assumptions.network.collectives
+    return isinstance(model, NcclTree) and getattr(model, "chain", None) is None
+
+
+def _turning(setup: Setup, plans: Plans) -> Flags:
+    possible = takes_turns(setup, plans)
+    return np.zeros(plans.shape, dtype=bool) if possible is None else np.broadcast_to(possible, plans.shape)
+
+
+def _hidden(setup: Setup, plans: Plans, where: Flags) -> Array:
+    """Time of steps over what they take without communication, for some of the plans [1], shape (cuts, plans)."""
+    cuts = setup.assumptions.layout.tensor_layouts
+    if not where.any():
+        return np.ones((len(cuts), *plans.shape))
+    found = []
+    for cut in cuts:
+        costs = evaluate(setup, plans, cut)
+        sent = sum(part for name, part in costs.parts.items() if name.startswith(("all_", "pipeline")))
+        found.append(np.where(where, costs.seconds / (costs.seconds - sent), 1.0))
+    return np.stack(found)
+
+
+def rates(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
+    """More bandwidth of memory, link or network, or more arithmetic of any unit, is never slower."""
+    factor, before = float(random.uniform(1, 10)), seconds(case.setup, case.plans)
+    for kind, changes in _faster(case.setup.hardware, factor):
+        after = seconds(_other_chip(case.setup, **changes), case.plans)
+        yield Comparison(kind, f"{kind} x {factor:.3g}", before, after)
+
+
+def _faster(chip: HardwareSpec, factor: float) -> Iterator[tuple[str, dict[str, object]]]:
+    peaks = chip.dense_flops_per_second
+    for name in ("hbm", "link", "nic"):
+        field = f"{name}_bytes_per_second" + ("" if name == "hbm" else "_one_way")
+        rate = getattr(chip, field)
+        if rate is not None:
+            yield f"{name} bandwidth", {field: factor * rate}
+    for unit, peak in peaks.items():
+        yield "peak of a unit", {"dense_flops_per_second": {**peaks, unit: factor * peak}}
+
+
+#: Times that a preset has, beside those of its collectives.
+_LATENCIES = (
+    "host.launch", "host.graph_launch", "host.step_overhead", "host.sequence_overhead", "network.collective_overhead",
+)  # fmt: skip
+
+
+def latencies(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
+    """Shorter latencies are never slower."""
+    setup, factor = case.setup, float(random.random())
+    before, assumed = seconds(setup, case.plans), setup.assumptions
+    model = assumed.network.collectives
+    changes: list[dict[str, object]] = []
+    for name in _LATENCIES:
+        group, _, field = name.partition(".")
+        changes.append({name: factor * getattr(getattr(assumed, group), field)})
+    if isinstance(model, NcclTree):
+        changes += [{"network.collectives": _shorter(model, field, factor)} for field in ("base", "per_rank")]
+    if isinstance(model, Mesh):
+        changes.append({"network.collectives": model.model_copy(update={"hop": factor * model.hop})})
+    for change in changes:
+        after = seconds(replace(setup, assumptions=assumed.changed(change)), case.plans)
+        # The study's domains are rounded up, so that of fractions of chips fewer than one is in each.
+        allowed = np.inf if "network.collectives" in change and not case.plans.whole else 1.0
+        yield Comparison("latency", f"{next(iter(change))} x {factor:.3g}", before, after, allowed, "study")
+
+
+def _shorter(model: NcclTree, field: str, factor: float) -> NcclTree:
+    tables = {
+        name: {
+            key: one.model_copy(update={field: factor * getattr(one, field)})
+            for key, one in getattr(model, name).items()
+        }
+        for name in ("protocols", "ring", "kernels", "exchange_kernels")
+    }
+    return model.model_copy(update=tables)
+
+
+def batch(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
+    """A larger batch takes no less time, and gives no fewer tokens per second."""
+    setup, plans = case.setup, case.plans
+    few, depth = np.broadcast_to(plans.batch, plans.shape), np.broadcast_to(plans.pp, plans.shape)
+    factor = random.uniform(1.0, 8.0, plans.shape)
+    larger = [few + depth, np.round(few / depth * factor) * depth] if plans.whole else [few * factor]
+    before = seconds(setup, plans)
+    for many in larger:
+        grown = replace(plans, batch=many)
+        after = seconds(setup, grown)
+        if plans.ep is None:
+            passed = _crossing(setup, plans, grown)
+            yield Comparison("batch, time", "larger", after, before, np.where(passed, np.inf, 1.0), "study")
+        else:
+            allowed = _hidden(setup, plans, _turning(setup, grown) & ~_turning(setup, plans))
+            yield Comparison("batch, time", "larger", after, before, allowed, "turns")
+        fullest = fullest_group(grown, setup.assumptions.layout) * np.ones(plans.shape)
+        if plans.prefill or np.any(plans.riding):
+            ready = unhindered(setup)
+            rates = seconds(ready, plans) / few, seconds(ready, grown) / many
+        else:
+            rates = before / few, after / many
+        yield Comparison("batch, rate", "larger", *rates, fullest, "groups")
+
+
+def _crossing(setup: Setup, plans: Plans, grown: Plans) -> Flags:
+    """Whether the study spreads experts for the larger batch, and not for the smaller."""
+    marks = expert_thresholds(setup.model, setup.assumptions.experts) if has_experts(setup.model) else []
+    counted = plans.new_tokens if setup.assumptions.experts.parallel_counts == "tokens" else 1.0
+    crossed = np.zeros(plans.shape, dtype=bool)
+    for mark in marks:
+        crossed |= (plans.micro_batch * counted < mark) & (grown.micro_batch * counted >= mark)
+    return crossed
+
+
+def context(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
+    """A longer context is never faster; nor is a longer prompt."""
+    setup, more = case.setup, float(10 ** random.uniform(0, 5))
+    chunks = [
+        float(chunk) for block in setup.model.blocks if (chunk := getattr(block.attention, "chunk", None)) is not None
+    ]
+    longer, shorter = replace(setup, context=setup.context + more), setup
+    if chunks and longer.context >= min(chunks):
+        shorter = replace(setup, context=min(setup.context, (min(chunks) - 1.0) / 2.0))
+    plans = case.plans
+    yield Comparison("context", f"{more:.4g} tokens more", seconds(longer, plans), seconds(shorter, plans))
+    if plans.whole and not chunks and not plans.prefill and not np.any(plans.riding):
+        tokens = float(round(2.0 ** random.uniform(3, 14)))
+        grown = float(round(tokens * random.uniform(1, 8)))
+        few, many = (prefill.prefill(setup, plans, each).seconds for each in (tokens, grown))
+        limit = setup.assumptions.serving.prefill_chunk or np.inf
+        # Both are at least one chunk.
+        chunks_of = [max(1.0, np.ceil(each / limit)) for each in (tokens, grown)]
+        allowed = np.where(plans.pp > 1.0, chunks_of[1] / chunks_of[0], 1.0)
+        yield Comparison("prompt", f"{tokens:g} to {grown:g} tokens", many, few, allowed, "chunks")
+
+
+def bound(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
+    """Nothing beats the preset ``ideal``."""
+    del random
+    setup = case.setup
+    ideal = Setup(setup.model, setup.hardware, setup.precision, setup.context, catalog.assumptions("ideal"))
+    # Its communication is free, so that all cuts take equally long.
+    best = seconds(ideal, case.plans)[0]
+    own = seconds(setup, case.plans)
+    yield Comparison("ideal", setup.assumptions.name, own, np.broadcast_to(best, own.shape))
+
+
+def formats(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
+    """Fewer bytes per weight are never slower where the maths unit and the kernels are the same."""
+    setup = case.setup
+    pair = [str(name) for name in random.choice(FORMATS, 2, replace=False)]
+    wide, narrow = sorted(pair, key=BYTES_PER_ELEMENT.__getitem__, reverse=True)
+    # Launches of kernels that quantise are counted by format.
+    launches = {"host.launch": 0.0, "host.graph_launch": 0.0, "attention.latent_graph_launch": None}
+    still = setup.assumptions.changed(launches)
+    asked = []
+    for name in (wide, narrow):
+        precision = Precision.of(setup.model, name, setup.precision.activations, setup.precision.kv)
+        if not all(math_units(each, setup.peaks) for each in precision.of_weights):
+            return
+        asked.append(replace(setup, precision=precision, assumptions=still))
+    if _alike(*asked, wide, narrow):
+        most, least = (seconds(each, case.plans) for each in asked)
+        yield Comparison("bytes per weight", f"{wide} to {narrow}", most, least)
+
+
+def _alike(one: Setup, other: Setup, wide: str, narrow: str) -> bool:
+    """Whether two setups differ in the bytes of weights alone."""
+    kinds = ("dense", "experts")
+    same = all(one.kernel(wide, kind) == other.kernel(narrow, kind) for kind in kinds)  # type: ignore[arg-type]
+    sent = {name in ("fp8", "fp8_block", "nvfp4") for name in (wide, narrow)}
+    dispatched = not has_experts(one.model) or one.assumptions.experts.dispatch != "weights" or len(sent) == 1
+    return same and dispatched and one.unit(wide) == other.unit(narrow)
+
+
+#: All kinds, each of which draws what it changes.
+KINDS: tuple[Callable[[Case, np.random.Generator], Iterator[Comparison]], ...] = (
+    domain, rates, latencies, batch, context, bound, formats,
+)  # fmt: skip

@@ -1,0 +1,101 @@
+"""Questions that nobody asks by hand: any model on any chip in any format, under any preset, in any layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from inference_econ.engine import Plans, Setup, attention_groups, has_experts, indivisible
+from inference_econ.engine.layouts.divisibility import attention_degrees, expert_degrees
+from inference_econ.errors import InputError
+from inference_econ.inputs import BYTES_PER_ELEMENT, Precision, catalog
+
+MODELS, CHIPS = tuple(catalog.names("models")), tuple(catalog.names("hardware"))
+PRESETS = tuple(catalog.names("assumptions"))
+FORMATS = tuple(BYTES_PER_ELEMENT)
+CACHES = ("bf16", "fp16", "fp8", "int8")
+#: Plans of one setup, those that are drawn to find as many, and the largest instance [1].
+PLANS, _DRAWN, _LARGEST = 64, 256, 2048
+#: Presets that are asked about real-valued layouts: the study's, and the bound.
+REAL = ("paper", "paper_may22", "ideal")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A setup, and several plans of it."""
+
+    setup: Setup
+    plans: Plans
+
+    def __str__(self) -> str:
+        """What was drawn, without the plans."""
+        asked = self.setup
+        formats = f"{asked.precision.weights}, KV {asked.precision.kv}"
+        return f"{asked.model.name}, {asked.hardware.name}, {asked.assumptions.name}, {formats}, {asked.context:g}"
+
+
+def drawn(seed: int, index: int) -> tuple[Case, np.random.Generator]:
+    """A case of a seed, and the rest of its random numbers."""
+    random = np.random.default_rng([seed, index])
+    while True:
+        setup = _setup(random)
+        if setup is None:
+            continue
+        real = setup.assumptions.name in REAL and random.random() < 0.5
+        plans = _real_plans(random) if real else _whole_plans(setup, random)
+        if plans is not None:
+            return Case(setup, plans), random
+
+
+def _setup(random: np.random.Generator) -> Setup | None:
+    """Any combination; None if the chip cannot hold the formats."""
+    model = catalog.model(str(random.choice(MODELS)))
+    weights = None if random.random() < 0.4 else str(random.choice(FORMATS))
+    kv = None if random.random() < 0.5 else str(random.choice(CACHES))
+    context = float(random.choice([0, 1, 17, round(10 ** random.uniform(1, 5))]))
+    hardware, preset = catalog.hardware(str(random.choice(CHIPS))), str(random.choice(PRESETS))
+    try:
+        return Setup(model, hardware, Precision.of(model, weights, None, kv), context, catalog.assumptions(preset))
+    except InputError:
+        return None
+
+
+def _whole_plans(setup: Setup, random: np.random.Generator) -> Plans | None:
+    """Layouts that divide what they must: decode steps, verifications, prompts, and steps that do both."""
+    model, assumed = setup.model, setup.assumptions
+    degrees = attention_degrees(model)
+    ranks = random.choice(degrees[degrees <= 64], _DRAWN)
+    stage = ranks * random.choice([1, 1, 2, 3, 4, 8, 9, 16, 32, 36, 72], _DRAWN)
+    pp = random.choice([1.0, 1.0, 1.0, 2.0, 3.0, 4.0, 8.0], _DRAWN)
+    ep = np.ones(_DRAWN)
+    if has_experts(model):
+        some = random.choice(expert_degrees(model, assumed.experts), _DRAWN)
+        ep = np.where(random.random(_DRAWN) < 0.4, stage, some)
+    batch = pp * np.round(2.0 ** random.uniform(0, 13, _DRAWN))
+    plans = Plans(stage * pp, batch, pp, ranks, ep, int(random.choice([1, 1, 1, 2, 4])), whole=True)
+    uneven = plans.accelerators > _LARGEST
+    for problem in indivisible(model, plans, "1d", assumed):
+        uneven = uneven | problem.where
+    (even,) = np.nonzero(~np.broadcast_to(uneven, plans.shape))
+    return _phase(setup, plans.at((even[:PLANS],)), random) if even.size else None
+
+
+def _phase(setup: Setup, plans: Plans, random: np.random.Generator) -> Plans:
+    """Most plans as they are; some read prompts, or do so besides."""
+    share, tokens = random.random(), int(2.0 ** random.uniform(5, 13))
+    if share < 0.1:
+        whole = attention_groups(plans, setup.assumptions.layout) * plans.pp
+        return replace(plans, batch=np.asarray(whole * np.ones(plans.shape)), new_tokens=tokens, prefill=True)
+    if share < 0.2:
+        return replace(plans, riding=np.full(plans.shape, float(tokens)))
+    return plans
+
+
+def _real_plans(random: np.random.Generator) -> Plans:
+    """Layouts of the study: every degree a real number, experts by its rule or as they come."""
+    size, batch = 2.0 ** random.uniform(0, 9, PLANS), 2.0 ** random.uniform(0, 14, PLANS)
+    pp = np.minimum(size, batch) ** random.choice([0.0, 0.5, 1.0], PLANS)
+    stage = size / pp
+    ep = None if random.random() < 0.5 else np.minimum(stage, 16.0) ** random.random(PLANS)
+    return Plans(size, batch, pp, stage ** random.choice([1.0, 0.8, 0.5, 0.0], PLANS), ep, int(random.integers(1, 4)))
