@@ -11,6 +11,7 @@
 #                         (15 minutes)
 #   sh run.sh launchable  which default answers can be typed into an engine, into docs/launchable.md (5 minutes)
 #   sh run.sh published-counts  parameters of published classes, which the importer is held against (1 GB, 20 minutes)
+#   sh run.sh readme      the commands of README.md and of some documents, with what they print now
 #   sh run.sh benchmark   speed against the naive way
 set -eu
 cd "$(dirname "$0")"
@@ -86,12 +87,16 @@ published-counts)
     .venv-published/bin/python -m pip install --quiet --disable-pip-version-check --editable . torch==2.13.0 transformers==5.23.0
     HF_HUB_OFFLINE=1 .venv-published/bin/python -W ignore -m benchmarks.published_counts
     ;;
+readme)
+    set_up ".[dev]" dev
+    .venv/bin/python -m benchmarks.transcripts README.md docs/confidence.md docs/launching.md docs/pictures.md docs/vocabulary.md
+    ;;
 benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | benchmark" >&2
+    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | readme | benchmark" >&2
     exit 2
     ;;
 esac

@@ -35,8 +35,7 @@ NAMES: dict[Metric, tuple[str, str]] = {
 }
 #: What a point is, in words.
 COUNTED = (
-    "The bill includes the prefill of its requests, and so do TTFT and TPOT, means with as many in flight all the "
-    "time; a queue is not in them: see 'inference-econ load'."
+    "TTFT and TPOT are means with as many in flight all the time; a queue is not in them: see 'inference-econ load'."
 )
 
 
