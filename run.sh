@@ -89,7 +89,7 @@ published-counts)
     ;;
 readme)
     set_up ".[dev]" dev
-    .venv/bin/python -m benchmarks.transcripts README.md docs/confidence.md docs/launching.md docs/pictures.md docs/vocabulary.md
+    .venv/bin/python -m benchmarks.transcripts README.md docs/confidence.md docs/importing.md docs/launching.md docs/pictures.md docs/vocabulary.md
     ;;
 benchmark)
     set_up ".[dev]" dev

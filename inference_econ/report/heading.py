@@ -84,7 +84,8 @@ def lengths_label(requests: Requests) -> str:
 def promises_label(promises: Targets) -> str:
     """What is promised, of which requests; nothing if nothing is."""
     kept = [f"{name.upper()} <= {1e3 * value:.6g} ms" for name, value in promises.given.items()]
-    return f"{promises.percentile} {' and '.join(kept)}" if kept else ""
+    surely = "" if promises.confidence is None else f" with a probability of {100 * promises.confidence:g} %"
+    return f"{promises.percentile} {' and '.join(kept)}{surely}" if kept else ""
 
 
 def _priced(setup: Setup) -> str:

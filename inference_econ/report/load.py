@@ -125,10 +125,11 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     notes = [
         f"{fleet}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not.",
         *_saturation(points),
+        *_unproven(points),
         *nobody_starts([setup]),
         *caveats.warnings(subjects),
     ]
-    why = [f"Assumptions: {setup.assumptions.name}.", *_unproven(points)]
+    why = [f"Assumptions: {setup.assumptions.name}."]
     if promised:
         why.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
         notes += _assured(targets, points)
@@ -159,10 +160,8 @@ def _unproven(points: Sequence[LoadPoint]) -> list[str]:
     if not doubtful:
         return []
     rates = ", ".join(f"{point.requests_per_second:.4g}" for point in doubtful)
-    return [
-        f"At {rates} requests/s it is too full, lengths vary too much or prompts take too much of the time for closed "
-        "forms to be within 10 %: the simulation has played these loads, and counts there."
-    ]
+    where = "all loads" if len(doubtful) == len(points) else f"{rates} requests/s"
+    return [f"At {where} these closed forms may be off by more than 10 %: the simulation below counts there."]
 
 
 def _assured(targets: Targets, points: Sequence[LoadPoint]) -> list[str]:
