@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from inference_econ.errors import InputError
+from inference_econ.inputs import MOST_DEPLOYMENTS, USUAL_CONSTANTS
 
 from . import options, show
 from .help import Command, example
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
 
 #: Fields of a deployment that result files do not say.
 _DEPLOYMENT = ("hardware", "model", "engine", "weights", "kv", "tp", "dp", "pp", "ep")
-_DEFAULT = ",".join(
-    (
-        *("chip.math_efficiency", "experts.math_efficiency", "chip.hbm_efficiency", "experts.hbm_efficiency"),
-        *("host.graph_launch", "host.step_overhead"),
-    )
-)
 
 
 @click.command(
@@ -32,7 +27,9 @@ _DEFAULT = ",".join(
     epilog=example("inference-econ calibrate serving_points --where hardware=h100_sxm,engine=vllm -o mine.yaml"),
 )
 @click.argument("data", nargs=-1, required=True, metavar="DATA...")
-@click.option("--fit", "names", default=_DEFAULT, show_default=True, help="Constants to fit, with commas.")
+@click.option(
+    "--fit", "names", default=",".join(USUAL_CONSTANTS), show_default=True, help="Constants to fit, with commas."
+)
 @click.option(
     "--target",
     "targets",
@@ -62,7 +59,7 @@ _DEFAULT = ",".join(
 @click.option(
     "--most",
     type=click.IntRange(10),
-    default=150,
+    default=MOST_DEPLOYMENTS,
     show_default=True,
     help="Deployments to fit at most; more are thinned evenly.",
 )
@@ -83,13 +80,14 @@ def calibrate(
     so on. Constants that the rows do not determine keep about the value of the base; the table says which.
     """
     from inference_econ.calibration import fit, holdout
+    from inference_econ.calibration.calibrate import base_of
     from inference_econ.inputs import catalog
     from inference_econ.report.calibrate import CalibrationPage, not_reproduced
 
     _check_output(path, choices["reference"])
     changes = _assumption_changes(choices["changes"])
     measured = _Measured.of(data, choices)
-    preset = choices["base"] or _base_of(measured.rows)
+    preset = choices["base"] or base_of(measured.rows)
     base, constants = catalog.assumptions(preset, changes=changes), _words(names)
     with show.progress_bar(quiet=quiet) as progress:
         try:
@@ -124,11 +122,13 @@ class _Measured(NamedTuple):
     @classmethod
     def of(cls, data: Sequence[str], choices: options.Choices) -> _Measured:
         """What the files and the options of the command say."""
-        from inference_econ.calibration import chosen, conditions, thinned
+        from inference_econ.calibration import MeasuredServer, chosen, conditions, thinned
+        from inference_econ.calibration.calibrate import read_all
 
         wanted = [condition for text in choices["where"] for condition in conditions(text)]
         unwanted = [conditions(text) for text in choices["without"]]
-        read = _read(data, {name: choices[name] for name in _DEPLOYMENT})
+        server = MeasuredServer(**{name: choices[name] for name in _DEPLOYMENT}) if choices["hardware"] else None
+        read = read_all(data, server)
         rows, left_out = chosen(read, wanted, unwanted)
         return cls(read, rows, left_out, thinned(rows, choices["most"]))
 
@@ -186,16 +186,6 @@ def _write(
     write_text(path, yaml_text(profile(fitted, folds, provenance)))
 
 
-def _base_of(rows: Sequence[Measurement]) -> str:
-    """The profile that all rows have, or that of all servers; for chips without one, ``deployable``."""
-    from inference_econ.inputs import catalog, profiles
-
-    names = {profiles.name_for(catalog.hardware(row.hardware).family, row.engine) for row in rows}
-    if len(names) == 1:
-        return names.pop()
-    return "profiles/servers" if names and "deployable" not in names else "deployable"
-
-
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
@@ -216,25 +206,6 @@ def _assumption_changes(changes: tuple[str, ...]) -> tuple[str, ...]:
             raise InputError(f"--set {change}: only assumptions can be changed here; write assumptions.FIELD=VALUE")
         fields.append(change.removeprefix("assumptions."))
     return tuple(fields)
-
-
-def _read(data: Sequence[str], deployment: Mapping[str, Any]) -> list[Measurement | Skipped]:
-    from inference_econ.calibration import measurements
-    from inference_econ.inputs import catalog
-
-    files = catalog.measured_files()
-    rows: list[Measurement | Skipped] = []
-    for name in data:
-        path = files.get(name, name)
-        known = None
-        if str(path).lower().endswith((".json", ".jsonl")):
-            if not deployment["hardware"]:
-                raise InputError(
-                    f"{name}: results do not say what they were measured on; give --hardware, --tp and so on"
-                )
-            known = measurements.MeasuredServer(**deployment)
-        rows += measurements.read(path, known)
-    return rows
 
 
 def _data(data: tuple[str, ...], where: tuple[str, ...], without: tuple[str, ...]) -> str:

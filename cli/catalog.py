@@ -14,7 +14,7 @@ from .help import Command, example
 from .parameters import PLACE, Name
 
 _EXAMPLES: dict[Kind, tuple[str, ...]] = {
-    "hardware": ("inference-econ hardware", "inference-econ hardware h100_sxm"),
+    "hardware": ("inference-econ hardware", "inference-econ hardware h100_sxm", "inference-econ hardware --prices"),
     "models": ("inference-econ models", "inference-econ models llama_3_70b"),
     "scenarios": ("inference-econ scenarios", "inference-econ scenarios paper/table_4"),
     "assumptions": ("inference-econ assumptions", "inference-econ assumptions deployable"),
@@ -34,7 +34,7 @@ def _command(kind: Kind, help_text: str) -> click.Command:
     return command
 
 
-@click.command()
+@click.command(cls=Command, epilog=example(*_EXAMPLES["hardware"]))
 @click.argument("name", type=Name("hardware"), required=False)
 @click.option("--prices", is_flag=True, help="Every price that files list: kind, date, source.")
 @options.output

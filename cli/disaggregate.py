@@ -60,7 +60,7 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     With a request rate (or --gpus, or --budget), the best fleet of x prefill and y decode instances, xPyD, that
     keeps the promises. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds.
     """
-    from inference_econ.answers.disaggregated import budget, compare, fleets
+    from inference_econ.answers.disaggregated.answer import disaggregate
     from inference_econ.report.disaggregated import DisaggregatedPage
 
     if choices["e2e"]:
@@ -73,14 +73,8 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     choices["price"] = prices.of_chips(choices["price"], tuple(dict.fromkeys(chips)))
     requests, terms, means = options.requests(choices), _terms(choices), options.given_means(choices)
     rate = options.request_rate(choices, requests)
-    pools = _pools(choices, requests)
-    comparison = compare.compare(pools, terms)
-    fleet = together = None
-    if means is not None:
-        fleet = budget.largest(pools, means, terms)
-    elif rate is not None:
-        fleet, together = fleets.smallest(pools, rate, terms), fleets.aggregated(pools, rate, terms)
-    show.emit(DisaggregatedPage(comparison, fleet, together), output, provenance.asked())
+    answer = disaggregate(_pools(choices, requests), terms, requests_per_second=rate, means=means)
+    show.emit(DisaggregatedPage(answer.comparison, answer.fleet, answer.together), output, provenance.asked())
 
 
 def _terms(choices: options.Choices) -> Terms:

@@ -19,15 +19,15 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 OPTIONS: Mapping[str, Sequence[str]] = {
     "Requests": (
         *("context", "isl", "osl", "cached", "shared_prefix", "request_rate", "throughput", "max_tokens_per_second"),
-        *("arrival_scv", "gpus", "budget"),
+        *("arrival_scv", "gpus", "budget", "decode_only"),
     ),
-    "Promises": ("ttft", "tpot", "percentile"),
+    "Promises": ("ttft", "tpot", "e2e", "percentile", "confidence"),
     "Model, chip and price": (
         *("weights", "activations", "kv", "price", "rent", "engine", "any_layout", "assumptions", "changes", "domain"),
     ),
     "Layout": (
-        *("grid", "tp", "dp", "pp", "ep", "redundant_experts", "dcp", "batch", "accelerators", "max_accelerators"),
-        *("pipeline", "slots", "token_budget"),
+        *("grid", "tp", "dp", "pp", "ep", "redundant_experts", "dcp", "batch", "instance_gpus"),
+        *("max_instance_gpus", "pipeline", "slots", "token_budget"),
     ),
     "Speculation": (
         *("draft", "mtp", "eagle", "ngram", "draft_weights", "acceptance", "acceptance_file", "max_draft"),

@@ -33,14 +33,11 @@ def load(rates: tuple[float, ...] | None, output: options.Output, **choices: Any
     Of layouts that are left open, the one that completes most per dollar is taken, and named. With --ttft, --tpot or
     --e2e, 'kept' is the share of requests that keep all of them. MODEL and HARDWARE as in 'frontier'.
     """
-    from inference_econ.answers.burstiness import burstiness
-    from inference_econ.answers.load import sweep, usual_service
+    from inference_econ.answers.load import load
     from inference_econ.report.load import LoadPage
 
     layouts = options.offer(choices, options.requests(choices), speculation=proposals.speculation(choices))
-    targets, stream = options.targets(choices), {name: choices[name] for name in ("replicas", "arrival_scv")}
-    service, pick = usual_service(layouts, targets)
+    asked = {name: choices[name] for name in ("replicas", "arrival_scv", "simulate")}
     with show.progress_bar(quiet=output.quiet) as progress:
-        points = sweep(service, rates, targets=targets, progress=progress, simulate=choices["simulate"], **stream)
-        bursts = burstiness(service, **stream)
-    show.emit(LoadPage(points, targets, bursts, pick), output)
+        curve = load(layouts, rates, targets=options.targets(choices), progress=progress, **asked)
+    show.emit(LoadPage(curve.points, curve.targets, curve.bursts, curve.pick), output)

@@ -11,7 +11,7 @@ from .help import Command, example
 from .parameters import Name
 
 if TYPE_CHECKING:
-    from inference_econ.answers.recommend import Choice
+    from inference_econ.answers.recommend import Recommendation
 
 
 @click.command(
@@ -53,7 +53,7 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     rate = options.request_rate(choices, requests)
     with show.progress_bar(quiet=output.quiet) as progress:
 
-        def answer(asked: options.Choices) -> list[Choice]:
+        def answer(asked: options.Choices) -> Recommendation:
             offers = [options.offer(asked, requests, chip, speculation) for chip in chips]
             scv = choices["arrival_scv"]
             return recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=progress)
@@ -61,6 +61,5 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
         deployments, started = answer(choices), options.among_startable(choices, answer)
         best, scv = deployments[0], choices["arrival_scv"]
         bursts = burstiness_at(best.service, best.load, replicas=best.replicas, arrival_scv=scv)
-    tried = sum(len(options.offer(choices, requests, chip, speculation)) for chip in chips)
-    page = RecommendationPage(deployments, targets, started[0] if started else None, tried, bursts)
+    page = RecommendationPage(deployments, targets, started[0] if started else None, deployments.layouts, bursts)
     show.emit(page, output, provenance.asked())

@@ -12,6 +12,17 @@ Examples
 True
 """
 
+from types import FunctionType
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name; help and tracebacks call functions and errors by it, not by the module that defines them."""
+    value = _load(name)
+    # Other classes keep their module, by which tools find their source and doctests.
+    if isinstance(value, FunctionType) or (isinstance(value, type) and issubclass(value, Exception)):
+        value.__module__ = __name__
+    return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from inference_econ._shown import Shown
 from inference_econ.answers.gaps import NEAR, Deployment, Gap, StepPart
 from inference_econ.answers.operating_point import OperatingPoint
 from inference_econ.engine import Instances, Interval, Setup, interval
@@ -34,8 +35,8 @@ class Shortage:
     most: int
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
+@dataclass(frozen=True, slots=True, repr=False)
+class Assessment(Shown):
     """A measured deployment held against frontiers and a bound.
 
     Attributes

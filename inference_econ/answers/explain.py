@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from inference_econ._shown import Shown
 from inference_econ.engine import (
     Instances,
     OperatorCosts,
@@ -33,8 +34,8 @@ _MOST = 1e9
 _USUAL = Traffic(isl=DEFAULT_ISL, osl=DEFAULT_OSL)
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Shown):
     """One step of one deployment, taken apart.
 
     Attributes

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from inference_econ._shown import Shown
 from inference_econ.engine import pricing
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import HardwareSpec, Ownership, catalog
 
 
-@dataclass(frozen=True, slots=True)
-class HourCost:
+@dataclass(frozen=True, slots=True, repr=False)
+class HourCost(Shown):
     """An hour in use of one accelerator.
 
     Attributes

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inference_econ._shown import Shown
+from inference_econ.answers.burstiness import Burstiness, burstiness
 from inference_econ.answers.chances import Chances, chances
 from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.errors import InputError
-from inference_econ.serving import Loaded, Service, Services, Trace, is_unproven, kept_share
+from inference_econ.serving import Loaded, Service, Services, Trace, is_unproven, kept_share, loaded, seen
 from inference_econ.serving.simulation import play
 
 #: Loads that are tried where none are given, over what the fleet completes [1].
@@ -37,12 +39,15 @@ class LoadPoint:
         The same load of one instance in the simulation, if it was played.
     chances : Chances
         Probabilities that promises hold at their percentile.
+    closed : Loaded
+        The load of an instance by closed forms; that of the sheet is what was played where they are not proven.
     """
 
     sheet: Sheet
     kept: float | None
     simulated: Trace | None
     chances: Chances
+    closed: Loaded
 
     @property
     def load(self) -> Loaded:
@@ -68,6 +73,72 @@ class LoadPoint:
     def dollars_per_million_output_tokens(self) -> float:
         """The whole bill over output tokens [USD per 1e6 tokens]."""
         return self.sheet.dollars_per_million_output_tokens
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LoadCurve(Shown):
+    """A fleet under some loads.
+
+    Attributes
+    ----------
+    points : tuple of LoadPoint
+        One per load.
+    targets : Targets
+        What is promised.
+    bursts : Burstiness
+        The fleet under arrivals as assumed and under others.
+    pick : Pick
+        How the layout was chosen.
+    """
+
+    points: tuple[LoadPoint, ...]
+    targets: Targets
+    bursts: Burstiness
+    pick: Pick
+
+
+def load(
+    layouts: Services,
+    requests_per_second: Sequence[float] | None = None,
+    *,
+    replicas: int = 1,
+    targets: Targets | None = None,
+    arrival_scv: float = 1.0,
+    simulate: bool = False,
+    progress: Progress | None = None,
+) -> LoadCurve:
+    """The fleet of the cheapest layout per token under some loads (``inference_econ.load``).
+
+    Parameters
+    ----------
+    layouts : Services
+        What a model on a chip can offer (:func:`inference_econ.offer`); pinned degrees leave one.
+    requests_per_second, replicas, targets, arrival_scv, simulate, progress
+        See :func:`sweep`.
+
+    Returns
+    -------
+    LoadCurve
+        In the order of the loads, with what bursts would do.
+
+    Raises
+    ------
+    InputError
+        If a rate is not positive, or there is none.
+    """
+    promised = Targets() if targets is None else targets
+    service, pick = usual_service(layouts, promised)
+    points = sweep(
+        service,
+        requests_per_second,
+        replicas=replicas,
+        targets=promised,
+        arrival_scv=arrival_scv,
+        simulate=simulate,
+        progress=progress,
+    )
+    bursts = burstiness(service, replicas=replicas, arrival_scv=arrival_scv)
+    return LoadCurve(tuple(points), promised, bursts, pick)
 
 
 def usual_service(layouts: Services, targets: Targets) -> tuple[Service, Pick]:
@@ -146,8 +217,12 @@ def sweep(
                 e2e_seconds=promised.e2e_seconds,
                 arrival_scv=arrival_scv,
             )
-        bill = sheet(service, rate, replicas=replicas, arrival_scv=arrival_scv)
-        rehearsed = simulate or is_unproven(service, bill.load)
-        played = play.rehearse(service, each, arrival_scv=arrival_scv) if rehearsed else None
-        points.append(LoadPoint(bill, kept, played, chances(service, bill.load, wanted)))
+        closed = loaded(service, each, arrival_scv=arrival_scv)
+        unproven = is_unproven(service, closed)
+        played = play.rehearse(service, each, arrival_scv=arrival_scv) if simulate or unproven else None
+        load = seen(closed, played) if unproven and played is not None else closed
+        if load.played and kept is not None and played is not None:
+            kept = played.kept_share(promised.ttft_seconds, promised.tpot_seconds, promised.e2e_seconds)
+        bill = sheet(service, rate, replicas=replicas, load=load)
+        points.append(LoadPoint(bill, kept, played, chances(service, load, wanted), closed))
     return points

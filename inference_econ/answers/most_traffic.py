@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from inference_econ._types import Indices
 from inference_econ.answers.means import Means
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import FILLED, Choice
+from inference_econ.answers.recommend import FILLED, Choice, Recommendation
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.errors import NothingFitsError
 from inference_econ.serving import Service, Services, is_unproven, loaded, served
@@ -29,9 +29,22 @@ def fullest(targets: Targets) -> float:
     return targets.fullest if targets.given else FILLED
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class MostTraffic(Recommendation):
+    """Deployments that carry the most within some promises, the best first.
+
+    Attributes
+    ----------
+    means : Means
+        Chips, or money, for one kind of chip.
+    """
+
+    means: Means
+
+
 def most_traffic(
     offers: Sequence[Services], means: Means, targets: Targets, *, arrival_scv: float = 1.0, most: int = 5
-) -> list[Choice]:
+) -> MostTraffic:
     """The deployments that carry the most requests with some means, best first; one per size and kind of chip.
 
     Parameters
@@ -49,7 +62,7 @@ def most_traffic(
 
     Returns
     -------
-    list of Choice
+    MostTraffic
         Each with as many instances as there is room for, under the largest load that keeps the promises; binding is
         what a little more would break. Descending in the rate; of equal ones the cheaper first.
 
@@ -87,7 +100,7 @@ def most_traffic(
     carrying = [choice for choice in best if choice is not None]
     if not carrying:
         raise NothingFitsError(nothing_kept(within, targets, partial(_keeps, arrival_scv)))
-    return sorted(carrying, key=_rank)
+    return MostTraffic(tuple(sorted(carrying, key=_rank)), targets, sum(map(len, within)), means)
 
 
 def _keeps(arrival_scv: float, service: Service, targets: Targets) -> bool:

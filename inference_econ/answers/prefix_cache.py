@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._shown import Shown
 from inference_econ.answers.conversations import Conversation, Reuse, reuse
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.recommend import FILLED
@@ -69,8 +70,8 @@ class Reading:
     reuse: Reuse | None
 
 
-@dataclass(frozen=True, slots=True)
-class Offloading:
+@dataclass(frozen=True, slots=True, repr=False)
+class Offloading(Shown):
     """A repeated prefix on an instance: computed again, or read.
 
     Attributes

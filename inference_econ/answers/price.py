@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inference_econ._shown import Shown
 from inference_econ._types import Array, Progress
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.recommend import natural_rate, recommend
@@ -22,8 +23,8 @@ KINDS = money.Bill._fields
 _HOUR = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Sheet:
+@dataclass(frozen=True, slots=True, repr=False)
+class Sheet(Shown):
     """The bill of a service, and what a million tokens of each kind cost.
 
     Attributes

@@ -7,10 +7,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._shown import Shown
 from inference_econ._types import Progress
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.relax import nothing_kept
@@ -71,6 +73,35 @@ class Choice:
         return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, tokens_per_second))
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Recommendation(Shown, Sequence[Choice]):
+    """Deployments that keep some promises, the best first.
+
+    Attributes
+    ----------
+    choices : tuple of Choice
+        The deployments; the answer itself is a sequence of them.
+    targets : Targets
+        What is promised.
+    layouts : int
+        Layouts that were tried [1].
+    """
+
+    choices: tuple[Choice, ...]
+    targets: Targets
+    layouts: int
+
+    def __len__(self) -> int:
+        return len(self.choices)
+
+    @overload
+    def __getitem__(self, index: int) -> Choice: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Choice, ...]: ...
+    def __getitem__(self, index: int | slice) -> Choice | tuple[Choice, ...]:
+        return self.choices[index]
+
+
 def recommend(
     offers: Sequence[Services],
     requests_per_second: float | None,
@@ -80,7 +111,7 @@ def recommend(
     most: int = 5,
     play: bool = True,
     progress: Progress | None = None,
-) -> list[Choice]:
+) -> Recommendation:
     """The cheapest deployments that keep some promises, best first; one per size of instance and kind of chip.
 
     Parameters
@@ -102,7 +133,7 @@ def recommend(
 
     Returns
     -------
-    list of Choice
+    Recommendation
         Ascending in cost; at equal cost the quicker first.
 
     Raises
@@ -160,7 +191,7 @@ def recommend(
         for which in range(len(offers))
         for choice in sorted((one for (rival, _), one in kept.items() if rival == which), key=_rank)[:most_each]
     ]
-    return sorted(listed, key=_rank)
+    return Recommendation(tuple(sorted(listed, key=_rank)), targets, sum(map(len, offers)))
 
 
 def natural_rate(offers: Sequence[Services], targets: Targets) -> float:

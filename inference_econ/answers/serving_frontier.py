@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._shown import Shown
 from inference_econ.answers.offer import offer
 from inference_econ.answers.promised import check_mean, kept_states, means, why_none_is_kept
 from inference_econ.answers.promises import Targets
@@ -76,8 +77,8 @@ class ServicePoint:
         return {name: getattr(self, name) for name in self.__slots__} | {"layout": dict(self.layout)}
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceFrontier(Choosable[ServicePoint]):
+@dataclass(frozen=True, slots=True, repr=False)
+class ServiceFrontier(Shown, Choosable[ServicePoint]):
     """Steady states of services that no other one beats in both speed and cost, the slowest and cheapest first.
 
     All arrays have shape (n,). Cost and tokens per accelerator or megawatt order them alike: the price and the power of

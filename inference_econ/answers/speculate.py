@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices
 from inference_econ.answers.offer import offer
 from inference_econ.engine import (
@@ -42,8 +43,8 @@ _NONE = 1e-6
 _TARGET, _DRAFT, _POSITION = "target_logprob", "draft_logprob", "position"
 
 
-@dataclass(frozen=True, slots=True)
-class Speculated:
+@dataclass(frozen=True, slots=True, repr=False)
+class Speculated(Shown):
     """One deployment with and without speculation; arrays of shape (n,) over the requests in flight.
 
     Attributes

@@ -49,6 +49,8 @@ from .collectives import ProtocolName as ProtocolName
 from .defaults import DEFAULT_ISL as DEFAULT_ISL
 from .defaults import DEFAULT_OSL as DEFAULT_OSL
 from .defaults import MEAN_CONTEXT as MEAN_CONTEXT
+from .defaults import MOST_DEPLOYMENTS as MOST_DEPLOYMENTS
+from .defaults import USUAL_CONSTANTS as USUAL_CONSTANTS
 from .dtype import BYTES_PER_ELEMENT as BYTES_PER_ELEMENT
 from .dtype import Dtype as Dtype
 from .dtype import check_cache_dtype as check_cache_dtype

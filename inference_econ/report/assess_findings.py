@@ -9,7 +9,6 @@ from inference_econ.answers.operating_point import OperatingPoint
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import error_spread
 from inference_econ.report import caveats
-from inference_econ.report.heading import lengths_label
 from inference_econ.report.startable import startable_notes
 from inference_econ.report.table import PART_NAMES, dollars, layout_label, size
 
@@ -40,61 +39,55 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
 
 
 def verdict(assessment: Assessment) -> tuple[str, str, str]:
-    """The answer in three lines: beside the prediction, beside the frontier, and what both rest on."""
+    """The answer in three lines of a terminal: beside the prediction, beside the frontier, what both rest on."""
     return _beside_prediction(assessment), _beside_others(assessment), _basis(assessment)
 
 
 def _beside_prediction(assessment: Assessment) -> str:
     measured, predicted, likely = assessment.measured, assessment.predicted, assessment.likely_seconds
-    seen = f"{_ms(measured.seconds)} per token measured ({measured.tokens_per_second_per_user:g} tokens/s per user)"
+    seen = f"{_ms(measured.seconds)} per token measured"
     if predicted is None or assessment.expected is None:
-        return f"NO PREDICTION: {seen}, and a batch of {size(round(measured.instance_batch, 1))} does not fit."
+        most = "" if assessment.shortage is None else f": {assessment.shortage.most:,} sequences do"
+        return f"NO PREDICTION: {seen}, and a batch of {size(round(measured.instance_batch, 1))} does not fit{most}."
     words = {"faster": "FASTER THAN EXPECTED", "as expected": "AS EXPECTED", "slower": "SLOWER THAN EXPECTED"}
-    said = f"{words[assessment.expected]}: {seen}, {_ms(1.0 / predicted.tokens_per_second_per_user)} predicted"
+    said = f"{words[assessment.expected]}: {seen}, {1e3 / predicted.tokens_per_second_per_user:.3g} predicted"
     if likely is None:
         return f"{said}; no interval, as {assessment.setup.assumptions.name} was fitted to no server."
-    where = "inside" if assessment.expected == "as expected" else "outside"
-    return f"{said}; {100 * caveats.LEVEL:.0f} % of cases lie in {1e3 * likely.low:.3g} to {_ms(likely.high)}: {where}."
+    return f"{said} ({1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} in {100 * caveats.LEVEL:.0f} % of cases)."
 
 
 def _beside_others(assessment: Assessment) -> str:
-    gap, kind = assessment.anywhere, "decode steps" if assessment.requests is None else "services"
+    gap = assessment.anywhere
     if gap.verdict == "on":
-        return f"ON THE FRONTIER of {kind} of any size, within {100 * NEAR:.0f} %."
+        return f"ON THE FRONTIER, within {100 * NEAR:.0f} %."
     where = "BEHIND" if gap.verdict == "behind" else "AHEAD OF"
-    doubt = "; predictions are uncertain by more" if gap.certain is False else ""
-    return f"{where} the frontier of {kind} of any size: {_in_short(gap)}{doubt}."
+    doubt = ", within errors" if gap.certain is False else ""
+    return f"{where} the frontier{doubt}: {_in_short(gap)}."
 
 
 def _in_short(gap: Gap) -> str:
-    fast, cheap = gap.faster, gap.cheaper
-    if gap.verdict == "ahead" or fast is None or cheap is None or gap.cost_factor is None:
-        return _worse(gap)
-    return (
-        f"at this cost {fast.tokens_per_second_per_user:.1f} tokens/s ({gap.speed_factor:.2f} times as fast), at this "
-        f"speed ${dollars(cheap.dollars_per_million_output_tokens)} ({1 / gap.cost_factor:.2f} times the cost)"
-    )
+    """Speed at the measured cost and cost at the measured speed, as multiples of what was measured too."""
+    at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
+    if gap.faster is not None:
+        at_cost = f"{gap.faster.tokens_per_second_per_user:.1f} tok/s ({gap.speed_factor:.2f} x) at this cost"
+    if gap.cheaper is not None and gap.cost_factor is not None:
+        cost = dollars(gap.cheaper.dollars_per_million_output_tokens)
+        at_speed = f"${cost} ({1 / gap.cost_factor:.2f} x) at this speed"
+    return f"{at_cost}, {at_speed}"
 
 
 def _basis(assessment: Assessment) -> str:
-    """What is compared under which profile: its rows, the layout and how it was chosen, the lengths."""
-    setup, measured, requests = assessment.setup, assessment.measured, assessment.requests
+    """What is compared under which profile: its rows, the layout and how it was chosen. Headings say the lengths."""
+    setup, measured = assessment.setup, assessment.measured
     rows = error_spread(setup.assumptions, "tpot", [assessment.anywhere.subject])
     profile = setup.assumptions.name + ("" if rows is None else f" ({rows.spread.rows:,} rows)")
     layout = ""
     if assessment.predicted is not None:
-        pick = f", the fastest of {assessment.tried} layouts" if assessment.tried > 1 else ""
+        pick = f", the fastest of {assessment.tried}" if assessment.tried > 1 else ""
         layout = f" {layout_label(assessment.predicted.layout)}{pick}"
     chips = f"{_fleet(measured)}{layout}"
-    if requests is None:
-        return (
-            f"Decode steps alone are compared, at a context of {setup.context:g}, without prefill: give --isl and "
-            f"--osl to compare with a service. Rests on {profile}; {chips}."
-        )
-    return (
-        f"Compared with services of {lengths_label(requests)}, prefill of others included. Rests on {profile}; "
-        f"{chips}, {size(round(measured.batch, 1))} in flight."
-    )
+    kind = "decode steps (--isl, --osl: services)" if assessment.requests is None else "services"
+    return f"Held against {kind} by {profile}; {chips}."
 
 
 def _ms(seconds: float) -> str:

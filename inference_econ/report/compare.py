@@ -19,7 +19,7 @@ from inference_econ.report.page import Page
 from inference_econ.report.record import source_records
 from inference_econ.report.scenario import curve_frame
 from inference_econ.report.service import milliseconds
-from inference_econ.report.serving_frontier import COUNTED
+from inference_econ.report.serving_frontier import COUNTED, MEANS
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.startable import with_engines
 from inference_econ.report.table import Table, amount, dollars, layout_label, size
@@ -118,12 +118,13 @@ def comparison_table(result: Result, speeds: Sequence[float]) -> Table:
         else:
             rows.append((label, *("-" for _ in speeds), "nothing fits", *("-" for _ in (*range(4), *last))))
     notes = [
-        "$ per million output tokens at a speed in tokens/s per user; best: the point that maximises speed^3 / cost.",
+        "$ per million output tokens at a speed in tokens/s per user; best: the point that maximises speed^3 / cost."
+        + (f" {COUNTED}" if services else ""),
         *(f"{label}: {reason}" for label, reason in result.missing.items()),
         *warned(fronts),
     ]
     why = [
-        f"$ at a speed: of the cheapest deployment that is as fast or faster. {COUNTED if services else DECODED}",
+        f"$ at a speed: of the cheapest deployment that is as fast or faster. {MEANS if services else DECODED}",
         *assumed(fronts),
     ]
     least = (*last, "engine", "fastest", "GPUs", *(f"$ at {speed:g}" for speed in (*speeds[3:], *speeds[1:2])))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.promises import Targets
 from inference_econ.engine import Setup, Speculation
-from inference_econ.inputs import Requests
+from inference_econ.inputs import HardwareSpec, ModelSpec, Requests
 from inference_econ.report.table import formats_label
 
 #: What the two kinds of frontiers count.
@@ -48,7 +48,7 @@ def heading(
     """
     shown = list(setups)
     parts = (
-        f"{counted}: {_listed(setup.model.name for setup in shown)} on {_listed(map(_priced, shown))}",
+        f"{counted}: {_listed(_named(setup.model) for setup in shown)} on {_listed(map(_priced, shown))}",
         _common((_formats(setup) for setup in shown), "formats"),
         _common(lengths, "lengths"),
         "" if rate is None else f"{rate:.4g} requests/s",
@@ -90,7 +90,14 @@ def promises_label(promises: Targets) -> str:
 
 def _priced(setup: Setup) -> str:
     """A chip with its price, where it is known."""
-    return setup.hardware.name if setup.price is None else f"{setup.hardware.name} at {setup.price_label}"
+    chip = _named(setup.hardware)
+    return chip if setup.price is None else f"{chip} at {setup.price_label}"
+
+
+def _named(spec: HardwareSpec | ModelSpec) -> str:
+    """A chip or a model, with what a what-if has changed."""
+    changes = [source.where.partition(".")[2] for source in spec.sources.values() if source.kind == "what_if"]
+    return f"{spec.name} with {', '.join(changes)}" if changes else spec.name
 
 
 def _formats(setup: Setup) -> str:

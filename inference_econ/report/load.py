@@ -125,11 +125,10 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     notes = [
         f"{fleet}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not.",
         *_saturation(points),
-        *_unproven(points),
         *nobody_starts([setup]),
         *caveats.warnings(subjects),
     ]
-    why = [f"Assumptions: {setup.assumptions.name}."]
+    why = [f"Assumptions: {setup.assumptions.name}.", *_unproven(points)]
     if promised:
         why.append(f"Kept: requests with {_promises(targets)}; good/s: such requests per second.")
         notes += _assured(targets, points)
@@ -156,12 +155,14 @@ def _saturation(points: Sequence[LoadPoint]) -> list[str]:
 
 def _unproven(points: Sequence[LoadPoint]) -> list[str]:
     """At which loads the closed forms of the table are doubtful, in words."""
-    doubtful = [point for point in points if is_unproven(point.sheet.service, point.load)]
+    doubtful = [point for point in points if is_unproven(point.sheet.service, point.closed)]
     if not doubtful:
         return []
     rates = ", ".join(f"{point.requests_per_second:.4g}" for point in doubtful)
-    where = "all loads" if len(doubtful) == len(points) else f"{rates} requests/s"
-    return [f"At {where} these closed forms may be off by more than 10 %: the simulation below counts there."]
+    return [
+        f"At {rates} requests/s it is too full, lengths vary too much or prompts take too much of the time for closed "
+        "forms to be within 10 %: the simulation has played these loads, and counts there."
+    ]
 
 
 def _assured(targets: Targets, points: Sequence[LoadPoint]) -> list[str]:
@@ -173,7 +174,7 @@ def _assured(targets: Targets, points: Sequence[LoadPoint]) -> list[str]:
 
 
 def _promises(targets: Targets) -> str:
-    return " and ".join(f"{name.upper()} <= {milliseconds(value)} ms" for name, value in targets.given.items())
+    return " and ".join(f"{name.upper()} <= {1e3 * value:.6g} ms" for name, value in targets.given.items())
 
 
 def _or_without_end(seconds: float) -> str:
@@ -191,7 +192,7 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
     )
     rows = []
     for point in points:
-        load, trace = point.load, point.simulated
+        load, trace = point.closed, point.simulated
         assert trace is not None
         summary = trace.summary()
         row = [f"{point.requests_per_second:.4g}", amount(load.in_flight), amount(trace.in_flight)]

@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from inference_econ.report.table import Table
 
@@ -86,6 +86,11 @@ class Page(ABC):
     def record(self) -> object:
         """The answer as plain data, for JSON."""
 
+    def plain(self) -> dict[str, Any]:
+        """The answer as plain data under names; what has no names of its own are ``rows``."""
+        record = _without_signed_zeros(self.record())
+        return record if isinstance(record, dict) else {"rows": record}
+
     def frame(self) -> pd.DataFrame:
         """The answer as rows, for spreadsheets: the first table, unless there is more to say."""
         return self.tables()[0].frame()
@@ -101,6 +106,11 @@ class Page(ABC):
     def summary(self) -> Sequence[Block]:
         """What a terminal shows while the rows go into a file: nothing, unless the rows hide the answer."""
         return ()
+
+    @property
+    def has_picture(self) -> bool:
+        """Whether :meth:`draw` draws something."""
+        return type(self).draw is not Page.draw
 
     def draw(self, path: str) -> None:
         """Draw the answer.

@@ -34,8 +34,11 @@ NAMES: dict[Metric, tuple[str, str]] = {
     "power": ("tok/s per MW", "output tokens/s per megawatt"),
 }
 #: What a point is, in words.
-COUNTED = (
-    "TTFT and TPOT are means with as many in flight all the time; a queue is not in them: see 'inference-econ load'."
+COUNTED = "Prefill is counted; a queue is not: 'load' has it."
+#: The same at length.
+MEANS = (
+    "The bill, TTFT and TPOT include the prefill of all requests; both times are means with as many in flight all the "
+    "time; for a queue see 'inference-econ load'."
 )
 
 
@@ -129,7 +132,7 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
         *warnings(front.setup),
     )
     why = (
-        f"Assumptions: {front.setup.assumptions.name}.",
+        f"{MEANS} Assumptions: {front.setup.assumptions.name}.",
         *startable_notes([front.setup]),
         *caveats.remarks(front.subjects(points), SERVED),
         *remarks(front.setup),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices, Progress
 from inference_econ.engine import (
     Grid,
@@ -99,8 +100,8 @@ class Point:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Frontier(Choosable[Point]):
+@dataclass(frozen=True, slots=True, repr=False)
+class Frontier(Shown, Choosable[Point]):
     """A cost-speed frontier of decode steps, slowest and cheapest point first.
 
     Attributes

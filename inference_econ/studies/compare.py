@@ -10,7 +10,7 @@ from typing import Any
 from inference_econ._types import Progress
 from inference_econ.errors import InputError
 from inference_econ.inputs import Scenario, Settings, catalog, prices
-from inference_econ.studies.results import Result
+from inference_econ.studies.results import COMPARISON, Result
 from inference_econ.studies.scenario import run
 
 #: A name, or several to compare.
@@ -120,7 +120,7 @@ def comparison_scenario(
         raise InputError("nothing to compare: name models and hardware, or series that name their own")
     settings: dict[str, object] = {**common, **shared}
     data: dict[str, object] = {
-        "name": "Comparison",
+        "name": COMPARISON,
         "description": "Cost-speed frontiers side by side.",
         "ask": {"kind": "frontier", "common": settings, "series": listed},
         "figure": {"title": _title(axes)},

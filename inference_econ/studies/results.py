@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from inference_econ._shown import Shown
 from inference_econ._types import Array
 from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.serving_frontier import ServiceFrontier
@@ -20,6 +21,10 @@ from inference_econ.studies.exhibits import CellTable, Chart
 _Kind = TypeVar("_Kind")
 #: A frontier of services, or of decode steps alone.
 AnyFrontier = ServiceFrontier | Frontier
+
+
+#: The name of a scenario that compares frontiers.
+COMPARISON = "Comparison"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +74,8 @@ class SquareRootLaw:
     predicted: Array
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+@dataclass(frozen=True, slots=True, repr=False)
+class Result(Shown):
     """The answer to a scenario.
 
     Attributes

@@ -25,7 +25,7 @@ from inference_econ.report.load import (
     simulation_table,
 )
 from inference_econ.report.page import csv_text
-from inference_econ.serving import kept_share
+from inference_econ.serving import is_unproven, kept_share
 from tests.offered import offer_of, service_of
 
 PROMISED = Targets(ttft_seconds=0.1, tpot_seconds=0.02)
@@ -48,14 +48,16 @@ def test_loads_up_to_a_fifth_beyond_what_it_completes() -> None:
 def test_a_point_is_a_priced_load() -> None:
     service = service_of()
     for point in points():
-        again = sheet(service, point.requests_per_second)
-        assert point.load == again.load
+        assert point.closed == sheet(service, point.requests_per_second).load
+        assert point.load.played is is_unproven(service, point.closed)
+        again = sheet(service, point.requests_per_second, load=point.load)
         assert point.sheet.dollars_per_million_tokens == again.dollars_per_million_tokens
         hourly = 3600.0 * point.completed_per_second * 200.0
         assert point.dollars_per_million_output_tokens == pytest.approx(1e6 * 2.0 / hourly)
         kept = kept_share(service, point.requests_per_second, ttft_seconds=0.1, tpot_seconds=0.02)
-        assert point.kept == kept
-        assert point.good_per_second == pytest.approx(kept * point.completed_per_second)
+        assert point.kept is not None
+        assert point.kept == (pytest.approx(kept, abs=0.1) if point.load.played else kept)
+        assert point.good_per_second == pytest.approx(point.kept * point.completed_per_second)
 
 
 def test_idle_chips_cost_too_and_goodput_has_a_peak() -> None:

@@ -21,10 +21,12 @@ def test_hardware_side_by_side_in_a_table_and_a_figure(command: Command, tmp_pat
     outcome = command(*SUBJECT, "--on", "h200_sxm", "--weights", "fp8", "--plot", "compare.svg")
     assert outcome.code == 0, outcome.err
     said = " ".join(outcome.out.split())
-    assert said.startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour, ")
+    assert said.startswith(
+        "Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour ($23.6"
+    )
     assert "weights fp8, activations bf16, KV bf16; 2000 input tokens, 500 output tokens" in said
-    assert "a queue is not in them: see 'inference-econ load'" in said
-    for words in ("h100_sxm", "h200_sxm", "$ at ", "fastest", "layout", "in flight", "TTFT ms"):
+    assert "a queue is not: 'load' has it" in said
+    for words in ("h100_sxm", "h200_sxm", "$ at ", "fastest", "layout", "flight", "TTFT"):
         assert words in outcome.out
     assert "NVIDIA H200 SXM5 141GB" in (tmp_path / "compare.svg").read_text(encoding="utf-8")
     assert outcome.err == "wrote compare.svg\n"
@@ -134,7 +136,7 @@ def test_markdown_goes_to_a_file(command: Command, tmp_path: Path) -> None:
         (["compare"], "nothing to compare: name models and hardware, or series that name their own"),
         (["compare", "llama_3_8b"], "nothing to compare"),
         (["compare", "llama_3_9b", "--on", "h100_sxm"], "unknown model 'llama_3_9b'; did you mean llama_3_8b"),
-        ([*SUBJECT, "--on", "h200"], "'h200' could be h200_nvl"),
+        ([*SUBJECT, "--on", "gh200"], "'gh200' could be gh200_144"),
         ([*SUBJECT, "--on", "h100_sxm"], "hardware: h100_sxm is given twice"),
         (
             [*SUBJECT, "--price", "x"],

@@ -94,6 +94,11 @@ def test_bad_input(refused: Command, arguments: tuple[object, ...], message: str
     assert message in refused(*arguments).err
 
 
+def test_a_promised_time_to_the_last_token_is_refused(refused: Command) -> None:
+    said = refused(*APART, "--e2e", "10 s").err
+    assert "--e2e: of pools that prefill and decode apart only the mean time to the last token is known" in said
+
+
 def test_what_cannot_be_kept(refused: Command) -> None:
     assert "Best reachable with a single request" in refused(*APART, "--ttft", "1 us", code=1).err
     large = ("disaggregate", "llama_3_70b", "h100_sxm", "--gpus", 2)

@@ -93,7 +93,7 @@ def test_a_step_is_drawn_as_a_waterfall_and_on_a_roofline(command: Command, tmp_
     assert "Where does the time of a step go?" in (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert (tmp_path / "b.png").stat().st_size > 3000
     assert command(*words, "--prefill", 500, "--roofline", "c.svg").code == 0
-    assert "500 prompt tokens" in (tmp_path / "c.svg").read_text(encoding="utf-8")
+    assert "prompt tokens after context 0 cached" in (tmp_path / "c.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

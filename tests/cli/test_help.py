@@ -42,7 +42,7 @@ def test_each_command_has_an_example_that_can_be_typed(
     monkeypatch.setenv("COLUMNS", "120")
     text = _help(command, name)
     _, _, end = text.rpartition("Example")
-    lines = [line.strip() for line in end.splitlines()[1:] if line.strip()]
+    lines = [line.strip() for line in end.replace("\\\n", "").splitlines()[1:] if line.strip()]
     assert lines
     for line in lines:
         program, called, *arguments = shlex.split(line)
@@ -73,6 +73,12 @@ def test_options_stand_under_headings(command: Command) -> None:
     output = text.split("\nOutput:")[1]
     for option in ("--format", "--json", "--csv", "-o, --output", "--why", "--quiet", "-h, --help"):
         assert re.search(rf"^  {option}", output, re.MULTILINE), option
+
+
+def test_options_under_headings_are_those_of_commands() -> None:
+    listed = [name for names in headings.OPTIONS.values() for name in names]
+    assert len(set(listed)) == len(listed)
+    assert set(listed) - {"help"} <= {param.name for each in app.commands.values() for param in each.params}
 
 
 def test_a_wrong_format_lists_all(refused: Command) -> None:

@@ -15,20 +15,23 @@ from tests.cli.conftest import Command
 LLAMA = ("llama_3_8b", "h100_sxm")
 #: Commands that predict, and what of their rows is uncertain.
 COMMANDS = {
-    "frontier": (("frontier", *LLAMA, "--max-accelerators", 2), "tokens_per_second_per_user"),
-    "all plans": (("frontier", *LLAMA, "--max-accelerators", 2, "--all"), "dollars_per_million_output_tokens"),
-    "serving frontier": (("frontier", *LLAMA, "--max-accelerators", 2, "--serving"), "ttft_seconds"),
+    "frontier": (("frontier", *LLAMA, "--decode-only", "--max-instance-gpus", 2), "tokens_per_second_per_user"),
+    "all plans": (
+        ("frontier", *LLAMA, "--decode-only", "--max-instance-gpus", 2, "--all"),
+        "dollars_per_million_output_tokens",
+    ),
+    "serving frontier": (("frontier", *LLAMA, "--max-instance-gpus", 2), "ttft_seconds"),
     "compare": (("compare", LLAMA[0], "--on", "h100_sxm", "--on", "h200_sxm"), "tokens_per_second_per_user"),
-    "recommend": (("recommend", *LLAMA, "--max-accelerators", 2, "--ttft", 300), "ttft_seconds:p90"),
-    "most traffic": (("recommend", *LLAMA, "--max-accelerators", 2, "--gpus", 2, "--tpot", 30), "tpot_seconds:p90"),
-    "price": (("price", *LLAMA, "--max-accelerators", 2), "marginal_dollars_per_million"),
+    "recommend": (("recommend", *LLAMA, "--max-instance-gpus", 2, "--ttft", 300), "ttft_seconds:p90"),
+    "most traffic": (("recommend", *LLAMA, "--max-instance-gpus", 2, "--gpus", 2, "--tpot", 30), "tpot_seconds:p90"),
+    "price": (("price", *LLAMA, "--max-instance-gpus", 2), "marginal_dollars_per_million"),
     "load": (("load", *LLAMA, "--tp", 1, "--rates", "1,5"), "tpot_seconds:p50"),
-    "disaggregate": (("disaggregate", *LLAMA, "--max-accelerators", 2), "ttft_seconds"),
+    "disaggregate": (("disaggregate", *LLAMA, "--max-instance-gpus", 2), "ttft_seconds"),
     "cache": (("cache", *LLAMA, "--tp", 1), "seconds"),
     "speculate": (("speculate", *LLAMA, "--tp", 1, "--ngram", "--acceptance", "0.7"), "tpot_seconds"),
     "explain": (("explain", *LLAMA, "--batch", 8), "ms"),
     "assess": (
-        ("assess", *LLAMA, "--tokens-per-second", 50, "--batch", 16, "--accelerators", 1),
+        ("assess", *LLAMA, "--tokens-per-second", 50, "--batch", 16, "--gpus", 1),
         "dollars_per_million_output_tokens",
     ),
 }
@@ -64,8 +67,8 @@ WIDE = ("--tp", 8, "--weights", "fp8")
 @pytest.mark.parametrize(
     "words",
     [
-        ("frontier", *MISFIT, "--weights", "fp8", "--max-accelerators", 8),
-        ("frontier", *MISFIT, "--weights", "fp8", "--max-accelerators", 8, "--serving"),
+        ("frontier", *MISFIT, "--weights", "fp8", "--max-instance-gpus", 8),
+        ("frontier", *MISFIT, "--weights", "fp8", "--max-instance-gpus", 8, "--decode-only"),
         ("compare", MISFIT[0], "--on", MISFIT[1], "--weights", "fp8"),
         ("explain", *MISFIT, *WIDE),
         ("price", *MISFIT, *WIDE),
@@ -73,8 +76,8 @@ WIDE = ("--tp", 8, "--weights", "fp8")
         ("recommend", *MISFIT, *WIDE, "--gpus", 8),
         ("load", *MISFIT, *WIDE, "--rates", "1"),
         ("cache", *MISFIT, *WIDE),
-        ("disaggregate", *MISFIT, "--weights", "fp8", "--max-accelerators", 8),
-        ("assess", *MISFIT, "--weights", "fp8", "--tokens-per-second", 20, "--batch", 16, "--accelerators", 8),
+        ("disaggregate", *MISFIT, "--weights", "fp8", "--max-instance-gpus", 8),
+        ("assess", *MISFIT, "--weights", "fp8", "--tokens-per-second", 20, "--batch", 16, "--gpus", 8),
     ],
     ids=lambda words: f"{words[0]} {words[-1]}",
 )
@@ -110,6 +113,6 @@ def test_a_series_that_is_known_to_misfit_says_so(command: Command, words: tuple
 def test_layouts_that_no_measured_instance_had_are_said_in_words(
     command: Command, words: tuple[object, ...], said: str
 ) -> None:
-    outcome = command(*words)
+    outcome = command(*words, "--why")
     assert outcome.code == 0, outcome
     assert said in " ".join(outcome.out.split())

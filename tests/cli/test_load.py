@@ -47,18 +47,16 @@ def test_a_load_is_simulated(command: Command) -> None:
     assert simulated["tpot_seconds"]["mean"] == pytest.approx(point["tpot_seconds"]["mean"], rel=0.03)
 
 
-def test_loads_at_which_closed_forms_are_doubtful_are_played(command: Command) -> None:
-    words = ("load", *ONE, "--rates", "1,8")
-    said = " ".join(command(*words).out.split())
-    assert "At 8 requests/s these closed forms may be off by more than 10 %: the simulation below counts" in said
-    prompts = command("load", *ONE, "--isl", 4000, "--osl", 100, "--rates", 6)
-    assert "At all loads these closed forms" in " ".join(prompts.out.split())
+def test_loads_at_which_prompts_take_most_of_the_time_are_played(command: Command) -> None:
+    words = ("load", *ONE, "--isl", 4000, "--osl", 300, "--rates", "0.5,5.5")
+    said = " ".join(command(*words, "--why").out.split())
+    assert "At 5.5 requests/s it is too full, lengths vary too much or prompts take too much of the time" in said
     assert said.count("The same loads in the simulation") == 1
     light, heavy = record(command, *words)["points"]
     assert "simulated" not in light
     assert heavy["simulated"]["tpot_seconds"]["mean"] > 0
-    # Where nothing is doubtful, nothing is played, and nothing said.
-    assert "the simulation below counts" not in " ".join(command("load", *ONE, "--rates", 1, "--why").out.split())
+    # Where prompts take little of it, nothing is played, and nothing said.
+    assert "the simulation has played" not in " ".join(command("load", *ONE, "--rates", 1, "--why").out.split())
 
 
 @pytest.mark.parametrize(

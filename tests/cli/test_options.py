@@ -84,6 +84,11 @@ def test_bad_demands(refused: Command, name: str, arguments: list[str], message:
     assert re.search(message, refused(*COMMANDS[name], *arguments).err)
 
 
+def test_times_to_the_last_token_that_cannot_be_meant(refused: Command) -> None:
+    said = refused(*COMMANDS["recommend"], "--e2e", 5).err
+    assert "5 would be 5 ms, as numbers without a unit are milliseconds; write 5000 if 5 s is meant" in said
+
+
 def test_bare_latencies_are_milliseconds(command: Command) -> None:
     promised = (*COMMANDS["recommend"], "--request-rate", 5)
     options = record(command, *promised, "--ttft", 500, "--tpot", "25.5")["asked"]["options"]

@@ -33,7 +33,7 @@ def test_the_document_is_what_the_command_prints(command: Command) -> None:
     assert _PAGE.read_text(encoding="utf-8").strip() == printed.strip(), f"docs/prices.md is out of date: {_UPDATE}"
 
 
-_RATES = "--isl", 100, "--osl", 50, "--max-accelerators", 2
+_RATES = "--isl", 100, "--osl", 50, "--max-instance-gpus", 2
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ _RATES = "--isl", 100, "--osl", 50, "--max-accelerators", 2
         ("frontier", "llama_3_8b", "h100_sxm", *_RATES),
         ("explain", "llama_3_8b", "h100_sxm", "--batch", 8),
         ("assess", "llama_3_8b", "h100_sxm", "--gpus", 1, "--tokens-per-second", 40, "--batch", 8),
-        ("load", "llama_3_8b", "h100_sxm", "--accelerators", 1, "--rates", 1),
-        ("price", "llama_3_8b", "h100_sxm", "--accelerators", 1),
-        ("cache", "llama_3_8b", "h100_sxm", "--accelerators", 1),
+        ("load", "llama_3_8b", "h100_sxm", "--instance-gpus", 1, "--rates", 1),
+        ("price", "llama_3_8b", "h100_sxm", "--instance-gpus", 1),
+        ("cache", "llama_3_8b", "h100_sxm", "--tp", 1),
         ("speculate", "llama_3_8b", "h100_sxm", "--ngram"),
     ],
 )
@@ -53,6 +53,15 @@ def test_every_question_takes_a_price_by_node_under_the_name_that_people_have(
 ) -> None:
     price = record(command, *question, "--price", "h100=20/node")["price"]
     assert (price["usd_per_gpu_hour"], price["usd_per_node_hour"], price["kind"]) == (2.5, 20.0, "given")
+
+
+def test_a_price_goes_by_the_name_that_people_have_of_each_chip(command: Command) -> None:
+    words = ("compare", "llama_3_8b", "--on", "h100", "--on", "h200", *_RATES)
+    outcome = command(*words, "--price", "h100=2", "--price", "h200=3")
+    text = " ".join(outcome.out.split())
+    assert "NVIDIA H100 SXM5 80GB at $2 per GPU-hour" in text
+    assert "NVIDIA H200 SXM5 141GB at $3 per GPU-hour" in text
+    assert "'h200' is taken as h200_sxm" in outcome.err
 
 
 def test_chips_are_compared_by_a_kind_that_all_list_without_doubts(command: Command) -> None:
@@ -73,5 +82,5 @@ def test_chips_without_a_kind_in_common_are_compared_with_a_remark(command: Comm
 def test_a_kind_is_compared_in_all_chips(command: Command) -> None:
     asked = ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "h200_sxm", *_RATES, "--price", "reserved")
     text = " ".join(command(*asked).out.split())
-    assert "at $2.72 per GPU-hour ($21.76 per node of 8), reserved, 2026-08-26; NVIDIA H200" in text
+    assert "at $2.72 per GPU-hour ($21.76 per node of 8), reserved, 2026-08-26 and NVIDIA H200" in text
     assert "at $2.79 per GPU-hour ($22.32 per node of 8), reserved, 2026-08-26" in text

@@ -13,7 +13,13 @@ SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2)
 
 def test_recommendations_keep_their_promises(command: Command) -> None:
     found = record(command, "recommend", *SMALL, "--request-rate", 40, "--ttft", "1 s", "--tpot", "20 ms")
-    assert found["targets"] == {"ttft_seconds": 1.0, "tpot_seconds": 0.02, "percentile": "p90", "confidence": None}
+    assert found["targets"] == {
+        "ttft_seconds": 1.0,
+        "tpot_seconds": 0.02,
+        "e2e_seconds": None,
+        "percentile": "p90",
+        "confidence": None,
+    }
     choices = found["choices"]
     costs = [choice["dollars_per_hour"] for choice in choices]
     assert costs == sorted(costs)
@@ -23,6 +29,28 @@ def test_recommendations_keep_their_promises(command: Command) -> None:
         assert choice["accelerators"] == choice["replicas"] * choice["accelerators_per_instance"]
     table = command("recommend", *SMALL, "--request-rate", 40, "--ttft", "1 s", "--tpot", "20 ms").out
     assert "binding: what one instance less would break" in table
+
+
+def test_a_promised_time_to_the_last_token(command: Command) -> None:
+    """In milliseconds where it is bare; kept, and beside the other latencies."""
+    words = ("recommend", *SMALL, "--request-rate", 40, "--e2e", 6000)
+    found = record(command, *words)
+    assert found["targets"]["e2e_seconds"] == 6.0
+    assert found["targets"]["ttft_seconds"] is None
+    for choice in found["choices"]:
+        assert choice["e2e_seconds"]["p90"] <= 6.0
+        assert choice["e2e_seconds_per_output_token"]["p90"] == pytest.approx(choice["e2e_seconds"]["p90"] / 500)
+    assert "e2e_seconds_p90" in command(*words, "--format", "csv").out
+    text = " ".join(command("recommend", *SMALL, "--gpus", 2, "--e2e", "6 s").out.split())
+    assert "With a promised E2E no pools that prefill and decode apart are compared." in text
+
+
+def test_what_nothing_keeps_says_what_to_relax(refused: Command) -> None:
+    """With a rate and with means."""
+    promise = ("--ttft", 10, "--percentile", "p99")
+    for words in ((*SMALL, "--request-rate", 5), (*SMALL, "--gpus", 2)):
+        said = refused("recommend", *words, *promise, code=1).err
+        assert re.search(r"no deployment keeps TTFT 10 ms \(p99\).*: TTFT \d+ ms would do \(2 x NVIDIA H100", said)
 
 
 def test_what_is_played_is_said_to_be(command: Command) -> None:
@@ -178,7 +206,7 @@ def test_a_plan_without_a_margin_says_how_probable_it_is(command: Command) -> No
     best = record(command, *asked)["choices"][0]
     assert 0.05 <= min(best["probability_ttft"], best["probability_tpot"]) < 0.8
     shown = " ".join(command(*asked).out.split())
-    assert "holds %" in shown
+    assert "Holds %: probability" in shown
     assert "Holds %: probability that a measured server keeps the promised p90 TTFT / p90 TPOT, each by itself" in shown
     assert "--confidence 80 plans with a margin" in shown
     nobody = " ".join(command(*asked, "--assumptions", "deployable").out.split())
@@ -195,7 +223,7 @@ def test_a_plan_without_a_margin_says_how_probable_it_is(command: Command) -> No
         (("--ttft", 200, "--confidence", 0.5), "must be above 50 % and at most 90 %, got 50 %"),
         (("--ttft", 200, "--confidence", "0.8 %"), "must be above 50 % and at most 90 %, got 0.8 %"),
         (("--ttft", 200, "--confidence", "sure"), "'sure' is no probability; write for example 80."),
-        (("--confidence", 80), "confidence: nothing is promised that could be kept; give a --ttft or a --tpot"),
+        (("--confidence", 80), "confidence: nothing is promised that could be kept; give a --ttft, --tpot or --e2e"),
         (
             ("--ttft", 200, "--confidence", 80, "--assumptions", "deployable"),
             "nobody knows how far off deployable is",

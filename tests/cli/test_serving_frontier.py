@@ -88,8 +88,20 @@ def test_the_option_that_is_gone_says_what_to_type(refused: Command) -> None:
 
 def test_promises_leave_points_out_before_the_frontier_is_taken(command: Command) -> None:
     everything, kept = (record(command, *SERVING, *more) for more in ((), ("--ttft", 70, "--tpot", "10 ms")))
-    assert kept["promises"] == {"ttft_seconds": 0.07, "tpot_seconds": 0.01, "percentile": "mean"}
-    assert everything["promises"] == {"ttft_seconds": None, "tpot_seconds": None, "percentile": "mean"}
+    assert kept["promises"] == {
+        "ttft_seconds": 0.07,
+        "tpot_seconds": 0.01,
+        "e2e_seconds": None,
+        "percentile": "mean",
+        "confidence": None,
+    }
+    assert everything["promises"] == {
+        "ttft_seconds": None,
+        "tpot_seconds": None,
+        "e2e_seconds": None,
+        "percentile": "mean",
+        "confidence": None,
+    }
 
     def keeps(point: dict[str, float]) -> bool:
         return point["ttft_seconds"] <= 0.07 and point["tpot_seconds"] <= 0.01
@@ -101,7 +113,7 @@ def test_promises_leave_points_out_before_the_frontier_is_taken(command: Command
     assert all(point in kept["points"] for point in among)
     said = " ".join(command(*SERVING, "--ttft", 70).out.split())
     assert "500 output tokens; mean TTFT <= 70 ms" in said
-    assert "a queue is not in them: see 'inference-econ load'" in said
+    assert "a queue is not: 'load' has it" in said
 
 
 def test_a_promise_that_nothing_keeps_says_the_least_that_would_be(command: Command, refused: Command) -> None:
@@ -126,7 +138,7 @@ def test_power_of_a_chip_without_watts(refused: Command) -> None:
         (["--all"], r"--all is said of decode steps alone; add --decode-only"),
         (["--ep", "2"], r"Llama 3.1 8B has no experts, so ep must be 1, got 2"),
         (["--pp", "2", "--no-pipeline"], r"pp=2 contradicts 'no pipeline': leave one of them out"),
-        (["--tp", "4"], r"tp=4: 4 accelerators are needed, and at most 2 are allowed"),
+        (["--tp", "4"], r"tp=4, dp=1, pp=1: 4 accelerators are needed, and at most 2 are allowed"),
         (["--y", "carbon"], r"'carbon' is not one of 'cost', 'blended', 'throughput', 'power'"),
         (["--osl", "1"], r"osl must be more than 1 token for a speed, got 1"),
         (["--isl", "0"], r"isl: 0.0 is no length: from 1 to 1e\+09 tokens are possible, got 0"),

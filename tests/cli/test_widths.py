@@ -16,9 +16,9 @@ SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 4)
 WIDTHS = (80, 100, 140)
 _NEXT = "=== next ===\n"
 COMMANDS: Mapping[str, tuple[object, ...]] = {
-    "frontier": ("frontier", *SMALL),
-    "all plans": ("frontier", *SMALL, "--all"),
-    "services": ("frontier", *SMALL, "--serving"),
+    "decode steps": ("frontier", *SMALL, "--decode-only"),
+    "all plans": ("frontier", *SMALL, "--decode-only", "--all"),
+    "services": ("frontier", *SMALL),
     "compare": ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "h200_sxm", "--max-instance-gpus", 2),
     "recommend": ("recommend", *SMALL, "--request-rate", 20, "--ttft", 500, "--tpot", 30),
     "most traffic": ("recommend", *SMALL, "--gpus", 8, "--ttft", 500, "--tpot", 30),

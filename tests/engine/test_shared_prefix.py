@@ -124,5 +124,5 @@ def test_what_cannot_be_shared(lengths: dict[str, object], message: str) -> None
 def test_a_step_shares_no_more_than_its_context() -> None:
     setup = Setup.of("llama_3_8b", "h100_sxm")
     assert explain(setup, Pins(batch=8), context=4000, shared_prefix=4000).held["shared_prefix"] > 0
-    with pytest.raises(InputError, match=r"a part of the context, from 0 to 2000 tokens, got 2001"):
-        explain(setup, Pins(), shared_prefix=2001)
+    with pytest.raises(InputError, match=r"a part of the context, from 0 to 2250 tokens, got 2251"):
+        explain(setup, Pins(), shared_prefix=2251)

@@ -101,7 +101,7 @@ def test_each_kind_of_pool_has_its_own() -> None:
 
 
 def test_settings_that_name_their_assumptions_keep_them() -> None:
-    common = {"model": MODEL, "hardware": "h100_sxm", "max_accelerators": 8, "context": 500}
+    common = {"model": MODEL, "hardware": "h100_sxm", "max_instance_gpus": 8, "context": 500, "decode_only": True}
     named, unnamed, study_grid = (
         frontier_of(Settings.build({**common, **own}, origin="test")).setup.assumptions
         for own in ({"assumptions": "deployable"}, {}, {"grid": "paper"})

@@ -45,8 +45,20 @@ lengths: ie.Requests = ie.Requests(isl=ie.Length.parse("100"), osl=ie.Length.par
 layouts = ie.offer(setup, lengths, space)
 targets: ie.Targets = ie.Targets(tpot_seconds=0.1)
 dollars: float = ie.price(layouts, 1.0, targets=targets).dollars_per_hour
-cheapest: int = ie.recommend([layouts], 1.0, targets)[0].accelerators
-carried: float = ie.most_traffic([layouts], ie.Means(8), targets)[0].load.requests_per_second
+sheet: ie.Sheet = ie.price(layouts, 1.0)
+chosen: ie.Recommendation = ie.recommend([layouts], 1.0, targets)
+cheapest: int = chosen[0].accelerators
+most: ie.MostTraffic = ie.most_traffic([layouts], ie.Means(8), targets)
+carried: float = most[0].load.requests_per_second
+curve: ie.LoadCurve = ie.load(layouts, [1.0, 2.0], targets=targets)
+apart: ie.Disaggregation = ie.disaggregate(ie.pools(setup, lengths), ie.Terms(targets), requests_per_second=5.0)
+read_again = ie.cache(setup, conversation=ie.Conversation(5.0, 100.0, 200.0, 30.0, 600.0))
+faster = ie.speculate(setup, lengths, ie.Speculation.of("ngram", 0.5), ie.Pins(tp=1))
+owned: float = float(ie.hour_cost(chip).parts.total)
+fitted: ie.Calibrated = ie.calibrate("results.json", server=ie.MeasuredServer(hardware="h100_sxm"))
+held: ie.Validated = ie.validate("serving_points")
+chosen.save("answer.json")
+kept: ie.SavedAnswer = ie.load_answer("answer.json")
 scenario: ie.Scenario = ie.scenario("paper/table_1")
 result: ie.Result = ie.run(scenario)
 result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_instance_gpus=1)

@@ -81,6 +81,11 @@ class Trace:
         """From arrival to the last token over the tokens of the answer, shape (n,) [s]."""
         return self.e2e / self.output_tokens
 
+    def kept_share(self, ttft_seconds: float, tpot_seconds: float, e2e_seconds: float) -> float:
+        """Share of the measured requests that keep three promises [s]; a request of one token has no TPOT to break."""
+        slow = np.nan_to_num(self.tpot) > tpot_seconds
+        return float(np.mean(~slow & (self.ttft <= ttft_seconds) & (self.e2e <= e2e_seconds)))
+
     def percentiles(self, name: str) -> dict[str, float]:
         """Mean and percentiles of one of these times, without their confidence [s]."""
         values = getattr(self, name)

@@ -1,0 +1,109 @@
+"""Fit constants of the assumptions to files of measurements, as one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from inference_econ._shown import Shown
+from inference_econ._types import Progress
+from inference_econ.calibration import measurements
+from inference_econ.calibration.fit import Fit, fit
+from inference_econ.calibration.holdout import Fold, all_folds
+from inference_econ.calibration.measurements import MeasuredServer, Measurement, Skipped
+from inference_econ.calibration.rows import chosen, thinned
+from inference_econ.errors import InputError
+from inference_econ.inputs import MOST_DEPLOYMENTS, USUAL_CONSTANTS, Unlike, catalog, profiles
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Calibrated(Shown):
+    """Constants fitted to measurements, and how far off the fit is.
+
+    Attributes
+    ----------
+    fitted : Fit
+        The constants.
+    folds : mapping of str to list of Fold
+        Fits that left something out, by what it was.
+    left_out : mapping of str to int
+        Rows that were not fitted, by reason [1].
+    """
+
+    fitted: Fit
+    folds: Mapping[Unlike, list[Fold]]
+    left_out: Mapping[str, int]
+
+
+def calibrate(
+    data: str | Path | Sequence[str | Path],
+    constants: Sequence[str] = USUAL_CONSTANTS,
+    *,
+    targets: Sequence[str] = ("tpot",),
+    base: str | None = None,
+    prior: float = 1.0,
+    server: MeasuredServer | None = None,
+    progress: Progress | None = None,
+) -> Calibrated:
+    """Fit constants of the assumptions to measurements (``inference_econ.calibrate``).
+
+    Parameters
+    ----------
+    data : str, Path or sequence of these
+        Files of measurements, results of load generators, or names of shipped files.
+    constants : sequence of str
+        Which to fit.
+    targets : sequence of str
+        What is to be reproduced: tpot, ttft, request, throughput.
+    base : str, optional
+        Preset to begin with; by default the profile of the rows' chips and engine.
+    prior : float
+        Freedom from the base [1]; ``inf`` ignores it.
+    server : MeasuredServer, optional
+        What results of load generators do not say of the server.
+    progress : callable, optional
+        Told the share of the work done.
+
+    Returns
+    -------
+    Calibrated
+        The constants, their errors, and those of fits that left something out.
+
+    Raises
+    ------
+    InputError
+        If a file or name cannot be used, or the rows are too few.
+    """
+    sources = [data] if isinstance(data, (str, Path)) else list(data)
+    rows, left_out = chosen(read_all(sources, server), [], [])
+    preset = catalog.assumptions(base or base_of(rows))
+    fitted = fit(thinned(rows, MOST_DEPLOYMENTS), constants, preset, targets=targets, prior=prior, progress=progress)
+    return Calibrated(fitted, all_folds(fitted, progress=progress), left_out)
+
+
+def base_of(rows: Sequence[Measurement]) -> str:
+    """The profile that all rows have, or that of all servers; for chips without one, ``deployable``."""
+    names = {profiles.name_for(catalog.hardware(row.hardware).family, row.engine) for row in rows}
+    if len(names) == 1:
+        return names.pop()
+    return "profiles/servers" if names and "deployable" not in names else "deployable"
+
+
+def read_all(data: Sequence[str | Path], server: MeasuredServer | None) -> list[Measurement | Skipped]:
+    """Every row of some files, or of shipped files by their names.
+
+    Raises
+    ------
+    InputError
+        If a file is none, or a result whose server nobody has described.
+    """
+    files = catalog.measured_files()
+    rows: list[Measurement | Skipped] = []
+    for name in data:
+        path = files.get(str(name), name)
+        is_result = str(path).lower().endswith((".json", ".jsonl"))
+        if is_result and server is None:
+            raise InputError(f"{name}: results do not say what they were measured on; give --hardware, --tp and so on")
+        rows += measurements.read(path, server if is_result else None)
+    return rows

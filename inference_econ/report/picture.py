@@ -1,0 +1,86 @@
+"""Answers in notebooks: a line, tables with a picture, or the picture alone."""
+
+from __future__ import annotations
+
+import tempfile
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from inference_econ.errors import InputError
+from inference_econ.report.files import check_picture
+
+if TYPE_CHECKING:
+    from inference_econ.report.page import Page
+
+#: Characters of a heading in one line [1].
+_BRIEF = 90
+#: Tables of a page under each other, with the remarks of each, then the picture.
+_HTML = """\
+{% for table in tables %}<p><b>{{ table.title }}</b></p>
+<table><thead><tr>{% for column in table.columns %}<th>{{ column }}</th>{% endfor %}</tr></thead>
+<tbody>{% for row in table.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}</tbody></table>
+{% for note in table.notes %}<p><small>{{ note }}</small></p>
+{% endfor %}{% endfor %}{{ drawing }}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that notebooks show.
+
+    Attributes
+    ----------
+    svg : str
+        The drawing, as text.
+    """
+
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        """Its size, instead of the whole drawing."""
+        return f"<Picture: {len(self.svg):,} characters of SVG>"
+
+
+def picture(page: Page, path: str | Path | None = None) -> Picture:
+    """The picture of an answer, written to a path as well if there is one.
+
+    Raises
+    ------
+    InputError
+        If the answer has no picture, or the path cannot be written.
+    """
+    if not page.has_picture:
+        raise InputError("this answer has no picture; to_frame() has its numbers")
+    if path is not None:
+        page.draw(str(check_picture(path)))
+    return Picture(_svg(page))
+
+
+def _svg(page: Page) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "picture.svg"
+        page.draw(str(path))
+        text = path.read_text(encoding="utf-8")
+    # Pages of a notebook are HTML, in which an XML declaration has no place.
+    return text[text.index("<svg") :]
+
+
+def brief(page: Page) -> str:
+    """What an answer is about, and how many rows its first table has."""
+    first = page.tables()[0]
+    return f"{textwrap.shorten(first.title, _BRIEF, placeholder=' ...')} ({len(first.rows)} rows)"
+
+
+def html(page: Page) -> str:
+    """Tables and picture of an answer as HTML."""
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+    drawing = Markup(_svg(page)) if page.has_picture else ""
+    template = Environment(autoescape=True).from_string(_HTML)
+    return template.render(tables=page.tables(), drawing=drawing)

@@ -1,0 +1,183 @@
+"""What notebooks and programs can do with every answer of the Python API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import inference_econ as ie
+from inference_econ._shown import Shown
+from inference_econ.inputs import catalog
+
+SPACE = ie.Space(max_accelerators=2)
+LENGTHS = ie.Requests(isl=ie.Length.parse("1000"), osl=ie.Length.parse("200"))
+TRAFFIC, TARGETS = ie.Traffic(isl=1000, osl=200), ie.Targets(tpot_seconds=0.05)
+
+
+def setup() -> ie.Setup:
+    return ie.Setup.of("llama_3_8b", "h100_sxm", weights="fp8")
+
+
+def layouts() -> Any:
+    return ie.offer(setup(), LENGTHS, SPACE)
+
+
+#: Every kind of answer, small, and whether it has a picture.
+ANSWERS: dict[str, tuple[Callable[[], Shown], bool]] = {
+    "frontier": (lambda: ie.frontier(setup(), TRAFFIC, SPACE), True),
+    "decode_frontier": (lambda: ie.decode_frontier(setup(), TRAFFIC, SPACE), True),
+    "recommend": (lambda: ie.recommend([layouts()], 5.0, TARGETS), False),
+    "most_traffic": (lambda: ie.most_traffic([layouts()], ie.Means(8), TARGETS), False),
+    "load": (lambda: ie.load(layouts(), [1.0, 5.0], targets=TARGETS), True),
+    "price": (lambda: ie.price(layouts(), 5.0), True),
+    "disaggregate": (lambda: ie.disaggregate(ie.pools(setup(), LENGTHS, SPACE), requests_per_second=20.0), True),
+    "cache": (lambda: ie.cache(setup(), SPACE), True),
+    "speculate": (lambda: ie.speculate(setup(), LENGTHS, ie.Speculation.of("ngram", 0.5), ie.Pins(tp=1)), True),
+    "explain": (lambda: ie.explain(setup(), ie.Pins(tp=1, batch=8)), True),
+    "assess": (lambda: ie.assess(setup(), TRAFFIC, ie.Observation(100.0, 1, batch=8.0)), True),
+    "compare": (lambda: ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_instance_gpus=1), True),
+    "run": (lambda: ie.run("paper/table_1"), True),
+    "hour_cost": (lambda: ie.hour_cost(ie.hardware("h100_sxm")), False),
+}
+
+
+@pytest.fixture(scope="module", params=ANSWERS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def answer(name: str) -> Shown:
+    return ANSWERS[name][0]()
+
+
+def test_a_line_says_what_it_is(answer: Shown) -> None:
+    line = repr(answer)
+    assert line.startswith(f"<{type(answer).__name__}: ")
+    assert "\n" not in line
+    assert len(line) < 140
+
+
+def test_a_notebook_shows_tables_and_a_picture(name: str, answer: Shown) -> None:
+    html = answer._repr_html_()
+    assert html.count("<table>") >= 1
+    assert ("<svg" in html) is ANSWERS[name][1]
+    assert "<?xml" not in html
+
+
+def test_pictures(name: str, answer: Shown, tmp_path: Path) -> None:
+    if not ANSWERS[name][1]:
+        with pytest.raises(ie.InputError, match="this answer has no picture; to_frame"):
+            answer.plot()
+        return
+    picture = answer.plot(tmp_path / "a.png")
+    assert picture._repr_svg_().startswith("<svg")
+    assert "characters of SVG" in repr(picture)
+    assert (tmp_path / "a.png").stat().st_size > 3000
+    with pytest.raises(ie.InputError, match=r"must end in \.svg"):
+        answer.plot(tmp_path / "a.xlsx")
+
+
+def test_an_answer_is_kept_and_read_again(answer: Shown, tmp_path: Path) -> None:
+    answer.save(tmp_path / "a.json")
+    kept = ie.load_answer(tmp_path / "a.json")
+    assert kept.kind == type(answer).__name__
+    assert kept.to_dict() == json.loads(json.dumps(answer.to_dict()))
+    frame, again = answer.to_frame(), kept.to_frame()
+    assert list(again.columns) == list(frame.columns)
+    assert len(again) == len(frame) > 0
+    assert type(answer).__name__ in repr(kept)
+    answer.save(tmp_path / "a.csv")
+    answer.save(tmp_path / "a.md")
+    assert (tmp_path / "a.csv").read_text().count("\n") >= len(frame)
+    assert (tmp_path / "a.md").read_text().startswith(("|", "**", "#", "\n", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+
+
+def test_predictions_have_low_and_high() -> None:
+    frame = ie.frontier(setup(), TRAFFIC, SPACE).to_frame()
+    for column in ("tpot_seconds", "dollars_per_million_output_tokens"):
+        assert (frame[f"{column}_low"] < frame[column]).all()
+        assert (frame[column] < frame[f"{column}_high"]).all()
+
+
+@pytest.mark.parametrize("path", ["a.xlsx", "a", "a.txt"])
+def test_other_endings_are_refused(path: str, tmp_path: Path) -> None:
+    with pytest.raises(ie.InputError, match=r"answers are saved as \.json, \.csv or \.md"):
+        ie.hour_cost(ie.hardware("h100_sxm")).save(tmp_path / path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no JSON, so no saved answer"),
+        ("[1]", "no saved answer; write one"),
+        ("{}", "not written by inference-econ"),
+        ('{"saved": {"program": "other"}}', "not written by inference-econ"),
+    ],
+)
+def test_files_that_are_no_answers(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ie.InputError, match=said):
+        ie.load_answer(path)
+
+
+def test_an_answer_of_the_command_line_is_data_only(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    head = {"program": "inference-econ", "version": "0", "command": "recommend", "options": {}}
+    path.write_text(json.dumps({"asked": head, "choices": []}), encoding="utf-8")
+    kept = ie.load_answer(path)
+    assert (kept.kind, kept.to_dict()) == ("recommend", {"choices": []})
+    with pytest.raises(ie.InputError, match="has no frame in its JSON"):
+        kept.to_frame()
+
+
+def test_a_what_if_is_in_the_title() -> None:
+    changed = ie.Setup.of("llama_3_8b", "h100_sxm", changes=["hardware.hbm_bytes_per_second=6.7 TB/s"])
+    assert (
+        "H100 SXM5 80GB with hbm_bytes_per_second=6.7 TB/s at $" in ie.frontier(changed, TRAFFIC, SPACE)._repr_html_()
+    )
+
+
+def test_functions_and_errors_bear_the_public_name() -> None:
+    assert ie.frontier.__module__ == ie.InputError.__module__ == "inference_econ"
+    with pytest.raises(ie.InputError) as caught:
+        ie.Setup.of("llama_3_8b", "h100_sxm", weights="nonsense")
+    assert type(caught.value).__module__ == "inference_econ"
+    assert "nonsense" in str(caught.value)
+
+
+def test_a_recommendation_is_a_sequence_of_choices() -> None:
+    chosen = ie.recommend([layouts()], 5.0, TARGETS)
+    assert [choice.dollars_per_hour for choice in chosen] == [choice.dollars_per_hour for choice in chosen.choices]
+    assert chosen[:1] == chosen.choices[:1]
+    assert len(chosen) == len(chosen.choices) > 0
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some rows of a shipped file."""
+    lines = catalog.measured_files()["serving_points"].read_text(encoding="utf-8").splitlines(keepends=True)
+    path = tmp_path_factory.mktemp("measured") / "rows.csv"
+    path.write_text("".join([lines[0], *lines[1:400:20]]), encoding="utf-8")
+    return path
+
+
+def test_a_validation_is_an_answer(measured: Path) -> None:
+    held = ie.validate(measured, assumptions=["deployable", "ideal"])
+    assert repr(held).startswith("<Validated: ")
+    assert set(held.to_frame()["assumptions"]) == {"deployable", "ideal"}
+    assert "<table>" in held._repr_html_()
+
+
+def test_a_calibration_is_an_answer(measured: Path) -> None:
+    fitted = ie.calibrate(measured, ["host.graph_launch"], base="deployable")
+    assert repr(fitted).startswith("<Calibrated: Fitted to ")
+    assert fitted.to_dict()["constants"]["host.graph_launch"]["value"] > 0
+    with pytest.raises(ie.InputError, match="results do not say what they were measured on"):
+        ie.calibrate("result.json")
