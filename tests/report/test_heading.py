@@ -26,9 +26,9 @@ def test_promises_are_said_with_their_probability_and_without_powers_of_ten() ->
 
 def test_a_question_mark_is_explained() -> None:
     targets = Targets(ttft_seconds=0.5, tpot_seconds=0.03)
-    (known,) = chances_notes(targets, [Chances(ttft=0.8, tpot=0.9, capacity=None)])
+    (known,) = chances_notes(targets, [Chances(ttft=0.8, tpot=0.9, e2e=None, capacity=None)])
     assert "nobody knows" not in known
-    (note,) = chances_notes(targets, [Chances(ttft=0.8, tpot=None, capacity=None)])
+    (note,) = chances_notes(targets, [Chances(ttft=0.8, tpot=None, e2e=None, capacity=None)])
     assert "each by itself; ?: nobody knows." in note
 
 
