@@ -12,6 +12,7 @@
 #   sh run.sh launchable  which default answers can be typed into an engine, into docs/launchable.md (5 minutes)
 #   sh run.sh published-counts  parameters of published classes, which the importer is held against (1 GB, 20 minutes)
 #   sh run.sh contradictions  random setups asked twice, into docs/contradictions.md (4 minutes; --cases for fewer)
+#   sh run.sh readme      the commands of README.md and of some documents, with what they print now
 #   sh run.sh benchmark   speed against the naive way
 set -eu
 cd "$(dirname "$0")"
@@ -92,12 +93,16 @@ contradictions)
     shift
     .venv/bin/python -m benchmarks.contradictions "$@"
     ;;
+readme)
+    set_up ".[dev]" dev
+    .venv/bin/python -m benchmarks.transcripts README.md docs/confidence.md docs/importing.md docs/launching.md docs/pictures.md docs/vocabulary.md
+    ;;
 benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
     ;;
 *)
-    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | contradictions | benchmark" >&2
+    echo "usage: sh run.sh demo | test | reproduce | validate | profiles | kernels | closed-loop | launchable | published-counts | contradictions | readme | benchmark" >&2
     exit 2
     ;;
 esac

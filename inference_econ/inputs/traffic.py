@@ -69,6 +69,8 @@ class Length(Spec):
     --------
     >>> Length.parse("uniform:800:1000").mean, Length.parse("500@0.25,2000@0.75").mean
     (900.0, 1625.0)
+    >>> Length.parse("lognormal:2000:0.80").text
+    'lognormal:2000:0.8'
     """
 
     kind: Literal["fixed", "uniform", "lognormal", "listed"] = "fixed"
@@ -128,6 +130,16 @@ class Length(Spec):
             mistakes = "; ".join(mistake.removeprefix("Length: ") for mistake in error.mistakes)
             raise InputError(f"{text!r} is no length: {mistakes}") from error
         raise InputError(f"{text!r} is no length; write for example {_FORMS}")
+
+    @property
+    def text(self) -> str:
+        """The length as :meth:`parse` reads it."""
+        values = [f"{value:.10g}" for value in self.values]
+        if self.kind == "listed":
+            return ",".join(f"{value}@{share:g}" for value, share in zip(values, self.probabilities, strict=True))
+        named = () if self.kind == "fixed" else (self.kind,)
+        varied = (f"{self.variation:g}",) if self.kind == "lognormal" else ()
+        return ":".join((*named, *values, *varied))
 
     @property
     def mean(self) -> float:

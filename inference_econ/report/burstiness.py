@@ -63,14 +63,14 @@ def burstiness_record(compared: Burstiness) -> dict[str, object]:
 def _instead(load: Loaded, other: Loaded, percentile: str) -> str:
     """Both latencies under other arrivals, and as they are."""
     if other.saturated:
-        return f"queues that grow without end (instead of TTFT {percentile} {_rounded(load.ttft_seconds[percentile])})"
+        return f"queues that grow without end (TTFT {percentile} now {_rounded(load.ttft_seconds[percentile])})"
     named = (("TTFT", load.ttft_seconds, other.ttft_seconds), ("TPOT", load.tpot_seconds, other.tpot_seconds))
     texts = (
-        f"{name} {percentile} {_rounded(then[percentile])} instead of {_rounded(now[percentile])}"
+        f"{name} {percentile} {_rounded(then[percentile])}, not {_rounded(now[percentile])}"
         for name, now, then in named
         if now[percentile]  # a request of one token has no time between tokens
     )
-    return " and ".join(texts)
+    return "; ".join(texts)
 
 
 def _rounded(seconds: float) -> str:

@@ -78,13 +78,14 @@ def lengths_label(requests: Requests) -> str:
     """Lengths of requests, and what of a prompt is in the cache or in common with all others."""
     cached = f", {requests.cached:g} of it cached" if requests.cached else ""
     shared = f", {requests.shared_prefix:g} in common" if requests.shared_prefix else ""
-    return f"{requests.isl.mean:g} input tokens{cached}{shared}, {requests.osl.mean:g} output tokens"
+    return f"{requests.isl.text} input tokens{cached}{shared}, {requests.osl.text} output tokens"
 
 
 def promises_label(promises: Targets) -> str:
     """What is promised, of which requests; nothing if nothing is."""
-    kept = [f"{name.upper()} <= {1e3 * value:.4g} ms" for name, value in promises.given.items()]
-    return f"{promises.percentile} {' and '.join(kept)}" if kept else ""
+    kept = [f"{name.upper()} <= {1e3 * value:.6g} ms" for name, value in promises.given.items()]
+    surely = "" if promises.confidence is None else f" with a probability of {100 * promises.confidence:g} %"
+    return f"{promises.percentile} {' and '.join(kept)}{surely}" if kept else ""
 
 
 def _priced(setup: Setup) -> str:

@@ -174,7 +174,7 @@ def _assured(targets: Targets, points: Sequence[LoadPoint]) -> list[str]:
 
 
 def _promises(targets: Targets) -> str:
-    return " and ".join(f"{name.upper()} <= {1e3 * value:.4g} ms" for name, value in targets.given.items())
+    return " and ".join(f"{name.upper()} <= {1e3 * value:.6g} ms" for name, value in targets.given.items())
 
 
 def _or_without_end(seconds: float) -> str:

@@ -61,7 +61,11 @@ class PricePage(Page):
     def tables(self) -> Sequence[Table]:
         """Costs by kind of token."""
         kept = kept_with(chances(self.sheet.service, self.sheet.load, self.targets), self.targets)
-        return (with_notes(price_table(self.sheet, self.api), [*picked(self.sheet.service, self.pick), *kept]),)
+        return (
+            with_notes(
+                price_table(self.sheet, self.api, self.targets), [*picked(self.sheet.service, self.pick), *kept]
+            ),
+        )
 
     def frame(self) -> pd.DataFrame:
         """One row per kind of token, unrounded."""
@@ -80,7 +84,7 @@ class PricePage(Page):
         step_figures.draw_waterfall(price_waterfall(self.sheet), path)
 
 
-def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
+def price_table(sheet: Sheet, api: Mapping[str, float] | None = None, targets: Targets | None = None) -> Table:
     """Costs by kind of token."""
     columns: tuple[str, ...] = ("tokens", "M per hour", "$/M tokens", "$/M when full", "$ per hour")
     rows = []
@@ -116,7 +120,7 @@ def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
         *caveats.remarks(sheet.subjects(), SEEN),
     ]
     rate = sheet.load.requests_per_second * sheet.replicas
-    title = service_title("Prices of tokens", [sheet.service], rate=rate)
+    title = service_title("Prices of tokens", [sheet.service], rate=rate, promises=targets)
     return Table(title, columns, tuple(rows), tuple(notes), tuple(why), ("$/M when full",))
 
 

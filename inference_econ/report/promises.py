@@ -57,7 +57,9 @@ def _meaning(targets: Targets, shown: Sequence[Chances]) -> str:
     carried = [each.capacity for each in shown if each.capacity is not None]
     worst = " in the worst row" if len(carried) > 1 else ""
     traffic = f"; it carries the traffic with {_percent(min(carried))} %{worst}" if carried else ""
-    return f"Holds %: probability that a measured server keeps the promised {names}, each by itself{traffic}."
+    unknown = any(getattr(each, name) is None for each in shown for name in targets.given)
+    mark = "; ?: nobody knows" if unknown else ""
+    return f"Holds %: probability that a measured server keeps the promised {names}, each by itself{mark}{traffic}."
 
 
 def kept_with(chances: Chances, targets: Targets) -> list[str]:

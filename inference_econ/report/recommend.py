@@ -86,12 +86,13 @@ class RecommendationPage(Page):
 
 
 def _rule(layouts: int) -> list[str]:
-    """By which rule the rows were chosen."""
+    """By which rule the rows were chosen, and what binds them."""
+    binding = "inding: what one instance less would break."
     if not layouts:
-        return []
+        return [f"B{binding}"]
     return [
         f"Of {layouts} layouts, each with the fewest instances that serve this rate and keep the promises, the "
-        "cheapest fleets; --tp, --pp, --dp and --ep take others."
+        f"cheapest (--tp, --pp, --dp and --ep take others); b{binding}"
     ]
 
 
@@ -141,7 +142,6 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     rate = best.load.requests_per_second * best.replicas
     subjects = under_load((choice.service, choice.load) for choice in choices)
     notes = (
-        "The first is the cheapest; binding: what one instance less would break.",
         *planned_notes(targets, kept),
         *nobody_starts(setups),
         *caveats.warnings(subjects),

@@ -135,7 +135,8 @@ def test_the_table_says_what_is_saturated_and_kept() -> None:
     assert "SATURATED at " in text
     assert "queues grow without end" in text
     assert "Kept: requests with TTFT <= 100 ms and TPOT <= 20 ms" in text
-    assert table.title.startswith("Llama 3.1 8B: 1000 input tokens, 200 output tokens")
+    assert table.title.startswith("A fleet under load: Llama 3.1 8B on NVIDIA H100")
+    assert "1000 input tokens, 200 output tokens; p90 TTFT <= 100 ms and TPOT <= 20 ms" in table.title
 
 
 def test_a_table_without_saturation_and_promises() -> None:

@@ -51,8 +51,12 @@ class Expected:
     def text(self) -> str:
         """The number with its interval and promise in words."""
         _, unit, factor = UNITS[self.measure]
-        between = (
-            "" if self.low is None or self.high is None else f" ({factor * self.low:.4g} to {factor * self.high:.4g})"
-        )
-        promised = "" if self.promised is None else f", promised {factor * self.promised:.4g}"
-        return f"{self.name} {factor * self.value:.4g}{between}{' ' if unit else ''}{unit}{promised}"
+        low, high = (None if end is None else _digits(factor * end) for end in (self.low, self.high))
+        between = "" if low is None or high is None else f" ({low} to {high})"
+        promised = "" if self.promised is None else f", promised {_digits(factor * self.promised)}"
+        return f"{self.name} {_digits(factor * self.value)}{between}{' ' if unit else ''}{unit}{promised}"
+
+
+def _digits(number: float) -> str:
+    """A number with four digits, whole from a thousand on."""
+    return f"{number:.4g}" if number < 1e3 else f"{number:.0f}"

@@ -1,0 +1,139 @@
+"""Commands of documents and what they print: run again, in the order of the document, and put in place.
+
+A command stands behind ``    $ `` in an indented block, and what it prints below it, up to the next command or the
+end of the block; a backslash at the end of its line goes on in the next. A line ``    ...`` stands for what was cut
+out: as many lines as are above and below it are kept. ``python -m benchmarks.transcripts README.md docs/confidence.md``
+writes what the program prints now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import io
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+ROOT = Path(__file__).parents[1]
+#: What readers would have of their own: a measured run, a file of a chip.
+FILES = ROOT / "tests" / "fixtures" / "transcripts"
+PICTURES = Path("docs/pictures")
+WIDTH = 100
+INDENT = "    "
+#: What is printed may begin with a dollar too.
+PROMPT = re.compile(rf"{INDENT}\$ (?=(?:inference-econ|cat|sh|pip|eval)\b)")
+CUT = "..."
+#: Beginnings of commands that are not run here, and why.
+EXCEPTED = {
+    "pip install": "installs the package",
+    "sh run.sh": "sets up an environment, and its commands have tests of their own",
+    "sh launch.sh": "starts servers on a machine with accelerators",
+    "inference-econ reproduce": "takes minutes; tests/studies reproduces the same cells",
+    "eval": "tells a shell how to complete",
+}
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A command of a document and the lines that stand below it."""
+
+    command: str
+    """As typed, in one line."""
+    first: int
+    """Index of the first line of what is printed, in the lines of the document."""
+    printed: tuple[str, ...]
+    """Without indentation, nor empty lines at the end."""
+
+    @property
+    def excepted(self) -> str | None:
+        """Why the command is not run, or None."""
+        return next((why for start, why in EXCEPTED.items() if self.command.startswith(start)), None)
+
+    def cut(self, text: str) -> tuple[str, ...]:
+        """What the command prints, cut where the document cuts it."""
+        lines = tuple(line.rstrip() for line in text.strip("\n").split("\n")) if text.strip() else ()
+        if CUT not in self.printed:
+            return lines
+        above = self.printed.index(CUT)
+        below = len(self.printed) - above - 1
+        return (*lines[:above], CUT, *lines[len(lines) - below :])
+
+
+def transcripts(text: str) -> Iterator[Transcript]:
+    """The commands of a document, in its order."""
+    lines = text.split("\n")
+    at = 0
+    while at < len(lines):
+        prompt = PROMPT.match(lines[at])
+        if prompt is None:
+            at += 1
+            continue
+        command = lines[at][prompt.end() :]
+        while command.endswith("\\"):
+            at += 1
+            command = f"{command[:-1].rstrip()} {lines[at].strip()}"
+        first = at = at + 1
+        while at < len(lines) and (not lines[at] or lines[at].startswith(INDENT)) and not PROMPT.match(lines[at]):
+            at += 1
+        printed = "\n".join(line.removeprefix(INDENT) for line in lines[first:at]).rstrip("\n")
+        yield Transcript(command, first, tuple(printed.split("\n")) if printed else ())
+
+
+def again(text: str, run: Callable[[str], str]) -> str:
+    """A document with what its commands print now, which ``run`` tells of each."""
+    lines = text.split("\n")
+    # Run in the document's order, but put in place from its end, so that indices stay true.
+    now = [(it, it.printed if it.excepted else it.cut(run(it.command))) for it in transcripts(text)]
+    for it, printed in reversed(now):
+        lines[it.first : it.first + len(it.printed)] = [f"{INDENT}{line}".rstrip() for line in printed]
+    return "\n".join(lines)
+
+
+def run(command: str) -> str:
+    """What a command prints on both streams, in this folder: ``inference-econ ...`` or ``cat FILE``."""
+    program, *arguments = shlex.split(command, comments=True)
+    if program == "cat":
+        return "".join(Path(name).read_text(encoding="utf-8") for name in arguments)
+    if program != "inference-econ":
+        raise ValueError(f"{command!r} cannot be run here, and EXCEPTED does not say why")
+    (entry,) = importlib.metadata.entry_points(group="console_scripts", name=program)
+    start = entry.load()
+    streams = io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", [program, *arguments]),
+        mock.patch.dict(os.environ, COLUMNS=str(WIDTH), LINES="40"),
+        contextlib.redirect_stdout(streams),
+        contextlib.redirect_stderr(streams),
+        contextlib.suppress(SystemExit),
+    ):
+        start()
+    return streams.getvalue()
+
+
+def furnish(folder: Path) -> None:
+    """Put into a folder what the documents' commands read and where they write."""
+    shutil.copytree(FILES, folder, dirs_exist_ok=True)
+    (folder / PICTURES).mkdir(parents=True)
+
+
+def renew(document: Path) -> None:
+    """Write a document with what its commands print now, and the pictures that they draw for it."""
+    text = document.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        furnish(Path(folder))
+        renewed = again(text, run)
+        shutil.copytree(PICTURES, ROOT / PICTURES, dirs_exist_ok=True)
+    document.write_text(renewed, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or ["README.md"]:
+        renew((ROOT / name).resolve())
