@@ -25,6 +25,8 @@ Array = npt.NDArray[np.float64]
 
 #: Share of what an instance can do that it is filled to where no request rate is given [1].
 FILLED = 0.8
+#: What costs more than so many times the cheapest of a chip is no choice [1].
+_DEAREST = 4.0
 #: Where a load is played, instances are counted as finely as one in so many, and up to so many times as many as closed
 #: forms say [1].
 _FINEST, _MOST_MORE = 16, 8
@@ -186,11 +188,10 @@ def recommend(
             kept[key] = choice
     if not kept:
         raise NothingFitsError(nothing_kept(offers, targets, partial(_keeps, requests_per_second, arrival_scv, play)))
-    listed = [
-        choice
-        for which in range(len(offers))
-        for choice in sorted((one for (rival, _), one in kept.items() if rival == which), key=_rank)[:most_each]
-    ]
+    listed: list[Choice] = []
+    for which in range(len(offers)):
+        ranked = sorted((choice for (rival, _), choice in kept.items() if rival == which), key=_rank)[:most_each]
+        listed += [choice for choice in ranked if choice.dollars_per_hour <= _DEAREST * ranked[0].dollars_per_hour]
     return Recommendation(tuple(sorted(listed, key=_rank)), targets, sum(map(len, offers)))
 
 
