@@ -277,7 +277,7 @@ def formats(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
         if not all(math_units(each, setup.peaks) for each in precision.of_weights):
             return
         asked.append(replace(setup, precision=precision, assumptions=still))
-    if _alike(*asked, wide, narrow):
+    if _alike(asked[0], asked[1], wide, narrow):
         most, least = (seconds(each, case.plans) for each in asked)
         yield Comparison("bytes per weight", f"{wide} to {narrow}", most, least)
 
