@@ -354,7 +354,7 @@ def tree_seconds(protocol: Protocol, passes: float, ranks: npt.ArrayLike, domain
     Parameters
     ----------
     protocol : Protocol
-        Its constants.
+        Its constants: the longest chain [1] and latencies [s].
     passes : float
         Times that the tree is passed, p [1].
     ranks, domains : array_like, shape (...)
