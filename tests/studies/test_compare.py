@@ -162,7 +162,9 @@ def test_the_record_has_the_points_of_every_series() -> None:
     record = json.loads(json_text(compare.comparison_record(result, [50.0])))
     for one, curve in zip(record["series"], result.curves, strict=True):
         assert [point["tokens_per_second_per_user"] for point in one["points"]] == curve.tokens_per_second.tolist()
-        assert one["costs"] == [{"tokens_per_second_per_user": 50.0, "dollars": compare.cost_at(curve, 50.0)}]
+        (cost,) = one["costs"]
+        assert (cost["tokens_per_second_per_user"], cost["dollars"]) == (50.0, compare.cost_at(curve, 50.0))
+        assert cost["dollars_low"] < cost["dollars"] < cost["dollars_high"]
         assert one["preferred"] in one["points"]
     assert record["title"] == "llama_3_8b, fp8"
     assert all(source["ref"] for source in record["sources"])
