@@ -20,7 +20,7 @@ def test_quiet_says_nothing_of_names(command: Command) -> None:
     assert command("explain", "Qwen/Qwen3-32B", "h100", *EXPLAIN, "--quiet").err == ""
 
 
-@pytest.mark.parametrize("arguments", [("h200",), ("a100", "--tp", 8)])
+@pytest.mark.parametrize("arguments", [("gh200",), ("a100", "--tp", 8)])
 def test_ambiguous_chips_are_listed(refused: Command, arguments: tuple[object, ...]) -> None:
     message = refused("explain", "qwen3_32b", *arguments).err
     assert f"Error: '{arguments[0]}' could be {arguments[0]}_" in message
