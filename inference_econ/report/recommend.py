@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+#: Instances that are less busy than that are idle for people [1].
+_IDLE = 0.05
+#: What binds where it is a promise.
+_PROMISES = ("ttft", "tpot", "e2e")
+
+
 @dataclass(frozen=True)
 class RecommendationPage(Page):
     """Deployments that keep some promises, ready to be shown.
@@ -142,6 +148,7 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     rate = best.load.requests_per_second * best.replicas
     subjects = under_load((choice.service, choice.load) for choice in choices)
     notes = (
+        *_idle(best),
         *planned_notes(targets, kept),
         *nobody_starts(setups),
         *caveats.warnings(subjects),
@@ -156,6 +163,16 @@ def recommend_table(choices: Sequence[Choice], targets: Targets) -> Table:
     title = service_title("Cheapest deployments", services, rate=rate, promises=targets)
     table = Table(title, columns, tuple(rows), notes, why, least)
     return with_engines(table, [layout_of(choice.service) for choice in choices], setups)
+
+
+def _idle(best: Choice) -> list[str]:
+    """That a fleet hardly works, as what is promised is all but what an idle server reaches, in words."""
+    if best.binding not in _PROMISES or best.load.utilization >= _IDLE:
+        return []
+    return [
+        f"The first fleet is {100 * best.load.utilization:.2g} % busy: the promised {best.binding.upper()} is all but "
+        "that of an idle server, and a slightly longer one takes far fewer GPUs."
+    ]
 
 
 def _played(choices: Sequence[Choice]) -> list[str]:
