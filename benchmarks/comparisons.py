@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.random_setups import FORMATS, Case
+from inference_econ._types import Array
 from inference_econ.engine import (
     Plans,
     Setup,
@@ -23,7 +24,6 @@ from inference_econ.engine.layouts.plans import fullest_group
 from inference_econ.engine.step import takes_turns
 from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, Mesh, NcclTree, Precision, catalog, math_units
 
-Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 #: Sums in another order may differ in the last places.

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from inference_econ._types import Array
 
 _PROTOCOLS = ((0.6e-6, 5e-6, 6.8e-6, 0.5), (1.25e-6, 8.5e-6, 14e-6, 0.95), (28e-6, 28e-6, 0.0, 1.0))
 

@@ -16,16 +16,15 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import naive
+from inference_econ._types import Array
 from inference_econ.engine import Grid, Setup, Speculation, paper_grid
 from inference_econ.inputs import BYTES_PER_ELEMENT, Precision, catalog
 from inference_econ.search import Frontier, Sampling, compute
 
-Array = npt.NDArray[np.float64]
 Result = TypeVar("Result")
 
 _DOLLARS_PER_HOUR = 2.1

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inference_econ.errors import InputError
-
 from . import options, prices, provenance, show
 from .help import Command, example
 from .parameters import COUNT, Name, Number
@@ -63,11 +61,6 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     from inference_econ.answers.disaggregated.answer import disaggregate
     from inference_econ.report.disaggregated import DisaggregatedPage
 
-    if choices["e2e"]:
-        raise InputError(
-            "--e2e: of pools that prefill and decode apart only the mean time to the last token is known; promise "
-            "--ttft and --tpot, or ask 'recommend'"
-        )
     options.check_sizes(choices)
     chips = tuple(chip for chip in (choices["hardware"], choices["decode_on"]) if chip is not None)
     choices["price"] = prices.of_chips(choices["price"], tuple(dict.fromkeys(chips)))

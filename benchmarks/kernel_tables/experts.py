@@ -18,7 +18,6 @@ from benchmarks.kernel_tables.tables import (
     FEWEST,
     MOST,
     MOVED,
-    Array,
     Fitted,
     chips,
     newest,
@@ -27,6 +26,7 @@ from benchmarks.kernel_tables.tables import (
     read,
     solve,
 )
+from inference_econ._types import Array
 from inference_econ.formulas.grouped_matmul import padded_share
 from inference_econ.inputs import BYTES_PER_ELEMENT, catalog
 

@@ -16,7 +16,6 @@ from benchmarks.kernel_tables.tables import (
     FEWEST,
     MOST,
     MOVED,
-    Array,
     Fitted,
     chips,
     newest,
@@ -25,6 +24,7 @@ from benchmarks.kernel_tables.tables import (
     read,
     solve,
 )
+from inference_econ._types import Array
 from inference_econ.inputs import BYTES_PER_ELEMENT
 
 #: Formats of the tables, by those of the catalogue.

@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from inference_econ._types import Array
 from inference_econ.engine import Setup
 from inference_econ.inputs import HardwareSpec, catalog
-
-Array = npt.NDArray[np.float64]
 
 #: Chips of the tables that curves are fitted to, by names in the tables and in the catalogue.
 FAMILIES: Mapping[str, Mapping[str, str]] = {

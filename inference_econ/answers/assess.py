@@ -10,8 +10,8 @@ from inference_econ._types import Array, Progress
 from inference_econ.answers.assess_service import assess_service
 from inference_econ.answers.assessment import Assessment, Shortage
 from inference_econ.answers.frontier import decode_frontier, make_grid
-from inference_econ.answers.gaps import ROUNDING, Gap, StepPart, gap
-from inference_econ.answers.operating_point import Observation, OperatingPoint, operating_point
+from inference_econ.answers.gaps import Gap, StepPart, gap
+from inference_econ.answers.operating_point import ROUNDING, Observation, OperatingPoint, operating_point
 from inference_econ.engine import (
     ContinuousLayouts,
     Grid,

@@ -12,7 +12,7 @@ from inference_econ._types import Progress
 from inference_econ.answers.assessment import Assessment, Shortage
 from inference_econ.answers.gaps import Gap, StepPart, gap
 from inference_econ.answers.offer import offer
-from inference_econ.answers.operating_point import Observation, OperatingPoint
+from inference_econ.answers.operating_point import ROUNDING, Observation, OperatingPoint
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.engine import Pins, Plans, Setup, Space, asked_subject, evaluate, mfu
 from inference_econ.errors import InputError
@@ -22,8 +22,6 @@ from inference_econ.serving import Service, Services
 
 #: Times that the requests in flight and their TTFT are found from each other; each brings them nearer.
 _ROUNDS = 12
-#: Rounding [1].
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +227,7 @@ def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]
     """The fastest layout with so many requests in flight, of those that hold the most of them; and its slots."""
     services = [layouts.service(index) for index in range(len(layouts))]
     most = min(concurrency, max(service.slots for service in services))
-    holding = [service for service in services if service.slots >= most - _ROUNDING]
+    holding = [service for service in services if service.slots >= most - ROUNDING]
     points = [(_point(service, concurrency), service.slots) for service in holding]
     return min(points, key=lambda point: point[0].tpot_seconds)
 
@@ -259,7 +257,7 @@ def _flight(layouts: Services, observed: Observation) -> _Flight:
 
 def _check(observed: Observation, concurrency: float) -> None:
     """Refuse less than one request in flight at an instance."""
-    if concurrency >= 1.0 - _ROUNDING:
+    if concurrency >= 1.0 - ROUNDING:
         return
     name, value = observed.fullness
     raise InputError(
@@ -291,7 +289,7 @@ def _parts(predicted: SteadyService, ideal: SteadyService, measured: OperatingPo
 
 def _shortage(setup: Setup, flight: _Flight) -> Shortage | None:
     """What is missing where not all requests in flight have room."""
-    if flight.concurrency <= flight.slots * (1.0 + _ROUNDING):
+    if flight.concurrency <= flight.slots * (1.0 + ROUNDING):
         return None
     plans = replace(flight.predicted.plans, batch=np.array([flight.concurrency]))
     weights, cache, available = setup.memory(plans).of_one_plan()

@@ -9,14 +9,12 @@ from typing import Literal, Protocol
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.operating_point import OperatingPoint
+from inference_econ.answers.operating_point import ROUNDING, OperatingPoint
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import Instances, Interval, Setup, Subject, interval, recorded_key
 from inference_econ.formulas import pareto
 from inference_econ.search import Frontier
 
-#: Rounding [1].
-ROUNDING = 1e-9
 #: Measurements are not better than this: so near to a frontier a point is on it [1].
 NEAR = 0.02
 

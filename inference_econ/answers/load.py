@@ -144,7 +144,7 @@ def load(
 def usual_service(layouts: Services, targets: Targets) -> tuple[Service, Pick]:
     """The layout that completes most per dollar within some promises (any, if none keeps them), and that rule."""
     rates, kept = promised_rates(layouts, targets), ""
-    if min(targets.ttft_seconds, targets.tpot_seconds) < math.inf:
+    if targets.given:
         kept = " that keeps the promises" if rates.any() else ", as none keeps the promises"
     if not rates.any():
         rates = promised_rates(layouts, Targets())

@@ -13,7 +13,7 @@ _MOST = 1e9
 #: What says how full a deployment is: one of them.
 _FULLNESS = ("utilization", "batch", "throughput")
 #: Rounding [1].
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
     one = float(mfu(setup, accelerators, 1.0, 1.0 / tokens_per_second))
     sequences = {"utilization": value / one, "batch": value, "throughput": value / tokens_per_second}[name]
     least = observed.instances
-    if sequences < least * (1.0 - _ROUNDING):
+    if sequences < least * (1.0 - ROUNDING):
         each = " for every instance" if least > 1 else ""
         raise InputError(
             f"{name}={value:g} at {tokens_per_second:g} tokens/s per user on {accelerators} x {setup.hardware.name} "

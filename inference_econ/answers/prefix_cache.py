@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._shown import Shown
+from inference_econ._types import Array
 from inference_econ.answers.conversations import Conversation, Reuse, reuse
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.recommend import FILLED
@@ -20,8 +21,6 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import TierSpec
 from inference_econ.serving import Service, Services, check_rate, loaded
-
-Array = npt.NDArray[np.float64]
 
 #: What the memory of the accelerators is called among the tiers.
 HBM = "HBM"

@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.answers.margins import Margins, margins
 from inference_econ.engine import check_confidence
 from inference_econ.errors import InputError
 from inference_econ.serving import SHARES, Loaded, Service, Services, new_tokens, quantiles
-
-Array = npt.NDArray[np.float64]
 
 #: What is promised: time to first token, per output token, and to the last token.
 NAMES = ("ttft", "tpot", "e2e")

@@ -10,7 +10,6 @@ from functools import cache, partial
 from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 
 from inference_econ._shown import Shown
 from inference_econ._types import Progress
@@ -19,9 +18,6 @@ from inference_econ.answers.relax import nothing_kept
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.serving import Loaded, Service, Services, check_rate, is_unproven, loaded, served
-
-Array = npt.NDArray[np.float64]
-
 
 #: Share of what an instance can do that it is filled to where no request rate is given [1].
 FILLED = 0.8
@@ -290,5 +286,5 @@ def _first(kept: Callable[[int], bool], guess: int, count: int) -> int | None:
         low = guess
         while low < (place := min(low + step, count - 1)) < high:
             low, high, step = (low, place, step) if kept(place) else (place, high, 2 * step)
-    found = low + 1 + bisect_left(range(low + 1, high), True, key=kept)
-    return found if found < count else None
+    place = low + 1 + bisect_left(range(low + 1, high), True, key=kept)
+    return place if place < count else None

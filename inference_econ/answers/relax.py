@@ -24,7 +24,7 @@ class Relaxed:
     Attributes
     ----------
     name : str
-        Which one: ttft, tpot or e2e.
+        Which promise: ttft, tpot or e2e.
     seconds : float
         What could be promised [s], in two digits.
     service : Service
@@ -49,16 +49,13 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
         Whether a deployment of some service can keep some promises under the traffic.
     """
     relaxed = list(relaxations(every, targets, keeps))
-    ways = [f"{one.name.upper()} {1e3 * one.seconds:g} ms would do ({_label(one.service)})" for one in relaxed]
-    helpless = [name.upper() for name in targets.given if name not in [one.name for one in relaxed]]
+    ways = [f"{way.name.upper()} {1e3 * way.seconds:g} ms would do ({_label(way.service)})" for way in relaxed]
+    helpless = [name.upper() for name in targets.given if name not in {way.name for way in relaxed}]
     if helpless and len(targets.given) > 1:
         ways.append(f"{' or '.join(helpless)} alone, however long, would not")
     said = f"no deployment keeps {targets.text or 'up'} ({targets.label}), even with one request in flight"
-    return (
-        f"{said}: {'; '.join(ways)}. {_best_reachable(every, targets)}"
-        if ways
-        else (f"{said}. {_best_reachable(every, targets)}")
-    )
+    would_do = f": {'; '.join(ways)}" if ways else ""
+    return f"{said}{would_do}. {_best_reachable(every, targets)}"
 
 
 def relaxations(
@@ -80,9 +77,9 @@ def relaxations(
         ]
         if possible:
             least, index = min(possible)
-            found = _least_kept(idle[index][0], targets, name, least, keeps)
-            if found is not None:
-                yield Relaxed(name, found, idle[index][0])
+            seconds = _least_kept(idle[index][0], targets, name, least, keeps)
+            if seconds is not None:
+                yield Relaxed(name, seconds, idle[index][0])
 
 
 def _least_kept(

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from inference_econ._shown import Shown
+from inference_econ._types import Array, Indices
 from inference_econ.answers.offer import offer
 from inference_econ.answers.promised import check_mean, kept_states, means, why_none_is_kept
 from inference_econ.answers.promises import Targets
@@ -24,8 +24,6 @@ from inference_econ.serving import Services
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 #: What is held against speed: dollars per million output tokens, or per million of input and output; tokens per second
 #: of an accelerator, or of a megawatt.
 Metric = Literal["cost", "blended", "throughput", "power"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.engine.operators.table import Collective
 from inference_econ.errors import InputError
 from inference_econ.formulas import collectives as nccl
@@ -20,8 +20,6 @@ from inference_econ.inputs import (
     ProtocolConstants,
     ProtocolName,
 )
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.engine.cache import held_cache, held_prefix, own_tokens
 from inference_econ.engine.layouts.divisibility import indivisible
 from inference_econ.engine.layouts.plans import (
@@ -32,8 +33,6 @@ from inference_econ.inputs import (
     TensorLayout,
     counting,
 )
-
-Array = npt.NDArray[np.float64]
 
 #: Reasons by code; 0 means that a plan fits.
 REASONS = (

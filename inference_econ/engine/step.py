@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.engine import memory
 from inference_econ.engine.collectives import Network, collective_parts, collective_seconds
 from inference_econ.engine.layouts.plans import Plans, attention_groups, fullest_group
@@ -15,8 +16,6 @@ from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup
 from inference_econ.inputs import TensorLayout
-
-Array = npt.NDArray[np.float64]
 
 #: The parts of a step; those of arithmetic and memory count what is not hidden behind the other.
 PARTS = (

@@ -7,16 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.calibration import CONSTANTS, GROUPS, Fit, Fold, Measurement, coverage, held_out
 from inference_econ.inputs import Unlike, percent, value_of
 from inference_econ.report.caveats import WITHOUT
 from inference_econ.report.page import Page
 from inference_econ.report.record import finite_or_none
 from inference_econ.report.table import Table
-
-Array = npt.NDArray[np.float64]
 
 _LEGEND = (
     "error: median of the larger of predicted and measured over the smaller, less 1; bias: median of predicted over "

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.answers.chances import fleet_chances
 from inference_econ.answers.disaggregated.compare import NOTICED, Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
@@ -31,8 +31,6 @@ from inference_econ.studies.results import Curve
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

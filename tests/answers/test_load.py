@@ -113,6 +113,7 @@ def test_the_usual_layout_completes_most_per_chip() -> None:
     quick, kept = usual_service(offer, Targets(tpot_seconds=0.007))
     assert kept == ("the cheapest per token when full that keeps the promises", len(offer))
     assert quick.states.tpot_seconds[0] <= 0.007
+    assert usual_service(offer, Targets(e2e_seconds=60.0))[1] == kept
     # Promises that nothing keeps leave the choice open: the sweep shows that none is kept.
     never, pick = usual_service(offer, Targets(tpot_seconds=1e-6))
     assert pick.rule.endswith(", as none keeps the promises")

@@ -113,7 +113,7 @@ class Terms:
     Attributes
     ----------
     targets : Targets
-        Promised TTFT and TPOT, and which requests must see them; speeds are of the same percentile.
+        Promised TTFT and TPOT, and which requests must see them; speeds are of the same percentile. No e2e.
     arrival_scv : float
         Squared coefficient of variation of the times between arrivals [1]: 1 if Poisson, more if bursty.
     fullest : float
@@ -124,7 +124,7 @@ class Terms:
     Raises
     ------
     InputError
-        If the share or the variation is impossible.
+        If the share or the variation is impossible, or an e2e is promised.
     """
 
     targets: Targets = field(default_factory=Targets)
@@ -134,6 +134,11 @@ class Terms:
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
+        if "e2e" in self.targets.given:
+            raise InputError(
+                "--e2e: of pools that prefill and decode apart only the mean time to the last token is known; promise "
+                "--ttft and --tpot, or ask 'recommend'"
+            )
         if not 0.0 < self.fullest <= FULLEST:
             raise InputError(
                 f"the share of what is completed that pools are filled to must be above 0 and at most {FULLEST:g} "

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.engine.operators.table import Collective, Operator, OperatorTable, Rates
 from inference_econ.formulas import attention as formulas
 from inference_econ.inputs import (
@@ -21,8 +21,6 @@ from inference_econ.inputs import (
     RecurrentMixer,
     counting,
 )
-
-Array = npt.NDArray[np.float64]
 
 
 def mixer(table: OperatorTable, block: Block) -> Iterator[Operator]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.engine.layouts.plans import expert_ranks, expert_slots
 from inference_econ.engine.operators.table import Collective, Operator, OperatorKind, OperatorTable
 from inference_econ.formulas.experts import expected_largest, touched_fraction
@@ -26,8 +26,6 @@ from inference_econ.inputs import (
     TensorLayout,
     WireFormat,
 )
-
-Array = npt.NDArray[np.float64]
 
 #: How tokens travel to experts whose weights are narrow floats, by the format of these.
 _WIRE_FORMATS: Mapping[str, WireFormat] = {"fp8": "fp8_g128", "fp8_block": "fp8_g128", "nvfp4": "nvfp4"}

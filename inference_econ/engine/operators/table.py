@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.engine.layouts.placement import domains_spanned
 from inference_econ.engine.layouts.plans import Plans, attention_groups, copied_by_groups
 from inference_econ.formulas.attention import mean_attended, mean_attended_in_chunks
@@ -17,7 +18,6 @@ from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.matmul import activation_elements_per_token
 from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, ModelSpec, Precision, TensorLayout
 
-Array = npt.NDArray[np.float64]
 OperatorKind = Literal["dense", "experts", "scores"]
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.engine.layouts.plans import Plans, fullest_group
 from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.engine.operators.attention import mixer
@@ -20,8 +21,6 @@ from inference_econ.engine.operators.feed_forward import feed_forward
 from inference_econ.engine.operators.pointwise import pointwise
 from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
 from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, ModelSpec, Precision
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
