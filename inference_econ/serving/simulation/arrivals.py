@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,32 +89,6 @@ def fixed(tokens: int) -> LengthLaw:
     return lambda count, _: np.full(count, tokens, dtype=np.int64)
 
 
-def uniform(low: int, high: int) -> LengthLaw:
-    """Whole numbers from ``low`` to ``high``, both included, equally likely."""
-    if not low <= high:
-        raise InputError(f"uniform lengths need low <= high, got {low} and {high}")
-    return lambda count, random: random.integers(low, high, count, endpoint=True)
-
-
-def lognormal(mean: float, scv: float) -> LengthLaw:
-    """Log-normal lengths of a mean [tokens] and squared coefficient of variation [1], rounded, at least 1."""
-    if not (mean > 0.0 and scv >= 0.0):
-        raise InputError(f"log-normal lengths need a mean > 0 and a squared variation >= 0, got {mean:g} and {scv:g}")
-    sigma = math.sqrt(math.log1p(scv))
-    return lambda count, random: _whole(random.lognormal(math.log(mean) - sigma**2 / 2.0, sigma, count))
-
-
-def samples(lengths: Sequence[int]) -> LengthLaw:
-    """Drawn from a list of observed lengths [tokens], each equally likely."""
-    if not len(lengths):
-        raise InputError("no lengths to draw from; give at least one")
-    return lambda count, random: random.choice(np.asarray(lengths, dtype=np.int64), count)
-
-
-def _whole(lengths: Array) -> Counts:
-    return np.maximum(np.rint(lengths), 1.0).astype(np.int64)
-
-
 def draw(
     count: int, requests_per_second: float, isl: LengthLaw, osl: LengthLaw, *, scv: float = 1.0, seed: int = 0
 ) -> Stream:
@@ -127,7 +101,7 @@ def draw(
     requests_per_second : float
         Arrivals, on average [1/s].
     isl, osl : callable
-        Laws of the lengths: :func:`fixed`, :func:`uniform`, :func:`lognormal`, :func:`samples`.
+        Laws of the lengths, such as :func:`fixed`.
     scv : float
         Squared coefficient of variation of the times between arrivals [1]: 1 makes them Poisson, 0 regular, more
         bursty (gamma-distributed times).
