@@ -27,6 +27,11 @@ START = "import inference_econ_cli.main as main; main.run()"
             (*LAUNCH, "--as", "kubernetes", "-o", "a.sh"),
             "a.sh: the name of what --as kubernetes writes must end in .yaml, .yml",
         ),
+        (
+            ("schema", "hardware", "-o", ""),
+            "Invalid value for '-o' / '--output': the name of the file to write is",
+        ),
+        ((*EXPLAIN, "--plot", ""), "Invalid value for '--plot': the name of the file to write is empty."),
         (("schema", "hardware", "-o", "a.csv"), "a.csv: the name of a schema must end in .json"),
         (("schema", "assumptions", "--page", "-o", "a.json"), "a.json: the name of a page must end in .md"),
         (("validate", "--report", ".md"), ".md: a report needs a name before .md, which its picture and its folder"),
