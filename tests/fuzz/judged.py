@@ -169,14 +169,15 @@ def _made(case: Case) -> list[str]:
 
 
 def _bad_number(case: Case, name: str, text: str) -> str:
-    """A number that no answer may have, in JSON, CSV or a table."""
+    """A number that no answer may have, in JSON, CSV or a table; what was typed may be shown again."""
     if name.lower().endswith(".json") or (name == "output" and text.lstrip().startswith(("{", "["))):
         return next((repr(number) for number in _numbers(json.loads(text, parse_constant=float)) if _bad(number)), "")
+    typed = " ".join((*case.line, *case.files.values())).casefold()
     if name.lower().endswith(".csv") or (name == "output" and _form(case) == "csv"):
         cells = (cell for row in csv.reader(io.StringIO(text)) for cell in row)
-        return next((cell for cell in cells if cell.lower() in ("nan", "inf", "-inf", "-0", "-0.0")), "")
-    typed = " ".join((*case.line, *case.files.values()))
-    return next((found[0] for found in NO_NUMBER.finditer(text) if found[0] not in typed), "")
+        bad = (cell for cell in cells if cell.lower() in ("nan", "inf", "-inf", "-0", "-0.0"))
+        return next((cell for cell in bad if cell.casefold() not in typed), "")
+    return next((found[0] for found in NO_NUMBER.finditer(text) if found[0].casefold() not in typed), "")
 
 
 def _form(case: Case) -> str:
@@ -218,6 +219,7 @@ def _no_refusal(case: Case, code: object, out: str, err: str) -> str:
     if "more memory than there is" in err:
         return "more memory than there is"
     message = " ".join(err[err.index("Error: ") :].split())
-    if code == 2 and not any(word in message for word in (*_words(case), *_OF_ALL)):
+    message = message.casefold()
+    if code == 2 and not any(word.casefold() in message for word in (*_words(case), *_OF_ALL)):
         return "a refusal that names nothing of what was given"
     return ""
